@@ -1,7 +1,7 @@
-//! Adapts a study's plan before anything starts: adds levels from the command line, and omits
-//! set-ups that this machine can't run.
+//! Adapts a study's plan before anything starts: adds levels from the command line, and removes
+//! variants that this machine can't run.
 //!
-//! Both change the plan's text, so that the results contain the plan as it ran.
+//! Both operations edit the text of the plan, so the stored plan is the one that ran.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,17 +16,17 @@ use toml::Spanned;
 use crate::ending::Failure;
 use crate::plan_file::wrong_plan;
 
-/// A plan's text that this machine can run.
+/// A study's plan after the variants that this machine can't run were removed.
 pub(crate) struct Adapted {
     pub(crate) text: String,
-    /// One sentence for each omission, with its reason.
+    /// One sentence per removed variant, with the reason.
     pub(crate) left_out: Vec<String>,
-    /// The reasons alone, in the same order.
+    /// The reasons alone, in the same order as `left_out`.
     reasons: Vec<String>,
 }
 
 impl Adapted {
-    /// Refuses a level that was typed, `FACTOR=LEVEL`, if none of the variants left has it.
+    /// Reports an error if a level typed as `FACTOR=LEVEL` is in none of the remaining variants.
     pub(crate) fn refuse_lost_level(&self, typed: &str, plan: &Plan) -> Result<(), Failure> {
         let Some((factor, level)) = typed.split_once('=') else {
             return Ok(());
@@ -41,7 +41,7 @@ impl Adapted {
             return Ok(());
         }
         let why = match self.reasons.is_empty() {
-            true => "every variant with this level was left out".to_owned(),
+            true => "every variant with this level was removed".to_owned(),
             false => self.reasons.join("; "),
         };
         Err(Failure::wrong(format!(
@@ -50,12 +50,13 @@ impl Adapted {
     }
 }
 
-/// The reason why this machine can't run any part of a plan.
+/// Reason why a plan can't run on this machine.
 #[derive(Debug)]
 pub(crate) enum Unfit {
     /// The arguments or the plan are wrong.
     Wrong(Failure),
-    /// Every set-up, or the baseline, needs something that this machine lacks; a sentence.
+    /// Every variant, or the baseline, needs something that this machine lacks. Holds the sentence
+    /// to print.
     Lacks(String),
 }
 
@@ -74,14 +75,14 @@ impl From<Unfit> for Failure {
     }
 }
 
-/// Distinguishes a lack of this machine from other errors.
+/// Classifies errors of a plan: a limitation of this machine, or a mistake.
 fn unfit(errors: &PlanErrors) -> Unfit {
     let lacks = errors
         .iter()
         .all(|error| error.kind == DiagnosticKind::Machine);
     match lacks {
         true => {
-            // Several places or services may lack the same thing.
+            // Several places or services may lack the same thing; the first error represents them.
             let more = match errors.iter().count() - 1 {
                 0 => String::new(),
                 more => format!(", and {more} more like that"),
@@ -92,14 +93,14 @@ fn unfit(errors: &PlanErrors) -> Unfit {
     }
 }
 
-/// An error's text without its position, because the plan is the study's and not the user's.
+/// Formats an error without its line number, because the user didn't write the study's plan.
 fn describe(error: &PlanError) -> String {
     let hint = error.hint.as_ref();
     let hint = hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
     format!("{}{hint}", error.message)
 }
 
-/// Positions of a plan's factors and variants in its text.
+/// Byte ranges of the factors and variants in the text of a plan.
 #[derive(Deserialize)]
 struct PlanSpans {
     #[serde(default)]
@@ -111,8 +112,8 @@ fn plan_spans(text: &str) -> Option<PlanSpans> {
     toml::from_str(text).ok()
 }
 
-/// Adds a level, typed as `FACTOR=LEVEL`, after the factor's other levels. The level is written as
-/// in a plan; a bare word is a string.
+/// Adds a level, typed as `FACTOR=LEVEL`, after the existing levels of the factor. LEVEL is TOML,
+/// as in a plan; a bare word is a string.
 pub(crate) fn with_level(text: &str, typed: &str) -> Result<String, Failure> {
     let wrong = |what: String| Failure::wrong(format!("--level {typed}: {what}"));
     let hint = "write FACTOR=LEVEL, such as stack='{ name = \"bypass\", wrapper = [\"onload\"] }'";
@@ -144,7 +145,7 @@ pub(crate) fn with_level(text: &str, typed: &str) -> Result<String, Failure> {
     Ok(format!("{before},\n    {written}{behind}"))
 }
 
-/// Position of the trials' lengths in a plan's text.
+/// Byte ranges of the keys that set the length of trials, in the text of a plan.
 #[derive(Deserialize, Default)]
 struct LengthSpans {
     #[serde(default)]
@@ -182,9 +183,8 @@ fn is_word(text: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || "._-+/".contains(c))
 }
 
-/// Leaves out the set-ups for which this machine lacks cores, places or privileges. Programs that
-/// are not installed don't count: the plan is refused with a list of them, because the user can
-/// install them.
+/// Removes the variants for which this machine lacks cores, places or privileges. Missing programs
+/// don't remove a variant: the user can install them, so the plan is refused with a list of them.
 pub(crate) fn to_machine(
     text: &str,
     origin: &Path,
@@ -197,13 +197,14 @@ pub(crate) fn to_machine(
     };
     let read = |text: &str| Plan::from_str(text, origin, machine.clone());
     let mut plan = read(text).map_err(|errors| wrong_plan(&errors))?;
-    // One check doesn't find all errors, and each round removes variants.
+    // A check may stop before it finds all errors, and each round removes variants.
     while let Err(errors) = plan.check_machine() {
         let Some((kept, why)) = what_is_left(&plan, &errors) else {
             return Err(unfit(&errors));
         };
         let narrowed = narrowed(&adapted.text, &plan, &kept);
-        // Without a baseline, or with nothing to compare it with, the original errors are reported.
+        // If the baseline can't run, or nothing remains to compare it with, report the original
+        // errors.
         match narrowed.and_then(|text| Some((read(&text).ok()?, text))) {
             Some((fewer, text)) => (plan, adapted.text) = (fewer, text),
             None => return Err(unfit(&errors)),
@@ -216,8 +217,8 @@ pub(crate) fn to_machine(
     Ok(adapted)
 }
 
-/// The variants that the machine can run, and the reasons for omitting the others. `None` if an
-/// error affects all variants or has another cause.
+/// Returns the variants that this machine can run, and the reasons why it can't run the others.
+/// Returns `None` if an error affects all variants or is not a limitation of the machine.
 fn what_is_left(plan: &Plan, errors: &PlanErrors) -> Option<(Vec<LevelSelection>, Vec<String>)> {
     let lacking = errors
         .iter()
@@ -238,8 +239,8 @@ fn what_is_left(plan: &Plan, errors: &PlanErrors) -> Option<(Vec<LevelSelection>
     (kept.len() > 1).then(|| (kept, why.collect()))
 }
 
-/// The plan's text with only these variants: without the levels that none of them uses and, if that
-/// isn't enough, with an explicit list.
+/// Returns the text of the plan reduced to these variants. Removes the levels that none of them
+/// uses; if that isn't enough, adds an explicit list of variants.
 fn narrowed(text: &str, plan: &Plan, kept: &[LevelSelection]) -> Option<String> {
     let mut text = text.to_owned();
     let mut product = 1;
@@ -254,7 +255,7 @@ fn narrowed(text: &str, plan: &Plan, kept: &[LevelSelection]) -> Option<String> 
             .iter()
             .filter(|level| has(&level.name))
             .count();
-        // A factor can't have a plain value as its only level.
+        // If only one level remains, it must be a table with a name, not a plain value.
         let named = plan.baseline.get(&factor.name).is_some_and(has);
         let can_shrink = used > 1 || named && is_table(&text, &factor.name)?;
         if used < factor.levels.len() && can_shrink {
@@ -315,7 +316,7 @@ fn is_table(text: &str, factor: &str) -> Option<bool> {
     Some(levels.iter().all(|level| level.get_ref().is_table()))
 }
 
-/// The text without one level, and without the separator before it.
+/// Removes one level and the comma before it from the text.
 fn without_level(text: &str, factor: &str, name: &str) -> Option<String> {
     let places = plan_spans(text)?;
     let levels = places.factors.get(factor)?;

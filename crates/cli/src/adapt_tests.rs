@@ -68,7 +68,7 @@ fn levels_that_need_more_cores_go_and_are_named() {
         "{}",
         adapted.text
     );
-    // With one core, the factor has a single level.
+    // On a machine with one core, only one level of the factor remains.
     let (_, plan) = self::adapted(PLAN, 1);
     assert_eq!((plan.variants.len(), plan.factors.len()), (4, 2));
 }
@@ -82,7 +82,7 @@ fn part_of_a_product_becomes_a_list() {
     let (adapted, plan) = adapted(&text, 1);
     assert_eq!(plan.variants.len(), 8);
     assert!(adapted.text.contains("variants = [\n"), "{}", adapted.text);
-    // A second round replaces the list.
+    // The second round of narrowing replaces the list of variants that the first one wrote.
     let listed = adapted.text.replace("0-1", "0-7");
     let again = to_machine(&listed, Path::new("plan.toml"), &machine(1)).unwrap();
     assert_eq!(again.text.matches("variants =").count(), 1);
@@ -95,13 +95,13 @@ fn what_all_variants_need_is_refused() {
     let refused = to_machine(&text, origin, &machine(2));
     assert!(
         matches!(&refused, Err(Unfit::Lacks(why)) if why.contains("core 7")),
-        "it is the machine that lacks it"
+        "a missing core is a limitation of the machine"
     );
     let text = PLAN.replace("\"nice\"]", "\"no-such-program\"]");
     let refused = to_machine(&text, origin, &machine(5));
     assert!(
         matches!(&refused, Err(Unfit::Wrong(why)) if why.to_string().contains("no-such-program")),
-        "it can be installed"
+        "a missing program is an error, because the user can install it"
     );
     // The baseline's own level needs cores that the machine doesn't have.
     let text = PLAN.replace("list = \"0\" }", "list = \"6\" }");

@@ -1,4 +1,4 @@
-//! `prony agent`: makes this machine an agent until a signal ends it.
+//! `prony agent`: runs this machine as an agent until a signal ends it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub(crate) fn run(typed: AgentArgs) -> Result<Ending, Failure> {
     let is_interrupt = signals::is_interrupt(signal.load(Ordering::Relaxed));
     match ended {
         Ok(_) | Err(AgentError::Interrupted) if is_interrupt => Ok(Ending::Interrupted),
-        // Stopping an idle agent is a success; cutting a run short is not.
+        // Stopping an idle agent is a success; interrupting a run is not.
         Ok(WorkAtExit::None) | Err(AgentError::Interrupted) => Ok(Ending::Done),
         Ok(WorkAtExit::CutShort) => {
             terminal::print_message(
@@ -98,7 +98,7 @@ fn settings(typed: AgentArgs) -> Result<AgentSettings, Failure> {
     })
 }
 
-/// The folder for results: `--state`, or its default.
+/// Returns the folder for results: `--state`, or its default.
 fn state(typed: Option<PathBuf>) -> Result<PathBuf, Failure> {
     if let Some(folder) = typed {
         return Ok(folder);

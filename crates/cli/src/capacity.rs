@@ -1,4 +1,4 @@
-//! `prony capacity`: searches the highest rate at which a server meets its goals.
+//! `prony capacity`: searches for the highest request rate at which a server meets its goals.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -30,7 +30,7 @@ use crate::progress::{Progress, ProgressMode};
 use crate::running_load::RunningLoad;
 use crate::{live, scripts, signals, terminal};
 
-/// Finds the capacity.
+/// Runs `prony capacity`.
 pub(crate) fn run(typed: &CapacityArgs) -> Result<Ending, Failure> {
     let goals = goals(typed)?;
     let conditions = conditions(typed)?;
@@ -131,7 +131,7 @@ fn conditions(typed: &CapacityArgs) -> Result<Vec<CapacityCondition>, Failure> {
     typed.fail_if.iter().map(parse).collect()
 }
 
-/// The settings that all probes share.
+/// Builds the load settings that all probes share.
 fn load_settings(typed: &CapacityArgs) -> Result<LoadSettings, Failure> {
     let given = &typed.load.settings;
     let set_by_search = [
@@ -175,7 +175,7 @@ fn print_longest(typed: &CapacityArgs, goals: &CapacityGoals) {
     terminal::print(&text);
 }
 
-/// Runs all searches, or those until one is interrupted or finds only a bound.
+/// Runs the searches one after another. Stops early if one is interrupted or finds only a bound.
 fn search(
     typed: &CapacityArgs,
     goals: &CapacityGoals,
@@ -186,7 +186,8 @@ fn search(
     let mut searches: Vec<SearchReport> = Vec::new();
     let seed = load.seed.unwrap_or(0);
     for number in 0..u64::from(typed.repeats) {
-        // Each search has other arrivals, or the interval would not contain their randomness.
+        // Each search needs different random arrivals; otherwise the interval would not include
+        // their variation.
         let seed = seed.wrapping_add(number.wrapping_mul(1_000));
         let mut loads = LocalLoads {
             url: typed.url.as_deref(),
@@ -207,7 +208,7 @@ fn search(
         watch.search_ended(number + 1, &report);
         let is_capacity = report.capacity_per_s().is_some();
         searches.push(report);
-        // A bound or an unmet goal needs no interval.
+        // A bound or an unmet goal has no interval, so more searches would add nothing.
         if !is_capacity {
             break;
         }
@@ -215,7 +216,7 @@ fn search(
     Ok(searches)
 }
 
-/// The loads of a search that run in this process.
+/// Runs the probes of a search in this process.
 struct LocalLoads<'a> {
     url: Option<&'a str>,
     settings: LoadSettings,
@@ -236,7 +237,8 @@ impl ProbeLoads for LocalLoads<'_> {
     }
 }
 
-/// Receives the events of searches: prints lines, and updates the view's state.
+/// Receives the events of the searches, prints progress lines, and updates the state of the live
+/// view.
 struct SearchWatcher<'a> {
     notes: &'a CapacityNotes,
     progress: &'a Progress,
@@ -245,7 +247,7 @@ struct SearchWatcher<'a> {
 }
 
 impl SearchWatcher<'_> {
-    /// Takes an event of the search with this number, from 1.
+    /// Handles an event of the search with this number, from 1.
     fn observe(&self, search: u64, event: SearchEvent<'_>) {
         match event {
             SearchEvent::Begun {
@@ -253,7 +255,7 @@ impl SearchWatcher<'_> {
                 spec,
                 control,
             } => {
-                // Without a view, results need not be merged.
+                // Results are merged only if the live view shows them.
                 if self.progress.mode() == ProgressMode::View {
                     let load = RunningLoad::here(control, spec.info());
                     let planned = spec.planned().map(Duration::from);
@@ -280,7 +282,7 @@ impl SearchWatcher<'_> {
         }
     }
 
-    /// Takes the result of the search with this number, from 1.
+    /// Handles the result of the search with this number, from 1.
     fn search_ended(&self, search: u64, report: &SearchReport) {
         let capacity = match report.capacity_per_s() {
             Some(capacity) => number::rate(capacity),
@@ -292,7 +294,7 @@ impl SearchWatcher<'_> {
     }
 }
 
-/// A probe in one line.
+/// Formats the result of a probe as one line.
 fn probe_text(probe: &ProbeReport) -> String {
     match probe.rate_per_s {
         None => format!("{} in a closed loop", number::rate(probe.achieved_per_s)),
@@ -303,13 +305,13 @@ fn probe_text(probe: &ProbeReport) -> String {
     }
 }
 
-/// The title of the view.
+/// Returns the title of the live view.
 fn title(url: &str, goals: &CapacityGoals) -> String {
     let goals: Vec<String> = goals.goals.iter().map(Goal::to_string).collect();
     format!("{url}: {}", goals.join(", "))
 }
 
-/// Prints what the result means for the exit status, and returns it.
+/// Prints messages about failed conditions and other problems, and returns the exit status.
 fn conclude(
     document: &CapacityDocument,
     goals: &CapacityGoals,
@@ -335,7 +337,7 @@ fn conclude(
         && settings.rate_min() > 1.0
         && settings.probe_s.is_none()
     {
-        // A tenth of the rate is a guess that rarely needs another one.
+        // Suggest a search time for a tenth of the rate, which is nearly always low enough.
         let time = Duration::from_secs_f64(settings.time_s_to_judge(below / 10.0).ceil());
         let time = humantime::format_duration(time)
             .to_string()
@@ -362,7 +364,7 @@ fn conclude(
     ending
 }
 
-/// The reason why the result doesn't decide a condition, as a clause.
+/// Explains as a clause why the result doesn't decide a condition.
 fn inconclusive_reason(document: &CapacityDocument) -> String {
     if let Some(per_s) = document.at_least_per_s {
         let bound = number::rate(per_s);
@@ -375,7 +377,7 @@ fn inconclusive_reason(document: &CapacityDocument) -> String {
     }
 }
 
-/// The command line, without secrets.
+/// Returns the command line without secrets.
 fn command_line(typed: &CapacityArgs, load: &LoadSettings) -> String {
     let of_load = command_line::of_load(typed.url.as_deref(), load);
     let mut command = of_load.replacen("prony load", "prony capacity", 1);

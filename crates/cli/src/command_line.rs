@@ -1,11 +1,12 @@
-//! The command line of a load and a description of its machine, for the record.
+//! Builds the command line of a load and a one-line description of its machine, for the record.
 
 use prony_experiment::environment::MachineFacts;
 use prony_load::LoadSettings;
 use prony_record::redact;
 use prony_report::number;
 
-/// Headers whose values are not secret. The values of all other headers are omitted.
+/// Headers whose values are recorded. The values of all other headers may be secret and are
+/// omitted.
 const OPEN_HEADERS: [&str; 7] = [
     "accept",
     "accept-encoding",
@@ -15,11 +16,11 @@ const OPEN_HEADERS: [&str; 7] = [
     "content-type",
     "user-agent",
 ];
-/// Replaces omitted text.
+/// Text that replaces a secret.
 const LEFT_OUT: &str = "…";
 
-/// The command line of a load, quoted for a shell, without the values of headers, bodies and
-/// passwords.
+/// Returns the command line of a load, quoted for a shell. The values of headers, bodies and
+/// passwords are replaced.
 pub(crate) fn of_load(url: Option<&str>, settings: &LoadSettings) -> String {
     let mut words = vec!["prony".to_owned(), "load".to_owned()];
     words.extend(url.map(redact::url));
@@ -33,7 +34,7 @@ pub(crate) fn of_load(url: Option<&str>, settings: &LoadSettings) -> String {
     quoted.join(" ")
 }
 
-/// The value of a setting, without secrets.
+/// Returns the value of a setting, with secrets replaced.
 fn public_value(key: &str, value: &str) -> String {
     let is_open = |name: &str| OPEN_HEADERS.contains(&name.trim().to_ascii_lowercase().as_str());
     match (key, value.split_once(':')) {
@@ -48,7 +49,7 @@ fn public_value(key: &str, value: &str) -> String {
     }
 }
 
-/// A word quoted for a shell.
+/// Quotes a word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%…".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -57,7 +58,7 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// A machine in one line: system, processor, cores and memory.
+/// Describes a machine in one line: system, processor, cores and memory.
 pub(crate) fn machine(machine: &MachineFacts) -> String {
     let system = format!("{} {}", machine.system, machine.kernel);
     let cpu = match machine.cpu.as_str() {

@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::servers::{self, AbortKeys, SearchKeys, Servers};
 use crate::{dry_run, experiment, plan_file, runs_folder, scripts};
 
-/// Runs an experiment.
+/// Runs `prony compare`.
 pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
     let targets: Vec<&str> = typed.targets.iter().map(String::as_str).collect();
     let plan = match (targets.as_slice(), &typed.run.resume) {
@@ -93,7 +93,7 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
     gated(&plan, &settings, &typed.run)
 }
 
-/// Runs a plan or prints its dry run, and evaluates the typed conditions.
+/// Runs a plan or prints its dry run, then evaluates the conditions from the command line.
 pub(crate) fn gated(
     plan: &Plan,
     settings: &RunSettings,
@@ -128,8 +128,8 @@ fn read(plan: &str) -> Result<Plan, Failure> {
     Plan::read(Path::new(plan)).map_err(|errors| plan_file::wrong_plan(&errors))
 }
 
-/// The plan of an earlier run. A plan that was also named must be identical, because otherwise it
-/// would be unclear which of them to run.
+/// Reads the plan of the run to resume. If the command line also names a plan, the two must be
+/// identical, because otherwise it would be unclear which one to run.
 fn resumed(named: Option<&str>, dir: &Path) -> Result<Plan, Failure> {
     let Some(named) = named else {
         return plan_file::stored_plan(dir);
@@ -149,7 +149,7 @@ fn resumed(named: Option<&str>, dir: &Path) -> Result<Plan, Failure> {
     )))
 }
 
-/// Refuses several plans: each plan is a separate experiment.
+/// Rejects a command line with several plans, because each plan is a separate experiment.
 fn refuse_plans(targets: &[&str]) -> Result<(), Failure> {
     match targets.iter().find(|target| Path::new(target).exists()) {
         Some(file) => Err(Failure::wrong(format!(
@@ -159,7 +159,7 @@ fn refuse_plans(targets: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// Refuses settings of the load that a capacity search chooses.
+/// Rejects load settings that a capacity search chooses itself.
 fn refuse_lengths(typed: &CompareArgs) -> Result<(), Failure> {
     const CHOSEN: [&str; 5] = ["rate", "stages", "duration", "requests", "warmup"];
     let given = typed.load.settings.given();
@@ -175,7 +175,7 @@ fn refuse_lengths(typed: &CompareArgs) -> Result<(), Failure> {
 }
 
 fn refuse_load_options(typed: &CompareArgs) -> Result<(), Failure> {
-    // The environment may set `public` for other commands.
+    // Only typed settings count: the environment may set `public` for other commands.
     let given = typed.load.settings.given();
     let mut given = given.iter().filter(|setting| setting.key != "public");
     match given.next() {

@@ -1,4 +1,4 @@
-//! `prony load --curl`: settings from a pasted curl command.
+//! `prony load --curl`: reads settings from a pasted curl command.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -11,11 +11,11 @@ use crate::command_line::quoted;
 
 /// Maximum size in bytes of a command.
 const COMMAND_BYTES_MAX: u64 = 16 << 20;
-/// Begins each message.
+/// Name of the flag, which error messages start with.
 const FLAG: &str = "--curl";
 
-/// Joins the words after `--curl curl` into one argument. The shell has already removed the quotes
-/// of a command that was pasted without quotes around it.
+/// Joins the words after `--curl curl` into one argument. If the user pasted the command without
+/// quotes around it, the shell has already removed its inner quotes.
 pub(crate) fn join_pasted(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.collect();
     let is_load = arguments.get(1).is_some_and(|command| command == "load");
@@ -26,7 +26,7 @@ pub(crate) fn join_pasted(arguments: impl Iterator<Item = OsString>) -> Vec<OsSt
     let texts = arguments[at + 1..]
         .iter()
         .map(|word| word.to_str().map(quoted));
-    // Words that are not UTF-8 stay, and are refused later.
+    // Words that are not UTF-8 are left unchanged here and rejected later.
     if let Some(words) = texts.collect::<Option<Vec<String>>>() {
         arguments.truncate(at + 1);
         arguments.push(words.join(" ").into());
@@ -34,11 +34,11 @@ pub(crate) fn join_pasted(arguments: impl Iterator<Item = OsString>) -> Vec<OsSt
     arguments
 }
 
-/// Replaces `--curl` by the URL and settings of the command.
+/// Replaces `--curl` with the URL and settings of the command.
 ///
 /// # Errors
 ///
-/// Names the option of curl, or the flag that contradicts the command.
+/// The message names the curl option, or the flag that contradicts the command.
 pub(crate) fn resolve(typed: &mut LoadArgs) -> Result<(), String> {
     let Some(text) = typed.curl.take() else {
         return Ok(());
@@ -60,10 +60,10 @@ fn contradiction(both: &GivenSetting) -> String {
         }
         _ => format!("--{}", both.key.replace('_', "-")),
     };
-    format!("the command sets the same as {flag}; leave one of the two out")
+    format!("the command contradicts {flag}; remove one of them")
 }
 
-/// The command itself: as typed, or from `@FILE` or standard input.
+/// Returns the text of the command: as typed, or read from `@FILE` or standard input.
 fn text_of(typed: &str) -> Result<String, String> {
     let too_long = || format!("longer than {} MiB", COMMAND_BYTES_MAX >> 20);
     if typed == "-" {
@@ -82,7 +82,7 @@ fn text_of(typed: &str) -> Result<String, String> {
     };
     let bytes = input_file::read(file.as_ref(), COMMAND_BYTES_MAX)
         .map_err(|error| format!("{file}: {error}"))?;
-    String::from_utf8(bytes).map_err(|_| format!("{file}: not a text file in UTF-8"))
+    String::from_utf8(bytes).map_err(|_| format!("{file}: not UTF-8 text"))
 }
 
 #[cfg(test)]

@@ -9,22 +9,22 @@ use crate::arguments::DemoArgs;
 use crate::ending::{Ending, Failure};
 use crate::{experiment, plan_file, runs_folder};
 
-/// The plan. In it, the command `prony` refers to this program.
+/// The built-in plan. The command `prony` in it refers to this binary.
 const PLAN: &str = include_str!("demo.toml");
 
-/// Number and length of trials that run one after the other.
+/// Keys of `[trials]` for trials that run one after another.
 const SEQUENTIAL_TRIALS: &str = r#"blocks   = { min = 5, max = 12 }
 budget   = "50s"
 warmup   = "300ms"
 duration = "1500ms""#;
 
-/// Number and length of interleaved trials. The first verdict comes after 10 s of measuring.
+/// Keys of `[trials]` for interleaved trials. The first verdict comes after 10 s of measurement.
 const INTERLEAVED_TRIALS: &str = r#"blocks   = { min = 5, max = 12 }
 budget   = "50s"
 warmup   = "300ms"
 duration = "1s""#;
 
-/// Runs the demo.
+/// Runs `prony demo`.
 pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
     let machine = MachineProfile::this();
     let mut plan = plan(&machine, INTERLEAVED_TRIALS)?;
@@ -44,8 +44,8 @@ pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
     experiment::run(&plan, &settings, typed.progress, None, None)
 }
 
-/// The plan for this machine, with these keys of `[trials]`. With two or more cores, server and load get
-/// separate cores.
+/// Returns the plan for this machine, with these keys of `[trials]`. On a machine with two or more
+/// cores, the server and the load get separate cores.
 fn plan(machine: &MachineProfile, trials: &str) -> Result<Plan, Failure> {
     let text = PLAN.replace("@trials", trials);
     let text = match machine.cores.as_slice() {

@@ -1,4 +1,5 @@
-//! `prony doctor`: finds reasons why a server, or this machine as a generator, may be slow.
+//! `prony doctor`: looks for reasons why a server, or this machine as a load generator, may be
+//! slow.
 
 use prony_experiment::doctor::examine;
 use prony_report::doctor::DoctorDocument;
@@ -8,7 +9,7 @@ use crate::ending::{Ending, Failure};
 use crate::output::Output;
 use crate::terminal;
 
-/// Inspects the machine or the server and prints what it found.
+/// Runs `prony doctor`.
 pub(crate) fn run(typed: &DoctorArgs) -> Result<Ending, Failure> {
     let output = Output::open("--json", typed.json.as_deref())?;
     if terminal::is_live() {

@@ -1,5 +1,5 @@
-//! `--dry-run`: prints a plan's variants, order and time, with a probe if the time isn't known
-//! otherwise.
+//! `--dry-run`: prints a plan's variants, their order and the time. If the plan doesn't determine
+//! the time, a short probe estimates it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::hosts::Hosts;
 use crate::progress::Progress;
 use crate::{outlook, signals, terminal};
 
-/// Prints what would be run.
+/// Prints the variants, order and time of an experiment.
 pub(crate) fn run(
     plan: &Plan,
     settings: &RunSettings,

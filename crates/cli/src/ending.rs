@@ -1,11 +1,11 @@
-//! Endings of a command, and their exit statuses.
+//! Command outcomes and their exit statuses.
 
 use std::fmt;
 use std::process::ExitCode;
 
 use prony_experiment::abort::AbortRulesError;
 
-/// Exit statuses and their meaning, as the manual has them.
+/// Exit statuses and their meanings, as printed in the manual.
 pub(crate) const STATUSES: [(&str, &str); 5] = [
     ("0", "Done. An undecided verdict is a result, too."),
     (
@@ -21,18 +21,18 @@ pub(crate) const STATUSES: [(&str, &str); 5] = [
     ),
 ];
 
-/// A command that ran.
+/// Outcome of a command that produced a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// Status 0.
     Done,
-    /// Status 1: there is a result, but it failed a condition or is incomplete.
+    /// Status 1: there is a result, but a condition failed or the result is incomplete.
     Doubtful,
-    /// Status 1: an `--abort-if` ended the experiment; the results so far were printed.
+    /// Status 1: a condition of `--abort-if` ended the experiment; the results so far were printed.
     Aborted,
     /// Status 3: the run stopped early; the results so far and the reason were printed.
     CutShort,
-    /// Status 130.
+    /// Status 130: a signal interrupted the command.
     Interrupted,
 }
 
@@ -47,27 +47,27 @@ impl From<Ending> for ExitCode {
     }
 }
 
-/// An error that left the command without a result.
+/// An error that prevented any result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// Status 2: the arguments or the plan are wrong.
     Wrong(String),
-    /// Status 3: the machine refused an operation.
+    /// Status 3: the machine or another system refused an operation.
     Refused(String),
 }
 
 impl Failure {
-    /// An error in the arguments or the plan.
+    /// Creates an error in the arguments or the plan.
     pub(crate) fn wrong(what: impl fmt::Display) -> Failure {
         Failure::Wrong(what.to_string())
     }
 
-    /// An operation that the machine refused.
+    /// Creates an error for an operation that was refused.
     pub(crate) fn refused(what: impl fmt::Display) -> Failure {
         Failure::Refused(what.to_string())
     }
 
-    /// An error in `--abort-if` or `--abort-window`.
+    /// Creates an error for `--abort-if` or `--abort-window`.
     pub(crate) fn wrong_abort_rules(error: &AbortRulesError) -> Failure {
         let flag = match error {
             AbortRulesError::Condition(_) => "--abort-if",
@@ -76,8 +76,8 @@ impl Failure {
         Failure::wrong(format!("{flag}: {error}"))
     }
 
-    /// An error about a file or folder that was named. Missing permission counts as a refusal by
-    /// the machine; any other error means that the name is wrong.
+    /// Creates an error for a file or folder that the user named. A missing permission has status
+    /// 3; any other error means that the name is wrong, with status 2.
     pub(crate) fn file(name: impl fmt::Display, error: &std::io::Error) -> Failure {
         let text = format!("{name}: {error}");
         match error.kind() {

@@ -1,4 +1,4 @@
-//! Runs a plan from start to end, for all commands that compare.
+//! Runs a plan from start to end, for all commands that run experiments.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use crate::running_load::RunningLoad;
 use crate::watch::ExperimentWatcher;
 use crate::{live, outlook, replaced_file, scripts, signals, terminal};
 
-/// The settings of an experiment with the folder `out`, from the typed options.
+/// Builds the settings of an experiment from the command line. `out` is its folder.
 pub(crate) fn settings(typed: &RunArgs, seed: Option<u64>, out: PathBuf) -> RunSettings {
     RunSettings {
         out,
@@ -44,8 +44,8 @@ pub(crate) fn settings(typed: &RunArgs, seed: Option<u64>, out: PathBuf) -> RunS
     }
 }
 
-/// Runs a plan, then prints and stores the results, however it ended. `metrics` receives its
-/// events; `hosts` are its other machines.
+/// Runs a plan, then prints and stores the results, even if the experiment was interrupted or
+/// failed. `metrics` receives the events of the experiment; `hosts` are its other machines.
 pub(crate) fn run(
     plan: &Plan,
     settings: &RunSettings,
@@ -126,17 +126,17 @@ pub(crate) fn run(
     Ok(conclude(&finished, settings, &reports))
 }
 
-/// Returns true if the experiment can't be resumed: it is complete, or a condition ended it.
+/// Returns true if the experiment can't be resumed, because it is complete or a condition ended it.
 fn is_final(finished: &ExperimentOutcome) -> bool {
     let failed = finished.failed.as_ref().map(|failed| &*failed.error);
     !finished.interrupted && matches!(failed, None | Some(TrialError::Aborted { .. }))
 }
 
-/// Asks the experiment to stop, and reports that.
+/// Asks the experiment to stop, and prints a message.
 pub(crate) fn stop_at(interrupt: &Interrupt, progress: &Progress) {
     progress.warn(match interrupt.is_stopped() {
-        false => "prony: interrupted; taking everything down",
-        true => "prony: still taking everything down",
+        false => "prony: interrupted; stopping the services and cleaning up",
+        true => "prony: still cleaning up",
     });
     interrupt.stop();
 }
@@ -152,7 +152,7 @@ fn remove_secrets(out: &Path, progress: &Progress) {
     }
 }
 
-/// Removes the leftovers of killed runs, and reports them.
+/// Removes the leftovers of killed runs, and prints what was removed.
 pub(crate) fn sweep_up(progress: &Progress) {
     match sweep::sweep() {
         Ok(swept) => {
@@ -177,7 +177,7 @@ pub(crate) fn sweep_up(progress: &Progress) {
     }
 }
 
-/// Prints the results and determines how the experiment ended.
+/// Prints the results and returns the outcome of the experiment.
 fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Reports<'_>) -> Ending {
     let document = finished.document.as_ref();
     let blocks = document.map_or(0, |document| document.blocks);
@@ -195,7 +195,8 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
     if let Some(error) = &finished.failed {
         terminal::print_message(&format!("prony: {error}"));
     }
-    // Resuming would only repeat the error, unless a remote machine caused it, which can recover.
+    // Resuming would only repeat the error, unless a remote machine caused it: that machine may
+    // recover.
     let failed = finished.failed.as_ref().map(|failed| &*failed.error);
     let hopeless = match failed {
         Some(TrialError::NothingSucceeded(_) | TrialError::Engine(RunError::Script(_))) => true,
@@ -223,11 +224,11 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
     }
 }
 
-/// Describes which blocks are stored and how to resume.
+/// States which blocks are stored and how to resume.
 fn resume_hint(blocks: u32, settings: &RunSettings) -> String {
     let out = settings.out.display();
     let stored = stored_blocks(blocks, &out);
-    // The folder stores the plan, but not the options that were typed with it.
+    // Options from the command line are not stored in the folder, so the hint repeats them.
     let typed = settings
         .blocks
         .map(|blocks| format!(" --blocks {blocks}"))
@@ -239,7 +240,7 @@ fn resume_hint(blocks: u32, settings: &RunSettings) -> String {
     format!("{stored}; resume with: prony compare --resume {out}{typed}{bodies}")
 }
 
-/// Describes which blocks are stored.
+/// States which blocks are stored.
 fn stored_blocks(blocks: u32, out: &impl fmt::Display) -> String {
     match blocks {
         0 => "no block was completed".to_owned(),
@@ -255,14 +256,14 @@ fn is_withheld(document: &VerdictDocument) -> bool {
         .any(|comparison| comparison.verdict == Verdict::Withheld)
 }
 
-/// `report.html`, `report.pdf` and `report.md`, rendered only from the stored results.
+/// Writes `report.html`, `report.pdf` and `report.md`, rendered only from the stored results.
 struct Reports<'a> {
     out: &'a Path,
     progress: &'a Progress,
 }
 
 impl Reports<'_> {
-    /// Writes all reports. Returns the page's path if it was written.
+    /// Writes all reports. Returns the path of the HTML page if it was written.
     fn write(&self) -> Option<PathBuf> {
         let experiment = match folder::read(self.out) {
             Ok(experiment) => experiment,
@@ -278,9 +279,9 @@ impl Reports<'_> {
         self.file("report.html", html::render(&report).as_bytes())
     }
 
-    /// Prints the load that a condition ended, if one did.
+    /// Prints the load that a condition ended, if there is one.
     fn print_aborted_trial(&self) {
-        // Writing the reports has printed the error.
+        // If reading fails, writing the reports has already printed the error.
         let Ok(experiment) = folder::read(self.out) else {
             return;
         };

@@ -15,7 +15,7 @@ load are stored in its record, those of an experiment in `verdict.json`.
 | error | withholds the verdicts that it may have distorted, and no others |
 ";
 
-/// An introduction, an index, and one heading for each finding.
+/// Returns an introduction, an index, and one section for each finding.
 pub(crate) fn markdown() -> String {
     let mut text = format!("{INTRODUCTION}\n{}\n", folding());
     text.push_str("| finding | severity | withholds verdicts on |\n|---|---|---|\n");
@@ -46,7 +46,7 @@ fn title(scope: FindingScope) -> &'static str {
     }
 }
 
-/// The rule by which the findings of trials become findings of the experiment.
+/// States how findings of trials become findings of the experiment.
 fn folding() -> String {
     let worst: Vec<String> = FindingId::ALL
         .iter()
@@ -72,7 +72,7 @@ fn withheld(withholds: WithheldVerdicts) -> &'static str {
         WithheldVerdicts::SpeedUnlessFaster => {
             "rate and response times, unless only the faster variant is affected"
         }
-        WithheldVerdicts::AllButFailures => "everything but the share of failed requests",
+        WithheldVerdicts::AllButFailures => "everything except the share of failed requests",
         WithheldVerdicts::All => "everything",
         WithheldVerdicts::Selected => "rate and response times, where noise may have caused them",
     }
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// The sources of all crates without their tests and without the registry.
+    /// Collects the source files of all crates, except tests and the registry.
     fn sources(folder: &Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -140,7 +140,7 @@ mod tests {
                 }
             } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
                 let text = fs::read_to_string(&path).unwrap();
-                // One space between words, so that line breaks don't matter.
+                // Normalize whitespace, because line breaks don't matter.
                 let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
                 let code = text.split("#[cfg(test)] mod tests {").next().unwrap();
                 found.push(code.to_owned());

@@ -1,5 +1,5 @@
-//! `prony hey`, `prony wrk`, `prony ab`, `prony siege`, or a link of such a name: everything after
-//! the name is the tool's own.
+//! Starts the front ends `prony hey`, `prony wrk`, `prony ab` and `prony siege`, also through a
+//! symbolic link of that name. All arguments after the name belong to the tool.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,7 +10,8 @@ use prony_frontends::{Ending, Session, Tool};
 
 use crate::{ending, signals, terminal};
 
-/// The tool whose arguments were typed, and the arguments, if there is one.
+/// Returns the tool that the command line names, and its arguments. Returns `None` for prony's own
+/// commands.
 pub(crate) fn typed() -> Option<(Tool, Vec<OsString>)> {
     let mut words = env::args_os();
     let tool = |word: &OsString| Tool::by_name(Path::new(word).file_name()?.to_str()?);
@@ -23,7 +24,7 @@ pub(crate) fn typed() -> Option<(Tool, Vec<OsString>)> {
     Some((tool, words.collect()))
 }
 
-/// Does what the tool does.
+/// Runs the front end of a tool.
 pub(crate) fn run(tool: Tool, arguments: &[OsString]) -> ExitCode {
     let session = Session::default();
     let stop = session.stop.clone();

@@ -1,5 +1,5 @@
-//! Evaluates conditions on results, compares with a stored run, and writes the files for CI. All
-//! input is read and all outputs are opened before anything runs.
+//! Evaluates conditions on results, compares results with a stored run, and writes the files for
+//! CI. All input is read and all output files are opened before anything runs.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -18,13 +18,13 @@ use crate::ending::{Ending, Failure};
 use crate::output::Output;
 use crate::terminal;
 
-/// Error probability of an interval if there was only one look.
+/// Error probability of an interval when the data is analyzed only once.
 const SINGLE_LOOK_ALPHA: f64 = 0.05;
 
-/// Labels of the run that `--against` names, and of the run that is compared with it.
+/// Labels of the run that `--against` names, and of the run compared with it.
 pub(crate) const LABELS: [&str; 2] = ["stored", "new"];
 
-/// The typed conditions and outputs, parsed and checked.
+/// The conditions and outputs from the command line, parsed and checked.
 pub(crate) struct Gating {
     gates: Vec<Gate>,
     against: Option<Stored>,
@@ -35,7 +35,7 @@ pub(crate) struct Gating {
     summary: Option<PathBuf>,
 }
 
-/// Results and the run that they are compared with.
+/// Results, and the run that they are compared with.
 pub(crate) struct Verdicts<'a> {
     /// The results to evaluate.
     pub(crate) new: &'a Stored,
@@ -43,12 +43,12 @@ pub(crate) struct Verdicts<'a> {
     pub(crate) old: Option<(&'a Stored, &'a str)>,
     /// The comparison of the two runs.
     pub(crate) runs: Option<RunsDocument>,
-    /// True if conditions on verdicts refer to the comparison of the two runs.
+    /// True if conditions on verdicts apply to the comparison of the two runs.
     pub(crate) is_between: bool,
 }
 
 impl Gating {
-    /// Reads the conditions and the stored run. `known` holds the names that conditions may use.
+    /// Reads the conditions and the stored run. `known` lists the names that conditions may use.
     pub(crate) fn prepare(typed: &GateArgs, mut known: GateScope) -> Result<Gating, Failure> {
         let against = match typed.against.as_slice() {
             [] => None,
@@ -65,7 +65,7 @@ impl Gating {
         Self::with_stored(typed, &known, against)
     }
 
-    /// Reads the conditions; the other run has been read.
+    /// Reads the conditions when the stored run has already been read.
     pub(crate) fn with_stored(
         typed: &GateArgs,
         known: &GateScope,
@@ -94,7 +94,7 @@ impl Gating {
         })
     }
 
-    /// True if nothing was requested.
+    /// True if the command line requests no condition, comparison or output.
     fn is_idle(&self) -> bool {
         self.gates.is_empty()
             && self.against.is_none()
@@ -103,12 +103,12 @@ impl Gating {
             && !self.annotations
     }
 
-    /// The stored run.
+    /// Returns the stored run that `--against` names.
     pub(crate) fn against(&self) -> Option<&Stored> {
         self.against.as_ref()
     }
 
-    /// True if standard output carries the results as data.
+    /// True if results are written to standard output as data.
     pub(crate) fn takes_standard_output(&self) -> bool {
         self.junit.as_ref().is_some_and(Output::is_standard)
     }
@@ -119,8 +119,8 @@ impl Gating {
         runs::compare(about, &old.0.run(), &new.0.run(), self.margin)
     }
 
-    /// Evaluates the conditions on an experiment that has just ended, and reports the results.
-    /// `ending` is how it ended.
+    /// Evaluates the conditions on an experiment that has just ended, and prints the results.
+    /// `ending` is the outcome of the experiment.
     pub(crate) fn conclude(self, ending: Ending, dir: &Path) -> Result<Ending, Failure> {
         if self.is_idle() {
             return Ok(ending);
@@ -158,7 +158,7 @@ impl Gating {
         self.finish(ending, &verdicts, &gates)
     }
 
-    /// Evaluates the conditions. The comparison of two runs includes the results.
+    /// Evaluates the conditions. If two runs are compared, their comparison is among the results.
     pub(crate) fn judge(&self, verdicts: &mut Verdicts<'_>) -> Vec<GateResult> {
         let (run, records) = (verdicts.new.run(), verdicts.new.records());
         let other = verdicts
@@ -254,7 +254,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Stored, Failure> {
     Ok(first)
 }
 
-/// The names that conditions on a plan's results may use, before it runs.
+/// Returns the names that conditions on a plan's results may use. Needs no results.
 pub(crate) fn known_of_plan(plan: &Plan, settings: &RunSettings) -> GateScope {
     let design = design(plan, settings);
     let variants = (0..design.variants.len()).map(|place| RunVariant {
@@ -268,7 +268,7 @@ pub(crate) fn known_of_plan(plan: &Plan, settings: &RunSettings) -> GateScope {
     }
 }
 
-/// The names that conditions on stored results may use.
+/// Returns the names that conditions on stored results may use.
 pub(crate) fn known_of_stored(stored: &Stored) -> GateScope {
     let run = stored.run();
     GateScope {
@@ -278,7 +278,7 @@ pub(crate) fn known_of_stored(stored: &Stored) -> GateScope {
     }
 }
 
-/// Refuses a stored run that has none of the variants.
+/// Rejects a stored run that shares no variant with the new one.
 fn check_common(known: &GateScope, stored: &Stored) -> Result<(), Failure> {
     let run = stored.run();
     let is_there = |variant: &RunVariant| {
@@ -303,7 +303,7 @@ fn check_common(known: &GateScope, stored: &Stored) -> Result<(), Failure> {
     )))
 }
 
-/// The error probability of an interval of the last look.
+/// Returns the error probability of an interval at the last look.
 fn miss(stored: &Stored) -> f64 {
     let StoredContent::Experiment(experiment) = &stored.content else {
         return SINGLE_LOOK_ALPHA;
@@ -344,7 +344,7 @@ fn report_rulings(judged: &Judged<'_>, strict: bool) {
     }
 }
 
-/// Prints to standard output if it carries text, otherwise to standard error.
+/// Prints to standard output if standard output carries text, otherwise to standard error.
 pub(crate) fn print_text(is_text: bool, text: &str) {
     match is_text {
         true => terminal::print(text),
@@ -352,7 +352,7 @@ pub(crate) fn print_text(is_text: bool, text: &str) {
     }
 }
 
-/// Appends to a summary, because several steps of a CI job write to the same file.
+/// Appends to a summary file. Several steps of a CI job write to the same file.
 fn append(path: &Path, text: &str) -> Result<(), Failure> {
     let refused = |error| Failure::file(format!("--github {}", path.display()), &error);
     let mut options = OpenOptions::new();

@@ -1,4 +1,4 @@
-//! The agents of a plan: finds them, checks them, and joins their machines with this one.
+//! Finds and checks the agents of a plan, and connects their machines with this one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -27,22 +27,22 @@ use crate::plan_file::wrong_plan;
 use crate::progress::Progress;
 use crate::{fleet, terminal};
 
-/// Number of agents that are listed one by one.
+/// Maximum number of agents that are listed by name.
 const LISTED_MAX: usize = 12;
 
-/// Interval at which registrations are read while waiting for agents.
+/// Interval for reading registrations while waiting for agents.
 const WAIT_INTERVAL: Duration = Duration::from_millis(500);
-/// Longest forecast that is shown to others.
+/// Maximum forecast duration in a reservation, which other users can see.
 const RESERVATION_MAX: Duration = Duration::from_secs(30 * 86_400);
 
-/// Reads registrations, and waits for agents that a plan needs and that are missing.
+/// Reads registrations, and waits for missing agents that the plan needs.
 fn registered(link: &NatsLink, plan: &Plan, wait: Duration) -> Result<Roster, LinkError> {
     let until = Instant::now() + wait;
     let mut printed = String::new();
     loop {
         let roster = Roster::read(link)?;
         let mut missing = Vec::new();
-        // The check that follows reports errors of the plan itself.
+        // Ignore errors of the plan itself: the check that follows reports them.
         let _ = plan.check_hosts(&mut |wanted| {
             missing.extend(roster.missing(wanted));
             Vec::new()
@@ -66,9 +66,9 @@ pub(crate) struct Hosts {
     roster: Roster,
     typed: HostsArgs,
     creds: PathBuf,
-    /// The services of each host, as the plan names it.
+    /// Names of the services on each host, by the host's name in the plan.
     services: BTreeMap<String, BTreeSet<String>>,
-    /// The agents that make loads, as the plan names them.
+    /// Selectors of the agents that generate loads, as written in the plan.
     loads: BTreeSet<String>,
 }
 
@@ -106,8 +106,8 @@ impl Hosts {
         Ok(Some(hosts))
     }
 
-    /// Reserves the plan's agents for the whole experiment. The same agents make the loads of all trials.
-    /// Waits up to `--wait` for agents that are busy.
+    /// Reserves the plan's agents for the whole experiment, so that the same agents generate the
+    /// loads of all trials. Waits up to `--wait` for busy agents.
     pub(crate) fn reserve(
         &self,
         joined: &mut FleetHost,
@@ -146,7 +146,7 @@ impl Hosts {
         reserved.map_err(Failure::refused)
     }
 
-    /// Connects as the coordinator, with the typed options.
+    /// Connects as the coordinator, with the options from the command line.
     fn fleet(&self) -> Result<Fleet, Failure> {
         let mut fleet = fleet::connect(self.typed.nats.as_deref(), &self.creds)?;
         if let Some(lease) = self.typed.lease {
@@ -170,16 +170,16 @@ impl Hosts {
         })
     }
 
-    /// The address on which a host's services listen for other machines, if it is known.
+    /// Returns the address on which services of this host listen for other machines, if known.
     pub(crate) fn address_of(&self, host: Option<&str>) -> Option<IpAddr> {
         self.roster.address_of(host)
     }
 
-    /// A summary of services and loads with their agents, one line each.
+    /// Lists services and loads with their agents, one per line.
     pub(crate) fn summary(&self) -> String {
         let serves = |(host, services): (&String, &BTreeSet<String>)| {
             let services: Vec<&str> = services.iter().map(String::as_str).collect();
-            // The check of the plan has found the agent.
+            // The plan has been checked, so the agent exists.
             let agent = self.roster.find(host).map_or_else(|error| error, describe);
             format!("  {host}: {agent}: {}\n", services.join(", "))
         };
@@ -198,8 +198,8 @@ impl Hosts {
         format!("\nother machines:\n{services}{loads}")
     }
 
-    /// Joins this machine with the agents' machines, for an experiment that takes at most `time_max`
-    /// (`None`: unknown).
+    /// Connects this machine with the machines of the agents. `time_max` is the maximum duration of
+    /// the experiment; `None` means unknown.
     pub(crate) fn join(
         &self,
         here: LocalHost,
@@ -217,8 +217,8 @@ impl Hosts {
         }
     }
 
-    /// The maker of the plan's loads; `None` if this machine makes them. Agents that `joined` has reserved
-    /// count as free.
+    /// Returns the generator of the plan's loads, or `None` if this machine generates them. Agents
+    /// that `joined` has reserved count as free.
     pub(crate) fn loads<'a>(
         &self,
         joined: &FleetHost,
@@ -228,7 +228,7 @@ impl Hosts {
         if self.loads.is_empty() {
             return Ok(None);
         }
-        // `--wait` applies to the start of the experiment, not to each trial.
+        // `--wait` applies only to the start of the experiment, so trials don't wait.
         let fleet = self.fleet()?.with_wait(Duration::ZERO);
         Ok(Some(AgentLoads {
             fleet: fleet.for_experiment(joined.run().clone()),
@@ -241,7 +241,7 @@ impl Hosts {
     }
 }
 
-/// A short description of an agent.
+/// Describes an agent in a few words.
 fn describe(agent: &Registration) -> String {
     let addresses = agent.addresses.iter();
     let addresses: String = addresses.map(|address| format!(", {address}")).collect();

@@ -1,5 +1,5 @@
-//! `prony init`: writes a commented plan to start from, and the schema that editors use to complete
-//! its keys.
+//! `prony init`: writes a commented plan as a starting point, and the JSON schema with which
+//! editors complete its keys.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,10 +11,10 @@ use crate::arguments::InitArgs;
 use crate::ending::{Ending, Failure};
 use crate::{plan_reference, terminal};
 
-/// The schema's file, in the plan's folder.
+/// Name of the schema file next to the plan.
 const SCHEMA_FILE: &str = "plan.schema.json";
 
-/// Writes the plan and its schema; never overwrites a plan.
+/// Runs `prony init`. Never overwrites an existing plan.
 pub(crate) fn run(typed: &InitArgs) -> Result<Ending, Failure> {
     if typed.schema {
         terminal::print(&plan_reference::schema());

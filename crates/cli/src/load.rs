@@ -29,10 +29,10 @@ use crate::progress::{Progress, ProgressMode, rounded};
 use crate::running_load::RunningLoad;
 use crate::{scripts, signals};
 
-/// The time between lines of progress.
+/// Interval between progress lines.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Runs a load.
+/// Runs `prony load`.
 pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
     let rules = LoadRules {
         conditions: conditions(typed)?,
@@ -46,7 +46,7 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
     }
 }
 
-/// The conditions that a load is checked against.
+/// The conditions of `prony load` that decide its exit status or end it early.
 struct LoadRules {
     /// `--fail-if` and `--require`.
     conditions: Vec<LoadCondition>,
@@ -54,7 +54,7 @@ struct LoadRules {
     abort: Option<AbortRules>,
 }
 
-/// The outputs of a load, each with its option.
+/// Opens the outputs of a load, each named by its option.
 fn outputs(typed: &LoadArgs) -> Result<LoadOutputs, Failure> {
     LoadOutputs::open([
         ("--json", typed.json.as_deref()),
@@ -159,7 +159,8 @@ fn here(typed: &LoadArgs, rules: &LoadRules) -> Result<Ending, Failure> {
     })
 }
 
-/// Passes the results to the script, unless it has failed. Returns its error, if there is one.
+/// Calls the script's `done()` with the results, unless the script has failed. Returns the script's
+/// error, if any.
 fn end_script(script: Option<&dyn LoadedScript>, failure: Option<String>) -> Result<(), String> {
     match (failure, script) {
         (Some(text), _) => Err(text),
@@ -168,14 +169,14 @@ fn end_script(script: Option<&dyn LoadedScript>, failure: Option<String>) -> Res
     }
 }
 
-/// The script of a load, or the end of a load that was interrupted before it began.
+/// The script of a load, or the outcome if the load was interrupted while the script was loading.
 enum LoadedOrStopped {
     Loaded(Option<Box<dyn LoadedScript>>),
     Stopped,
 }
 
-/// Loads the script of a load, if it has one. It prints to standard error if standard output
-/// carries data.
+/// Loads the script of a load, if there is one. The script prints to standard error if standard
+/// output carries data.
 fn load_script(
     spec: &LoadSpec,
     control: &Arc<Control>,
@@ -212,7 +213,7 @@ fn conditions(typed: &LoadArgs) -> Result<Vec<LoadCondition>, Failure> {
     forbidden.chain(required).collect()
 }
 
-/// Resolves the settings from the command line into a load that can be run.
+/// Resolves the settings from the command line into a load specification.
 pub(crate) fn resolve(url: Option<&str>, settings: &LoadSettings) -> Result<LoadSpec, Failure> {
     settings.resolve(url).map_err(|error| match error {
         SpecError::Environment(_) => Failure::refused(error),
@@ -251,7 +252,7 @@ impl PreparedLoad<'_> {
     }
 }
 
-/// Runs `work` and prints a line of progress every few seconds.
+/// Runs `work` and prints a progress line every few seconds.
 fn with_lines<T>(
     spec: &LoadSpec,
     control: &Control,
@@ -267,7 +268,7 @@ fn with_lines<T>(
     })
 }
 
-/// Prints the progress of the load until the sender of `is_done` is dropped.
+/// Prints progress lines until the sender of `is_done` is dropped.
 fn lines(spec: &LoadSpec, control: &Control, progress: &Progress, is_done: &Receiver<()>) {
     let began = Instant::now();
     let (mut before, mut counted) = (began, 0);
@@ -285,7 +286,7 @@ fn lines(spec: &LoadSpec, control: &Control, progress: &Progress, is_done: &Rece
     }
 }
 
-/// The rest of a load after this time and this number of ended requests.
+/// Describes the remaining part of a load after this time and number of ended requests.
 fn left(spec: &LoadSpec, elapsed: Duration, ended: u64) -> String {
     let requests = spec.info().requests.map(|limit| {
         format!(

@@ -1,4 +1,5 @@
-//! The settings of a load as keys of a plan's `[load]`. Their documentation is that of the flags.
+//! Lists the settings of a load as keys of `[load]` in a plan. Their documentation comes from the
+//! flags.
 
 use clap::{Arg, ArgAction, Args};
 use prony_experiment::plan::is_load_key;
@@ -6,7 +7,7 @@ use prony_experiment::plan::reference::{ReferenceKey, ValueType};
 
 use crate::arguments::LoadArguments;
 
-/// Every load setting that is a key of a plan.
+/// Returns every load setting that is also a key of a plan.
 pub(crate) fn all() -> Vec<ReferenceKey> {
     let flags = LoadArguments::augment_args(clap::Command::new("load"));
     let named = flags.get_arguments().filter(|arg| arg.get_long().is_some());
@@ -14,14 +15,14 @@ pub(crate) fn all() -> Vec<ReferenceKey> {
     keys.filter(|key| is_load_key(&key.name)).collect()
 }
 
-/// Converts a flag of `prony load` into a key.
+/// Converts a flag of `prony load` into a plan key.
 fn of_flag(arg: &Arg) -> ReferenceKey {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let (meaning, in_help) = match help.split_once(" [default: ") {
         Some((meaning, default)) => (meaning.to_owned(), default.trim_end_matches(']').to_owned()),
         None => (help, String::new()),
     };
-    // A plan gives several values as a list.
+    // "Repeatable" doesn't apply to a plan, where several values are a list.
     let meaning = meaning
         .split("; repeatable")
         .next()
@@ -45,7 +46,7 @@ fn of_flag(arg: &Arg) -> ReferenceKey {
     }
 }
 
-/// The text with a small first letter, unless its first word is an abbreviation.
+/// Lowercases the first letter, unless the first word is an abbreviation.
 fn lower_case_start(text: &str) -> String {
     let mut letters = text.chars();
     match (letters.next(), letters.next()) {
@@ -56,7 +57,8 @@ fn lower_case_start(text: &str) -> String {
     }
 }
 
-/// Returns true if a default is a value of the flag that TOML quotes, not a description.
+/// Returns true if a default is a literal value of the flag, which TOML quotes, and not a
+/// description.
 fn is_word_of(arg: &Arg, default: &str) -> bool {
     let mut choices = arg.get_possible_values().into_iter();
     let is_method = default.chars().all(|c| c.is_ascii_uppercase());
@@ -65,7 +67,7 @@ fn is_word_of(arg: &Arg, default: &str) -> bool {
     has_word && !default.is_empty() && !default.contains(' ') && default.parse::<f64>().is_err()
 }
 
-/// The type of a flag, from its declaration.
+/// Derives the type of a key from the declaration of the flag.
 fn type_of(arg: &Arg) -> ValueType {
     let choices: Vec<String> = arg
         .get_possible_values()
@@ -97,7 +99,7 @@ fn type_of(arg: &Arg) -> ValueType {
     }
 }
 
-/// An example for flags whose form isn't obvious from their type.
+/// Returns an example for keys whose syntax isn't obvious from their type.
 fn load_example(name: &str) -> &'static str {
     match name {
         "connections" => "64",

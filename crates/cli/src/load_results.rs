@@ -1,4 +1,4 @@
-//! The results of a load: how it ended, and its outputs.
+//! The outcome of a load and its outputs.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::output::{Output, check_distinct};
 use crate::progress::Progress;
 use crate::terminal;
 
-/// Determines how the load ended, and prints the reason on standard error.
+/// Determines the outcome of a load, and prints the reason on standard error.
 pub(crate) fn ending(
     record: &Record,
     conditions: &[LoadCondition],
@@ -32,7 +32,7 @@ pub(crate) fn ending(
         ending = Ending::Doubtful;
     }
     if interrupted {
-        progress.warn("prony: interrupted; the results cover the time until then");
+        progress.warn("prony: interrupted; the results cover the time until the interrupt");
         return Ending::Interrupted;
     }
     let lost = record
@@ -57,7 +57,7 @@ pub(crate) fn ending(
     ending
 }
 
-/// The destinations of the results.
+/// Destinations of the results of a load.
 pub(crate) struct LoadOutputs {
     json: Option<Output>,
     csv: Option<Output>,
@@ -66,7 +66,8 @@ pub(crate) struct LoadOutputs {
 }
 
 impl LoadOutputs {
-    /// Opens the requested outputs: JSON, CSV, a page and a timeline, each with its option.
+    /// Opens the requested outputs, each named by its option: JSON, CSV, an HTML page and a
+    /// timeline.
     pub(crate) fn open(all: [(&str, Option<&Path>); 4]) -> Result<LoadOutputs, Failure> {
         check_distinct(&all)?;
         let [json, csv, html, timeline] = all;
@@ -84,7 +85,7 @@ impl LoadOutputs {
         outputs.into_iter().any(Output::is_standard)
     }
 
-    /// Writes the outputs. The summary is omitted if standard output carries data.
+    /// Writes the outputs. Prints the summary unless standard output carries data.
     pub(crate) fn write(
         self,
         record: &Record,

@@ -57,7 +57,8 @@ use ending::{Ending, Failure};
 
 fn main() -> ExitCode {
     signals::survive_file_size_limit();
-    // The doctor starts this program again to test a library in it.
+    // `prony doctor` starts this program again to test a cryptographic library in a separate
+    // process.
     #[cfg(target_os = "linux")]
     if let Some(status) = prony_experiment::crypto::run_if_asked() {
         return status;
@@ -95,7 +96,7 @@ fn run(command: Command) -> Result<Ending, Failure> {
         Command::Doctor(typed) => doctor::run(&typed),
         Command::Completions(typed) => Ok(pages::completions(&typed)),
         Command::Man(typed) => pages::man(&typed),
-        // `frontends::typed` has handled these.
+        // `frontends::typed` has already handled these commands.
         Command::Hey(_) | Command::Wrk(_) | Command::Ab(_) | Command::Siege(_) => Ok(Ending::Done),
     }
 }

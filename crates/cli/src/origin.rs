@@ -1,4 +1,4 @@
-//! `prony origin`: the embedded server, until a signal ends it.
+//! `prony origin`: runs the built-in server until a signal ends it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -8,10 +8,10 @@ use crate::arguments::{Listen, OriginArgs, QuicListen};
 use crate::ending::{Ending, Failure};
 use crate::{signals, terminal};
 
-/// The default address.
+/// Default address to listen on.
 const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
-/// Serves until a signal arrives.
+/// Runs `prony origin`.
 pub(crate) fn run(typed: OriginArgs) -> Result<Ending, Failure> {
     let mut config = Config {
         unix: typed.unix,

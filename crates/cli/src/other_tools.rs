@@ -1,11 +1,12 @@
-//! Options of other load tools that have another meaning or form in prony. They are refused with a
-//! hint. Options with the same meaning are aliases of the flags of `prony load`.
+//! Hints for options of other load tools that mean something else in prony or don't exist. prony
+//! rejects these options and prints the hint. Options with the same meaning are aliases of the
+//! flags of `prony load`.
 
-/// Options and their replacements.
+/// Options of other tools, and the hint for each.
 const HINTS: &[(&[&str], &str)] = &[
     (
         &["-q", "--query-per-second"],
-        "-r N sets requests per second in total (hey's -q is per connection); --progress none is quiet",
+        "-r N sets the total requests per second (hey's -q is per connection); --progress none is quiet",
     ),
     (
         &["-m"],
@@ -44,17 +45,17 @@ const HINTS: &[(&[&str], &str)] = &[
         "--timeout TIME limits a request, -d TIME the load",
     ),
     (&["--no-tui"], "--progress lines or none shows no live view"),
-    (&["--url"], "give the URL by itself"),
+    (&["--url"], "pass the URL without a flag"),
     (
         &["--pdf"],
         "prony report renders a record: --json FILE here, then prony report FILE --pdf FILE",
     ),
 ];
 
-/// The commands that take the options of a load.
+/// Commands that accept load options.
 const COMMANDS: [&str; 3] = ["load", "compare", "capacity"];
 
-/// The hint for a user who typed an option of another tool.
+/// Returns the hint for an option of another tool.
 pub(crate) fn hint(command: &str, option: &str) -> Option<String> {
     let name = option.split('=').next().unwrap_or(option);
     let mut hints = HINTS.iter().filter(|_| COMMANDS.contains(&command));

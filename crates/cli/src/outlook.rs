@@ -1,4 +1,4 @@
-//! Describes an experiment before it starts.
+//! Describes an experiment before it starts: variants, order, time and settings.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -20,12 +20,12 @@ use prony_stats::{TrialMode, goals_phrase};
 
 use crate::setups::{self, Setting, SettingValue};
 
-/// Maximum number of blocks whose order a dry run shows.
+/// Maximum number of blocks whose order is printed.
 const SHOWN_BLOCKS: u32 = 5;
-/// First port of the placeholder addresses for ports that a host will choose.
+/// First number of the placeholder ports that are printed for ports assigned at the start.
 const FIRST_PORT: u16 = 40_001;
 
-/// Describes variants, blocks and time, with notes for the plan's author.
+/// Summarizes the variants, blocks and time of a plan, followed by notes for its author.
 pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTime) -> String {
     let forecast = forecast(plan, settings, block_time);
     let (least, most) = forecast.blocks;
@@ -38,7 +38,10 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
         BlockTime::Searched { .. } => about(&forecast),
         BlockTime::Probed(_) => {
             let time = about(&forecast);
-            format!("{time}, by a probe of {} per variant", span(PROBE_DURATION))
+            format!(
+                "{time}, estimated by a probe of {} per variant",
+                span(PROBE_DURATION)
+            )
         }
         BlockTime::NeedsProbe => {
             "time unknown: the load ends after a number of requests".to_owned()
@@ -72,15 +75,15 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
     lines.join("\n")
 }
 
-/// Returns the time of a block as far as the plan determines it: a run makes no probe. `mode` is how its
-/// trials share the time.
+/// Returns the time of a block as far as the plan determines it, without a probe. `mode` states
+/// whether trials are interleaved.
 pub(crate) fn planned_block_time(plan: &Plan, mode: Option<&TrialMode>) -> BlockTime {
     match resolved(plan, &|_| None) {
         Ok(variants) => match BlockTime::of(&variants, mode) {
             BlockTime::Unknown(_) => BlockTime::NeedsProbe,
             block_time => block_time,
         },
-        // The first trial reports the reason.
+        // If a variant can't be resolved, its first trial reports the reason.
         Err(_) => BlockTime::Unknown(UnknownTime::Unresolved),
     }
 }
@@ -116,14 +119,15 @@ fn unknown_time(why: &UnknownTime) -> String {
              variant {variant}, which may change data"
         ),
         UnknownTime::ProbeFailed(variant) => {
-            format!("in the probe of variant {variant} too few requests succeeded")
+            format!("too few requests succeeded in the probe of variant {variant}")
         }
         UnknownTime::Unresolved => "not every variant can be resolved".to_owned(),
         UnknownTime::VariantFailed => "the probe could not load every variant".to_owned(),
     }
 }
 
-/// Length of a trial's load. The plan's load options take precedence over `[trials]`.
+/// Describes the load of a trial and its length. The plan's load options take precedence over
+/// `[trials]`.
 fn length(plan: &Plan) -> String {
     let first = plan
         .allocations(0)
@@ -150,11 +154,11 @@ fn length(plan: &Plan) -> String {
     format!("{measures} after {warmup} of warm-up")
 }
 
-/// The address on which a host's services listen for other machines; the host `None` is this
-/// machine.
+/// Returns the address on which services of a host listen for other machines. `None` as the host
+/// means this machine.
 type AddressOf<'a> = &'a dyn Fn(Option<&str>) -> Option<IpAddr>;
 
-/// Resolves every variant, with placeholder addresses for those that prony will choose.
+/// Resolves every variant. Addresses that prony assigns at the start are placeholders.
 pub(crate) fn resolved(plan: &Plan, address_of: AddressOf<'_>) -> Result<Vec<Resolved>, PlanError> {
     let resolve = |variant| {
         let allocated = made_up(&plan.allocations(variant)?, address_of);
@@ -163,7 +167,7 @@ pub(crate) fn resolved(plan: &Plan, address_of: AddressOf<'_>) -> Result<Vec<Res
     (0..plan.variants.len()).map(resolve).collect()
 }
 
-/// The order of trials, and what each of them starts.
+/// Lists the order of the trials, and what each of them starts.
 pub(crate) fn details(plan: &Plan, settings: &RunSettings, variants: &[Resolved]) -> String {
     let mut text = "\nvariants, by the names of their folders:\n".to_owned();
     let ids = plan.variants.iter().map(|variant| variant.id.as_str());
@@ -173,10 +177,10 @@ pub(crate) fn details(plan: &Plan, settings: &RunSettings, variants: &[Resolved]
     }
     let seed = settings.seed.or(plan.trials.seed);
     text += &match seed {
-        Some(seed) => format!("\norder, by seed {seed}:\n"),
-        None if settings.resume => "\norder: by the seed stored in the folder\n".to_owned(),
+        Some(seed) => format!("\norder, shuffled with seed {seed}:\n"),
+        None if settings.resume => "\norder: shuffled with the seed stored in the folder\n".to_owned(),
         None => {
-            "\norder: shuffled for every block by a seed that is drawn at the start and stored \
+            "\norder: shuffled for every block with a random seed that is chosen at the start and stored \
                  (--seed N sets it)\n"
                 .to_owned()
         }
@@ -200,7 +204,7 @@ pub(crate) fn details(plan: &Plan, settings: &RunSettings, variants: &[Resolved]
     text
 }
 
-/// The settings of one variant.
+/// Returns the settings of one variant.
 fn settings_of(resolved: &Resolved) -> Vec<Setting> {
     let line = |text: String| SettingValue::Line(text);
     let mut settings = Vec::new();
@@ -248,13 +252,13 @@ fn settings_of(resolved: &Resolved) -> Vec<Setting> {
     settings
 }
 
-/// The named places with their settings, and the links between them.
+/// Lists the named places with their settings, and the links between them.
 fn networks(topology: &Topology) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     for place in &topology.places {
-        // A lack of permission to query the kernel has been reported before.
+        // A missing permission to query the kernel has already been reported.
         let sorted = sort_settings(&place.settings).unwrap_or_default();
-        let mut parts = vec!["a network of its own".to_owned()];
+        let mut parts = vec!["a separate network".to_owned()];
         let addresses: u64 = place.sources.iter().map(AddressBlock::size).sum();
         if addresses > 0 {
             parts.push(format!("{} source addresses", number::count(addresses)));
@@ -285,7 +289,7 @@ fn networks(topology: &Topology) -> Vec<(String, String)> {
     lines
 }
 
-/// Names the agents that make a load, from the plan's text.
+/// Names the agents that generate a load, from the selector in the plan.
 fn by_agents(agents: &str) -> String {
     match agents.parse() {
         Ok(count) => format!("by {}", number::plural(count, "agent", "agents")),
@@ -326,7 +330,7 @@ fn started(service: &ResolvedService, topology: &Topology) -> String {
     }
 }
 
-/// Placeholder endpoints.
+/// Returns placeholder endpoints.
 fn made_up(wanted: &[Allocation], address_of: AddressOf<'_>) -> BTreeMap<String, Allocated> {
     let mut ports = FIRST_PORT..;
     let allocated = wanted.iter().map(|wanted| {
@@ -355,7 +359,8 @@ fn span(span: Duration) -> String {
     number::span(span.as_secs_f64())
 }
 
-/// Rounds a forecast to its precision: seconds up to 100 s, then whole minutes.
+/// Rounds a forecast to whole seconds up to 100 s, and to whole minutes above, because it is no
+/// more precise.
 fn coarse(span: Duration) -> String {
     let seconds = span.as_secs_f64().max(1.0);
     number::span(if seconds < 100.0 {

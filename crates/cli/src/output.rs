@@ -1,5 +1,5 @@
-//! Output files. They are checked before anything runs, because a result that can't be written is
-//! worse than no result, and they are replaced whole at the end.
+//! Output files. They are opened before anything runs, because a result that can't be written is
+//! worse than no result. Their content is replaced in one step at the end.
 
 use std::path::{Path, PathBuf};
 
@@ -7,17 +7,17 @@ use crate::ending::Failure;
 use crate::replaced_file::ReplacedFile;
 use crate::terminal;
 
-/// The destination of an output.
+/// Destination of an output.
 #[derive(Debug)]
 pub(crate) enum Output {
-    /// Standard output, instead of the summary.
+    /// Standard output, which then carries the data instead of the summary.
     Standard,
-    /// A file, which keeps its content until the new one is complete.
+    /// A file that keeps its old content until the new content is complete.
     File(ReplacedFile, PathBuf),
 }
 
 impl Output {
-    /// Opens the output of `option`; `-` is standard output.
+    /// Opens the file or stream of `option`; `-` means standard output.
     pub(crate) fn open(option: &str, path: Option<&Path>) -> Result<Option<Output>, Failure> {
         match path {
             None => Ok(None),
@@ -26,7 +26,8 @@ impl Output {
         }
     }
 
-    /// Opens an output that can't go to standard output.
+    /// Opens a file that is never standard output, because its content is not text or must not mix
+    /// with it.
     pub(crate) fn open_file(option: &str, path: Option<&Path>) -> Result<Option<Output>, Failure> {
         match path {
             Some(path) if path == Path::new("-") => {
@@ -48,7 +49,7 @@ impl Output {
         matches!(self, Output::Standard)
     }
 
-    /// Writes the whole text.
+    /// Writes all of the text.
     pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
         match self {
             Output::Standard => {
@@ -59,7 +60,7 @@ impl Output {
         }
     }
 
-    /// Writes binary content, which never goes to standard output.
+    /// Writes binary content, which is never allowed on standard output.
     pub(crate) fn write_bytes(self, bytes: &[u8]) -> Result<(), Failure> {
         match self {
             Output::Standard => Err(Failure::wrong("standard output accepts only text")),
@@ -70,7 +71,7 @@ impl Output {
     }
 }
 
-/// Refuses outputs that would overwrite each other.
+/// Rejects outputs that would overwrite each other.
 pub(crate) fn check_distinct(outputs: &[(&str, Option<&Path>)]) -> Result<(), Failure> {
     let given: Vec<_> = outputs
         .iter()

@@ -1,4 +1,4 @@
-//! Completion scripts and manual pages, generated from the definition of the command line.
+//! Generates completion scripts and manual pages from the definition of the command line.
 
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
@@ -10,10 +10,10 @@ use crate::parsing::command;
 use crate::plan_reference;
 use crate::terminal;
 
-/// Commands that run a load or an experiment or evaluate conditions, and so use all exit statuses.
+/// Commands whose manual lists all exit statuses.
 const WITH_STATUSES: [&str; 6] = ["prony", "load", "capacity", "compare", "report", "study"];
 
-/// Commands that write to `prony-runs`.
+/// Commands whose manual describes the folder `prony-runs`.
 const WITH_RUNS: [&str; 5] = ["prony", "compare", "demo", "study", "runs"];
 
 /// Prints a completion script.
@@ -24,7 +24,7 @@ pub(crate) fn completions(typed: &CompletionsArgs) -> Ending {
     Ending::Done
 }
 
-/// Prints a manual page: prony(1), prony-load(1), prony-runs-prune(1) and the like.
+/// Prints a manual page, such as prony(1), prony-load(1) or prony-runs-prune(1).
 pub(crate) fn man(typed: &ManArgs) -> Result<Ending, Failure> {
     let topic = match typed.command.as_slice() {
         [one] if one == "plan" => Some(plan_reference::MANUAL.to_owned()),
@@ -47,7 +47,8 @@ pub(crate) fn man(typed: &ManArgs) -> Result<Ending, Failure> {
     }
     let page = written(page).map(|page| String::from_utf8_lossy(&page).into_owned());
     let page = page.map_err(|error| Failure::refused(format!("manual page: {error}")))?;
-    // Each section starts with the same definition of an apostrophe; one is enough.
+    // Each rendered section starts with the same macro that defines an apostrophe; keep only the
+    // first.
     let begins = page.find(".TH").unwrap_or(0);
     let (preamble, rest) = page.split_at(begins);
     let rest = match preamble.is_empty() {
@@ -96,10 +97,10 @@ fn written(page: clap::Command) -> std::io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The text after a command's options, by kind.
+/// Text after a command's options, by kind.
 #[derive(Debug, Default, PartialEq)]
 struct Sections {
-    /// Paragraphs.
+    /// Paragraphs of explanation.
     notes: Vec<String>,
     /// Example commands and their descriptions.
     examples: Vec<String>,
@@ -147,7 +148,7 @@ fn examples(roff: &mut Roff, examples: &[String]) {
     }
     roff.control("SH", ["EXAMPLES"]);
     for example in examples {
-        // Two or more spaces separate a command from its description.
+        // Two or more spaces separate a command from its description in help texts.
         let (command, does) = example.split_once("  ").unwrap_or((example, ""));
         roff.control("TP", []);
         roff.text([bold(command)]);
@@ -193,10 +194,7 @@ fn collect_variables(page: &clap::Command, variables: &mut Vec<(String, String)>
         };
         let name = name.to_string_lossy().into_owned();
         if !variables.iter().any(|(known, _)| *known == name) {
-            variables.push((
-                name,
-                format!("The value of --{option} where that is not given."),
-            ));
+            variables.push((name, format!("Default for --{option}.")));
         }
     }
     for subcommand in page.get_subcommands() {

@@ -1,4 +1,4 @@
-//! Parses the command line into a [`Command`], or into a refusal with its exit status.
+//! Parses the command line into a [`Command`]. On an error, prints it and returns the exit status.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, CommandFactory, FromArgMatches};
 use crate::arguments::{Cli, Command, LoadArguments};
 use crate::{curl_command, other_tools, terminal, typed_body};
 
-/// The whole command line, for parsing, completion and the manual.
+/// Returns the definition of the whole command line, for parsing, completion and the manual.
 pub(crate) fn command() -> clap::Command {
     let command = Cli::command().mut_subcommand("compare", |compare| {
         let length = "Length of each trial's measurement, such as 500ms, 30s or 5m [default: 10s]";
@@ -32,7 +32,7 @@ pub(crate) fn command() -> clap::Command {
     )
 }
 
-/// Hides the settings that a search of the capacity makes itself.
+/// Hides the settings that a capacity search chooses itself.
 fn without_rate(command: clap::Command) -> clap::Command {
     let connections =
         "Connections to keep open [default: 128 to 1024, enough not to limit the rate]";
@@ -46,14 +46,16 @@ fn without_rate(command: clap::Command) -> clap::Command {
     command
 }
 
-/// Adds the forms of `--body` that only the command line accepts; a plan takes the value literally.
+/// Documents the forms of `--body` that only the command line accepts; in a plan, the value is
+/// literal.
 fn with_body(command: clap::Command) -> clap::Command {
     let body =
         "Body of the requests; @FILE reads it from a file, - from standard input [default: none]";
     command.mut_arg("body", |arg| arg.help(body))
 }
 
-/// Uses one help page with one option per line: the long form would fill several screens.
+/// Makes `--help` print one option per line, like `-h`, because clap's long format would fill
+/// several screens.
 fn with_brief_help(command: clap::Command) -> clap::Command {
     let help = Arg::new("help").short('h').long("help").help("Print help");
     command
@@ -62,7 +64,7 @@ fn with_brief_help(command: clap::Command) -> clap::Command {
         .mut_subcommands(with_brief_help)
 }
 
-/// Parses the command line. Prints help, version and errors, and returns the exit status for them.
+/// Parses the command line. Prints help, version and errors, and then returns their exit status.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     let arguments = curl_command::join_pasted(std::env::args_os());
     let matches = command().try_get_matches_from(arguments);
@@ -112,7 +114,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
     ) {
-        // The reader may be gone; that isn't an error.
+        // Printing fails if the reader has closed the pipe, which isn't an error.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
@@ -129,7 +131,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The hint about an option of another tool.
+/// Returns the hint for an option of another tool.
 fn instead(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else {
         return None;

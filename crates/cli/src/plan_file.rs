@@ -1,4 +1,4 @@
-//! Stored plans, and the errors of plans.
+//! Reads stored plans, and formats the errors of plans.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use prony_experiment::runner::ExperimentFolderError;
 
 use crate::ending::Failure;
 
-/// The plan stored in an experiment's folder.
+/// Reads the plan stored in an experiment's folder.
 pub(crate) fn stored_plan(dir: &Path) -> Result<Plan, Failure> {
     let path = dir.join("plan.toml");
     if !path.is_file() {
@@ -18,7 +18,7 @@ pub(crate) fn stored_plan(dir: &Path) -> Result<Plan, Failure> {
     Plan::read(&path).map_err(|errors| wrong_plan(&errors))
 }
 
-/// Lists each error of a plan on its own line, and all missing packages on one line.
+/// Lists each error of a plan on a separate line, and all missing packages on one line.
 pub(crate) fn wrong_plan(errors: &PlanErrors) -> Failure {
     let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let missing = errors

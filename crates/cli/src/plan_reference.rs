@@ -1,4 +1,4 @@
-//! The keys of a plan as Markdown, for docs/plan.md, and as a JSON schema, for editors.
+//! Documents the keys of a plan as Markdown for docs/plan.md, and as a JSON schema for editors.
 
 use prony_experiment::plan::reference::{
     self, ReferenceKey, ReferenceSection, TOP_LEVEL, ValueType,
@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use crate::load_keys;
 
-/// The manual of plans, as `prony man plan` prints it.
+/// The manual page of plans, which `prony man plan` prints.
 pub(crate) const MANUAL: &str = include_str!("../plan.md");
 
-/// One table for each section of a plan.
+/// Returns the reference with one table for each section of a plan.
 pub(crate) fn markdown() -> String {
     let mut text = String::new();
     for section in reference::sections(load_keys::all()) {
@@ -37,7 +37,7 @@ fn row(key: &ReferenceKey) -> String {
         true => String::new(),
         false => format!("`{}`", value.replace('|', "\\|")),
     };
-    // A number is set as code, a default in words is not.
+    // Numbers are formatted as code; defaults in words are not.
     let is_number = key.default.parse::<f64>().is_ok();
     let is_value = is_number || key.default == "false" || key.default.starts_with(['"', '{', '[']);
     let default = match (key.required, is_value) {
@@ -83,7 +83,7 @@ fn type_name(value: &ValueType) -> String {
     }
 }
 
-/// The JSON schema of plans (draft 2020-12), which editors use to complete and check keys.
+/// Returns the JSON schema of plans (draft 2020-12), with which editors complete and check keys.
 pub(crate) fn schema() -> String {
     let sections = reference::sections(load_keys::all());
     let object = |heading: &str| match sections.iter().find(|section| section.heading == heading) {
@@ -135,7 +135,7 @@ pub(crate) fn schema() -> String {
     text
 }
 
-/// Replaces a property's schema and keeps its description.
+/// Replaces the schema of a property and keeps its description.
 fn set(object: &mut Value, property: &str, mut schema: Value) {
     let old = &mut object["properties"][property];
     if let Some(description) = old.get("description") {
@@ -176,7 +176,7 @@ fn object_of(section: &ReferenceSection) -> Value {
     object
 }
 
-/// True if the type accepts every string, so that templates need no alternative.
+/// True if the type accepts any string, so the schema needs no alternative for templates.
 fn accepts_text(value: &ValueType) -> bool {
     match value {
         ValueType::Choice(_) | ValueType::Bool | ValueType::Integer { .. } => false,
@@ -186,7 +186,7 @@ fn accepts_text(value: &ValueType) -> bool {
     }
 }
 
-/// The schema of a string that contains a template.
+/// Returns the schema of a string that contains a template.
 fn template() -> Value {
     json!({"type": "string", "pattern": "\\{[{%]"})
 }
@@ -196,7 +196,7 @@ fn integer(min: u64, max: u64) -> Value {
 }
 
 fn value_schema(value: &ValueType) -> Value {
-    // Where a plan takes a string, it also accepts a number or a boolean as text.
+    // Where a plan expects a string, it also accepts a number or a boolean and converts it to text.
     let scalar = json!({"type": ["string", "number", "boolean"]});
     match value {
         ValueType::Text | ValueType::Path => json!({"type": "string"}),
@@ -214,7 +214,7 @@ fn value_schema(value: &ValueType) -> Value {
         ValueType::List => json!({"anyOf": [scalar, {"type": "array", "items": scalar}]}),
         ValueType::TextTable => json!({"type": "object", "additionalProperties": scalar}),
         ValueType::Choice(words) => match words.iter().all(|word| word.parse::<f64>().is_ok()) {
-            // `http = 2` can be written without quotes, too.
+            // Numeric words are also accepted without quotes, such as `http = 2`.
             true => {
                 let numbers = words.iter().filter_map(|word| word.parse::<f64>().ok());
                 let values: Vec<Value> = words

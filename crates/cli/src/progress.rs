@@ -1,4 +1,4 @@
-//! Progress on standard error: a live view on a terminal, plain lines otherwise, or nothing.
+//! Shows progress on standard error: a live view on a terminal, plain lines otherwise, or nothing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use crate::arguments::ProgressFlag;
 use crate::terminal;
 
-/// Maximum number of messages that the view receives.
+/// Maximum number of messages that are kept for the live view.
 const MESSAGES_MAX: usize = 50;
 
 /// The form in which progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgressMode {
-    /// A view that takes over the terminal while something runs.
+    /// A live view that takes over the terminal.
     View,
     /// Plain lines.
     Lines,
@@ -20,25 +20,25 @@ pub(crate) enum ProgressMode {
     Nothing,
 }
 
-/// Writes all lines to standard error while something runs; threads share it.
+/// Writes all lines to standard error while something runs. Threads share it.
 #[derive(Debug)]
 pub(crate) struct Progress {
     mode: ProgressMode,
     held: Mutex<HeldMessages>,
 }
 
-/// Messages since the view took over the terminal.
+/// Messages held back since the view took over the terminal.
 #[derive(Debug, Default)]
 struct HeldMessages {
     is_held: bool,
-    /// Messages for the view, the newest last.
+    /// Messages that the view shows, the newest last.
     shown: Vec<String>,
-    /// Messages to print when the view ends.
+    /// Warnings to print when the view ends.
     warnings: Vec<String>,
 }
 
 impl Progress {
-    /// Progress in the form that the option selects.
+    /// Creates the progress output that the option selects.
     pub(crate) fn new(flag: ProgressFlag) -> Progress {
         let mode = match flag {
             ProgressFlag::Auto if terminal::is_live() => ProgressMode::View,
@@ -51,19 +51,19 @@ impl Progress {
         }
     }
 
-    /// The form in which progress is shown.
+    /// Returns the form in which progress is shown.
     pub(crate) fn mode(&self) -> ProgressMode {
         self.mode
     }
 
-    /// Prints a step of the run as plain lines only, because the view shows steps itself.
+    /// Prints a step of the run in the form of plain lines only; the view shows the steps itself.
     pub(crate) fn step(&self, text: &str) {
         if self.mode == ProgressMode::Lines {
             self.warn(text);
         }
     }
 
-    /// Prints a line unless only warnings are shown.
+    /// Prints a line unless the option asks for warnings only.
     pub(crate) fn line(&self, text: &str) {
         if self.mode != ProgressMode::Nothing {
             self.warn(text);
@@ -83,12 +83,12 @@ impl Progress {
         held.shown.drain(..too_many);
     }
 
-    /// Holds lines back while the view has the terminal.
+    /// Starts holding back lines, because the view has the terminal.
     pub(crate) fn hold(&self) {
         self.lock().is_held = true;
     }
 
-    /// Prints the held lines after the view ended.
+    /// Prints the lines that were held back, after the view has ended.
     pub(crate) fn release(&self) {
         let mut held = self.lock();
         held.is_held = false;
@@ -98,7 +98,7 @@ impl Progress {
         held.shown.clear();
     }
 
-    /// Messages since the view took over the terminal, the newest last.
+    /// Returns the messages since the view took over the terminal, the newest last.
     pub(crate) fn messages(&self) -> Vec<String> {
         self.lock().shown.clone()
     }
@@ -108,7 +108,8 @@ impl Progress {
     }
 }
 
-/// A duration rounded to whole seconds from ten seconds on, which is enough for a countdown.
+/// Rounds a duration for display. From ten seconds on, it has whole seconds, which is enough for a
+/// countdown.
 pub(crate) fn rounded(span: Duration) -> String {
     let seconds = span.as_secs_f64();
     match seconds {

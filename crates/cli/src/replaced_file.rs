@@ -1,5 +1,5 @@
-//! Files that are replaced whole: the new content is written next to the old file and renamed over
-//! it, so that a killed run or a full disk leaves the old content unchanged.
+//! Replaces files atomically: writes the new content next to the old file and renames it into
+//! place, so that a killed run or a full disk leaves the old content unchanged.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,21 +11,21 @@ use tempfile::NamedTempFile;
 /// Maximum number of symbolic links to follow; the kernel's limit is the same.
 const LINKS_MAX: usize = 40;
 
-/// Permissions of a new file, before the process's umask.
+/// Mode of a new file, before the umask is applied.
 const NEW_FILE_MODE: u32 = 0o666;
 
-/// A file that can be written once, later.
+/// A file that was checked to be writable and will be written once.
 #[derive(Debug)]
 pub(crate) enum ReplacedFile {
-    /// A regular file, or a file yet to be created: this path, symbolic links resolved.
+    /// A regular file, or a file that doesn't exist yet. Symbolic links in the path are resolved.
     Renamed(PathBuf),
-    /// A pipe, a device, a stream of this process, or a file in a folder in which no file can be
+    /// A pipe, a device, a stream of this process, or a file in a folder where no file can be
     /// created. It is written in place.
     InPlace(File),
 }
 
 impl ReplacedFile {
-    /// Checks that `path` can be written, and changes nothing yet.
+    /// Checks that `path` can be written, without changing anything.
     pub(crate) fn prepare(path: &Path) -> io::Result<ReplacedFile> {
         let path = behind_links(path)?;
         if is_of_process(&path) {
@@ -34,8 +34,8 @@ impl ReplacedFile {
         }
         match fs::metadata(&path) {
             Ok(metadata) if metadata.is_file() => {
-                // Renaming needs no permission to write the old file, but the user still expects a
-                // refusal.
+                // Renaming would succeed even if the old file is read-only, but the user expects an
+                // error.
                 let file = OpenOptions::new().write(true).open(&path)?;
                 match draft(&path) {
                     Ok(_) => Ok(ReplacedFile::Renamed(path)),
@@ -57,7 +57,7 @@ impl ReplacedFile {
         }
     }
 
-    /// Writes the whole content.
+    /// Writes all of the content.
     pub(crate) fn write(self, content: &[u8]) -> io::Result<()> {
         match self {
             ReplacedFile::Renamed(path) => replace(&path, content),
@@ -71,14 +71,14 @@ impl ReplacedFile {
     }
 }
 
-/// Writes a file next to `path` and renames it over that.
+/// Writes a temporary file next to `path` and renames it to `path`.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let path = &behind_links(path)?;
     let mut draft = draft(path)?;
     draft.as_file_mut().write_all(content)?;
     if let Ok(old) = fs::metadata(path) {
         let mode = fs::Permissions::from_mode(old.mode() & 0o7777);
-        // The owner is kept where the process is allowed to set it; a failure must not lose the
+        // Keep the old owner if the process may set it. A failure to do so must not lose the
         // content.
         let _ = std::os::unix::fs::chown(draft.path(), Some(old.uid()), Some(old.gid()));
         draft.as_file().set_permissions(mode)?;
@@ -88,7 +88,7 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// An empty file in the folder of `path`, removed again unless it is renamed.
+/// Creates an empty temporary file in the folder of `path`. It is removed unless it is renamed.
 fn draft(path: &Path) -> io::Result<NamedTempFile> {
     let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -100,7 +100,8 @@ fn draft(path: &Path) -> io::Result<NamedTempFile> {
         .tempfile_in(parent.unwrap_or(Path::new(".")))
 }
 
-/// The path with symbolic links in its last part resolved, as far as a stream of this process.
+/// Resolves symbolic links in the last component of the path, up to a link that names a stream of
+/// this process.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -114,7 +115,8 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// True for a path that names a stream or a device: `/dev/stdout`, `/dev/fd/3`, `/proc/self/fd/1`.
+/// True for a path that names a stream or a device, such as `/dev/stdout`, `/dev/fd/3` or
+/// `/proc/self/fd/1`.
 fn is_of_process(path: &Path) -> bool {
     let is_shared_memory = path.starts_with("/dev/shm");
     (path.starts_with("/dev") && !is_shared_memory) || path.starts_with("/proc")
@@ -140,7 +142,7 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let file = ReplacedFile::prepare(&path).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-        // A killed process would leave no files behind.
+        // The folder contains only the target, so a killed process would leave no temporary file.
         assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
         file.write(b"new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");

@@ -1,4 +1,5 @@
-//! A load in progress, as observers see it: made by this process or by agents.
+//! A load in progress, as the live view and the metrics see it. It runs in this process or on
+//! agents.
 
 use std::sync::Arc;
 
@@ -12,29 +13,31 @@ use prony_record::{Delta, Finding, LoadInfo, Nanos, Record};
 pub(crate) enum RunningLoad {
     /// The load runs in this process.
     Here(Arc<Control>, Box<LoadInfo>),
-    /// Agents make the load, and report each second.
+    /// The load runs on agents, which report every second.
     ByAgents(Arc<Feed>),
 }
 
-/// All results so far.
+/// A snapshot of the results so far.
 #[derive(Debug)]
 pub(crate) struct LoadSnapshot {
     /// All results except the time series.
     pub(crate) delta: Delta,
-    /// The end of the results, since the load's start.
+    /// Time since the start of the load up to which the results are complete.
     pub(crate) reaches: Nanos,
-    /// Requests in flight at that time.
+    /// Requests in flight at the end of the results.
     pub(crate) in_flight: u64,
 }
 
 impl RunningLoad {
-    /// A load in this process before its start. Its workers will publish their figures.
+    /// Creates the view of a load that is about to start in this process, and makes its workers
+    /// publish their figures.
     pub(crate) fn here(control: &Arc<Control>, info: &LoadInfo) -> RunningLoad {
         control.watch();
         RunningLoad::Here(control.clone(), Box::new(info.clone()))
     }
 
-    /// The settings of the load. For agents, they are as typed until an agent has resolved them.
+    /// Returns the settings of the load. For a load on agents, they are the unresolved settings
+    /// from the command line until an agent reports the resolved ones.
     pub(crate) fn info(&self) -> LoadInfo {
         match self {
             RunningLoad::Here(_, info) => (**info).clone(),
@@ -42,7 +45,7 @@ impl RunningLoad {
         }
     }
 
-    /// True if the load was asked to stop.
+    /// True if a stop of the load was requested.
     pub(crate) fn is_stopped(&self) -> bool {
         match self {
             RunningLoad::Here(control, _) => control.is_stopped(),
@@ -50,7 +53,7 @@ impl RunningLoad {
         }
     }
 
-    /// Requests that ended, including the warm-up.
+    /// Returns the number of requests that ended, including the warm-up.
     pub(crate) fn ended(&self) -> u64 {
         match self {
             RunningLoad::Here(control, _) => control.counts().0,
@@ -58,8 +61,8 @@ impl RunningLoad {
         }
     }
 
-    /// The time since the load's start up to which the results are complete; zero before the first
-    /// results of the measured part.
+    /// Returns the time since the start of the load up to which the results are complete; zero
+    /// before the first results of the measured part.
     pub(crate) fn complete_until(&self) -> Nanos {
         match self {
             RunningLoad::Here(control, _) => control.complete_until(),
@@ -67,7 +70,7 @@ impl RunningLoad {
         }
     }
 
-    /// The results since the last call. Only one caller may use this method.
+    /// Returns the results since the previous call. Only one caller may use this method.
     pub(crate) fn take(&self) -> Delta {
         match self {
             RunningLoad::Here(control, _) => control.take(),
@@ -75,7 +78,7 @@ impl RunningLoad {
         }
     }
 
-    /// All results so far.
+    /// Returns all results so far.
     pub(crate) fn so_far(&self) -> LoadSnapshot {
         match self {
             RunningLoad::Here(control, _) => {
@@ -97,7 +100,8 @@ impl RunningLoad {
         }
     }
 
-    /// The utilization of each worker of this process. Agents report theirs only at the end.
+    /// Returns the utilization of each worker of this process. Agents report theirs only at the end
+    /// of the load.
     pub(crate) fn utilizations(&self) -> Vec<WorkerUtilization> {
         match self {
             RunningLoad::Here(control, _) => control.utilizations(),
@@ -105,7 +109,7 @@ impl RunningLoad {
         }
     }
 
-    /// Findings that qualify the figures so far.
+    /// Returns findings that qualify the results so far.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         match self {
             RunningLoad::Here(control, info) => control.findings(info),
@@ -113,7 +117,7 @@ impl RunningLoad {
         }
     }
 
-    /// The record as if the load ended now. `None` before its start.
+    /// Returns the record as if the load ended now, or `None` before the load has started.
     pub(crate) fn record(&self) -> Option<Record> {
         match self {
             RunningLoad::Here(control, info) => Some(control.record_so_far(info)),

@@ -1,12 +1,12 @@
-//! The folder of stored runs, and the names of new ones in it.
+//! Folder of stored runs, and the names of new runs in it.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// The folder for results if no other folder is named.
+/// Folder for results if the command line names none.
 pub(crate) const RUNS_DIR: &str = "prony-runs";
 
-/// The folder for an experiment with this name that starts now.
+/// Returns the folder for an experiment with this name that starts now.
 pub(crate) fn for_new_run(name: &str) -> PathBuf {
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let time = time
@@ -18,7 +18,7 @@ pub(crate) fn for_new_run(name: &str) -> PathBuf {
         .map(|c| if c.is_whitespace() { '-' } else { c })
         .collect();
     let first = PathBuf::from(RUNS_DIR).join(format!("{time}-{name}"));
-    // Two experiments that start within the same second must not share a folder.
+    // Add a number if another experiment of this name started within the same second.
     let others = (2..1000).map(|n| PathBuf::from(RUNS_DIR).join(format!("{time}-{name}-{n}")));
     std::iter::once(first.clone())
         .chain(others)

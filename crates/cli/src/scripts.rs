@@ -1,4 +1,4 @@
-//! Lua scripts that write the requests of loads.
+//! Lua scripts that generate the requests of loads.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use prony_lua::{LuaLoader, ScriptSource};
 
 use crate::ending::Failure;
 
-/// Loads scripts that print to standard error, because results are printed to standard output.
+/// A loader for scripts whose output goes to standard error, because standard output carries
+/// results.
 pub(crate) const QUIET_LOADER: LuaLoader = LuaLoader {
     prints_to_stderr: true,
 };
@@ -35,7 +36,7 @@ pub(crate) fn check_syntax(settings: &LoadSettings) -> Result<(), Failure> {
 }
 
 fn check_file(file: &Path) -> Result<(), Failure> {
-    // A pipe can be read only once, by the load.
+    // A pipe can be read only once, so leave it for the load.
     if file.metadata().is_ok_and(|it| !it.is_file()) {
         return Ok(());
     }

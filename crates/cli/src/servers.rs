@@ -1,5 +1,5 @@
-//! Turns running servers into a plan, so that the stored results are those of an ordinary
-//! experiment, which can be resumed and rendered again.
+//! Converts URLs of running servers into a plan, so that the results are stored as an ordinary
+//! experiment that can be resumed and reported again.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use toml::{Table, Value};
 use crate::ending::Failure;
 use crate::load;
 
-/// Settings that correspond to keys of `[trials]`.
+/// Settings that a plan has in `[trials]`.
 const LENGTHS: [&str; 2] = ["duration", "warmup"];
 
-/// The longest URL, in characters, that serves as a server's name in results.
+/// Maximum length of a server's name in results, in characters. Longer URLs are shortened.
 const NAME_CHARS_MAX: usize = 60;
 
-/// One of the servers.
+/// A server to compare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Server {
     name: String,
-    /// `host:port` or `unix:/path`.
+    /// Address: `host:port` or `unix:/path`.
     remote: String,
     scheme: String,
     path: String,
-    /// `USER:PASSWORD` of its URL.
+    /// `USER:PASSWORD` from the URL.
     credentials: Option<String>,
 }
 
@@ -37,11 +37,11 @@ struct Server {
 pub(crate) struct Servers<'a> {
     /// URLs of the servers, the baseline's first.
     pub(crate) urls: &'a [&'a str],
-    /// `--names`: the servers' names in results, separated by commas.
+    /// `--names`: names of the servers in results, separated by commas.
     pub(crate) names: Option<&'a str>,
     /// `--judge`: the metrics that decide.
     pub(crate) judge: &'a [Metric],
-    /// `--bodies`: how response bodies have to agree.
+    /// `--bodies`: rule by which response bodies have to agree.
     pub(crate) bodies: Option<BodyComparison>,
     /// Conditions that end the experiment.
     pub(crate) abort: AbortKeys<'a>,
@@ -49,7 +49,7 @@ pub(crate) struct Servers<'a> {
     pub(crate) search: SearchKeys<'a>,
 }
 
-/// The keys of the conditions that end a load, in `[load]`.
+/// Keys of `[load]` for conditions that end a load.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AbortKeys<'a> {
     /// `--abort-if`.
@@ -69,7 +69,7 @@ impl AbortKeys<'_> {
         load.extend(window.map(|window| ("abort_window".to_owned(), window)));
     }
 
-    /// Checks the conditions, so that errors name the flags.
+    /// Checks the conditions here, so that error messages name the flags.
     fn check(self) -> Result<(), Failure> {
         match AbortRules::read(self.conditions, self.window) {
             Ok(_) => Ok(()),
@@ -78,7 +78,7 @@ impl AbortKeys<'_> {
     }
 }
 
-/// The keys of a capacity search in `[load]`.
+/// Keys of `[load]` for a capacity search.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SearchKeys<'a> {
     /// `--goal`; empty without a search.
@@ -111,7 +111,7 @@ impl SearchKeys<'_> {
     }
 }
 
-/// The plan that compares each server with the first one.
+/// Builds the plan that compares each server with the first one.
 pub(crate) fn plan(given: Servers<'_>, settings: &LoadSettings) -> Result<Plan, Failure> {
     if given.urls.len() > VARIANTS_MAX {
         return Err(Failure::wrong(format!(
@@ -136,7 +136,7 @@ pub(crate) fn plan(given: Servers<'_>, settings: &LoadSettings) -> Result<Plan, 
     let origin = Path::new("servers.toml");
     let plan = Plan::from_str(&text, origin, MachineProfile::this());
     let checked = plan.and_then(|plan| plan.check_machine().map(|()| plan));
-    // The text is prony's own, so its line numbers mean nothing to the user.
+    // prony wrote this plan, so its line numbers would mean nothing to the user.
     checked.map_err(|errors| {
         let lines: Vec<String> = errors
             .iter()
@@ -149,7 +149,7 @@ pub(crate) fn plan(given: Servers<'_>, settings: &LoadSettings) -> Result<Plan, 
     })
 }
 
-/// Parses a server's URL. The engine's resolver checks that it can be loaded.
+/// Parses the URL of a server. The resolver of the load engine checks the rest.
 fn server(typed: &str, settings: &LoadSettings) -> Result<Server, Failure> {
     let mut settings = settings.clone();
     let (remote, url) = match typed.strip_prefix("unix:") {
@@ -157,7 +157,7 @@ fn server(typed: &str, settings: &LoadSettings) -> Result<Server, Failure> {
             let (socket, path) = rest.split_once(":/").unwrap_or((rest, ""));
             if !socket.starts_with('/') {
                 return Err(Failure::wrong(format!(
-                    "\"{typed}\": write a UNIX socket's whole path, such as unix:/run/app.sock:/page"
+                    "\"{typed}\": write the absolute path of the UNIX socket, such as unix:/run/app.sock:/page"
                 )));
             }
             settings.unix = Some(socket.into());
@@ -173,7 +173,8 @@ fn server(typed: &str, settings: &LoadSettings) -> Result<Server, Failure> {
         Some(_) => name(typed),
         None => name(&url),
     };
-    // Credentials for every server take precedence over those of a URL.
+    // `-u` and an Authorization header apply to every server and take precedence over credentials
+    // in a URL.
     let has_own = |line: &String| line.to_ascii_lowercase().starts_with("authorization:");
     let is_typed = settings.user.is_some() || settings.header.iter().any(has_own);
     let credentials = credentials.filter(|_| !is_typed);
@@ -186,7 +187,7 @@ fn server(typed: &str, settings: &LoadSettings) -> Result<Server, Failure> {
     if settings.urls.is_some() {
         load::resolve(Some(&url), &settings)?;
     }
-    // A request's name is its method and URL, without a default port.
+    // The request's name is its method and URL, without a default port.
     let request = spec.request_name(0);
     let url = request.split_once(' ').map_or(request, |(_, url)| url);
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
@@ -209,8 +210,8 @@ fn server(typed: &str, settings: &LoadSettings) -> Result<Server, Failure> {
     })
 }
 
-/// A server's name in results: its URL, shortened if it is long. Braces are replaced, because they
-/// would make it a template.
+/// Returns the name of a server in results: its URL, shortened if it is long. Braces are replaced,
+/// because a plan would treat them as a template.
 fn name(url: &str) -> String {
     let plain = url.replace('{', "(").replace('}', ")");
     match plain.chars().count() <= NAME_CHARS_MAX {
@@ -223,7 +224,7 @@ fn name(url: &str) -> String {
     }
 }
 
-/// Makes names unique: servers with the same URL are allowed, for an A/A experiment.
+/// Makes names unique. Servers may have the same URL, for an A/A experiment.
 fn make_names_unique(servers: &mut [Server]) {
     let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     let is_shared = |name: &String| names.iter().filter(|other| *other == name).count() > 1;
@@ -234,7 +235,7 @@ fn make_names_unique(servers: &mut [Server]) {
     }
 }
 
-/// Gives the servers the names of `--names`.
+/// Sets the names of the servers from `--names`.
 fn rename(servers: &mut [Server], typed: &str) -> Result<(), Failure> {
     let names: Vec<&str> = typed.split(',').map(str::trim).collect();
     let is_plain = |name: &&str| {
@@ -245,8 +246,7 @@ fn rename(servers: &mut [Server], typed: &str) -> Result<(), Failure> {
     };
     if names.len() != servers.len() {
         return Err(Failure::wrong(format!(
-            "--names {typed}: {} URLs need as many names, separated by commas, the baseline's \
-             first, such as old,new",
+            "--names {typed}: give one name for each of the {} URLs, separated by commas, the baseline first, such as old,new",
             servers.len()
         )));
     }
@@ -294,7 +294,7 @@ fn text(
         let value = without_templates(value);
         match LENGTHS.contains(&key.as_str()) {
             true => trials.insert(key, value),
-            // Credentials for every server replace those of the levels.
+            // Credentials for every server replace those of the individual servers.
             false => load.insert(key, value),
         };
     }
@@ -338,7 +338,7 @@ fn plan_name(servers: &[Server]) -> &'static str {
     }
 }
 
-/// The question of the experiment, in terms of the servers' names.
+/// Phrases the question of the experiment with the names of the servers.
 fn question(servers: &[Server]) -> String {
     let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
     match names.as_slice() {
@@ -360,7 +360,7 @@ fn table<const N: usize>(entries: [(&str, Value); N]) -> Table {
         .collect()
 }
 
-/// A value whose strings are not changed by a plan's templates.
+/// Escapes all strings in a value, so that a plan takes them literally and not as templates.
 fn without_templates(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(verbatim(&text)),
@@ -369,7 +369,7 @@ fn without_templates(value: Value) -> Value {
     }
 }
 
-/// Escapes a value so that templates don't change it.
+/// Escapes a string so that a plan takes it literally.
 fn verbatim(text: &str) -> String {
     if ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark)) {
         format!("{{{{ {} }}}}", serde_json::Value::from(text))

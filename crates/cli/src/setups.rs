@@ -1,23 +1,24 @@
-//! The set-ups of a plan's variants, for a dry run: first the settings that all variants share,
-//! then those that belong to a level of a factor, then those of a single variant.
+//! Formats the configuration of a plan's variants for a dry run: first the settings that all
+//! variants share, then those that a level of one factor determines, then those of a single
+//! variant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_experiment::plan::Plan;
 
-/// Maximum number of differing lines of a file that are printed.
+/// Maximum number of printed lines of a file, counting only lines that differ between variants.
 const FILE_LINES_MAX: usize = 8;
-/// Maximum number of characters of such a line.
+/// Maximum length of a printed line in characters.
 const LINE_CHARS_MAX: usize = 100;
-/// Files larger than this number of bytes are only named.
+/// Maximum size in bytes of a file whose lines are compared. Larger files are only named.
 const FILE_BYTES_MAX: usize = 256 << 10;
 
 /// One setting of a variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting {
-    /// The object that is set up: a service, `load`, a place or a link.
+    /// The object that the setting configures: a service, `load`, a place or a link.
     pub(crate) subject: String,
-    /// The part of the subject; unique within it.
+    /// Name of the setting, unique within its subject.
     pub(crate) part: String,
     pub(crate) value: SettingValue,
 }
@@ -25,11 +26,11 @@ pub(crate) struct Setting {
 /// The form in which a setting is printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SettingValue {
-    /// Words that share a line with the other words of the same subject.
+    /// Words that are printed on one line with the other words of the same subject.
     Words(String),
-    /// A line of its own.
+    /// Text on a separate line.
     Line(String),
-    /// A rendered file; only lines that differ are printed.
+    /// Content of a rendered file, of which only the lines that differ are printed.
     File(Vec<u8>),
 }
 
@@ -96,7 +97,7 @@ pub(crate) fn folded(plan: &Plan, variants: &[Vec<Setting>]) -> String {
     text
 }
 
-/// A setting as printed for each variant: for a file, only the lines that differ.
+/// Returns a setting as printed for each variant. For a file, this is only the lines that differ.
 fn shown((subject, part): (&str, &str), variants: &[Vec<Setting>]) -> Vec<Option<Setting>> {
     let find = |settings: &Vec<Setting>| {
         let mut settings = settings.iter();
@@ -163,14 +164,14 @@ fn file_lines(name: &str, bytes: &[u8], everywhere: &BTreeSet<String>) -> String
         lines.push(format!("  {cut}{dots}"));
     }
     match own.len().saturating_sub(FILE_LINES_MAX) {
-        0 if own.is_empty() => lines.push("  (nothing of its own)".to_owned()),
+        0 if own.is_empty() => lines.push("  (no specific settings)".to_owned()),
         0 => {}
         more => lines.push(format!("  … and {more} more lines")),
     }
     lines.join("\n")
 }
 
-/// The only factor that determines a setting.
+/// Returns the factor that alone determines a setting.
 fn factor_of(plan: &Plan, values: &[Option<Setting>]) -> Option<usize> {
     plan.factors.iter().position(|factor| {
         let mut seen: BTreeMap<&str, &Option<Setting>> = BTreeMap::new();
@@ -196,7 +197,7 @@ fn by_level(
     levels
 }
 
-/// A heading and its settings. The words of a subject share a line.
+/// Formats a heading and its settings. The words of a subject share a line.
 fn section(heading: &str, settings: &[Setting]) -> String {
     if settings.is_empty() {
         return format!("  {heading}: nothing more\n");

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGHUP.
+//! Handles Ctrl-C, SIGTERM and SIGHUP.
 
 use std::ptr;
 use std::sync::Arc;
@@ -10,22 +10,23 @@ use signal_hook::iterator::Signals;
 use crate::ending::Failure;
 use crate::live;
 
-/// The grace period for an orderly exit after a second signal.
+/// Time for an orderly exit after a second signal.
 const EXIT_GRACE: Duration = Duration::from_millis(300);
-/// The exit status after an interrupt.
+/// Exit status after an interrupt.
 const INTERRUPTED: libc::c_int = 130;
 
-/// The signals that ask a program to end.
+/// Signals that ask a program to exit.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Calls `on` for each of these signals on a separate thread, with the number of signals so far.
+/// Calls `on` on a separate thread for each of these signals. The argument is the number of signals
+/// so far.
 ///
 /// A SIGHUP that was ignored when prony started stays ignored, so that `nohup` works.
 pub(crate) fn listen(mut on: impl FnMut(u32) + Send + 'static) -> Result<(), Failure> {
     listen_for(move |_, count| on(count))
 }
 
-/// Like [`listen`], with the signal's number.
+/// Like [`listen`], with the signal number as the first argument.
 pub(crate) fn listen_for(mut on: impl FnMut(i32, u32) + Send + 'static) -> Result<(), Failure> {
     let mut signals = watched()?;
     std::thread::spawn(move || {
@@ -36,8 +37,8 @@ pub(crate) fn listen_for(mut on: impl FnMut(i32, u32) + Send + 'static) -> Resul
     Ok(())
 }
 
-/// Calls `stop` at the first of these signals. A second one ends the process within a second
-/// regardless of its threads, because a script may never return.
+/// Calls `stop` at the first of these signals. A second signal ends the process within a second,
+/// without waiting for its threads, because a script may never return.
 pub(crate) fn stop_then_exit(stop: impl Fn() + Send + 'static) -> Result<(), Failure> {
     listen(move |count| match count {
         1 => stop(),
@@ -45,10 +46,9 @@ pub(crate) fn stop_then_exit(stop: impl Fn() + Send + 'static) -> Result<(), Fai
     })
 }
 
-/// Ends the process with the status of an interrupt, after a grace period in which it may end by
-/// itself.
+/// Exits with the status of an interrupt, unless the process exits earlier.
 fn exit_soon() -> ! {
-    // Restoring the terminal may block if nothing reads from it.
+    // Restoring the terminal may block if nothing reads from it, so it runs on a separate thread.
     std::thread::spawn(|| {
         std::thread::sleep(2 * EXIT_GRACE);
         exit_now();
@@ -59,19 +59,20 @@ fn exit_soon() -> ! {
 }
 
 fn exit_now() -> ! {
-    // SAFETY: `_exit` doesn't return, and runs no code that a thread in an endless loop could
-    // block.
+    // SAFETY: `_exit` doesn't return and runs no exit handlers, which could block on a thread in an
+    // endless loop.
     unsafe { libc::_exit(INTERRUPTED) }
 }
 
-/// Makes writes beyond the file size limit (`ulimit -f`) fail instead of ending the process. Child
-/// processes don't inherit a handler, but would inherit an ignored signal.
+/// Makes writes beyond the file size limit (`ulimit -f`) fail instead of ending the process. It
+/// installs a handler rather than ignoring the signal, because child processes would inherit an
+/// ignored signal.
 pub(crate) fn survive_file_size_limit() {
-    // Without the handler, the process ends as it would by default.
+    // If the handler can't be installed, the signal has its default action.
     let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default());
 }
 
-/// True if the signal came from the keyboard.
+/// True if the signal came from Ctrl-C.
 pub(crate) fn is_interrupt(signal: i32) -> bool {
     signal == SIGINT
 }
@@ -90,8 +91,8 @@ fn watched() -> Result<Signals, Failure> {
 }
 
 fn is_ignored(signal: i32) -> bool {
-    // SAFETY: sigaction is a plain C struct for which zeroes are a valid value. With no new action,
-    // the call only writes the current one to it.
+    // SAFETY: sigaction is a plain C struct for which all zeros are a valid value. Because the new
+    // action is null, the call only reads the current one.
     unsafe {
         let mut present: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, ptr::null(), &mut present) == 0

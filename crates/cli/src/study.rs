@@ -1,4 +1,4 @@
-//! `prony study`: the ready-made experiments, embedded in the binary.
+//! `prony study`: lists, copies and runs the experiments that are embedded in the binary.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use crate::arguments::{StudyArgs, StudyCommand, StudyRunArgs};
 use crate::ending::{Ending, Failure};
 use crate::{adapt, compare, experiment, plan_file, runs_folder, terminal};
 
-/// The studies as of the build of this program.
+/// The studies, embedded at build time.
 static STUDIES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/studies");
 
-/// The subfolder of an experiment for a study's files. The runner uses the same name.
+/// Subfolder of an experiment for the study's files. The runner uses the same name.
 const FOLDER: &str = "study";
 
-/// The reduced plan of a study, for machines that can't run all of it.
+/// A smaller plan of a study, for machines that can't run the whole study.
 const REDUCED: &str = "without-root.toml";
 
-/// Lists, shows or runs studies.
+/// Runs `prony study`.
 pub(crate) fn run(typed: &StudyArgs) -> Result<Ending, Failure> {
     match &typed.command {
         StudyCommand::List => Ok(list()),
@@ -106,8 +106,8 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
     compare::gated(&plan, &settings, &typed.run)
 }
 
-/// Writes a study's files to a folder and reads its plan there, with the typed levels and lengths
-/// and without the set-ups that this machine can't run.
+/// Writes a study's files to a folder and reads the plan there. Applies the levels and lengths from
+/// the command line, and removes variants that this machine can't run.
 fn unpacked(study: &Dir<'_>, into: &Path, typed: &StudyRunArgs) -> Result<Plan, Failure> {
     let into = std::path::absolute(into).map_err(Failure::refused)?;
     write(study, &into)?;
@@ -154,7 +154,7 @@ fn write(dir: &Dir<'_>, into: &Path) -> Result<(), Failure> {
     fs::create_dir_all(into).map_err(|error| failed(into, error))?;
     for entry in dir.entries() {
         match entry {
-            // Python's bytecode cache isn't part of a study.
+            // Skip Python's bytecode cache, which isn't part of a study.
             DirEntry::Dir(dir) if dir.path().ends_with("__pycache__") => {}
             DirEntry::Dir(dir) => write(dir, &into.join(file_name(dir.path())))?,
             DirEntry::File(file) => {
@@ -187,7 +187,7 @@ fn name_of<'d>(study: &'d Dir<'_>) -> &'d str {
     study.path().to_str().unwrap_or_default()
 }
 
-/// The text of a study's file; empty if the file doesn't exist.
+/// Returns the content of a study's file, or an empty string if it doesn't exist.
 fn text<'d>(study: &'d Dir<'_>, name: &str) -> &'d str {
     let file = study.get_file(study.path().join(name));
     file.and_then(|file| file.contents_utf8())

@@ -1,5 +1,4 @@
-//! Standard output and standard error. A reader that has gone or a closed stream never causes a
-//! panic.
+//! Writes to standard output and standard error. A closed stream or pipe never causes a panic.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +8,7 @@ use prony_report::text::TextOptions;
 /// True after a result could not be printed.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// True if printing a result failed, other than because the reader has gone.
+/// True if printing a result failed for any reason other than a closed pipe.
 pub(crate) fn lost_output() -> bool {
     LOST.load(Ordering::Relaxed)
 }
@@ -31,18 +30,18 @@ pub(crate) fn print(text: &str) {
 
 /// Prints a line to standard error.
 pub(crate) fn print_message(line: &str) {
-    // If standard error fails, there is no other place to report it.
+    // An error on standard error can't be reported anywhere else.
     let _ = writeln!(io::stderr().lock(), "{}", sanitized(line));
 }
 
-/// Replaces characters that could control a terminal, because servers and other machines supply
-/// parts of the text.
+/// Replaces control characters, because parts of the text come from servers and other machines and
+/// could control the terminal.
 fn sanitized(lines: &str) -> String {
     let each = lines.split('\n').map(prony_report::table::plain);
     each.collect::<Vec<_>>().join("\n")
 }
 
-/// The layout of text: a terminal's if it is printed to a terminal.
+/// Returns the layout for text. It depends on the terminal if the text is printed.
 pub(crate) fn text_options(is_printed: bool) -> TextOptions {
     let mut options = TextOptions {
         color: is_printed && colors(),
@@ -58,10 +57,11 @@ pub(crate) fn text_options(is_printed: bool) -> TextOptions {
     options
 }
 
-/// Minimum width in columns; narrower terminals wrap the lines.
+/// Minimum width in columns. On a narrower terminal, lines wrap.
 const WIDTH_MIN: usize = 40;
 
-/// True if results are colored: on a terminal, unless NO_COLOR is set (no-color.org).
+/// True if results are colored: standard output is a terminal and NO_COLOR is not set
+/// (no-color.org).
 fn colors() -> bool {
     io::stdout().is_terminal() && !refuses_colors() && !is_dumb()
 }

@@ -1,4 +1,4 @@
-//! A request's body from a file or from standard input: `--body @FILE`, `--body @-`, `--body -`.
+//! Reads a request body from a file or standard input: `--body @FILE`, `--body @-`, `--body -`.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use prony_load::LoadSettings;
 use tempfile::NamedTempFile;
 
-/// Maximum size in bytes of a body from standard input.
+/// Maximum size in bytes of a body read from standard input.
 const STDIN_BYTES_MAX: u64 = 64 << 20;
 
-/// Turns such a body into a `--body-file`. The temporary copy of standard input is removed when the
-/// result is dropped.
+/// Replaces `--body @FILE` or `--body -` with `--body-file`. Standard input is copied to a
+/// temporary file, which is removed when the returned value is dropped.
 ///
 /// # Errors
 ///
-/// Standard input can't be read or copied; the message names the option.
+/// Standard input can't be read or copied. The message names the option.
 pub(crate) fn resolve(load: &mut LoadSettings) -> Result<Option<NamedTempFile>, String> {
     let file = match (load.body.as_deref(), load.body_file.as_deref()) {
         (Some("-" | "@-"), _) => None,
@@ -42,7 +42,7 @@ fn copied(from: &mut dyn Read) -> io::Result<NamedTempFile> {
     let copied = io::copy(&mut from.take(STDIN_BYTES_MAX + 1), &mut file)?;
     if copied > STDIN_BYTES_MAX {
         let limit = STDIN_BYTES_MAX >> 20;
-        return Err(io::Error::other(format!("a body of more than {limit} MiB")));
+        return Err(io::Error::other(format!("the body exceeds {limit} MiB")));
     }
     file.flush()?;
     Ok(file)

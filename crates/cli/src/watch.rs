@@ -1,4 +1,4 @@
-//! Turns an experiment's events into lines of progress and into the state of the live view.
+//! Turns the events of an experiment into progress lines and into the state of the live view.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,17 +20,18 @@ use crate::progress::{Progress, ProgressMode};
 use crate::running_load::RunningLoad;
 use prony_fleet::coordinator::Feed;
 
-/// Receives an experiment's events: prints lines, and updates the view's state.
+/// Receives the events of an experiment, prints progress lines, and updates the state of the live
+/// view.
 #[derive(Debug)]
 pub(crate) struct ExperimentWatcher<'a> {
     progress: &'a Progress,
-    /// The names of variants in results, by their ids.
+    /// Names of variants in results, by id.
     names: BTreeMap<&'a str, String>,
     notes: ExperimentNotes,
 }
 
 impl<'a> ExperimentWatcher<'a> {
-    /// Watches the run of a plan with this forecast.
+    /// Creates a watcher for a run of the plan. The forecast is that of the same plan.
     pub(crate) fn new(
         progress: &'a Progress,
         plan: &'a Plan,
@@ -51,12 +52,12 @@ impl<'a> ExperimentWatcher<'a> {
         }
     }
 
-    /// The state that the view draws.
+    /// Returns the state that the live view draws.
     pub(crate) fn notes(&self) -> &ExperimentNotes {
         &self.notes
     }
 
-    /// Takes an event.
+    /// Handles an event.
     pub(crate) fn observe(&self, event: &ExperimentEvent<'_>) {
         match event {
             ExperimentEvent::Mode { mode } => self.progress.line(&mode.to_string()),
@@ -169,14 +170,14 @@ impl<'a> ExperimentWatcher<'a> {
         }
     }
 
-    /// Shows a load, and its progress if it is in this process.
+    /// Shows that a load runs. Follows its progress if the load runs in this process.
     fn loading(
         &self,
         latest: &Arc<LatestSample>,
         load: Option<(&Arc<Control>, &LoadInfo)>,
         planned: Duration,
     ) {
-        // Without a view, workers need not publish their figures.
+        // Workers publish their figures only if the live view shows them.
         if self.progress.mode() == ProgressMode::View {
             self.notes.loading(latest);
             if let Some((control, info)) = load {
@@ -185,7 +186,7 @@ impl<'a> ExperimentWatcher<'a> {
         }
     }
 
-    /// Follows a load that agents are asked to make.
+    /// Follows a load that runs on agents.
     pub(crate) fn by_agents(&self, feed: &Arc<Feed>) {
         if self.progress.mode() == ProgressMode::View {
             let running_load = RunningLoad::ByAgents(feed.clone());
@@ -198,7 +199,7 @@ impl<'a> ExperimentWatcher<'a> {
     }
 }
 
-/// A probe of a capacity search as a line of text, with the range that contains the capacity so far.
+/// Formats a probe of a capacity search and the bracket so far as one line.
 fn probed(probe: &ProbeReport, bracket: (Option<f64>, Option<f64>)) -> String {
     let offered = match probe.rate_per_s {
         Some(per_s) => format!("probe at {}", number::rate(per_s)),
@@ -223,7 +224,7 @@ fn probed(probe: &ProbeReport, bracket: (Option<f64>, Option<f64>)) -> String {
     format!("{offered}: {result} ({}){range}", probe.readings())
 }
 
-/// A trial as a line of text.
+/// Formats the result of a trial as one line.
 fn ended(name: &str, result: &TrialResult) -> String {
     let block = result.block;
     if let Some(search) = &result.search {
@@ -256,8 +257,8 @@ fn ended(name: &str, result: &TrialResult) -> String {
     )
 }
 
-/// Describes which verdicts a look left undecided. `None` for the last look, because the verdict
-/// follows immediately.
+/// States how many comparisons are undecided after a look. Returns `None` for the last look,
+/// because the final verdict follows immediately.
 fn looked(document: &VerdictDocument, next: Option<u32>) -> Option<String> {
     let next = next?;
     let open = document

@@ -1,9 +1,9 @@
-//! Hundreds of agents in one process, for the benchmark of the coordinator.
+//! Simulates hundreds of agents in one process, to benchmark the coordinator.
 //!
-//! They register, prepare, start together and send results every second, which are numbered and
-//! stored like those of real agents. They generate no load: an engine's recorder records results
-//! from random latencies. The program ends with the load, and writes the record of the sum of all
-//! recorders.
+//! The agents register, prepare, start together and send numbered results every second, which the
+//! server stores like those of real agents. They generate no load: recorders of the load engine
+//! record random latencies. The program exits when the load ends. It writes a record with the sum
+//! of all recorders, to compare with the coordinator's record.
 //!
 //! Usage: `simulated_agents FOLDER N FILE`, with the folder of `prony fleet up --agents N` and the
 //! path of the record.
@@ -32,13 +32,13 @@ use prony_record::{
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Number of distinct results, which agents share.
+/// Number of distinct result patterns. Several agents use the same pattern.
 const PATTERNS: usize = 16;
-/// Interval between registrations, and maximum wait for an order.
+/// Interval between registrations, and timeout of a wait for an order.
 const REGISTER_INTERVAL: Duration = Duration::from_secs(4);
 /// Timeout of the whole simulation.
 const SIMULATION_TIMEOUT: Duration = Duration::from_secs(180);
-/// Time for the coordinator to confirm the last message.
+/// Timeout for the coordinator to confirm the last message.
 const FORGET_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of agents that connect at the same time.
 const CONCURRENT_CONNECTS: usize = 8;
@@ -49,17 +49,17 @@ struct Pattern {
     total: Delta,
 }
 
-/// The state that all agents share.
+/// State that all agents share.
 struct Simulation {
     clock: Clock,
-    /// The ordered load with its results, once it is known.
+    /// The load that the coordinator ordered, and its results. Unset before the order.
     load: OnceLock<(LoadInfo, Vec<Pattern>)>,
     preparing: Mutex<()>,
     registered: AtomicU64,
     sent: AtomicU64,
     sent_bytes: AtomicU64,
     sent_again: AtomicU64,
-    /// Number of agents whose last message is stored.
+    /// Number of agents whose last message has been stored.
     through: AtomicU64,
     forgotten: AtomicU64,
     over: AtomicBool,
@@ -117,13 +117,14 @@ fn simulate(folder: &Path, count: &str, file: &Path) -> Result<(), String> {
     wait_for(&simulation.registered, count, SIMULATION_TIMEOUT)?;
     println!("{count} agents are registered");
     wait_for(&simulation.through, count, SIMULATION_TIMEOUT)?;
-    // Agents that the coordinator lost get no order to forget; the record names them.
+    // Agents that the coordinator counted as lost get no order to delete the run; the record names
+    // them.
     if wait_for(&simulation.forgotten, count, FORGET_TIMEOUT).is_err() {
         let informed = simulation.forgotten.load(Ordering::Relaxed);
-        println!("{informed} of {count} agents got the order to forget the run");
+        println!("{informed} of {count} agents got the order to delete the run");
     }
     simulation.over.store(true, Ordering::Relaxed);
-    let record = simulation.record(count).ok_or("there was no load")?;
+    let record = simulation.record(count).ok_or("no load was ordered")?;
     std::fs::write(file, record.to_json())
         .map_err(|error| format!("{}: {error}", file.display()))?;
     let sent = simulation.sent.load(Ordering::Relaxed);
@@ -140,14 +141,14 @@ fn wait_for(count: &AtomicU64, whole: u64, patience: Duration) -> Result<(), Str
     while count.load(Ordering::Relaxed) < whole {
         if began.elapsed() > patience {
             let there = count.load(Ordering::Relaxed);
-            return Err(format!("{there} of {whole} agents were reached"));
+            return Err(format!("timeout: {there} of {whole} agents"));
         }
         thread::sleep(Duration::from_millis(20));
     }
     Ok(())
 }
 
-/// Connects an agent, which then waits for orders.
+/// Connects an agent, which then waits for orders on its own thread.
 fn begin(folder: &Path, number: u64, simulation: &Arc<Simulation>) -> Result<(), String> {
     let name = format!("agent-{}", number + 1);
     let credentials = FleetCredentials::read(&folder.join(format!("{name}.creds")))?;
@@ -181,7 +182,7 @@ impl Simulation {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// The load and its results; created on the first call.
+    /// Returns the load and its results, which the first call creates.
     fn load(&self, order: &LoadOrder) -> Result<&(LoadInfo, Vec<Pattern>), String> {
         let _one = self.preparing.lock().map_err(|error| error.to_string())?;
         if self.load.get().is_none() {
@@ -191,7 +192,7 @@ impl Simulation {
         self.load.get().ok_or_else(|| "no load".to_owned())
     }
 
-    /// Writes the record of all results.
+    /// Writes a record of the results of all agents.
     fn record(&self, agents: u64) -> Option<Record> {
         let (info, patterns) = self.load.get()?;
         let mut all = Delta::default();
@@ -226,7 +227,7 @@ fn made(order: &LoadOrder) -> Result<(LoadInfo, Vec<Pattern>), String> {
     Ok((info, patterns.collect()))
 }
 
-/// Records results at a rate, like an engine.
+/// Records results at a constant rate, like a load engine.
 fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
     let mut random = Random(ChaCha8Rng::seed_from_u64(seed));
     let mut recorder = Recorder::new(MeasuredPart::DueFrom(warmup));
@@ -258,7 +259,8 @@ fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
             intended,
             sent,
             first_byte: Some(first_byte),
-            // Requests end in order because a recorder's time only moves forward.
+            // Record requests in the order of their ends, because a recorder's time only moves
+            // forward.
             ended,
             status: (outcome == Outcome::Ok).then_some(200),
             bytes_in: 161,
@@ -292,14 +294,14 @@ impl Random {
         self.0.random()
     }
 
-    /// A factor around 1, log-normal like latencies around their median.
+    /// Returns a factor around 1, log-normally distributed like latencies around their median.
     fn spread(&mut self, sigma: f64) -> f64 {
         let normal = (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0;
         (sigma * normal).exp()
     }
 }
 
-/// One agent.
+/// A simulated agent.
 struct Agent {
     name: AgentName,
     number: usize,

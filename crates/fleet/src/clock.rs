@@ -1,10 +1,10 @@
-//! The offset between two machines' clocks, and its error bound.
+//! Measures the offset between the clocks of two machines, with an error bound.
 //!
-//! Each machine counts nanoseconds on a monotonic clock, which is never set. An exchange has four
-//! readings: the request is sent here, received there, the reply is sent there, and received here.
-//! The offset is known to within half of the round trip, however its two directions differ (RFC
-//! 5905 §8). The exchange with the shortest round trip therefore has the smallest bound; averaging
-//! over longer ones would not help.
+//! Each machine reads nanoseconds from a monotonic clock, which is never set. An exchange has four
+//! readings: this machine sends the request, the other machine receives it, the other machine sends
+//! the reply, and this machine receives it. The error of the offset is at most half of the round
+//! trip, even if the two directions take different times (RFC 5905 §8). The exchange with the
+//! shortest round trip therefore has the smallest bound; averaging over longer ones would not help.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,20 +13,21 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// Largest relative drift between two machines' clocks: two crystals with 50 parts per million each.
+/// Maximum relative drift between the clocks of two machines: two crystals with 50 parts per
+/// million each.
 const CLOCK_DRIFT_MAX: f64 = 100e-6;
 
 /// Number of attempts to read two clocks at the same moment.
 const READING_ATTEMPTS: usize = 5;
 
-/// Environment variable that adds an offset in nanoseconds to an agent's clock, so that tests on one
-/// machine have several clocks. `N,M@MS` adds another M after MS milliseconds.
+/// Environment variable that adds an offset in nanoseconds to an agent's clock. Tests use it to
+/// simulate several clocks on one machine. `N,M@MS` adds M more after MS milliseconds.
 const OFFSET_VARIABLE: &str = "PRONY_CLOCK_OFFSET_NS";
 
-/// File in which Linux names the machine's boot.
+/// File in which Linux provides an identifier of the current boot.
 const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
-/// A name that no other process has.
+/// Returns a name that no other process has.
 fn process_name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
@@ -36,16 +37,16 @@ fn process_name() -> &'static str {
     })
 }
 
-/// This machine's clock: nanoseconds since an arbitrary epoch. Clones show the same time.
+/// The clock of this machine: nanoseconds since an arbitrary epoch. All clones show the same time.
 #[derive(Debug, Clone)]
 pub struct Clock {
     offset_ns: Arc<AtomicI64>,
-    /// Time and size of a jump, for tests.
+    /// Time and size of a simulated jump, for tests.
     jump: Option<(Instant, i64)>,
 }
 
 impl Clock {
-    /// The machine's clock, with the offset that tests set in the environment.
+    /// Creates the machine's clock, with the offset that tests set in the environment.
     pub fn new() -> Clock {
         Clock::with_offset(&std::env::var(OFFSET_VARIABLE).unwrap_or_default())
     }
@@ -62,19 +63,19 @@ impl Clock {
         }
     }
 
-    /// Adds to the offset, as a suspended machine does.
+    /// Adds to the offset. Tests use this to simulate the suspension of a machine.
     pub fn shift(&self, ns: i64) {
         self.offset_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// The current time, in nanoseconds.
+    /// Returns the current time in nanoseconds.
     pub fn now(&self) -> i64 {
         let time = clock_gettime(ClockId::Monotonic);
         let shown = time.tv_sec.saturating_mul(1_000_000_000) + time.tv_nsec;
         shown.saturating_add(self.total_offset())
     }
 
-    /// The instant at which this clock shows `at`. Both clocks use the system's monotonic clock.
+    /// Converts a time of this clock to an instant. Both use the system's monotonic clock.
     pub fn moment(&self, at: i64) -> Instant {
         let (now, shown) = self.read_both();
         let apart = Duration::from_nanos(at.abs_diff(shown));
@@ -86,8 +87,8 @@ impl Clock {
         moment.unwrap_or(now)
     }
 
-    /// The current time on both clocks. A busy machine may interrupt the two readings, so the
-    /// quickest of several attempts counts.
+    /// Reads both clocks at the same time. The process may be interrupted between the two readings,
+    /// so this uses the fastest of several attempts.
     fn read_both(&self) -> (Instant, i64) {
         let tries = (0..READING_ATTEMPTS).map(|_| {
             let (before, shown) = (Instant::now(), self.now());
@@ -100,8 +101,8 @@ impl Clock {
         )
     }
 
-    /// Identifies the clock: clocks with the same identity show the same time. If the system has no
-    /// identifier of its boot, the identity is unique to this process.
+    /// Returns an identifier of the clock: clocks with the same identifier show the same time. If
+    /// the system has no boot identifier, the identifier is unique to this process.
     pub fn identity(&self) -> String {
         let started = std::fs::read_to_string(BOOT_ID_PATH).ok();
         let started = started.unwrap_or_else(|| process_name().to_owned());
@@ -123,7 +124,7 @@ impl Default for Clock {
     }
 }
 
-/// The reply to a clock request: two readings of the replying machine's clock.
+/// Reply to a clock request: two readings of the replying machine's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReply {
     /// Time at which the request was received.
@@ -133,13 +134,13 @@ pub struct ClockReply {
 }
 
 impl ClockReply {
-    /// Encodes both readings with eight bytes each, big-endian.
+    /// Encodes each reading as eight big-endian bytes.
     pub fn to_bytes(self) -> [u8; 16] {
         let both = u128::from(self.received as u64) << 64 | u128::from(self.sent as u64);
         both.to_be_bytes()
     }
 
-    /// Decodes a reply; `None` if it is something else.
+    /// Decodes a reply. Returns `None` if the length is wrong.
     pub fn of_bytes(bytes: &[u8]) -> Option<ClockReply> {
         let both = u128::from_be_bytes(bytes.try_into().ok()?);
         Some(ClockReply {
@@ -154,15 +155,15 @@ impl ClockReply {
 pub struct ClockExchange {
     /// Time at which this machine sent the request.
     pub request_sent: i64,
-    /// The other machine received the request.
+    /// Time at which the other machine received the request.
     pub request_received: i64,
-    /// The other machine sent the reply.
+    /// Time at which the other machine sent the reply.
     pub reply_sent: i64,
     /// Time at which this machine received the reply.
     pub reply_received: i64,
 }
 
-/// An offset with its error bound.
+/// Offset between two clocks, with its error bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockOffset {
     /// The other machine's clock minus this machine's, in nanoseconds.
@@ -174,7 +175,8 @@ pub struct ClockOffset {
 }
 
 impl ClockExchange {
-    /// Total time on the way; `None` if the readings contradict each other.
+    /// Returns the time that request and reply took on the network. Returns `None` if the readings
+    /// contradict each other.
     fn round_trip(&self) -> Option<i64> {
         let there = self.reply_sent.checked_sub(self.request_received)?;
         let whole = self.reply_received.checked_sub(self.request_sent)?;
@@ -194,24 +196,24 @@ impl ClockExchange {
 }
 
 impl ClockOffset {
-    /// The offset with the smallest error bound; `None` without a valid exchange.
+    /// Returns the offset with the smallest error bound, or `None` if no exchange is valid.
     pub fn best(exchanges: &[ClockExchange]) -> Option<ClockOffset> {
         let offsets = exchanges.iter().filter_map(ClockExchange::offset);
         offsets.min_by_key(|offset| offset.bound_ns)
     }
 
-    /// Converts a time of this machine's clock to the other machine's.
+    /// Converts a time of this machine's clock to the time of the other machine's clock.
     pub fn to_remote(&self, local: i64) -> i64 {
         local.saturating_add(self.ns)
     }
 
-    /// Converts a time of the other machine's clock to this machine's.
+    /// Converts a time of the other machine's clock to the time of this machine's clock.
     pub fn to_local(&self, remote: i64) -> i64 {
         remote.saturating_sub(self.ns)
     }
 
-    /// Difference from a later offset of the same machine beyond both error bounds and normal drift;
-    /// 0 if they agree.
+    /// Returns the part of the difference from a later offset that error bounds and normal drift
+    /// don't explain, in nanoseconds; 0 if they explain all of it.
     pub fn disagreement_ns(&self, later: &ClockOffset) -> u64 {
         let apart = later.ns.abs_diff(self.ns);
         let drift = later.at.abs_diff(self.at) as f64 * CLOCK_DRIFT_MAX;
@@ -227,7 +229,7 @@ impl ClockOffset {
 mod tests {
     use super::*;
 
-    /// An exchange with a machine whose clock is `offset` ahead.
+    /// Simulates an exchange with a machine whose clock is ahead by `offset`.
     fn exchange(request_sent: i64, offset: i64, out: i64, there: i64, back: i64) -> ClockExchange {
         let request_received = request_sent + out + offset;
         ClockExchange {

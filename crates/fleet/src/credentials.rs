@@ -1,8 +1,8 @@
-//! Credentials files: a role's private key, and the server's certificate authority.
+//! Credentials files, with the private key of a role and the certificate of the server's authority.
 //!
 //! `prony fleet up` writes TOML with a role, the seed of an nkey and the authority's certificate.
-//! The `.creds` files of NATS's own tools (a user JWT with its seed) are accepted, too; they name
-//! neither a role nor an authority.
+//! The `.creds` files of NATS's own tools (a user JWT with its seed) are accepted, too. They
+//! contain neither a role nor a certificate.
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -16,19 +16,19 @@ use serde::{Deserialize, Serialize};
 use crate::names::AgentName;
 use crate::permissions::Role;
 
-/// Number of bytes read of a credentials file.
+/// Maximum number of bytes that are read from a credentials file.
 const SIZE_MAX: u64 = 64 << 10;
 
-/// The contents of a credentials file.
+/// Contents of a credentials file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FleetCredentials {
-    /// prony's own format.
+    /// A file in prony's format.
     Key(KeyFile),
-    /// The format of NATS's own tools, as text.
+    /// A file in the format of NATS's own tools, as text.
     Jwt(Secret),
 }
 
-/// prony's own credentials file.
+/// Contents of a credentials file in prony's format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyFile {
@@ -37,21 +37,21 @@ pub struct KeyFile {
     /// Name of the agent or of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<AgentName>,
-    /// Seed of the nkey, `SU…`.
+    /// Seed of the nkey. It starts with `SU`.
     pub seed: Secret,
-    /// Servers, such as `tls://10.0.0.1:4222`, unless the user names one.
+    /// URLs of the servers, such as `tls://10.0.0.1:4222`. Used unless the user names a server.
     #[serde(default)]
     pub servers: Vec<String>,
-    /// Certificate of the only trusted authority, PEM. Without it, the system's authorities are
+    /// Certificate of the only trusted authority, as PEM. If missing, the system's authorities are
     /// trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority: Option<String>,
-    /// Expiry of a token, UTC, RFC 3339.
+    /// Expiry time of a token, UTC, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
 }
 
-/// Text that no message prints.
+/// Secret text, which is never printed in messages.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -63,12 +63,12 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Wraps text.
+    /// Wraps secret text.
     pub fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }
 
-    /// The text in the clear.
+    /// Returns the secret text.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -77,13 +77,13 @@ impl Secret {
     ///
     /// # Errors
     ///
-    /// Returns a message if no key can be made.
+    /// Returns a message if the key can't be generated.
     pub fn new_user_seed() -> Result<Secret, String> {
         let seed = KeyPair::new_user().seed();
         seed.map(Secret).map_err(|error| error.to_string())
     }
 
-    /// The public key that belongs to this seed.
+    /// Returns the public key for this seed.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl Secret {
 }
 
 impl KeyFile {
-    /// The credentials of a role.
+    /// Creates the credentials of a role.
     pub fn new(role: &Role, seed: Secret, servers: Vec<String>, authority: &str) -> KeyFile {
         let (role, name) = match role {
             Role::Coordinator => ("coordinator", None),
@@ -114,16 +114,16 @@ impl KeyFile {
         }
     }
 
-    /// The file's text.
+    /// Formats the file.
     pub fn to_text(&self) -> String {
         let who = self.role();
         let body = toml::to_string(self).expect("strings and lists of strings");
         format!("# Credentials of {who} for prony. Keep this file private.\n{body}")
     }
 
-    /// The role.
+    /// Returns the role.
     pub fn role(&self) -> Role {
-        // Parsing has checked which roles have a name.
+        // Parsing has already checked that the role has a name where it needs one.
         match (self.role.as_str(), &self.name) {
             ("token", Some(id)) => match id.as_str().parse() {
                 Ok(id) => Role::Token(id),
@@ -137,7 +137,7 @@ impl KeyFile {
 }
 
 impl FleetCredentials {
-    /// Reads a file.
+    /// Reads a credentials file.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl FleetCredentials {
             let line = error.span().map_or(1, |span| {
                 1 + text[..span.start.min(text.len())].matches('\n').count()
             });
-            // The TOML error would show the line, and with it the seed.
+            // A TOML error would quote the line, and the line may contain the seed.
             format!(
                 "line {line}: not a credentials file (`prony fleet up` writes them; .creds files of NATS's own tools are accepted, too)"
             )
@@ -187,12 +187,12 @@ impl FleetCredentials {
     }
 }
 
-/// The users besides `user` who can read a file of this mode and owner; a private key is for one
-/// user.
+/// Returns the users besides `user` who can read a file with this mode and owner, or `None` if
+/// there are none. A private key must be readable by one user only.
 ///
-/// The group counts only if the file belongs to `user`. Service managers provide files of root that
-/// the service reads as a member of a group (Kubernetes), or through an access list, whose mask
-/// appears as the group's bits (systemd).
+/// If root owns the file, the group doesn't count: service managers provide files that the service
+/// reads as a member of a group (Kubernetes), or through an access list, whose mask appears as the
+/// group's mode bits (systemd).
 fn other_readers(mode: u32, owner: u32, user: u32) -> Option<&'static str> {
     if mode & 0o004 != 0 {
         return Some("every user of this machine");
@@ -226,8 +226,8 @@ mod tests {
                 assert!(error.contains(&hint) && !error.contains("SUABC"), "{error}");
             }
         }
-        // Secrets as Kubernetes and systemd provide them: owned by root, readable by the service's
-        // group.
+        // Files as Kubernetes and systemd provide them: root owns them, and the service's group can
+        // read them.
         assert_eq!(other_readers(0o440, 0, 65_532), None);
         assert!(other_readers(0o444, 0, 65_532).is_some());
     }

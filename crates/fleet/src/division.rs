@@ -1,18 +1,19 @@
 //! Divides a load among agents without rounding losses.
 //!
-//! A load divides itself exactly among its worker threads: each worker knows its number and the
-//! total, and takes its part of the rate, the connections, the requests and the list of URLs. With a
-//! fleet, workers are numbered over all agents, and each agent runs a contiguous shard of them.
+//! Within one process, a load is divided exactly among its worker threads: each worker knows its
+//! number and the total, and takes its part of the rate, the connections, the requests and the list
+//! of URLs. In a fleet, workers are numbered across all agents, and each agent runs a contiguous
+//! range of them.
 
 use std::fmt;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// The workers of one agent.
+/// The range of workers that one agent runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentShard {
-    /// Number of the agent's first worker among all.
+    /// Number of the agent's first worker, counted across all agents.
     pub first: u32,
     /// Number of the agent's workers.
     pub workers: u32,
@@ -20,14 +21,14 @@ pub struct AgentShard {
     pub of: u32,
 }
 
-/// The reason why a load can't be divided.
+/// Reason why a load can't be divided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DivisionError {
     /// There are no agents.
     NoAgents,
     /// There are fewer connections than agents.
     FewConnections {
-        /// Connections of the load.
+        /// Number of connections of the load.
         connections: u32,
         /// Number of agents.
         agents: usize,
@@ -52,13 +53,13 @@ impl fmt::Display for DivisionError {
 impl std::error::Error for DivisionError {}
 
 impl AgentShard {
-    /// The number of items, out of `whole`, that this shard is assigned.
+    /// Returns this shard's part of `whole` items.
     pub fn part(&self, whole: u64) -> u64 {
         let range = self.range(whole);
         range.end - range.start
     }
 
-    /// The contiguous range of `whole` things that this shard's workers have.
+    /// Returns the contiguous range of `whole` items that belongs to this shard.
     pub fn range(&self, whole: u64) -> Range<u64> {
         let before = |worker: u32| {
             let (of, worker) = (u64::from(self.of), u64::from(worker));
@@ -68,8 +69,8 @@ impl AgentShard {
     }
 }
 
-/// Divides a load among agents with these numbers of threads. Every agent has a worker, and every
-/// worker a connection.
+/// Divides a load among agents that have these numbers of threads. Every agent gets at least one
+/// worker, and every worker at least one connection.
 ///
 /// # Errors
 ///
@@ -88,7 +89,8 @@ pub fn divide(threads: &[u32], connections: u32) -> Result<Vec<AgentShard>, Divi
     let mut workers: Vec<u32> = threads.iter().map(|&threads| threads.max(1)).collect();
     let total = |workers: &[u32]| workers.iter().map(|&n| u64::from(n)).sum::<u64>();
     while total(&workers) > u64::from(connections) {
-        // Shrinks the largest shard. With one worker per agent there are few enough.
+        // Shrink the largest shard until there are no more workers than connections. One worker per
+        // agent is always few enough.
         if let Some(most) = workers.iter_mut().max_by_key(|n| **n) {
             *most -= 1;
         }

@@ -1,39 +1,39 @@
 //! Adds up the results of all agents of a run, in any order and without duplicates.
 //!
-//! Each agent numbers its messages from 0. Repeated messages are ignored, and messages may arrive
-//! out of order, as their sum does not depend on the order. An agent's part is complete when its
-//! last message has arrived, which gives the total number, and all others have.
+//! Each agent numbers its messages from 0. Repeated messages are ignored. Messages may arrive out
+//! of order, because their sum doesn't depend on the order. The last message of an agent contains
+//! the total number of messages. The agent's part is complete when all of them have arrived.
 
 use std::collections::BTreeMap;
 
 use prony_record::{Delta, DeltaTotals, EncodedDelta, ImplausibleDelta};
 
-/// The messages of one agent.
+/// Messages of one agent.
 #[derive(Debug, Default)]
 struct AgentLedger {
     counted: DeltaTotals,
-    /// All numbers below this one have arrived.
+    /// All messages with smaller numbers have arrived.
     below: u64,
-    /// Numbers above `below` that have arrived.
+    /// Numbers of the messages above `below` that have arrived.
     above: std::collections::BTreeSet<u64>,
     /// Total number of messages, once the last one has arrived.
     of: Option<u64>,
     repeats: u64,
 }
 
-/// The messages of all agents of one run.
+/// Messages of all agents of one run.
 #[derive(Debug, Default)]
 pub struct Ledger {
     accounts: BTreeMap<String, AgentLedger>,
-    /// Sum of all messages.
+    /// Sum of the results in all messages.
     total: Delta,
 }
 
-/// Largest accepted gap in the numbers; larger gaps would only take memory.
+/// Maximum accepted gap in the numbers. Larger gaps would use too much memory.
 const SEQUENCE_AHEAD_MAX: u64 = 1 << 20;
 
 impl Ledger {
-    /// A ledger for these agents; messages of others are refused.
+    /// Creates a ledger for these agents. Messages of other agents are rejected.
     pub fn new(agents: impl IntoIterator<Item = String>) -> Ledger {
         let accounts = agents
             .into_iter()
@@ -44,11 +44,11 @@ impl Ledger {
         }
     }
 
-    /// Adds a message. Returns false for a repetition.
+    /// Adds a message. Returns false if it is a repetition.
     ///
     /// # Errors
     ///
-    /// The reason why the message is refused; nothing of it is counted.
+    /// See [`LedgerError`]. Nothing in a rejected message is counted.
     pub fn take(
         &mut self,
         agent: &str,
@@ -80,7 +80,8 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// See [`Ledger::take`]; and if the number contradicts messages that have arrived.
+    /// As for [`Ledger::take`]. It is also an error if the number contradicts messages that have
+    /// arrived.
     pub fn end(&mut self, agent: &str, of: u64) -> Result<(), LedgerError> {
         let account = account(&mut self.accounts, agent)?;
         let last = account.above.last().copied();
@@ -100,8 +101,8 @@ impl Ledger {
             .is_some_and(|account| account.of == Some(account.below))
     }
 
-    /// Number of missing messages below the highest one that has arrived, or below the end if it is
-    /// known.
+    /// Returns the number of missing messages, up to the last message if it has arrived, otherwise
+    /// up to the highest number so far.
     pub fn missing(&self, agent: &str) -> u64 {
         let Some(account) = self.accounts.get(agent) else {
             return 0;
@@ -111,17 +112,17 @@ impl Ledger {
         until - account.below - account.above.len() as u64
     }
 
-    /// The counts of one agent so far.
+    /// Returns the counts of one agent so far.
     pub fn agent(&self, agent: &str) -> Option<&DeltaTotals> {
         self.accounts.get(agent).map(|account| &account.counted)
     }
 
-    /// The sum of all messages so far.
+    /// Returns the sum of all messages so far.
     pub fn total(&self) -> Delta {
         self.total.clone()
     }
 
-    /// Number of repeated messages.
+    /// Returns the number of repeated messages.
     pub fn repeats(&self) -> u64 {
         self.accounts.values().map(|account| account.repeats).sum()
     }
@@ -136,12 +137,12 @@ fn account<'a>(
         .ok_or_else(|| LedgerError::Stranger(agent.to_owned()))
 }
 
-/// The reason why a message is refused.
+/// Reason why a message is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LedgerError {
-    /// The agent has no part in the run.
+    /// The agent takes no part in the run.
     Stranger(String),
-    /// The number is beyond the agent's last one.
+    /// The message's number is beyond that of the agent's last message.
     BeyondEnd(u64),
     /// The figures are implausible.
     Implausible(ImplausibleDelta),

@@ -1,18 +1,20 @@
-//! Agents on many machines, over NATS.
+//! Runs loads and services on agents on many machines, connected by NATS.
 //!
-//! Input: credentials of a NATS server, and a load or a plan. Output: the record that one machine
-//! would have produced, or a [`host::FleetHost`] on which a plan's services run. An agent obeys its
-//! own policy, and works only as long as a coordinator renews its lease. No other part of prony
-//! depends on this crate, except the command line.
+//! Input: credentials for a NATS server, and a load or a plan. Output: the record that one machine
+//! would have produced, or a [`host::FleetHost`] that runs a plan's services. An agent enforces its
+//! own policy, and works only while a coordinator renews its lease. Among prony's other crates,
+//! only the command line depends on this one.
 //!
 //! Modules, from bottom to top:
 //!
-//! - `names`, `permissions`, `credentials`, `clock`, `division`: identities, clocks and shares of a load.
-//! - `link`: the connection to the NATS server, and the only user of its asynchronous client.
+//! - `names`, `permissions`, `credentials`, `clock`, `division`: identities, clocks, and the
+//! division of loads.
+//! - `link`: the connection to the NATS server. Only this module uses the asynchronous NATS client.
 //! - `wire`: the messages, their encodings, and bounds on what agents claim.
-//! - `ledger`, `policy`: results added up; what an agent's administrator allows.
-//! - `agent`, `coordinator`, `server`: the three kinds of processes. They don't depend on each other.
-//! - `host`: a coordinator's view of agents' machines for an experiment.
+//! - `ledger`, `policy`: the sum of all results, and the limits that an agent's administrator sets.
+//! - `agent`, `coordinator`, `server`: the three kinds of processes. They don't depend on each
+//! other.
+//! - `host`: access to the agents' machines for an experiment.
 
 pub mod agent;
 pub mod clock;

@@ -1,39 +1,39 @@
-//! Names of agents, runs and tokens, and the NATS subjects made from them.
+//! Names of agents, runs and tokens, and the NATS subjects that contain them.
 //!
-//! Permissions are lists of subjects ([`crate::permissions`]), so a name must be exactly one part of
-//! a subject: no dots, no wildcards.
+//! Permissions are lists of subjects ([`crate::permissions`]), so a name must be exactly one part
+//! of a subject: it contains no dots and no wildcards.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest name, in characters.
+/// Maximum length of a name, in characters.
 const NAME_CHARS_MAX: usize = 64;
 
-/// The bucket of agents' registrations.
+/// Bucket of the agents' registrations.
 pub const AGENTS_BUCKET: &str = "prony_agents";
-/// The bucket of runs' manifests.
+/// Bucket of the runs' manifests.
 pub const RUNS_BUCKET: &str = "prony_runs";
-/// The stream of results.
+/// Stream of results.
 pub const RESULTS_STREAM: &str = "PRONY_RESULTS";
 
-/// An agent's name: letters, digits, `-` and `_`.
+/// Name of an agent: letters, digits, `-` and `_`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AgentName(String);
 
-/// A run's name, of the same characters. Names of later runs sort after those of earlier ones.
+/// Id of a run, with the same characters as an agent's name. Ids sort by the start of the run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RunId(String);
 
-/// An enrollment token's name, of the same characters.
+/// Id of an enrollment token, with the same characters as an agent's name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TokenId(String);
 
-/// Text that is not a valid name.
+/// Error for text that is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidName(String);
 
@@ -61,7 +61,7 @@ fn checked(text: String) -> Result<String, InvalidName> {
 macro_rules! name {
     ($name:ident) => {
         impl $name {
-            /// The name as text.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -102,7 +102,7 @@ name!(RunId);
 name!(TokenId);
 
 impl AgentName {
-    /// Makes a name from a host name; other characters become `-`.
+    /// Converts a host name to an agent's name. Other characters become `-`.
     pub fn from_hostname(host: &str) -> AgentName {
         let name: String = host
             .chars()
@@ -116,52 +116,52 @@ impl AgentName {
         }
     }
 
-    /// Placeholder for a name that has not been read from a key or subject yet.
+    /// Placeholder until the name has been read from a key or subject.
     pub(crate) fn unknown() -> AgentName {
         AgentName("unknown".to_owned())
     }
 
-    /// Subject of orders to this agent.
+    /// Returns the subject of orders to this agent.
     pub fn orders_subject(&self) -> String {
         format!("prony.agent.{self}.do")
     }
 
-    /// Subject of clock requests to this agent.
+    /// Returns the subject of clock requests to this agent.
     pub fn clock_subject(&self) -> String {
         format!("prony.agent.{self}.clock")
     }
 
-    /// Subject by which agents of this name detect each other.
+    /// Returns the subject on which agents with this name detect each other.
     pub fn namesakes_subject(&self) -> String {
         format!("prony.agent.{self}.namesakes")
     }
 
-    /// Subject of this agent's results of a run.
+    /// Returns the subject of this agent's results in a run.
     pub fn results_subject(&self, run: &RunId) -> String {
         format!("prony.result.{self}.{run}")
     }
 
-    /// Prefix of the subjects of replies to this agent.
+    /// Returns the prefix of the subjects of replies to this agent.
     pub fn inbox_prefix(&self) -> String {
         format!("_INBOX_agent_{self}")
     }
 }
 
 impl TokenId {
-    /// Makes a name from a random number.
+    /// Creates an id from a random number.
     pub fn of_number(number: u64) -> TokenId {
         TokenId(format!("{number:016x}"))
     }
 
-    /// Subject of enrollment requests with this token.
+    /// Returns the subject of enrollment requests with this token.
     pub fn requests_subject(&self) -> String {
         format!("prony.enroll.{self}")
     }
 }
 
 impl RunId {
-    /// Makes a new name from the time and a random number. The time is in milliseconds; its last
-    /// three digits are hexadecimal and follow the `-`, so that names sort by time.
+    /// Creates an id from the time and a random number. The time has milliseconds; its last three
+    /// digits follow the `-` as hexadecimal digits, so that ids sort by time.
     pub fn new(now: std::time::SystemTime) -> RunId {
         let time = humantime::format_rfc3339_seconds(now).to_string();
         let time: String = time.chars().filter(char::is_ascii_digit).collect();
@@ -171,7 +171,7 @@ impl RunId {
         RunId(format!("{time}-{ms:03x}{random:05x}"))
     }
 
-    /// Subject of all agents' results of the run.
+    /// Returns the subject of all agents' results in the run.
     pub fn results_subject(&self) -> String {
         format!("prony.result.*.{self}")
     }
@@ -213,7 +213,7 @@ mod tests {
         let at = |s| RunId::new(std::time::UNIX_EPOCH + std::time::Duration::from_secs(s));
         let (one, two) = (at(1_700_000_000), at(1_700_000_001));
         assert!(one < two && one.as_str().starts_with("20231114221320-"));
-        // Runs within a second sort by milliseconds.
+        // Runs that start within the same second sort by milliseconds.
         let ms = |ms| RunId::new(std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms));
         assert!(ms(1_007) < ms(1_100) && ms(1_100) < ms(1_999) && ms(1_999) < ms(2_000));
         assert_ne!(at(0), at(0));

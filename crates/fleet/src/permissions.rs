@@ -1,13 +1,14 @@
-//! The permissions of each role on the NATS server, as subjects.
+//! Permissions of each role on the NATS server, as lists of subjects.
 //!
 //! An agent can receive its own orders and publish its own results. Someone who steals an agent's
 //! credentials can read orders to that agent and forge its results, but can't command other agents,
-//! read their results, or change what is stored.
+//! read their results, or change stored data.
 //!
-//! Permissions alone don't guarantee this. The sender of a stored message names the subject of the
-//! server's acknowledgement, and that subject needs no permission: an acknowledgement sent to
-//! `$JS.API.STREAM.PURGE.…` would empty a stream. Each agent therefore has its own account, which
-//! contains such acknowledgements. Only the subjects named here pass between accounts.
+//! Permissions alone don't guarantee this. The sender of a stored message chooses the subject to
+//! which the server sends its acknowledgement, and the sender needs no permission for that subject:
+//! an acknowledgement sent to `$JS.API.STREAM.PURGE.…` would delete all messages of a stream. Each
+//! agent therefore has its own NATS account, which such acknowledgements can't leave. Only the
+//! subjects listed here pass between accounts.
 
 use std::fmt;
 
@@ -16,17 +17,17 @@ use crate::names::{AGENTS_BUCKET, AgentName, RUNS_BUCKET, TokenId};
 /// A role in the fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
-    /// Commands agents and collects results.
+    /// The coordinator, which commands agents and collects results.
     Coordinator,
-    /// One agent.
+    /// The agent of this name.
     Agent(AgentName),
-    /// The process that runs the server and enrolls agents.
+    /// The registrar: the process that runs the server and enrolls agents.
     Registrar,
-    /// A new agent with an enrollment token.
+    /// A new agent that has only an enrollment token.
     Token(TokenId),
 }
 
-/// Subjects of all enrollment requests.
+/// Subject pattern of all enrollment requests.
 pub const ENROLL_SUBJECTS: &str = "prony.enroll.*";
 
 impl fmt::Display for Role {
@@ -40,23 +41,23 @@ impl fmt::Display for Role {
     }
 }
 
-/// Subjects as in the server's configuration: `*` is any one part, `>` all that follow.
+/// Lists of subjects as in the server's configuration: `*` matches one part, `>` all that follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permissions {
-    /// Subjects to publish to. An agent's messages go to the coordinator's account.
+    /// Subjects to publish to. An agent's messages are imported by the coordinator's account.
     pub publish: Vec<String>,
-    /// Subjects to subscribe to, besides the inbox. An agent's messages come from the coordinator's
-    /// account.
+    /// Subjects to subscribe to in addition to the inbox. An agent's subscriptions receive messages
+    /// from the coordinator's account.
     pub subscribe: Vec<String>,
-    /// Subjects to publish and subscribe to within the role's own account.
+    /// Subjects to publish and subscribe to only within the role's own account.
     pub within_account: Vec<String>,
-    /// Subjects of replies to this role.
+    /// Subject pattern of replies to this role.
     pub inbox: String,
     /// True if the role may send one reply to each request.
     pub allow_responses: bool,
 }
 
-/// Subjects that pass from agents' accounts to the coordinator's.
+/// Returns the subjects that pass from the agents' accounts to the coordinator's account.
 pub fn subjects_from_agents() -> [String; 2] {
     [
         "prony.result.*.*".to_owned(),
@@ -64,7 +65,7 @@ pub fn subjects_from_agents() -> [String; 2] {
     ]
 }
 
-/// Subjects that pass from the coordinator's account to agents'.
+/// Returns the subjects that pass from the coordinator's account to the agents' accounts.
 pub fn subjects_to_agents() -> [String; 2] {
     [
         "prony.agent.*.do".to_owned(),
@@ -73,7 +74,7 @@ pub fn subjects_to_agents() -> [String; 2] {
 }
 
 impl Role {
-    /// Prefix of the subjects of replies to this role.
+    /// Returns the prefix of the subjects of replies to this role.
     pub fn inbox_prefix(&self) -> String {
         match self {
             Role::Coordinator => "_INBOX_coordinator".to_owned(),
@@ -83,7 +84,7 @@ impl Role {
         }
     }
 
-    /// The role's account on the server.
+    /// Returns the name of the role's account on the server.
     pub fn account(&self) -> String {
         match self {
             Role::Coordinator | Role::Registrar => "PRONY".to_owned(),
@@ -92,7 +93,7 @@ impl Role {
         }
     }
 
-    /// The role's permissions.
+    /// Returns the role's permissions.
     pub fn permissions(&self) -> Permissions {
         let inbox = format!("{}.>", self.inbox_prefix());
         match self {
@@ -120,7 +121,7 @@ impl Role {
                 allow_responses: true,
             },
             Role::Registrar => Permissions {
-                // Replies to requests, and nothing else.
+                // The registrar publishes nothing except replies to requests.
                 publish: vec![inbox.clone()],
                 subscribe: vec![ENROLL_SUBJECTS.to_owned()],
                 within_account: Vec::new(),
@@ -143,8 +144,7 @@ mod tests {
     use super::*;
     use crate::names::RunId;
 
-    /// Returns true if a pattern of subjects matches a subject (NATS docs, "Subject-Based
-    /// Messaging").
+    /// Returns true if a subject pattern matches a subject (NATS docs, "Subject-Based Messaging").
     fn covers(pattern: &str, subject: &str) -> bool {
         let mut parts = subject.split('.');
         for wanted in pattern.split('.') {

@@ -1,8 +1,8 @@
-//! The policy of an agent's administrator, which limits what coordinators may ask for.
+//! The policy with which an agent's administrator limits what coordinators may ask for.
 //!
 //! A policy is a file on the agent's machine; coordinators can't change it. Without a policy, an
-//! agent loads private and loopback addresses except those of cloud metadata services, loads no UNIX
-//! sockets, and starts no services.
+//! agent sends loads only to private and loopback addresses, except those of cloud metadata
+//! services. It sends none to UNIX sockets, and starts no services.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,7 +11,7 @@ use std::path::Path;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-/// A policy, as in its TOML file.
+/// A policy, as stored in a TOML file.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
@@ -21,45 +21,46 @@ pub struct Policy {
     pub services: ServicePolicy,
 }
 
-/// The `[load]` table.
+/// The `[load]` table of a policy.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadPolicy {
-    /// Targets that may be loaded: `10.1.0.0/16`, `192.0.2.7`, `shop.example.org`, `*.example.org`,
-    /// and UNIX sockets such as `unix:/run/app.sock`. If empty: private and loopback addresses
-    /// except those of cloud metadata services. A name means the addresses that this machine's
-    /// resolver returns.
+    /// Allowed targets: `10.1.0.0/16`, `192.0.2.7`, `shop.example.org`, `*.example.org`, and UNIX
+    /// sockets such as `unix:/run/app.sock`. A name allows the addresses to which this machine
+    /// resolves it. If empty, private and loopback addresses are allowed, except those of cloud
+    /// metadata services.
     pub targets: Vec<String>,
-    /// Maximum requests per second of this agent's share. If set, closed loops are refused, as they
-    /// have no rate.
+    /// Maximum requests per second of this agent's share. If set, closed loops are rejected,
+    /// because they have no rate.
     pub rate: Option<f64>,
     /// Maximum number of connections of this agent's share.
     pub connections: Option<u64>,
-    /// Maximum length of a load with its warm-up, in seconds.
+    /// Maximum duration of a load in seconds, including the warm-up.
     pub seconds: Option<f64>,
-    /// True to refuse all loads.
+    /// True to reject all loads.
     pub refuse: bool,
 }
 
-/// The `[services]` table.
+/// The `[services]` table of a policy.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServicePolicy {
-    /// Programs that may be started, by name or absolute path; none are allowed if empty. With `*`, a
-    /// coordinator has all the rights of the user that runs the agent.
+    /// Programs that may be started, by name or absolute path; none if empty. `*` allows any
+    /// program, and thereby gives coordinators all rights of the user that runs the agent.
     pub commands: Vec<String>,
-    /// Environment variables that a plan may set for those programs: names, or prefixes with a `*`
-    /// (`APP_*`); `*` is any. If missing: none, or any if `commands` has `*`. Variables such as
-    /// LD_PRELOAD, PYTHONPATH, PERL5LIB and NODE_OPTIONS can make an allowed program run other code.
+    /// Environment variables that a plan may set for these programs: names, prefixes such as
+    /// `APP_*`, or `*` for any. If missing: any if `commands` contains `*`, otherwise none.
+    /// Variables such as LD_PRELOAD, PYTHONPATH, PERL5LIB and NODE_OPTIONS can make an allowed
+    /// program run other code.
     pub env: Option<Vec<String>>,
 }
 
-/// A violated rule.
+/// Error for a violated rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyViolation {
-    /// The rule, such as `load.targets`.
+    /// Name of the rule, such as `load.targets`.
     pub rule: &'static str,
-    /// The requested value, and the values that the rule allows.
+    /// Description of the requested value and the values that the rule allows.
     pub text: String,
 }
 
@@ -71,14 +72,15 @@ impl fmt::Display for PolicyViolation {
 
 impl std::error::Error for PolicyViolation {}
 
-/// The size of a load, as far as policies limit it.
+/// The properties of a load that a policy can limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LoadDemand {
-    /// Rate of this agent's share; `None` for a closed loop.
+    /// Requests per second of this agent's share, or `None` for a closed loop.
     pub rate: Option<f64>,
-    /// Connections of this agent's share.
+    /// Number of connections of this agent's share.
     pub connections: u64,
-    /// Length with the warm-up, in seconds; `None` if only a number of requests ends the load.
+    /// Duration in seconds, including the warm-up. `None` if only a number of requests limits the
+    /// load.
     pub seconds: Option<f64>,
 }
 
@@ -105,11 +107,12 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Checks the size of a load. Its targets are checked by [`Policy::allows_target`].
+    /// Checks the rate, connections and duration of a load. [`Policy::allows_target`] checks its
+    /// targets.
     ///
     /// # Errors
     ///
-    /// The violated rule.
+    /// Returns the violated rule.
     pub fn allows_load(&self, asked: LoadDemand) -> Result<(), PolicyViolation> {
         let refuse = |rule, text| Err(PolicyViolation { rule, text });
         let rules = &self.load;
@@ -123,7 +126,7 @@ impl Policy {
             }
             (Some(most), None) => {
                 let text = format!(
-                    "a closed loop has no rate, and at most {most:.0} requests per second are allowed (add --rate)"
+                    "a closed loop has no rate limit, and at most {most:.0} requests per second are allowed (add --rate)"
                 );
                 return refuse("load.rate", text);
             }
@@ -142,20 +145,19 @@ impl Policy {
                 format!("{seconds:.0} s exceed the limit of {most:.0} s"),
             ),
             (Some(_), None) => {
-                let text =
-                    "a load that only a number of requests ends may take any time (add --duration)";
+                let text = "a load that is limited only by a number of requests has no maximum duration (add --duration)";
                 refuse("load.seconds", text.to_owned())
             }
             _ => Ok(()),
         }
     }
 
-    /// Checks a target: the name in the URL, and its address. A UNIX socket, whose name is `unix:`
-    /// and its path, has no address; neither has a target behind a proxy.
+    /// Checks a target: the name in the URL and the address. A UNIX socket has no address, and its
+    /// name consists of `unix:` and its path. A target behind a proxy has no address either.
     ///
     /// # Errors
     ///
-    /// The violated rule.
+    /// Returns the violated rule.
     pub fn allows_target(
         &self,
         name: &str,
@@ -193,7 +195,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// The violated rule.
+    /// Returns the violated rule.
     pub fn allows_variable(&self, name: &str) -> Result<(), PolicyViolation> {
         let is_any_program = self.services.commands.iter().any(|it| it == "*");
         let is_named = |allowed: &String| match allowed.strip_suffix('*') {
@@ -217,7 +219,7 @@ impl Policy {
         Err(PolicyViolation { rule, text })
     }
 
-    /// A short summary of the policy.
+    /// Returns a short summary of the policy.
     pub fn summary(&self) -> String {
         let rules = &self.load;
         let load = match (rules.refuse, rules.targets.is_empty()) {
@@ -248,10 +250,11 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// The violated rule.
+    /// Returns the violated rule.
     pub fn allows_command(&self, program: &str) -> Result<(), PolicyViolation> {
         let commands = &self.services.commands;
-        // A name is found on the agent's PATH; an absolute path means that file.
+        // Entries must match literally: a name is looked up in the agent's PATH, an absolute path
+        // is one file.
         if commands.iter().any(|it| it == "*" || it == program) {
             return Ok(());
         }
@@ -267,7 +270,7 @@ impl Policy {
     }
 }
 
-/// Checks an entry of `services.env`.
+/// Checks an entry of `services.env` for its syntax.
 fn check_variable(text: &str) -> Result<(), String> {
     let name = text.strip_suffix('*').unwrap_or(text);
     let is_good = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -283,7 +286,7 @@ fn check_variable(text: &str) -> Result<(), String> {
 fn no_load() -> PolicyViolation {
     PolicyViolation {
         rule: "load.refuse",
-        text: "this agent makes no loads".to_owned(),
+        text: "this agent generates no loads".to_owned(),
     }
 }
 
@@ -293,7 +296,7 @@ enum TargetRule {
     /// A UNIX socket, with its `unix:` prefix.
     Socket(String),
     Name(String),
-    /// Names with this suffix, which includes the dot.
+    /// Names with this suffix, which starts with a dot.
     Suffix(String),
 }
 
@@ -338,7 +341,7 @@ impl TargetRule {
     }
 }
 
-/// Converts an IPv4 address in IPv6 notation to IPv4.
+/// Converts an IPv4-mapped IPv6 address to IPv4.
 fn plain(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(six) => six.to_canonical(),
@@ -346,11 +349,12 @@ fn plain(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Returns true for a default target: private (RFC 1918, RFC 4193), loopback or link-local over
-/// IPv6, but not a cloud metadata service, which hands out credentials.
+/// Returns true for an address that is allowed by default: private (RFC 1918, RFC 4193), loopback,
+/// or IPv6 link-local, but not a cloud metadata service, because these services hand out
+/// credentials.
 fn is_default_target(address: IpAddr) -> bool {
     match plain(address) {
-        // All of 169.254.0.0/16 is excluded: AWS, Azure, Google and others have their services
+        // All of 169.254.0.0/16 is excluded: AWS, Azure, Google and others run metadata services
         // there.
         IpAddr::V4(four) => four.is_private() || four.is_loopback(),
         IpAddr::V6(six) => {
@@ -360,8 +364,9 @@ fn is_default_target(address: IpAddr) -> bool {
     }
 }
 
-/// Returns true for IPv6 networks of metadata services: AWS (fd00:ec2::/32), Google (fd20:ce::/64)
-/// and Oracle (fd00:c1::/32), and for link-local addresses that embed 169.254.0.0/16.
+/// Returns true for IPv6 addresses of metadata services: AWS (fd00:ec2::/32), Google
+/// (fd20:ce::/64), Oracle (fd00:c1::/32), and link-local addresses that embed an address in
+/// 169.254.0.0/16.
 fn is_metadata(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     let is_embedded = address.is_unicast_link_local() && segments[6] == 0xa9fe;

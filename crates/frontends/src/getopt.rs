@@ -1,9 +1,11 @@
-//! Parses options as C programs do: bundled short options, values attached or in the next word,
-//! unambiguous abbreviations of long options, options after other words, and `--` as their end.
+//! Parses options as C programs do: bundled short options, values attached or in the next argument,
+//! unambiguous abbreviations of long options, options after other arguments, and `--` as the end of
+//! options.
 
 use std::fmt;
 
-/// An option. A letter that can't be typed by itself may identify an option that has only names.
+/// An option that the program accepts. An option without a short form is identified by a character
+/// that can't be typed as one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     pub(crate) name: Option<&'static str>,
@@ -12,39 +14,39 @@ pub(crate) struct Known {
     pub(crate) takes: Takes,
 }
 
-/// The value that an option takes.
+/// Whether an option takes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
     Nothing,
-    /// Required: attached (`-n5`, `--name=5`), or the next word.
+    /// A required value: attached (`-n5`, `--name=5`), or in the next argument.
     Value,
-    /// Optional: attached only.
+    /// An optional value, which must be attached.
     Attached,
 }
 
-/// The positions in which options are recognized.
+/// Positions in which options are recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Placing {
     /// Anywhere, as in glibc.
     Anywhere,
-    /// Only before the first other word.
+    /// Only before the first argument that is not an option.
     First,
 }
 
-/// An invalid option.
+/// Error for an invalid option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Slip {
     NoSuchLetter(char),
     LetterLacksValue(char),
     NoSuchName(String),
-    /// The text typed, and the names that begin with it.
+    /// The option as typed, and the long names that begin with it.
     Ambiguous(String, Vec<&'static str>),
     NameLacksValue(&'static str),
     NameTakesNothing(&'static str),
 }
 
 impl fmt::Display for Slip {
-    /// Formats the error in glibc's words.
+    /// Formats the error with the same text as glibc.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Slip::NoSuchLetter(letter) => write!(f, "invalid option -- '{letter}'"),
@@ -64,17 +66,17 @@ impl fmt::Display for Slip {
     }
 }
 
-/// Parses options one by one and collects the other words.
+/// Parses options one at a time and collects the other arguments.
 pub(crate) struct Options<'a> {
     known: &'a [Known],
     placing: Placing,
     words: std::slice::Iter<'a, String>,
-    /// Letters of a bundle that are still to be parsed.
+    /// Remaining letters of a bundle of short options.
     letters: &'a str,
     others: Vec<&'a str>,
 }
 
-/// An option with its value, if it has one.
+/// The letter of an option and its value, if any.
 pub(crate) type Read<'a> = Result<(char, Option<&'a str>), Slip>;
 
 impl<'a> Options<'a> {
@@ -88,12 +90,13 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Adds a word that is not an option.
+    /// Adds an argument that is not an option.
     pub(crate) fn keep(&mut self, word: &'a str) {
         self.others.push(word);
     }
 
-    /// All words that are not options, in order. Complete only after the last option.
+    /// Returns the arguments that are not options, in order. Must be called after the last option
+    /// was parsed.
     pub(crate) fn others(self) -> Vec<&'a str> {
         self.others
     }
@@ -139,7 +142,7 @@ impl<'a> Options<'a> {
         Ok((known.letter, value))
     }
 
-    /// The option with this name, or the only one whose name begins with it.
+    /// Finds the option with this name, or the only one whose name begins with it.
     fn named(&self, typed: &str) -> Result<&'a Known, Slip> {
         let names = || {
             let named = self.known.iter();
@@ -211,7 +214,8 @@ mod tests {
         known("agents-name", 'A', true, Takes::Value),
     ];
 
-    /// Formats the parsed options with their values, an error after `!`, and then the other words.
+    /// Formats the parsed options with their values, an error after `!` if there is one, and then
+    /// the other arguments.
     fn read(words: &str) -> String {
         read_in(Placing::Anywhere, words)
     }

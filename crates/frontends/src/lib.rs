@@ -1,10 +1,11 @@
-//! Runs loads with the arguments and the output of hey, wrk, ab and siege, and reads commands of
-//! curl.
+//! Runs loads with the arguments and the output of hey, wrk, ab and siege, and parses curl
+//! commands.
 //!
-//! Enters: the arguments of such a tool. Leaves: that tool's output on standard output and standard
-//! error, and an exit status. Arguments become [`prony_load::LoadSettings`], the engine makes a
-//! record, and the record becomes output; this crate drives no connection. docs/front-ends.md lists
-//! the differences.
+//! Input: the arguments of such a tool. Output: what that tool would print on standard output and
+//! standard error, and an exit status. The arguments are converted into
+//! [`prony_load::LoadSettings`], the load engine produces a record, and the record is converted
+//! into output. This crate opens no connections for loads. docs/front-ends.md lists differences
+//! from the original tools.
 
 mod ab;
 pub mod curl;
@@ -20,7 +21,7 @@ use std::ffi::OsString;
 
 pub use session::{Ending, Session, Stop};
 
-/// A tool whose arguments and output are supported.
+/// A tool whose arguments and output are emulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     /// <https://github.com/rakyll/hey>
@@ -37,7 +38,7 @@ impl Tool {
     /// All tools.
     pub const ALL: [Tool; 4] = [Tool::Hey, Tool::Wrk, Tool::Ab, Tool::Siege];
 
-    /// The command's name.
+    /// Returns the name of the command.
     pub fn name(self) -> &'static str {
         match self {
             Tool::Hey => "hey",
@@ -47,12 +48,12 @@ impl Tool {
         }
     }
 
-    /// The tool with this name.
+    /// Returns the tool with this name.
     pub fn by_name(name: &str) -> Option<Tool> {
         Tool::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
-    /// Does what the tool does with these arguments (without its own name).
+    /// Runs the tool's front end with these arguments, which don't include the tool's name.
     pub fn run(self, arguments: &[OsString], session: &Session) -> Ending {
         let ending = match self {
             Tool::Hey => hey::run(arguments, session),

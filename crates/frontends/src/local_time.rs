@@ -1,4 +1,4 @@
-//! Times in the user's time zone, for output that dates events as ab and siege do.
+//! Formats times in the user's time zone, for output with dates like that of ab and siege.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,17 +10,17 @@ const MONTHS: [&str; 12] = [
 /// A function of the C library that converts seconds since 1970 to a calendar date.
 type ToCalendar = unsafe extern "C" fn(*const libc::time_t, *mut libc::tm) -> *mut libc::tm;
 
-/// A point in time as date and time of day.
+/// A point in time as a date and a time of day.
 #[derive(Clone, Copy)]
 pub(crate) struct LocalTime(libc::tm);
 
 impl LocalTime {
-    /// The time in the zone of `TZ`, or of the system.
+    /// Converts to the time zone of `TZ`, or else of the system.
     pub(crate) fn of(time: SystemTime) -> LocalTime {
         LocalTime::by(libc::localtime_r, time)
     }
 
-    /// The time in UTC.
+    /// Converts to UTC.
     #[cfg(test)]
     pub(crate) fn utc(time: SystemTime) -> LocalTime {
         LocalTime::by(libc::gmtime_r, time)
@@ -30,7 +30,7 @@ impl LocalTime {
         let since = time.duration_since(SystemTime::UNIX_EPOCH);
         let seconds = since.as_ref().map_or(0, Duration::as_secs);
         let seconds = libc::time_t::try_from(seconds).unwrap_or_default();
-        // SAFETY: `tm` is integers and a pointer, for which zero bytes are valid.
+        // SAFETY: `tm` consists of integers and a pointer, for which zero bytes are valid.
         let mut calendar: libc::tm = unsafe { std::mem::zeroed() };
         // SAFETY: both pointers are valid for the call, and the function keeps neither. If it fails,
         // `calendar` stays zero.
@@ -38,7 +38,7 @@ impl LocalTime {
         LocalTime(calendar)
     }
 
-    /// The time as `2026-11-22 06:05:07`.
+    /// Formats the time like `2026-11-22 06:05:07`.
     pub(crate) fn date_and_time(&self) -> String {
         let (year, month) = (self.0.tm_year + 1900, self.0.tm_mon + 1);
         format!(
@@ -48,7 +48,7 @@ impl LocalTime {
         )
     }
 
-    /// The time as `Sun Nov 02 06:04:18 2026`.
+    /// Formats the time like `Sun Nov 02 06:04:18 2026`.
     pub(crate) fn as_ctime(&self) -> String {
         let month = name(&MONTHS, self.0.tm_mon);
         let (day, year) = (self.0.tm_mday, self.0.tm_year + 1900);
@@ -59,7 +59,7 @@ impl LocalTime {
         )
     }
 
-    /// The weekday as `Sun`.
+    /// Returns the abbreviated weekday, such as `Sun`.
     pub(crate) fn weekday(&self) -> &'static str {
         name(&WEEKDAYS, self.0.tm_wday)
     }

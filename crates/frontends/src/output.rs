@@ -1,5 +1,5 @@
-//! Writes to standard output and standard error. If standard output fails, results are lost, and
-//! the exit status says so. A reader that closes the pipe early is not a failure.
+//! Writes to standard output and standard error. If writing to standard output fails, results are
+//! lost, and the exit status reports it. A reader that closes the pipe early is not a failure.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,8 @@ pub(crate) fn heed(written: io::Result<()>) {
     }
 }
 
-/// Prints to standard error without changes. Failures are ignored: there is nowhere to report them.
+/// Prints text to standard error without changes. Ignores failures, because they can't be reported
+/// anywhere.
 pub(crate) fn note(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! Runs a load for a front end, until it ends or is interrupted.
+//! Runs a load for a front end until it ends or is interrupted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,24 +13,24 @@ use prony_load::{
 
 use crate::output::complain;
 
-/// The end of a front end, after all output.
+/// Outcome of a front end, after all output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Status 0.
     Done,
-    /// Status 1: there is a result, and no request succeeded.
+    /// Status 1: there is a result, but no request succeeded.
     Failed,
     /// Status 2: the arguments are wrong, and nothing was run.
     Wrong,
-    /// Status 3: the machine refused.
+    /// Status 3: the machine refused an operation.
     Refused,
-    /// Status 130: interrupted; the results so far are printed.
+    /// Status 130: a signal interrupted the load; the results so far are printed.
     Interrupted,
-    /// Exit with this status, because scripts expect it from the tool.
+    /// This status, which scripts expect from the tool.
     Status(u8),
 }
 
-/// Stops the load that is running, or the next one to start. Ctrl-C uses it.
+/// Stops the current load, or the next one as soon as it starts. Ctrl-C triggers it.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: AtomicBool,
@@ -46,58 +46,58 @@ impl Stop {
         }
     }
 
-    /// True once [`Stop::ask`] was called.
+    /// True after [`Stop::ask`] was called.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, Option<Arc<Control>>> {
-        // A panic elsewhere can't leave an Option half written.
+        // Ignore poisoning: a panic elsewhere can't leave an Option half written.
         self.running
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// The environment of a front end.
+/// State that the program passes to a front end.
 #[derive(Debug, Default)]
 pub struct Session {
-    /// Set by Ctrl-C.
+    /// Stop request, which Ctrl-C triggers.
     pub stop: Arc<Stop>,
 }
 
-/// The reason why a front end can't run a load.
+/// Reason why a front end can't run a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The arguments are wrong.
     Wrong(String),
-    /// The environment refused.
+    /// The machine refused an operation.
     Environment(String),
 }
 
-/// Words of the engine's messages, and their replacements.
+/// Texts in messages of the load engine, and their replacements.
 pub(crate) type Words = [(&'static str, &'static str)];
 
-/// Replacements for the engine's flags, which front ends don't have.
+/// Removes hints about prony's own flags, which the front ends don't have.
 const NO_FLAGS: &Words = &[
     ("set --public", "set PRONY_PUBLIC=1"),
     (", or give its address with --resolve", ""),
     (", or give one with --resolve", ""),
 ];
 
-/// Replaces words in text, one pair after the other.
+/// Replaces each text in turn.
 fn replaced(text: String, words: &Words) -> String {
     let words = words.iter();
     words.fold(text, |text, (engine, own)| text.replace(engine, own))
 }
 
-/// The engine's message, without flags that front ends don't have.
+/// Returns the engine's message, without flags that front ends don't have.
 pub(crate) fn message_of(error: &SpecError) -> String {
     replaced(error.to_string(), NO_FLAGS)
 }
 
 impl Refusal {
-    /// Replaces the engine's words with the tool's.
+    /// Replaces terms of the engine with those of the tool.
     pub(crate) fn reworded(self, words: &Words) -> Refusal {
         match self {
             Refusal::Wrong(text) => Refusal::Wrong(replaced(text, words)),
@@ -116,7 +116,8 @@ impl Refusal {
     }
 }
 
-/// The scope of other tools' loads: braces in URLs, headers and bodies have no meaning in them.
+/// The scope of the front ends' loads: braces in URLs, headers and bodies are literal, not
+/// templates.
 pub(crate) fn literal_scope() -> LoadScope {
     LoadScope {
         braces: Braces::Literal,
@@ -124,7 +125,7 @@ pub(crate) fn literal_scope() -> LoadScope {
     }
 }
 
-/// Resolves what was typed to a load that can run.
+/// Resolves the arguments to a load that can run.
 pub(crate) fn resolve(url: Option<&str>, options: &LoadSettings) -> Result<LoadSpec, Refusal> {
     options
         .resolve_within(url, &literal_scope())
@@ -134,9 +135,9 @@ pub(crate) fn resolve(url: Option<&str>, options: &LoadSettings) -> Result<LoadS
         })
 }
 
-/// A callback that runs at intervals during a load, on the calling thread.
+/// A callback that is called at intervals during a load, on the calling thread.
 pub(crate) struct Tick<'a> {
-    /// The interval.
+    /// Interval between calls.
     pub(crate) every: Duration,
     /// Called with the time since the start of the load.
     pub(crate) call: &'a mut dyn FnMut(Duration, &Control),

@@ -34,14 +34,15 @@ services, and starts no services. A policy is a TOML file; every key is optional
   commands    = ['nginx', '/opt/app/run']    # programs that may be started; '*' is any
   env         = ['APP_*']                    # environment variables that a plan may set")]
 pub(crate) struct AgentArgs {
-    /// The agent's credentials from `prony fleet up`, a token from `prony fleet token`, or a .creds file
-    /// of NATS's own tools
+    /// Credentials of the agent: a file from `prony fleet up` or `prony fleet token`, or a .creds
+    /// file of NATS's own tools
     #[arg(long, value_name = "FILE", env = "PRONY_CREDS", hide_env_values = true)]
     pub(crate) creds: PathBuf,
-    /// NATS server, such as tls://10.0.0.1:4222 [default: named by the credentials]
+    /// NATS server, such as tls://10.0.0.1:4222 [default: the server in the credentials]
     #[arg(long, value_name = "URL", env = "PRONY_NATS", hide_env_values = true)]
     pub(crate) nats: Option<String>,
-    /// Name of letters, digits, - and _ [default: from the credentials, or the host name]
+    /// Name of the agent: letters, digits, - and _ [default: from the credentials, or the host
+    /// name]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<AgentName>,
     /// Label by which coordinators choose agents; repeatable
@@ -53,7 +54,7 @@ pub(crate) struct AgentArgs {
     /// Folder for results [default: ~/.local/state/prony; for root /var/lib/prony]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
-    /// Serve the agent's metrics as OpenMetrics text at ADDR, a port or an address with a port
+    /// Serve the agent's metrics as OpenMetrics text at ADDR, which is a port or ADDRESS:PORT
     #[arg(long, value_name = "ADDR")]
     pub(crate) metrics: Option<String>,
     /// Cores that loads run on, such as 1 or 0-3 [default: any]

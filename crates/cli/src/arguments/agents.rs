@@ -1,4 +1,4 @@
-//! The options for loads and plans that use agents.
+//! Command-line options for loads and plans that run on agents.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use clap::Args;
 use prony_fleet::coordinator::{AgentChoice, CLOCK_BOUND_DEFAULT};
 use prony_record::quantity;
 
-/// The options of `prony load` for agents.
+/// Agent options of `prony load`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ByAgentsArgs {
-    /// Make the load with agents: N, KEY=VALUE (a label), N@KEY=VALUE, or names
+    /// Generate the load with these agents: N, KEY=VALUE (a label), N@KEY=VALUE, or names
     #[arg(
         long,
         value_name = "AGENTS",
@@ -18,7 +18,7 @@ pub(crate) struct ByAgentsArgs {
         help_heading = "Agents"
     )]
     pub(crate) agents: Option<AgentChoice>,
-    /// NATS server, such as tls://10.0.0.1:4222 [default: named by the credentials]
+    /// NATS server, such as tls://10.0.0.1:4222 [default: the server in the credentials]
     #[arg(
         long,
         value_name = "URL",
@@ -36,7 +36,7 @@ pub(crate) struct ByAgentsArgs {
         help_heading = "Agents"
     )]
     pub(crate) creds: Option<PathBuf>,
-    /// Largest accepted error of an agent's clock [default: 5ms]
+    /// Maximum accepted error of an agent's clock [default: 5ms]
     #[arg(
         long,
         value_name = "TIME",
@@ -45,7 +45,7 @@ pub(crate) struct ByAgentsArgs {
         help_heading = "Agents"
     )]
     pub(crate) clock_bound: Option<Duration>,
-    /// Agents stop when they lose contact with this command for TIME, 1s to 2m [default: 10s]
+    /// Stop the agents when they lose contact with this command for TIME, 1s to 2m [default: 10s]
     #[arg(
         long,
         value_name = "TIME",
@@ -66,16 +66,17 @@ pub(crate) struct ByAgentsArgs {
 }
 
 impl ByAgentsArgs {
-    /// Largest accepted clock error.
+    /// Returns the maximum accepted clock error.
     pub(crate) fn clock_bound(&self) -> Duration {
         self.clock_bound.unwrap_or(CLOCK_BOUND_DEFAULT)
     }
 }
 
-/// The options for plans that use agents.
+/// Options of plans that use agents.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HostsArgs {
-    /// NATS server of a plan's agents, such as tls://10.0.0.1:4222 [default: named by the credentials]
+    /// NATS server of a plan's agents, such as tls://10.0.0.1:4222 [default: the server in the
+    /// credentials]
     #[arg(
         long,
         value_name = "URL",
@@ -93,7 +94,7 @@ pub(crate) struct HostsArgs {
         help_heading = "Agents of a plan"
     )]
     pub(crate) creds: Option<PathBuf>,
-    /// Largest accepted error of an agent's clock [default: 5ms]
+    /// Maximum accepted error of an agent's clock [default: 5ms]
     #[arg(
         long,
         value_name = "TIME",
@@ -102,7 +103,8 @@ pub(crate) struct HostsArgs {
         help_heading = "Agents of a plan"
     )]
     pub(crate) clock_bound: Option<Duration>,
-    /// Agents are released when they lose contact with this command for TIME, 1s to 2m [default: 10s]
+    /// Release the agents when they lose contact with this command for TIME, 1s to 2m [default:
+    /// 10s]
     #[arg(
         long,
         value_name = "TIME",
@@ -122,20 +124,21 @@ pub(crate) struct HostsArgs {
     pub(crate) wait: Option<Duration>,
 }
 
-/// Shortest `--lease`.
+/// Minimum of `--lease`.
 pub(crate) const LEASE_MIN: Duration = Duration::from_secs(1);
 
-/// Longest `--lease`.
+/// Maximum of `--lease`.
 pub(crate) const LEASE_MAX: Duration = Duration::from_secs(120);
 
-/// Parses `--lease`. A shorter lease would end during a network hiccup, and agents refuse a longer one.
+/// Parses `--lease`. A shorter lease could expire during a network hiccup, and agents reject a
+/// longer one.
 pub(crate) fn lease(typed: &str) -> Result<Duration, String> {
     let lease = quantity::time(typed)?;
     if (LEASE_MIN..=LEASE_MAX).contains(&lease) {
         Ok(lease)
     } else {
         Err(format!(
-            "a lease is {} s to {} s; {typed} is out of range",
+            "{typed} is out of range; a lease lasts {} s to {} s",
             LEASE_MIN.as_secs(),
             LEASE_MAX.as_secs()
         ))

@@ -20,10 +20,10 @@ Examples:
   prony capacity --goal 'p99.9<20ms' --max-rate 20k http://localhost/
   prony capacity --goal 'p99<50ms' --fail-if 'capacity<8000' http://localhost/
 
-A search probes request rates in an open loop until it knows the highest rate
-that meets every goal. The spread of five searches gives the 95% interval. A
-search takes about a minute, and up to five where few requests a second are
-served. Use --dry-run to see the longest time.
+A search probes request rates in an open loop until it finds the highest rate
+that meets every goal. The variation between five searches gives the 95%
+interval. A search takes about a minute, or up to five if the server handles
+few requests per second. Use --dry-run to see the maximum time.
 
 EXPR is an upper limit: a time (p99<50ms or any pN, mean<5ms, and with service.,
 first_byte., connect. or tls. before them), or a share of requests (failed<0.1%,
@@ -39,7 +39,7 @@ pub(crate) struct CapacityArgs {
     /// Highest rate to probe, in requests per second, such as 1000 or 20k [default: no limit]
     #[arg(long, value_name = "N", value_parser = quantity::rate, help_heading = "Capacity")]
     pub(crate) max_rate: Option<f64>,
-    /// Searches, from 5 to 100; the spread between them gives the interval
+    /// Number of searches, from 5 to 100; the variation between them gives the interval
     #[arg(
         long,
         value_name = "N",
@@ -48,7 +48,7 @@ pub(crate) struct CapacityArgs {
         help_heading = "Capacity"
     )]
     pub(crate) repeats: u32,
-    /// Time of each search [default: 1m, up to 5m where few requests a second are served]
+    /// Time of each search [default: 1m, or up to 5m if the server handles few requests per second]
     #[arg(
         long,
         value_name = "TIME",
@@ -57,10 +57,10 @@ pub(crate) struct CapacityArgs {
         help_heading = "Capacity"
     )]
     pub(crate) search_time: Option<Duration>,
-    /// Length of each probe's measured part, instead of a length that fits the search's time
+    /// Length of the measured part of each probe [default: chosen to fit the search time]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Capacity")]
     pub(crate) probe: Option<Duration>,
-    /// Print the longest time that the searches can take, and run nothing
+    /// Print the maximum time that the searches can take, and run nothing
     #[arg(long, help_heading = "Capacity")]
     pub(crate) dry_run: bool,
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub(crate) struct CapacityArgs {
     /// Exit with status 1 if this holds for the whole interval, such as 'capacity<8000'; repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]
     pub(crate) fail_if: Vec<String>,
-    /// The body read from standard input; removed on drop.
+    /// The body from standard input, in a temporary file that is removed on drop.
     #[arg(skip)]
     pub(crate) stdin_body: Option<NamedTempFile>,
 }

@@ -1,4 +1,4 @@
-//! The arguments of `prony compare`, and the options of all commands that run a plan.
+//! Command-line arguments of `prony compare`, and options of all commands that run a plan.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -41,8 +41,8 @@ pub(crate) struct CompareArgs {
     /// A plan; or URLs, the baseline first
     #[arg(value_name = "PLAN|URL", num_args = 0..)]
     pub(crate) targets: Vec<String>,
-    /// Names of the URLs in results and conditions, in their order, such as old,new
-    /// [default: the URLs]
+    /// Names of the URLs in results and conditions, in the same order, such as old,new [default:
+    /// the URLs]
     #[arg(
         long,
         value_name = "BASELINE,NEW",
@@ -65,39 +65,40 @@ pub(crate) struct CompareArgs {
     /// load, such as 'failed>5%' or 'p99>1s'; repeatable
     #[arg(long, value_name = "EXPR", conflicts_with_all = ["resume", "goal"], help_heading = "Experiment")]
     pub(crate) abort_if: Vec<String>,
-    /// Length of the window of --abort-if; nothing is evaluated before it has passed once in a
-    /// trial's load [default: 5s]
+    /// Length of the window of --abort-if; conditions are first evaluated when a trial's load has
+    /// lasted this long [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, requires = "abort_if", help_heading = "Experiment")]
     pub(crate) abort_window: Option<Duration>,
     /// Compare the highest rates at which the URLs meet this condition, such as 'p99<50ms' or
-    /// 'failed<0.1%'; repeatable. Each trial searches for that rate, in about 1 min
+    /// 'failed<0.1%'; repeatable. Each trial searches for that rate and takes about 1 min
     #[arg(long, value_name = "EXPR", value_parser = goal, conflicts_with = "resume", help_heading = "Capacity")]
     pub(crate) goal: Vec<String>,
     /// Highest rate to probe, in requests per second, such as 1000 or 20k [default: no limit]
     #[arg(long, value_name = "N", value_parser = quantity::rate, requires = "goal", help_heading = "Capacity")]
     pub(crate) max_rate: Option<f64>,
-    /// Time of each search [default: 1m, up to 5m where few requests a second are served]
+    /// Time of each search [default: 1m, or up to 5m if the server handles few requests per second]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, requires = "goal", conflicts_with = "probe", help_heading = "Capacity")]
     pub(crate) search_time: Option<Duration>,
-    /// Length of each probe's measured part, instead of a length that fits the search's time
+    /// Length of the measured part of each probe [default: chosen to fit the search time]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, requires = "goal", help_heading = "Capacity")]
     pub(crate) probe: Option<Duration>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
     #[command(flatten)]
     pub(crate) load: LoadArguments,
-    /// Seed of the order of trials. It is not a setting of the load.
+    /// Seed of the order of trials. It belongs to the experiment, not to the load.
     #[arg(skip)]
     pub(crate) seed: Option<u64>,
-    /// True if `--creds` was typed. The environment may set credentials for other commands.
+    /// True if `--creds` was on the command line. Credentials from the environment may be meant for
+    /// other commands.
     #[arg(skip)]
     pub(crate) creds_typed: bool,
-    /// The body read from standard input; removed on drop.
+    /// The body from standard input, in a temporary file that is removed on drop.
     #[arg(skip)]
     pub(crate) stdin_body: Option<NamedTempFile>,
 }
 
-/// The options of all commands that run a plan.
+/// Options of all commands that run a plan.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunArgs {
     /// The folder for the results [default: prony-runs/<time>-<name>]
@@ -115,32 +116,32 @@ pub(crate) struct RunArgs {
     /// limit]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Experiment")]
     pub(crate) budget: Option<Duration>,
-    /// Print the variants, their order and the time, and run nothing except a probe of about 1 s
-    /// per variant if the load ends after a number of requests
+    /// Print the variants, their order and the time without running the experiment; if the load
+    /// ends after a number of requests, probe each variant for about 1 s
     #[arg(long, help_heading = "Experiment")]
     pub(crate) dry_run: bool,
     /// Resume the experiment in this folder
     #[arg(long, value_name = "DIR", help_heading = "Experiment")]
     pub(crate) resume: Option<PathBuf>,
-    /// Resume although plan.toml in the folder was changed; the results then mix both plans
+    /// Resume although plan.toml in the folder was changed; the results then come from both plans
     #[arg(long, requires = "resume", help_heading = "Experiment")]
     pub(crate) accept_plan_changes: bool,
-    /// Skip the pre-check, which starts each variant once before the first block to find those that
-    /// can't run; with --dry-run, skip the probe
+    /// Skip the pre-check, which starts each variant once before the first block to find variants
+    /// that can't run; with --dry-run, skip the probe
     #[arg(long, help_heading = "Experiment")]
     pub(crate) no_precheck: bool,
-    /// Rule for the variants' response bodies: same (as sent), same-decoded (after gzip and other
-    /// codings are undone), or may-differ (differences become a note) [default: the plan's, or
+    /// Rule for the response bodies of the variants: same (as sent), same-decoded (after decoding
+    /// gzip and other codings), or may-differ (differences become a note) [default: the plan's, or
     /// same-decoded]
     #[arg(long, value_name = "RULE", value_parser = BodyComparison::from_str, help_heading = "Experiment")]
     pub(crate) bodies: Option<BodyComparison>,
-    /// Run all variants at the same time and alternate between them in short slices, so that a noisy
-    /// machine affects them alike: auto (where possible), off, or the slices' length, such as 250ms
-    /// [default: the plan's, or auto]
+    /// Run all variants at the same time and alternate between them in short slices, so that a
+    /// noisy machine affects them equally: auto (if possible), off, or the length of a slice, such
+    /// as 250ms [default: the plan's, or auto]
     #[arg(long, value_name = "MODE", value_parser = Interleave::from_str, help_heading = "Experiment")]
     pub(crate) interleave: Option<Interleave>,
-    /// Serve the running trials' metrics to Prometheus at ADDR, a port of 127.0.0.1 or an address
-    /// with a port, under /metrics
+    /// Serve the metrics of running trials to Prometheus at /metrics on ADDR, which is a port of
+    /// 127.0.0.1 or ADDRESS:PORT
     #[arg(long, value_name = "ADDR", help_heading = "Experiment")]
     pub(crate) metrics: Option<String>,
     /// Form of the progress on standard error
@@ -159,19 +160,19 @@ pub(crate) struct RunArgs {
     pub(crate) hosts: HostsArgs,
 }
 
-/// Conditions on results, and outputs for CI.
+/// Options for conditions on results, and for files that CI systems read.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct GateArgs {
-    /// Exit with status 1 if this certainly holds, such as 'p99 of new > baseline + 5%', 'failed >
-    /// 0.1%' or 'verdict is slower'; repeatable
+    /// Exit with status 1 if the whole interval meets this condition, such as 'p99 of new >
+    /// baseline + 5%', 'failed > 0.1%' or 'verdict is slower'; repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Conditions")]
     pub(crate) fail_if: Vec<String>,
-    /// Exit with status 1 if this certainly doesn't hold, such as 'p99 of new < baseline + 5%';
-    /// repeatable
+    /// Exit with status 1 if the whole interval violates this condition, such as 'p99 of new <
+    /// baseline + 5%'; repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Conditions")]
     pub(crate) require: Vec<String>,
-    /// Compare with this stored run, or one of this name, and exit with status 1 if a variant is
-    /// certainly worse by more than the margin; repeatable for records
+    /// Compare with this stored run, given as a path or a name, and exit with status 1 if a variant
+    /// is certainly worse by more than the margin; repeatable for records
     #[arg(long, value_name = "RUN", help_heading = "Conditions")]
     pub(crate) against: Vec<PathBuf>,
     /// Difference from the stored run that counts as a regression, such as 5% [default: the plan's
@@ -184,7 +185,7 @@ pub(crate) struct GateArgs {
     /// Write verdicts and conditions as JUnit XML; - for standard output
     #[arg(long, value_name = "FILE", help_heading = "Conditions")]
     pub(crate) junit: Option<PathBuf>,
-    /// Add a summary in GitHub's Markdown to FILE, such as "$GITHUB_STEP_SUMMARY"
+    /// Append a summary in GitHub's Markdown to FILE, such as "$GITHUB_STEP_SUMMARY"
     #[arg(long, value_name = "FILE", help_heading = "Conditions")]
     pub(crate) github: Option<PathBuf>,
     /// Print failures as GitHub annotations on standard error
@@ -192,12 +193,12 @@ pub(crate) struct GateArgs {
     pub(crate) annotations: bool,
 }
 
-/// Checks a goal.
+/// Checks the syntax of a goal.
 fn goal(typed: &str) -> Result<String, String> {
     Goal::parse(typed).map(|goal| goal.to_string())
 }
 
-/// Parses a margin as a fraction.
+/// Parses a percentage as a fraction.
 fn margin(typed: &str) -> Result<f64, String> {
     quantity::percent(typed)
         .filter(|share| *share > 0.0 && *share < 1.0)

@@ -1,4 +1,4 @@
-//! The arguments of `prony fleet`, except those of the server that it starts.
+//! Command-line arguments of `prony fleet`, except `up` and `token`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,18 +29,18 @@ pub(crate) enum FleetCommand {
     List(ListArgs),
     /// Check agents: version, clock, limits, policy, and whether they reach a target
     Check(CheckArgs),
-    /// Fetch the results of a run whose coordinator has ended
+    /// Fetch the results of a run whose coordinator has exited
     Collect(StoredRunArgs),
-    /// Take over or watch a run, and print its results at its end
+    /// Take over or watch a run, and print its results when it ends
     Attach(StoredRunArgs),
     /// Remove runs and their results from the NATS server
     Purge(PurgeArgs),
 }
 
-/// The NATS server, and the coordinator's credentials.
+/// Options that select the NATS server and the coordinator's credentials.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
-    /// NATS server, such as tls://10.0.0.1:4222 [default: named by the credentials]
+    /// NATS server, such as tls://10.0.0.1:4222 [default: the server in the credentials]
     #[arg(long, value_name = "URL", env = "PRONY_NATS", hide_env_values = true)]
     pub(crate) nats: Option<String>,
     /// The coordinator's credentials, as written by `prony fleet up`
@@ -65,10 +65,10 @@ Examples:
   prony fleet check --creds coordinator.creds
   prony fleet check --creds c.creds --agents site=west http://10.0.0.5:8080/
 
-The exit status is 1 if an agent has another version or is busy, if its clock is not known well
-enough, or if it gets no response from the target.")]
+The exit status is 1 if an agent is busy or has another version, if its clock error is too large
+or unknown, or if it gets no response from the target.")]
 pub(crate) struct CheckArgs {
-    /// Target to which each agent sends one request
+    /// URL to which each agent sends one request
     #[arg(value_name = "URL")]
     pub(crate) url: Option<String>,
     #[command(flatten)]
@@ -76,7 +76,7 @@ pub(crate) struct CheckArgs {
     /// Agents to check: N, KEY=VALUE, N@KEY=VALUE, or names [default: all]
     #[arg(long, value_name = "AGENTS")]
     pub(crate) agents: Option<AgentChoice>,
-    /// Largest accepted clock error
+    /// Maximum accepted clock error
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = quantity::positive_time)]
     pub(crate) clock_bound: Duration,
     /// Write the results as JSON; - prints them instead of the table
@@ -87,7 +87,8 @@ pub(crate) struct CheckArgs {
 /// `prony fleet collect` and `prony fleet attach`.
 #[derive(Debug, Args)]
 pub(crate) struct StoredRunArgs {
-    /// The run, as printed by `prony load --agents` [default: the newest with results or in flight]
+    /// ID of the run, as printed by `prony load --agents` [default: the newest that has results or
+    /// is in progress]
     #[arg(value_name = "RUN")]
     pub(crate) run: Option<RunId>,
     #[command(flatten)]
@@ -95,7 +96,7 @@ pub(crate) struct StoredRunArgs {
     /// Write the record as JSON; - prints it instead of the summary
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Write each half second as CSV; - prints it instead of the summary
+    /// Write one row per half second as CSV; - prints it instead of the summary
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
     /// Write an HTML page with charts
@@ -120,8 +121,8 @@ Examples:
   prony fleet purge --creds coordinator.creds --older-than 1d
   prony fleet purge --creds coordinator.creds --all
 
-Without it, the server removes a run a week after its start. Connected agents also remove their
-copies of the results. If a run is in flight, nothing is removed and the exit status is 3.")]
+Connected agents also remove their copies of the results. If a run is in progress, nothing is
+removed and the exit status is 3. The server removes every run one week after its start anyway.")]
 pub(crate) struct PurgeArgs {
     /// The runs to remove
     #[arg(value_name = "RUN", required_unless_present_any = ["all", "older_than"])]

@@ -9,7 +9,7 @@ use prony_fleet::names::{AgentName, TokenId};
 use prony_fleet::server::tokens::{USES_MAX, VALID_MAX};
 use prony_record::quantity;
 
-/// Default port of NATS servers.
+/// Default port of a NATS server.
 pub(crate) const DEFAULT_PORT: u16 = 4222;
 
 /// `prony fleet up`.
@@ -28,12 +28,12 @@ pub(crate) struct UpArgs {
     /// Folder for keys and data [default: prony/fleet in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// Listen on ADDR: an address, a port, or both; 0.0.0.0 means all addresses, port 0 any free port
-    /// [default: as before, or 127.0.0.1:4222]
+    /// Listen on ADDR: an address, a port, or both; 0.0.0.0 means all addresses, port 0 any free
+    /// port [default: as at the last start, or 127.0.0.1:4222]
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     pub(crate) listen: Option<SocketAddr>,
-    /// Name or address at which agents reach this machine; the first one goes into credentials files;
-    /// repeatable [default: as before, or the address of --listen]
+    /// Name or address at which agents reach this machine; the first one is written into
+    /// credentials files; repeatable [default: as at the last start, or the address of --listen]
     #[arg(long, value_name = "HOST", value_parser = parse_name)]
     pub(crate) name: Vec<String>,
     /// Create credentials for N agents, agent-1 to agent-N [default: 1 in a new DIR]
@@ -47,7 +47,7 @@ pub(crate) struct UpArgs {
     pub(crate) keys_only: bool,
 }
 
-/// `0.0.0.0:4222`, `0.0.0.0`, `[::]:4222`, `:4222` or `4222`.
+/// Parses `0.0.0.0:4222`, `0.0.0.0`, `[::]:4222`, `:4222` or `4222`.
 fn parse_listen(typed: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = typed.trim_start_matches(':').parse::<u16>() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
@@ -83,13 +83,13 @@ pub(crate) struct TokenArgs {
     /// Number of agents that the token can enroll, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(USES_MAX)))]
     pub(crate) uses: u32,
-    /// Time until it expires, up to 30 days
+    /// Time until the token expires, up to 30 days
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = valid)]
     pub(crate) valid: Duration,
     /// List the usable tokens
     #[arg(long, conflicts_with_all = ["uses", "valid", "revoke"])]
     pub(crate) list: bool,
-    /// Revoke a token; enrolled agents stay
+    /// Revoke a token; agents that it has enrolled stay
     #[arg(long, value_name = "ID", conflicts_with_all = ["uses", "valid"])]
     pub(crate) revoke: Option<TokenId>,
 }

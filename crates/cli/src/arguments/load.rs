@@ -44,7 +44,7 @@ pub(crate) struct LoadArgs {
     pub(crate) url: Option<String>,
     #[command(flatten)]
     pub(crate) load: LoadArguments,
-    /// Take URL, method, headers, body and the like from a curl command, as copied from a browser's
+    /// Take URL, method, headers, body and so on from a curl command, as copied from a browser's
     /// developer tools (bash): one quoted argument, @FILE, - for standard input, or unquoted as the
     /// last option
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["url", "urls"], help_heading = "Request")]
@@ -54,20 +54,20 @@ pub(crate) struct LoadArgs {
     /// Write the record as JSON; - for standard output instead of the summary
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
-    /// Write a row per half second as CSV; - for standard output instead of the summary
+    /// Write one row per half second as CSV; - for standard output instead of the summary
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) csv: Option<PathBuf>,
     /// Write an HTML page with charts
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) html: Option<PathBuf>,
-    /// Write a JSON array of [seconds, completions since the last entry] per half second
+    /// Write a JSON array with one [seconds, completions since the previous entry] per half second
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) timeline: Option<PathBuf>,
     /// Percentiles in the summary and the page, such as 50,99,99.99 [default: 50,75,90,95,99,99.9]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = percentile, help_heading = "Output")]
     pub(crate) percentiles: Vec<f64>,
-    /// Serve the running load's metrics to Prometheus at ADDR, a port of 127.0.0.1 or an address
-    /// with a port, under /metrics
+    /// Serve the metrics of the running load to Prometheus at /metrics on ADDR, which is a port of
+    /// 127.0.0.1 or ADDRESS:PORT
     #[arg(long, value_name = "ADDR", help_heading = "Output")]
     pub(crate) metrics: Option<String>,
     /// Form of the progress on standard error
@@ -91,11 +91,11 @@ pub(crate) struct LoadArgs {
     /// 'failed>1%'; repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]
     pub(crate) abort_if: Vec<String>,
-    /// Length of the window of --abort-if; nothing is evaluated before it has passed once
-    /// [default: 5s]
+    /// Length of the window of --abort-if; conditions are first evaluated when the load has lasted
+    /// this long [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, requires = "abort_if", help_heading = "Output")]
     pub(crate) abort_window: Option<Duration>,
-    /// The body read from standard input; removed on drop.
+    /// The body from standard input, in a temporary file that is removed on drop.
     #[arg(skip)]
     pub(crate) stdin_body: Option<NamedTempFile>,
 }

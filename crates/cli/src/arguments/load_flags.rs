@@ -1,4 +1,4 @@
-//! The load flags of `prony load` and `prony compare URL URL`.
+//! The load flags that `prony load`, `prony capacity` and `prony compare URL URL` share.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use prony_load::{
 };
 use prony_record::quantity;
 
-/// The settings of a load, read from its flags.
+/// Settings of a load, parsed from flags.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LoadArguments {
     pub(crate) settings: LoadSettings,
@@ -44,7 +44,7 @@ impl Args for LoadArguments {
     }
 }
 
-/// Words that a flag takes, each with its help.
+/// Values that a flag accepts, each with its help text.
 type Choices = &'static [(&'static str, &'static str)];
 
 const ARRIVALS: Choices = &[("constant", "Equal gaps"), ("poisson", "Exponential gaps")];
@@ -58,39 +58,45 @@ const HTTP_VERSIONS: Choices = &[
     ("3", "HTTP/3 over QUIC"),
 ];
 const REQUEST_ORDERS: Choices = &[
-    ("sequence", "As listed, across all workers"),
+    (
+        "sequence",
+        "In the order of the list, shared by all workers",
+    ),
     (
         "random",
-        "Each drawn at random with equal chance, repeatable by the seed",
+        "At random with equal probability, reproducible with --seed",
     ),
     (
         "weighted",
-        "Each drawn at random by its weight in the list, repeatable by the seed",
+        "At random by the weights in the list, reproducible with --seed",
     ),
 ];
 const DATA_ORDERS: Choices = &[
-    ("sequence", "As in the file, across all workers"),
-    ("random", "Each drawn at random, repeatable by the seed"),
+    (
+        "sequence",
+        "In the order of the file, shared by all workers",
+    ),
+    ("random", "At random, reproducible with --seed"),
 ];
 const SOURCE_ORDERS: Choices = &[
     ("round-robin", "Each connection takes the next address"),
     (
         "random",
-        "Each connection draws an address, repeatable by the seed",
+        "Each connection takes a random address, reproducible with --seed",
     ),
     (
         "per-user",
-        "Each virtual user, which is one of --connections, keeps its address when it reconnects",
+        "Each virtual user (one of --connections) keeps its address when it reconnects",
     ),
 ];
 const PROXY_VERSIONS: Choices = &[("v1", "A line of text"), ("v2", "Binary")];
 const IO_CHOICES: Choices = &[
-    ("auto", "The best that this system allows"),
+    ("auto", "The fastest that this system supports"),
     ("uring", "Completions: io_uring, on Linux 6.1 and later"),
     ("poll", "Readiness: epoll on Linux, kqueue on FreeBSD"),
 ];
 
-/// Reads one of these words.
+/// Parses a flag that accepts one of these values.
 fn choice<T>(words: Choices) -> impl TypedValueParser<Value = T>
 where
     T: FromStr<Err = String> + Clone + Send + Sync + 'static,
@@ -101,7 +107,7 @@ where
     PossibleValuesParser::new(values).try_map(|word| word.parse())
 }
 
-/// The flags, as clap declares and reads them.
+/// The flags as declared for clap.
 #[derive(Debug, clap::Args)]
 struct LoadFlags {
     /// Connections to keep open [default: 50]
@@ -110,13 +116,13 @@ struct LoadFlags {
     /// Stop after N requests [default: no limit]
     #[arg(short = 'n', long, value_name = "N", value_parser = quantity::count, help_heading = "Load")]
     requests: Option<u64>,
-    /// Length of the measurement, such as 500ms, 30s or 5m [default: 10s, or until --requests are made]
+    /// Length of the measurement, such as 500ms, 30s or 5m [default: 10s, or until --requests have ended]
     #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Load")]
     duration: Option<Duration>,
     /// Length of the load before the measurement [default: 0s]
     #[arg(long, value_name = "TIME", value_parser = quantity::time, help_heading = "Load")]
     warmup: Option<Duration>,
-    /// Requests per second in total, such as 1000, 20k or 100:5000 (linear over the duration); makes the loop open [default: closed loop, as fast as the server responds]
+    /// Total requests per second, such as 1000, 20k or 100:5000 (linear over the duration); makes the loop open [default: closed loop, as fast as the server responds]
     #[arg(
         short = 'r',
         long,
@@ -126,7 +132,7 @@ struct LoadFlags {
         help_heading = "Load"
     )]
     rate: Option<ArrivalRate>,
-    /// Change the rate linearly to each RATE over its TIME, from 0 at the start; @0s jumps [default: a constant rate]
+    /// Change the rate linearly to each RATE over its TIME, starting from 0; a TIME of 0s changes it at once [default: a constant rate]
     #[arg(
         long,
         value_name = "RATE@TIME,...",
@@ -137,7 +143,7 @@ struct LoadFlags {
     /// Spacing of an open loop's requests [default: constant]
     #[arg(long, value_parser = choice::<Arrivals>(ARRIVALS), help_heading = "Load")]
     arrivals: Option<Arrivals>,
-    /// Pause of each virtual user between its requests, such as 1s, or exp:1s for exponential pauses [default: none]
+    /// Pause of each virtual user between its requests, such as 1s, or exp:1s for exponentially distributed pauses [default: none]
     #[arg(
         long,
         value_name = "TIME|exp:TIME",
@@ -145,7 +151,7 @@ struct LoadFlags {
         help_heading = "Load"
     )]
     think: Option<ThinkTime>,
-    /// Worker threads [default: one per core, at most one per connection]
+    /// Worker threads [default: one per core, but not more than connections]
     #[arg(short = 't', long, value_name = "N", value_parser = quantity::count, help_heading = "Load")]
     threads: Option<u64>,
     /// Cores to run the workers on, such as 1 or 0-3 [default: any]
@@ -158,10 +164,10 @@ struct LoadFlags {
     /// Method of the requests [default: GET]
     #[arg(short = 'X', long, help_heading = "Request")]
     method: Option<String>,
-    /// Send this header; repeatable [default: none but Host, User-Agent and Accept]
+    /// Send this header; repeatable [default: Host, User-Agent and Accept only]
     #[arg(short = 'H', long, value_name = "K: V", help_heading = "Request")]
     header: Vec<String>,
-    /// Send this user and password (basic authentication), as credentials in the URL would
+    /// Send this user name and password with basic authentication, like credentials in the URL
     #[arg(
         short = 'u',
         long,
@@ -180,19 +186,19 @@ struct LoadFlags {
     /// File that holds the body of the requests [default: none]
     #[arg(long, value_name = "FILE", help_heading = "Request")]
     body_file: Option<PathBuf>,
-    /// The HTTP version to speak [default: over TLS what ALPN agrees on, 2 or 1.1; in cleartext 1.1]
+    /// HTTP version [default: over TLS the version that ALPN selects, 2 or 1.1; in cleartext 1.1]
     #[arg(long, value_parser = choice::<HttpVersion>(HTTP_VERSIONS), help_heading = "Request")]
     http: Option<HttpVersion>,
-    /// Requests in flight on each connection of HTTP/2 or 3 [default: 1]
+    /// Requests in flight on each HTTP/2 or HTTP/3 connection [default: 1]
     #[arg(long, value_name = "N", value_parser = quantity::count, help_heading = "Request")]
     streams: Option<u64>,
-    /// Open a connection for each request
+    /// Open a new connection for each request
     #[arg(long, alias = "disable-keepalive", help_heading = "Request")]
     no_keepalive: bool,
-    /// Give each virtual user a cookie jar: it sends back the cookies that its responses set [default: cookies are ignored]
+    /// Give each virtual user a cookie jar, so that it sends back cookies that responses set [default: cookies are ignored]
     #[arg(long, help_heading = "Request")]
     cookies: bool,
-    /// A file with one request a line: URL, "URL POST body", "URL POST <file" or a JSON object
+    /// A file with one request per line: URL, "URL POST body", "URL POST <file" or a JSON object
     #[arg(long, value_name = "FILE", help_heading = "Request")]
     urls: Option<PathBuf>,
     /// Follow up to N redirects; a redirect chain counts as one request [default: 0]
@@ -201,16 +207,16 @@ struct LoadFlags {
     /// Order in which the --urls are requested [default: sequence, or weighted if any has a weight]
     #[arg(long, value_parser = choice::<RequestOrder>(REQUEST_ORDERS), help_heading = "Request")]
     order: Option<RequestOrder>,
-    /// A CSV file for {{column}} in URLs, headers and bodies; {{seq}}, {{uuid}}, {{random(1,9)}} need no file
+    /// A CSV file with values for {{column}} in URLs, headers and bodies; {{seq}}, {{uuid}}, {{random(1,9)}} need no file
     #[arg(long, value_name = "FILE", help_heading = "Request")]
     data: Option<PathBuf>,
     /// Order in which requests take the rows of --data [default: sequence]
     #[arg(long, requires = "data", value_parser = choice::<DataOrder>(DATA_ORDERS), help_heading = "Request")]
     data_order: Option<DataOrder>,
-    /// A Lua script with wrk's hooks that writes the requests: request(), response(), delay(), done()
+    /// A Lua script with wrk's hooks that generates the requests: request(), response(), delay(), done()
     #[arg(long, value_name = "FILE", help_heading = "Request")]
     script: Option<PathBuf>,
-    /// Argument for init() of the script; repeatable, or all of them after -- at the end
+    /// Argument for init() of the script; repeatable; or put all arguments after -- at the end
     #[arg(
         long,
         value_name = "ARG",
@@ -230,7 +236,7 @@ struct LoadFlags {
     )]
     words_of_script: Vec<String>,
 
-    /// Connect to this UNIX socket; the URL then only names host and path
+    /// Connect to this UNIX socket; the URL then sets only the host and path of requests
     #[arg(
         long,
         alias = "unix-socket",
@@ -238,7 +244,7 @@ struct LoadFlags {
         help_heading = "Connection"
     )]
     unix: Option<PathBuf>,
-    /// Send requests through this HTTP proxy, also http://USER:PASSWORD@HOST:PORT; https goes through its tunnels
+    /// Send requests through this HTTP proxy, also http://USER:PASSWORD@HOST:PORT; https uses tunnels
     #[arg(
         long,
         value_name = "HOST:PORT",
@@ -255,13 +261,13 @@ struct LoadFlags {
         help_heading = "Connection"
     )]
     source: Vec<SourceRange>,
-    /// Assignment of sources to connections; per-user: each of --connections keeps its own [default: round-robin]
+    /// Assignment of source addresses to connections; per-user: each of --connections keeps its own [default: round-robin]
     #[arg(long, value_name = "ORDER", value_parser = choice::<SourceOrder>(SOURCE_ORDERS), help_heading = "Connection")]
     source_order: Option<SourceOrder>,
-    /// Begin each connection with a PROXY protocol header that carries its own address
+    /// Begin each connection with a PROXY protocol header that contains the connection's addresses
     #[arg(long, value_name = "VERSION", value_parser = choice::<ProxyVersion>(PROXY_VERSIONS), help_heading = "Connection")]
     proxy_protocol: Option<ProxyVersion>,
-    /// Put these addresses into the header instead, written like those of --source; repeatable
+    /// Put these addresses into the PROXY protocol header instead, written like those of --source; repeatable
     #[arg(
         long,
         value_name = "ADDRS",
@@ -270,16 +276,16 @@ struct LoadFlags {
         help_heading = "Connection"
     )]
     proxy_source: Vec<SourceRange>,
-    /// Connect to ADDR for HOST:PORT without looking the name up; repeatable
+    /// Connect to ADDR for HOST:PORT without a name lookup; repeatable
     #[arg(long, value_name = "HOST:PORT:ADDR", help_heading = "Connection")]
     resolve: Vec<String>,
-    /// Give up a request after TIME; 0 means never [default: 20s]
+    /// Give up on a request after TIME; 0 means never [default: 20s]
     #[arg(long, value_name = "TIME", value_parser = quantity::time, help_heading = "Connection")]
     timeout: Option<Duration>,
-    /// Give up an attempt to connect after TIME [default: 5s]
+    /// Give up on an attempt to connect after TIME [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Connection")]
     connect_timeout: Option<Duration>,
-    /// Wait up to TIME, 30s if none is given, for the server to accept connections before the load begins [default: no wait; a load whose connects are all refused ends after 1s]
+    /// Before the load, wait up to TIME (30s if omitted) until the server accepts connections [default: no wait; a load whose connects are all refused ends after 1s]
     #[arg(
         long,
         value_name = "TIME",
@@ -290,20 +296,20 @@ struct LoadFlags {
         help_heading = "Connection"
     )]
     wait_for_server: Option<Duration>,
-    /// Send and receive buffers of each TCP socket, in bytes or like 64K [default: the system's]
+    /// Send and receive buffer size of each TCP socket, in bytes or like 64K [default: the system's]
     #[arg(long, value_name = "SIZE", value_parser = quantity::size, help_heading = "Connection")]
     socket_buffer: Option<u64>,
-    /// Interface to the kernel for sockets [default: auto]
+    /// Kernel interface for sockets [default: auto]
     #[arg(long, value_parser = choice::<IoChoice>(IO_CHOICES), help_heading = "Connection")]
     io: Option<IoChoice>,
 
-    /// Statuses that count as success [default: 200-399]
+    /// Status codes that count as success [default: 200-399]
     #[arg(long, value_name = "LIST", help_heading = "Expectations")]
     expect_status: Option<StatusSet>,
-    /// Fail a request whose body is not of this size, in bytes or like 10K [default: any size]
+    /// Count a response as failed if its body doesn't have this size, in bytes or like 10K [default: any size]
     #[arg(long, value_name = "N", value_parser = quantity::size, help_heading = "Expectations")]
     expect_size: Option<u64>,
-    /// Fail a request whose body has another SHA-256 [default: any body]
+    /// Count a response as failed if its body doesn't have this SHA-256 [default: any body]
     #[arg(long, value_name = "HEX", help_heading = "Expectations")]
     expect_sha256: Option<Sha256>,
 
@@ -325,13 +331,13 @@ struct LoadFlags {
     /// Private key of the client, as PEM [default: none]
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
     key: Option<PathBuf>,
-    /// Server name to ask for in the handshake [default: the URL's host]
+    /// Server name to send in the handshake [default: the URL's host]
     #[arg(long, value_name = "NAME", help_heading = "TLS")]
     sni: Option<String>,
-    /// The lowest TLS version to offer [default: 1.2]
+    /// Minimum TLS version [default: 1.2]
     #[arg(long, value_name = "1.2|1.3", help_heading = "TLS")]
     tls_min: Option<TlsVersion>,
-    /// The highest TLS version to offer [default: 1.3]
+    /// Maximum TLS version [default: 1.3]
     #[arg(long, value_name = "1.2|1.3", help_heading = "TLS")]
     tls_max: Option<TlsVersion>,
     /// Cipher suites to offer, by their IANA or OpenSSL names, separated by commas [default: the library's]
@@ -483,7 +489,7 @@ mod tests {
         assert_eq!(settings.wait_for_server, Some(Duration::from_secs(30)));
     }
 
-    /// Invalid flags; the first one causes the error.
+    /// Command lines with an invalid flag. The first flag in each causes the error.
     const BAD: &[&str] = &[
         "-r 5:x",
         "--stages 5@1y",

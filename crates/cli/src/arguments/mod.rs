@@ -1,5 +1,5 @@
-//! The arguments of the command line: all of clap's types, one file per command. Commands use this
-//! module; it uses none of them.
+//! Command-line arguments: all of clap's types, one file per command. The commands use this module,
+//! which uses none of them.
 
 mod agent;
 mod agents;
@@ -37,8 +37,8 @@ pub(crate) use report::ReportArgs;
 pub(crate) use runs::{RunsArgs, RunsCommand};
 pub(crate) use study::{StudyArgs, StudyCommand, StudyRunArgs};
 
-/// A load generator and an experiment lab: which server set-up is faster, by how much, and can you
-/// trust the result?
+/// A load generator and an experiment lab: finds out which server set-up is faster, by how much,
+/// and whether you can trust the result
 #[derive(Debug, Parser)]
 #[command(
     name = "prony",
@@ -61,12 +61,12 @@ wrong, nothing was run; 3 the environment refused; 130 interrupted, results so
 far are printed and stored."
 )]
 pub(crate) struct Cli {
-    /// The subcommand.
+    /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// The commands of prony.
+/// prony's commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Compare TCP with a UNIX socket on the built-in server
@@ -85,24 +85,24 @@ pub(crate) enum Command {
     Report(Box<ReportArgs>),
     /// List, open, name and remove stored runs
     Runs(RunsArgs),
-    /// Run the built-in server: known bodies, delays, freezes and faults
+    /// Run the built-in server, with known bodies, delays, freezes and faults
     Origin(OriginArgs),
-    /// Use many machines as one load generator, over NATS
+    /// Use many machines as one load generator, connected by NATS
     Fleet(FleetArgs),
     /// Run this machine as an agent of a fleet
     Agent(Box<AgentArgs>),
-    /// Explain why a running server, or this machine as a generator, might be slow
+    /// Find reasons why a running server, or this machine as a load generator, may be slow
     Doctor(DoctorArgs),
-    /// Load with hey's arguments, and print what hey prints
+    /// Run a load with hey's arguments, and print what hey prints
     #[command(disable_help_flag = true)]
     Hey(ToolArgs),
-    /// Load with wrk's arguments and Lua scripts, and print what wrk prints
+    /// Run a load with wrk's arguments and Lua scripts, and print what wrk prints
     #[command(disable_help_flag = true)]
     Wrk(ToolArgs),
-    /// Load with ab's arguments, and print what ab prints
+    /// Run a load with ab's arguments, and print what ab prints
     #[command(disable_help_flag = true)]
     Ab(ToolArgs),
-    /// Load with siege's arguments, and print what siege prints
+    /// Run a load with siege's arguments, and print what siege prints
     #[command(disable_help_flag = true)]
     Siege(ToolArgs),
     /// Print a completion script for a shell
@@ -111,10 +111,10 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// The value of `--progress`.
+/// Values of `--progress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProgressFlag {
-    /// A live view on a terminal, plain lines elsewhere
+    /// A live view on a terminal, otherwise plain lines
     Auto,
     /// Plain lines
     Lines,
@@ -127,13 +127,13 @@ pub(crate) enum ProgressFlag {
 #[command(after_help = "\
 Two variants of the built-in server, one behind TCP and one behind a UNIX socket, are loaded in
 randomized blocks. DIR then holds the files of `prony compare`: the plan, every trial, verdict.json,
-report.html, report.pdf and report.md. It needs no root and nothing installed.")]
+report.html, report.pdf and report.md. It needs neither root nor other programs.")]
 pub(crate) struct DemoArgs {
     /// The folder for the results [default: prony-runs/<time>-demo]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Run both variants at the same time and alternate between them in short slices: auto (where
-    /// possible), off, or the slices' length, such as 250ms [default: auto]
+    /// Run both variants at the same time and alternate between them in short slices: auto (if
+    /// possible), off, or the length of a slice, such as 250ms [default: auto]
     #[arg(long, value_name = "MODE", value_parser = Interleave::from_str)]
     pub(crate) interleave: Option<Interleave>,
     /// Form of the progress on standard error
@@ -150,10 +150,10 @@ pub(crate) struct DemoArgs {
 /// `prony init`.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// The plan to write, which must not exist yet; - for standard output
+    /// Plan file to write, which must not exist yet; - for standard output
     #[arg(default_value = "plan.toml")]
     pub(crate) file: PathBuf,
-    /// Don't write plan.schema.json, which lets editors complete and check keys, next to the plan
+    /// Don't write plan.schema.json, with which editors complete and check keys, next to the plan
     #[arg(long)]
     pub(crate) no_schema: bool,
     /// Print the JSON schema of plans instead
@@ -164,10 +164,10 @@ pub(crate) struct InitArgs {
     pub(crate) reference: bool,
 }
 
-/// The arguments of another tool, which its front end parses.
+/// Arguments of another tool. Its front end parses them.
 #[derive(Debug, Args)]
 pub(crate) struct ToolArgs {
-    /// Arguments of that tool
+    /// Arguments of the other tool
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -195,7 +195,7 @@ pub(crate) struct ManArgs {
     pub(crate) command: Vec<String>,
 }
 
-/// A percentile such as `99`, `99.9` or `p99`.
+/// Parses a percentile such as `99`, `99.9` or `p99`.
 fn percentile(typed: &str) -> Result<f64, String> {
     let digits = typed.trim().trim_start_matches('p');
     match digits.parse() {

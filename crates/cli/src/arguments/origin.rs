@@ -11,8 +11,8 @@ use prony_record::quantity;
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 pub(crate) struct OriginArgs {
-    /// Listen on ADDR: 127.0.0.1:8080, a port alone, port 0 for any, or unix:/path; repeatable
-    /// [default: 127.0.0.1:8080, unless --unix or --quic=ADDR is given]
+    /// Listen on ADDR: 127.0.0.1:8080, a port alone, port 0 for any free port, or unix:/path;
+    /// repeatable [default: 127.0.0.1:8080, unless --unix or --quic=ADDR is given]
     #[arg(long, value_name = "ADDR", value_parser = Listen::parse)]
     pub(crate) listen: Vec<Listen>,
     /// Listen on a UNIX socket; repeatable
@@ -21,8 +21,8 @@ pub(crate) struct OriginArgs {
     /// Use TLS on every listener, with a certificate generated for this run
     #[arg(long)]
     pub(crate) tls: bool,
-    /// Serve HTTP/3 over QUIC too: on the UDP ports with the numbers of the TCP ports, or on the UDP
-    /// address ADDR; repeatable. QUIC always has TLS, with or without --tls
+    /// Also serve HTTP/3 over QUIC: on the UDP ports with the same numbers as the TCP ports, or on
+    /// the UDP address ADDR; repeatable. QUIC always uses TLS, with or without --tls
     #[arg(
         long,
         value_name = "ADDR",
@@ -32,16 +32,16 @@ pub(crate) struct OriginArgs {
         value_parser = QuicListen::parse
     )]
     pub(crate) quic: Vec<QuicListen>,
-    /// One thread on each of these cores, such as 0 or 0-3 [default: one thread, on any]
+    /// Run one thread on each of these cores, such as 0 or 0-3 [default: one thread, on any core]
     #[arg(long, value_name = "LIST", value_parser = Cores::parse)]
     pub(crate) cores: Option<Cores>,
-    /// Add work to each request: a CPU time such as 20us, or rounds of arithmetic such as 5000
+    /// Add work to each request: CPU time such as 20us, or rounds of arithmetic such as 5000
     /// [default: none]
     #[arg(long, value_name = "TIME|ROUNDS", value_parser = parse_work)]
     pub(crate) work: Option<Work>,
 }
 
-/// `--listen`.
+/// Values of `--listen`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Listen {
     /// A TCP address.
@@ -51,8 +51,8 @@ pub(crate) enum Listen {
 }
 
 impl Listen {
-    /// Parses `127.0.0.1:8080`, `localhost:8080`, `:8080`, `8080` or `unix:/path`. A plan's `{{
-    /// service.address }}` has these forms.
+    /// Parses `127.0.0.1:8080`, `localhost:8080`, `:8080`, `8080` or `unix:/path`. These include
+    /// the forms that `{{ service.address }}` takes in a plan.
     fn parse(typed: &str) -> Result<Listen, String> {
         if let Some(path) = typed.strip_prefix("unix:") {
             return Ok(Listen::Unix(PathBuf::from(path)));
@@ -72,17 +72,17 @@ impl Listen {
     }
 }
 
-/// `--quic`.
+/// Values of `--quic`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QuicListen {
-    /// The numbers of the TCP ports.
+    /// UDP ports with the same numbers as the TCP ports.
     TcpPorts,
     /// A UDP address.
     Udp(SocketAddr),
 }
 
 impl QuicListen {
-    /// Parses an address as [`Listen::parse`] does, or nothing.
+    /// Parses an address as [`Listen::parse`] does. An empty value means [`QuicListen::TcpPorts`].
     fn parse(typed: &str) -> Result<QuicListen, String> {
         if typed.is_empty() {
             return Ok(QuicListen::TcpPorts);
@@ -97,18 +97,19 @@ impl QuicListen {
     }
 }
 
-/// `--cores`, as a separate type, because a bare vector would make the option repeatable.
+/// Value of `--cores`. It is a separate type because clap would make an option with a bare vector
+/// repeatable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cores(pub(crate) Vec<usize>);
 
 impl Cores {
-    /// Parses `0`, `0,2` or `0-3`.
+    /// Parses a list of cores such as `0`, `0,2` or `0-3`.
     fn parse(typed: &str) -> Result<Cores, String> {
         quantity::cores(typed).map(Cores)
     }
 }
 
-/// Parses `--work`: a bare number counts rounds, a time has a unit.
+/// Parses `--work`: a number without a unit counts rounds, a number with a unit is CPU time.
 fn parse_work(typed: &str) -> Result<Work, String> {
     if let Ok(rounds) = typed.parse::<u32>() {
         return Ok(Work::Rounds(rounds));
@@ -116,19 +117,18 @@ fn parse_work(typed: &str) -> Result<Work, String> {
     quantity::positive_time(typed)
         .map(Work::CpuTime)
         .map_err(|_| {
-            format!("\"{typed}\" is not an amount of work; write a time such as 20us, or rounds such as 5000")
+            format!("\"{typed}\" is not an amount of work; write a time such as 20us, or a number of rounds such as 5000")
         })
 }
 
-/// The text after the options in the help page.
+/// Returns the text after the options on the help page.
 fn help() -> String {
     let faults: Vec<String> = Fault::all()
         .map(|fault| format!("    {:<24} {}", fault.name(), fault.effect()))
         .collect();
     format!(
         "The first lines of standard output are the addresses, one per line. Stop it with \
-         Ctrl-C.\n\nPaths:\n{}\n{}\n\nOver HTTP/2 and HTTP/3, faults that have no meaning there \
-         respond with 501.",
+         Ctrl-C.\n\nPaths:\n{}\n{}\n\nFaults that exist only in HTTP/1.1 get status 501 over HTTP/2 and HTTP/3.",
         indented(PATHS),
         faults.join("\n")
     )

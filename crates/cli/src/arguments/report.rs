@@ -15,8 +15,8 @@ use super::{GateArgs, percentile};
     after_help = "\
 A RUN is a folder that `prony compare` wrote, the name of one in prony-runs, a
 record that `prony load --json` wrote, a folder of records, or a quoted pattern
-that matches records. Of two runs the first is the baseline. Without a file to
-write, the result is printed.
+that matches records. Of two runs, the first is the baseline. If no output
+file is given, the report is printed.
 
 EXPR is a metric, 'of' a variant, one of > >= < <=, and a limit: a value, or
 'baseline', 'stored' or a variant, plus or minus a percentage or a value.
@@ -45,7 +45,7 @@ pub(crate) struct ReportArgs {
     /// Write the report as Markdown; - for standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
-    /// Write a row for each variant and metric, or for each half second of a load, as CSV; - for
+    /// Write one row for each variant and metric, or for each half second of a load, as CSV; - for
     /// standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,

@@ -28,7 +28,7 @@ pub(crate) struct RunsArgs {
     /// The folder that holds the runs
     #[arg(value_name = "DIR", default_value = RUNS_DIR)]
     pub(crate) dir: PathBuf,
-    /// Write the list as JSON; - for standard output, in place of the table
+    /// Write the list as JSON; - for standard output instead of the table
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     #[command(subcommand)]
@@ -43,14 +43,14 @@ pub(crate) enum RunsCommand {
         /// The run [default: the newest]
         run: Option<PathBuf>,
     },
-    /// Give a run a name, such as main, for --against and prony report
+    /// Name a run, such as main, for --against and prony report
     Name {
         /// The run; with --delete, the name
         run: PathBuf,
-        /// The name, which moves here if another run has it
+        /// The name; if another run has it, the name moves to this run
         #[arg(required_unless_present = "delete")]
         name: Option<String>,
-        /// Delete a name; the run stays
+        /// Delete a name but keep the run
         #[arg(long, conflicts_with = "name")]
         delete: bool,
     },
@@ -59,11 +59,11 @@ pub(crate) enum RunsCommand {
         /// The runs
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<PathBuf>,
-        /// Don't ask
+        /// Remove without asking
         #[arg(short = 'y', long)]
         yes: bool,
     },
-    /// Remove old runs that have no name
+    /// Remove old runs, except those with a name
     Prune {
         /// The folder that holds the runs
         #[arg(value_name = "DIR", default_value = RUNS_DIR)]
@@ -77,7 +77,7 @@ pub(crate) enum RunsCommand {
         /// List what would be removed, and remove nothing
         #[arg(long)]
         dry_run: bool,
-        /// Don't ask
+        /// Remove without asking
         #[arg(short = 'y', long)]
         yes: bool,
     },

@@ -25,9 +25,9 @@ pub(crate) enum StudyCommand {
         /// The study
         name: String,
     },
-    /// Run a study; its files are written to the results' folder first
+    /// Run a study; its files are first copied to the results folder
     Run(Box<StudyRunArgs>),
-    /// Copy a study's files to a folder, as the start of your own plan
+    /// Copy a study's files to a folder, as a starting point for your own plan
     Copy {
         /// The study
         name: String,
@@ -43,17 +43,17 @@ pub(crate) struct StudyRunArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) run: RunArgs,
-    /// Time that each trial measures, such as 5s [default: the study's]
+    /// Length of each trial's measurement, such as 5s [default: the study's]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, conflicts_with = "resume", help_heading = "Experiment")]
     pub(crate) duration: Option<Duration>,
-    /// Warm-up of each trial before it measures [default: the study's]
+    /// Length of each trial's warm-up [default: the study's]
     #[arg(long, value_name = "TIME", value_parser = quantity::time, conflicts_with = "resume", help_heading = "Experiment")]
     pub(crate) warmup: Option<Duration>,
-    /// Number of requests that each trial measures; with a duration, whichever ends first [default:
-    /// the study's]
+    /// Number of requests that each trial measures; with --duration, the trial ends at the first of
+    /// the two limits [default: the study's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "resume", help_heading = "Experiment")]
     pub(crate) requests: Option<u64>,
-    /// Add a level to one of the study's factors, written as in a plan; can be given several times
+    /// Add a level to one of the study's factors, written as in a plan; repeatable
     #[arg(
         long,
         value_name = "FACTOR=LEVEL",
@@ -61,7 +61,7 @@ pub(crate) struct StudyRunArgs {
         help_heading = "Experiment"
     )]
     pub(crate) level: Vec<String>,
-    /// The seed that shuffles the order within blocks [default: drawn, and stored]
+    /// Seed of the order within blocks [default: random, and stored]
     #[arg(
         long,
         value_name = "N",

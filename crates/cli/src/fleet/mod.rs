@@ -1,4 +1,4 @@
-//! `prony fleet`: agents on many machines.
+//! `prony fleet`: manages agents on many machines.
 
 pub(crate) mod load;
 mod purge;
@@ -30,7 +30,7 @@ use crate::progress::{Progress, ProgressMode, rounded};
 use crate::running_load::RunningLoad;
 use crate::{signals, terminal};
 
-/// Runs a subcommand.
+/// Runs a subcommand of `prony fleet`.
 pub(crate) fn run(typed: &FleetArgs) -> Result<Ending, Failure> {
     match &typed.command {
         FleetCommand::Up(typed) => up::run(typed),
@@ -49,7 +49,7 @@ pub(crate) fn connect(nats: Option<&str>, creds: &Path) -> Result<Fleet, Failure
     Fleet::connect(nats, &credentials).map_err(failure)
 }
 
-/// The exit status and message of an error.
+/// Converts an error of the fleet into an exit status and a message.
 pub(crate) fn failure(error: FleetError) -> Failure {
     if error.is_wrong() {
         Failure::wrong(error)
@@ -68,7 +68,7 @@ fn list(typed: &ListArgs) -> Result<Ending, Failure> {
     let output = Output::open("--json", typed.json.as_deref())?;
     let listed = typed.server.connect()?.agents().map_err(failure)?;
     if listed.is_empty() {
-        terminal::print_message("prony: no agent is registered; start some with `prony agent`");
+        terminal::print_message("prony: no agents are registered; start some with `prony agent`");
     }
     show(
         output,
@@ -97,7 +97,8 @@ fn check(typed: &CheckArgs) -> Result<Ending, Failure> {
     })
 }
 
-/// Writes the JSON if it was requested, and prints the text unless standard output has the JSON.
+/// Writes the JSON if it was requested, and prints the text unless the JSON goes to standard
+/// output.
 fn show(
     output: Option<Output>,
     text: impl FnOnce() -> String,
@@ -113,13 +114,13 @@ fn show(
     output.write(&(json + "\n"))
 }
 
-/// Number of other runs that are listed.
+/// Maximum number of other runs that are listed.
 const LISTED_RUNS_MAX: usize = 8;
 
-/// Makes the record of a stored run.
+/// A function that builds the record of a stored run.
 type FinishRun = fn(&Fleet, &RunManifest, LoadObserver<'_>) -> Result<FinishedRun, FleetError>;
 
-/// Collects a run or takes it over. `is_shown` allows a live view.
+/// Collects a run or takes it over with `how`. If `is_shown` is false, there is no live view.
 fn finish_run(typed: &StoredRunArgs, how: FinishRun, is_shown: bool) -> Result<Ending, Failure> {
     let outputs = LoadOutputs::open([
         ("--json", typed.json.as_deref()),
@@ -168,7 +169,7 @@ fn finish_run(typed: &StoredRunArgs, how: FinishRun, is_shown: bool) -> Result<E
     Ok(ending)
 }
 
-/// Prints the selected run, and which other runs there are.
+/// Prints the selected run, and lists the others.
 fn list_runs(fleet: &Fleet, taken: &RunManifest, progress: &Progress) -> Result<(), Failure> {
     let describe = |run: &RunManifest| {
         let url = run.url.as_deref().unwrap_or("a list of URLs");
@@ -195,7 +196,7 @@ fn list_runs(fleet: &Fleet, taken: &RunManifest, progress: &Progress) -> Result<
     Ok(())
 }
 
-/// Requests the end of a load; a second request doesn't wait for results.
+/// Requests the end of a load. A second request ends it without waiting for results.
 fn request_stop(stop: &StopRequest) {
     if stop.is_wanted() {
         stop.at_once()
@@ -204,7 +205,7 @@ fn request_stop(stop: &StopRequest) {
     }
 }
 
-/// A stop request that the first signal sets to soon, and the second to at once.
+/// Creates a stop request that the first signal sets to "soon" and the second to "at once".
 pub(crate) fn stop_by_signals() -> Result<Arc<StopRequest>, Failure> {
     let stop = Arc::new(StopRequest::new());
     let asked = stop.clone();
@@ -212,7 +213,7 @@ pub(crate) fn stop_by_signals() -> Result<Arc<StopRequest>, Failure> {
     Ok(stop)
 }
 
-/// Prints the command that fetches the results that were not waited for.
+/// Prints the command that fetches missing results later.
 pub(crate) fn print_collect_hint(finished: &FinishedRun, server: &ServerArgs, progress: &Progress) {
     let findings = &finished.record.findings;
     if findings
@@ -229,7 +230,7 @@ pub(crate) fn print_collect_hint(finished: &FinishedRun, server: &ServerArgs, pr
     }
 }
 
-/// The observers of a run.
+/// Options for showing a run while it is in progress.
 #[derive(Clone, Copy)]
 pub(crate) struct RunView<'a> {
     pub(crate) progress: &'a Progress,
@@ -238,8 +239,8 @@ pub(crate) struct RunView<'a> {
     pub(crate) abort_rules: Option<&'a AbortRules>,
 }
 
-/// Works on a run while its progress is shown on the terminal and in the metrics. Stops it
-/// when one of its conditions holds.
+/// Runs `work` while showing its progress on the terminal and in the metrics. Stops the load when
+/// one of its abort conditions holds.
 pub(crate) fn watched<T>(
     view: &RunView<'_>,
     stop: &StopRequest,
@@ -248,7 +249,7 @@ pub(crate) fn watched<T>(
     let progress = view.progress;
     let on_event = |event: FleetEvent<'_>| report(progress, event);
     let feed = Arc::<Feed>::default();
-    // Without a viewer, results need not be merged.
+    // Results are merged only if something uses them.
     let is_drawn = progress.mode() == ProgressMode::View;
     let is_viewed = is_drawn || view.metrics.is_some() || view.abort_rules.is_some();
     let observer = LoadObserver {
@@ -266,7 +267,7 @@ pub(crate) fn watched<T>(
             return work(observer);
         }
         let mut follower = Follower::new(running_load, None, &[]);
-        // The view's key has the same effect as the signal.
+        // The stop key of the view has the same effect as a signal.
         live::with_view(progress, &mut follower, &|| request_stop(stop), || {
             work(observer)
         })
@@ -285,13 +286,13 @@ fn report(progress: &Progress, event: FleetEvent<'_>) {
     match event {
         FleetEvent::Step(text) => progress.line(text),
         FleetEvent::Warning(text) => progress.warn(&format!("prony: {text}")),
-        // The view shows the progress.
+        // The live view shows the progress itself.
         FleetEvent::Progress(_) if progress.mode() == ProgressMode::View => {}
         FleetEvent::Progress(update) => progress.line(&progress_line(&update)),
     }
 }
 
-/// A load's progress: rates, failures, and agents that have sent nothing for a while.
+/// Formats a load's progress: rates, failures, and agents that have been silent for a while.
 fn progress_line(update: &ProgressUpdate) -> String {
     let mut line = format!(
         "{}: {}, {} failed, {} loading",

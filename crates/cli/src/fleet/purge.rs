@@ -11,14 +11,14 @@ use crate::arguments::PurgeArgs;
 use crate::ending::{Ending, Failure};
 use crate::terminal;
 
-/// Removes the runs.
+/// Runs `prony fleet purge`.
 pub(crate) fn run(typed: &PurgeArgs) -> Result<Ending, Failure> {
     let fleet = typed.server.connect()?;
     let known = fleet.runs().map_err(failure)?;
     let missing = |run: &&RunId| !known.iter().any(|one| one.manifest.run == **run);
     if let Some(run) = typed.runs.iter().find(missing) {
         return Err(Failure::wrong(format!(
-            "there is no run {run} on the server (`prony fleet collect` without a run lists some)"
+            "run {run} is not on the server (`prony fleet collect` without a run lists recent runs)"
         )));
     }
     let now = SystemTime::now();
@@ -29,7 +29,7 @@ pub(crate) fn run(typed: &PurgeArgs) -> Result<Ending, Failure> {
     let meant: Vec<&StoredRun> = known.iter().filter(is_meant).collect();
     if let Some(busy) = meant.iter().find(|one| one.busy > 0) {
         return Err(Failure::refused(format!(
-            "run {} is in flight on {}; nothing was removed (stop the run, or wait for its end)",
+            "run {} is in progress on {}; nothing was removed (stop the run, or wait for its end)",
             busy.manifest.run,
             number::plural(busy.busy as u64, "agent", "agents")
         )));

@@ -1,4 +1,4 @@
-//! The tables and JSON of `prony fleet list` and `prony fleet check`.
+//! Prints the tables and JSON of `prony fleet list` and `prony fleet check`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use prony_report::number;
 use prony_report::table::{Align, Table};
 use serde_json::{Value, json};
 
-/// The table of registered agents.
+/// Returns the table of registered agents.
 pub(crate) fn list(listed: &[ListedAgent]) -> String {
     let headings = [
         "agent",
@@ -48,7 +48,7 @@ pub(crate) fn list(listed: &[ListedAgent]) -> String {
     shown(&table)
 }
 
-/// The table of checked agents.
+/// Returns the table of checked agents.
 pub(crate) fn check(checked: &[CheckedAgent]) -> String {
     let headings = [
         "agent",
@@ -93,12 +93,12 @@ pub(crate) fn check(checked: &[CheckedAgent]) -> String {
     shown(&table)
 }
 
-/// The registered agents as JSON.
+/// Returns the registered agents as JSON.
 pub(crate) fn list_json(listed: &[ListedAgent]) -> Value {
     listed.iter().map(listed_json).collect()
 }
 
-/// The checked agents as JSON.
+/// Returns the checked agents as JSON.
 pub(crate) fn check_json(checked: &[CheckedAgent]) -> Value {
     let each = checked.iter().map(|one| {
         let mut value = listed_json(&one.listed);
@@ -136,7 +136,7 @@ fn offset(clock: &ClockCheck) -> Option<&ClockOffset> {
     }
 }
 
-/// A clock's offset and its error bound.
+/// Formats a clock's offset and its error bound.
 fn clock(clock: &ClockCheck) -> (String, String) {
     let us = |ns: u64| number::time(ns as f64 / 1e3);
     let apart = |offset: &ClockOffset| {
@@ -172,7 +172,7 @@ fn joined(parts: impl Iterator<Item = String>) -> String {
     }
 }
 
-/// The table as text; empty without rows.
+/// Renders the table as text, or returns an empty string if it has no rows.
 fn shown(table: &Table) -> String {
     if table.is_empty() {
         String::new()

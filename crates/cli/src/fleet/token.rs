@@ -1,4 +1,4 @@
-//! `prony fleet token`: tokens that enroll new agents.
+//! `prony fleet token`: creates, lists and revokes tokens that enroll new agents.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -12,7 +12,7 @@ use crate::arguments::TokenArgs;
 use crate::ending::{Ending, Failure};
 use crate::terminal;
 
-/// Creates, lists or revokes tokens.
+/// Runs `prony fleet token`.
 pub(crate) fn run(typed: &TokenArgs) -> Result<Ending, Failure> {
     let folder = match &typed.dir {
         Some(dir) => {
@@ -28,7 +28,9 @@ pub(crate) fn run(typed: &TokenArgs) -> Result<Ending, Failure> {
         let was_there = EnrollmentToken::remove(&folder, id).map_err(failure)?;
         apply(&setup)?;
         return if was_there {
-            terminal::print_message(&format!("prony: revoked token {id}; enrolled agents stay"));
+            terminal::print_message(&format!(
+                "prony: revoked token {id}; agents that it has enrolled stay"
+            ));
             Ok(Ending::Done)
         } else {
             Err(Failure::wrong(format!(
@@ -49,7 +51,7 @@ pub(crate) fn run(typed: &TokenArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// The setup of the running server of a folder.
+/// Returns the setup of the server that runs on a folder.
 fn running(folder: &Path) -> Result<ServerSetup, Failure> {
     let none = || {
         Failure::refused(format!(

@@ -18,7 +18,8 @@ use crate::arguments::{DEFAULT_PORT, UpArgs};
 use crate::ending::{Ending, Failure};
 use crate::{signals, terminal};
 
-/// Runs the server until a signal arrives, or adds agents to a running server.
+/// Runs the server until a signal arrives. If a server is already running on the folder, adds
+/// agents to it.
 pub(crate) fn run(typed: &UpArgs) -> Result<Ending, Failure> {
     let folder = match &typed.dir {
         Some(dir) => {
@@ -42,7 +43,7 @@ pub(crate) fn run(typed: &UpArgs) -> Result<Ending, Failure> {
         (Some(lock), known) => serve(typed, &folder, known, &lock),
         (None, Some(known)) => add(typed, &folder, &known),
         (None, None) => Err(Failure::refused(format!(
-            "another `prony fleet up` is just starting on {}; try again",
+            "another `prony fleet up` is starting on {}; try again",
             folder.display()
         ))),
     }
@@ -55,7 +56,7 @@ pub(crate) fn default_folder() -> Result<PathBuf, Failure> {
         .filter(|path| path.is_absolute());
     let state = state.or_else(|| Some(PathBuf::from(set("HOME")?).join(".local/state")));
     let state =
-        state.ok_or_else(|| Failure::wrong("there is no $HOME; give a folder with --dir"))?;
+        state.ok_or_else(|| Failure::wrong("$HOME is not set; name a folder with --dir"))?;
     Ok(state.join("prony/fleet"))
 }
 
@@ -66,15 +67,15 @@ fn serve(
     known: Option<KnownServer>,
     lock: &FolderLock,
 ) -> Result<Ending, Failure> {
-    // From now on, a signal stops the server.
+    // From here on, a signal stops the server instead of ending this process.
     let (signal, signalled) = mpsc::channel();
     signals::listen(move |_| {
         let _ = signal.send(());
     })?;
     let mut setup = setup(typed, folder, known)?;
-    // A server left by a killed process would still occupy the address.
+    // If an earlier process was killed, its server may still occupy the address.
     lock.end_leftover();
-    // Check the address before it is stored.
+    // Check the address before storing it.
     setup.listen = server::free_address(setup.listen).map_err(failure)?;
     let prepared = setup.prepare().map_err(failure)?;
     let mut server = prepared.start().map_err(failure)?;
@@ -100,7 +101,7 @@ fn serve(
     }
 }
 
-/// Enrolls agents until a signal arrives or the server exits. Returns true for a signal.
+/// Enrolls agents until a signal arrives or the server exits. Returns true if a signal arrived.
 fn wait(
     server: &mut ServerProcess,
     signalled: &mpsc::Receiver<()>,
@@ -114,7 +115,8 @@ fn wait(
             return true;
         }
         if !server.is_running() {
-            // A shutdown of the machine signals both processes.
+            // When the machine shuts down, both processes get a signal, and the server may exit
+            // first.
             return signalled.recv_timeout(Duration::from_millis(300)).is_ok();
         }
     }
@@ -149,7 +151,7 @@ fn connect(prepared: &PreparedServer, role: &Role) -> Result<NatsLink, Failure> 
     NatsLink::connect(Some(&prepared.local_url()), &credentials, role).map_err(Failure::refused)
 }
 
-/// The setup as typed; omitted options are as before.
+/// Builds the setup from the command line. Omitted options keep their previous values.
 fn setup(
     typed: &UpArgs,
     folder: &Path,
@@ -181,7 +183,7 @@ fn setup(
     })
 }
 
-/// The names at which a server with this address is reached.
+/// Returns the names at which agents reach a server that listens on this address.
 fn reachable(listen: SocketAddr, names: Vec<String>) -> Result<Vec<String>, Failure> {
     let ip = listen.ip();
     match names.first() {
@@ -191,7 +193,7 @@ fn reachable(listen: SocketAddr, names: Vec<String>) -> Result<Vec<String>, Fail
         ))),
         None => Ok(vec![ip.to_string()]),
         Some(first) if ip.is_loopback() && !is_here(first) => Err(Failure::wrong(format!(
-            "--name {first} does not lead to {ip}, which is loopback only; add --listen 0.0.0.0:{}",
+            "--name {first} can't reach the server, which listens on {ip}, loopback only; add --listen 0.0.0.0:{}",
             listen.port()
         ))),
         Some(_) => Ok(names),
@@ -203,7 +205,7 @@ fn is_here(name: &str) -> bool {
     name == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Prints the commands for agents and coordinator.
+/// Prints the commands to run on the agents' machines and as the coordinator.
 fn print_commands(setup: &ServerSetup, prepared: &PreparedServer) {
     let first = setup.names.first().map_or("", String::as_str);
     let is_local = is_here(first);

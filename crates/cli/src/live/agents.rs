@@ -1,4 +1,4 @@
-//! The agents that send a load: their number, and which of them are silent or lost.
+//! State of a load's agents in the live view: how many are loading, silent or lost.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use ratatui::text::{Line, Span};
 use super::Theme;
 use crate::progress::rounded;
 
-/// The agents of a load by state.
+/// The agents of a load, by state.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Agents {
-    /// All agents of the load.
+    /// Number of agents of the load.
     pub(crate) all: usize,
-    /// Agents that send, including silent ones.
+    /// Number of agents that send requests, including silent ones.
     pub(crate) loading: usize,
-    /// Agents that ended and delivered their results.
+    /// Number of agents that ended and delivered their results.
     pub(crate) ended: usize,
-    /// Silent agents, and for how long.
+    /// Silent agents, with the time since their last report.
     pub(crate) quiet: Vec<(String, Duration)>,
     /// Agents whose results are incomplete.
     pub(crate) lost: Vec<String>,
 }
 
-/// The stage of a load on agents.
+/// Stage of a load that runs on agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoadStage {
-    /// Agents are being chosen or getting ready.
+    /// The agents are being selected or prepared.
     Preparing,
-    /// At least one agent sends.
+    /// At least one agent sends requests.
     Loading,
-    /// No agent sends anymore.
+    /// No agent sends requests anymore.
     Over,
 }
 
@@ -62,7 +62,7 @@ impl Agents {
         }
     }
 
-    /// All agents in one line, with names if they fit.
+    /// Formats all agents as one line, with names if they fit.
     pub(super) fn line(&self, width: u16, theme: Theme) -> Line<'static> {
         let (count, doing) = match (self.stage(), self.loading) {
             (LoadStage::Preparing, _) if self.all == 0 => (String::new(), "looked for"),
@@ -95,7 +95,7 @@ impl Agents {
     }
 }
 
-/// A state with the names in it, and a shorter form with their number.
+/// Formats the agents in one state in two ways: with their names, and with only their number.
 fn group(word: &str, names: Vec<String>) -> (String, String) {
     if names.is_empty() {
         return Default::default();

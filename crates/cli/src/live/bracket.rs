@@ -1,4 +1,4 @@
-//! The bracket of a capacity search in the live view, after each probe.
+//! Shows the bracket of a capacity search after each probe.
 
 use std::collections::VecDeque;
 
@@ -12,17 +12,17 @@ use super::{Theme, panels};
 
 /// Maximum number of steps that are kept.
 const STEPS_MAX: usize = 40;
-/// Width of the column of rates.
+/// Width of the column of rates, in cells.
 const RATE_CELLS: u16 = 14;
 
-/// Bracket, current rate and ended probes of a search; rates in requests per second.
+/// Bracket, current rate and finished probes of a search. All rates are in requests per second.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bracket {
-    /// Highest rate that met the goals so far, and lowest that did not.
+    /// The highest rate that met the goals so far, and the lowest rate that did not.
     pub(crate) ends: (Option<f64>, Option<f64>),
-    /// Rate of the current probe; `None` between probes, and in a closed loop.
+    /// Rate of the current probe. `None` between probes and during a closed-loop probe.
     pub(crate) probe_per_s: Option<f64>,
-    /// The probes that have ended, the newest last.
+    /// Finished probes, the newest last.
     pub(crate) steps: VecDeque<BracketStep>,
 }
 
@@ -31,14 +31,14 @@ pub(crate) struct Bracket {
 pub(crate) struct BracketStep {
     /// Rate of the probe.
     pub(crate) probe_per_s: f64,
-    /// The probe met the goals.
+    /// True if the probe met the goals.
     pub(crate) is_met: bool,
-    /// The ends of the bracket.
+    /// Both ends of the bracket after the probe.
     pub(crate) ends: (Option<f64>, Option<f64>),
 }
 
 impl Bracket {
-    /// Takes the result of a probe.
+    /// Adds the result of a probe.
     pub(crate) fn probe_ended(&mut self, step: BracketStep) {
         self.ends = step.ends;
         self.probe_per_s = None;
@@ -48,7 +48,7 @@ impl Bracket {
         }
     }
 
-    /// The two ends in one line each.
+    /// Formats both ends of the bracket, one line each.
     pub(super) fn words(&self) -> [Line<'static>; 2] {
         let line = |name: &str, rate: Option<f64>| Line::from(format!("{name} {}", rate_of(rate)));
         [line("met:", self.ends.0), line("not met:", self.ends.1)]
@@ -59,7 +59,7 @@ fn rate_of(rate: Option<f64>) -> String {
     rate.map_or("–".to_owned(), number::rate)
 }
 
-/// Draws the rates, and one line for each of the latest probes that fit.
+/// Draws the rates, and one line for each of the most recent probes that fit.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, bracket: &Bracket, theme: Theme) {
     let block = panels::titled("bracket: ├ met, ┤ not met, ● probe", theme);
     let inner = block.inner(area);
@@ -81,7 +81,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, bracket: &Bracket, theme: 
     let widths = [Constraint::Fill(1), Constraint::Length(RATE_CELLS)];
     frame.render_widget(Table::new(rows, widths), rates);
     let width = usize::from(steps.width);
-    // The current probe and the scale take two lines.
+    // Two lines are reserved for the current probe and the scale.
     let room = usize::from(steps.height).saturating_sub(2);
     let Some(scale) = RateScale::of(bracket, room, width) else {
         return;
@@ -100,7 +100,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, bracket: &Bracket, theme: 
     frame.render_widget(Paragraph::new(lines), steps);
 }
 
-/// Maps rates to a row of cells, on a logarithmic scale.
+/// Maps rates to cells on a logarithmic scale.
 struct RateScale {
     low: f64,
     high: f64,
@@ -108,8 +108,8 @@ struct RateScale {
 }
 
 impl RateScale {
-    /// A scale that holds all rates of the latest steps and of the current one; `None` without any, or
-    /// without room.
+    /// Creates a scale that includes the rates of the last `steps` probes and of the current probe.
+    /// Returns `None` if there are no rates or `width` is too small.
     fn of(bracket: &Bracket, steps: usize, width: usize) -> Option<RateScale> {
         let shown = bracket.steps.iter().rev().take(steps);
         let of_steps = shown.flat_map(|it| [Some(it.probe_per_s), it.ends.0, it.ends.1]);
@@ -121,7 +121,7 @@ impl RateScale {
         (low <= high && width > 0).then_some(RateScale { low, high, width })
     }
 
-    /// The cell of a rate.
+    /// Returns the cell of a rate.
     fn cell(&self, rate: f64) -> usize {
         let span = (self.high / self.low).ln();
         let share = match span > 0.0 {
@@ -131,7 +131,7 @@ impl RateScale {
         (share.clamp(0.0, 1.0) * (self.width - 1) as f64).round() as usize
     }
 
-    /// The lowest and the highest rate.
+    /// Formats the lowest and the highest rate as the header of the scale.
     fn head(&self) -> String {
         let (low, high) = (
             number::rate_figure(self.low),
@@ -144,7 +144,8 @@ impl RateScale {
         }
     }
 
-    /// A bracket with a probe. An end that is unknown is open up to the edge.
+    /// Draws a bracket and, if there is one, its probe. If an end is unknown, the bracket extends
+    /// to the edge.
     fn draw(&self, (met, unmet): (Option<f64>, Option<f64>), probe: Option<f64>) -> String {
         let mut cells = vec![' '; self.width];
         let (met_cell, unmet_cell) = (
@@ -152,7 +153,7 @@ impl RateScale {
             unmet.map_or(self.width - 1, |rate| self.cell(rate)),
         );
         if met.is_some() || unmet.is_some() {
-            // Noise can let a rate meet the goals above one that did not.
+            // Noise can make a higher rate meet the goals after a lower one did not.
             cells[met_cell.min(unmet_cell)..=met_cell.max(unmet_cell)].fill('─');
         }
         if met.is_some() {
@@ -202,7 +203,7 @@ mod tests {
         let now = scale.draw(bracket.ends, bracket.probe_per_s);
         assert_eq!(now, "          ├────●────┤");
         assert_eq!(scale.head().chars().count(), 21);
-        // Only the latest steps determine the scale.
+        // Only the most recent steps determine the scale.
         bracket.ends = (Some(900.0), Some(1_100.0));
         let scale = RateScale::of(&bracket, 0, 21).unwrap();
         assert_eq!(scale.low, 900.0);

@@ -1,4 +1,4 @@
-//! The live view of capacity searches, and the state that it shares with them.
+//! The live view of capacity searches, and the state that it shares with the search thread.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +12,8 @@ use super::follower::{Follower, LoadFigures};
 use super::{LiveView, ViewContext, capacity_page};
 use crate::running_load::RunningLoad;
 
-/// The state of capacity searches, shared by the thread that runs them and the thread that draws them.
+/// State of capacity searches, shared between the thread that runs them and the thread that draws
+/// them.
 #[derive(Debug)]
 pub(crate) struct CapacityNotes(Mutex<CapacityNotesInner>);
 
@@ -24,7 +25,7 @@ struct CapacityNotesInner {
 }
 
 impl CapacityNotes {
-    /// The state before the first search.
+    /// Creates the state before the first search.
     pub(crate) fn new(title: String) -> CapacityNotes {
         let state = CapacityState {
             title,
@@ -37,7 +38,8 @@ impl CapacityNotes {
         }))
     }
 
-    /// A search begins; `search` has its number, from 1, and the number of searches.
+    /// Records the start of a search. `search` contains its number, from 1, and the total number of
+    /// searches.
     pub(crate) fn search_began(&self, search: (u64, u32)) {
         let state = &mut self.lock().state;
         state.search = search;
@@ -45,7 +47,7 @@ impl CapacityNotes {
         state.bracket = Bracket::default();
     }
 
-    /// A probe of this rate begins; `None` is a closed loop.
+    /// Records the start of a probe at this rate. `None` means a closed loop.
     pub(crate) fn probe_began(
         &self,
         rate_per_s: Option<f64>,
@@ -59,14 +61,14 @@ impl CapacityNotes {
         inner.follower = Some(Follower::new(running_load, planned, &[]));
     }
 
-    /// A probe has ended, with this line.
+    /// Records the end of a probe, with the line that describes it.
     pub(crate) fn probe_ended(&self, step: BracketStep, line: String) {
         let mut inner = self.lock();
         inner.follower = None;
         inner.state.probe_ended(step, line);
     }
 
-    /// A search has ended, with this line.
+    /// Records the end of a search, with the line that describes it.
     pub(crate) fn search_ended(&self, line: String) {
         self.lock().state.searches.push(line);
     }
@@ -81,7 +83,7 @@ impl CapacityNotes {
 pub(crate) struct CapacityView<'a> {
     /// The state to draw.
     pub(crate) notes: &'a CapacityNotes,
-    /// Set when the searches are asked to stop.
+    /// Set when a stop of the searches is requested.
     pub(crate) interrupt: &'a Interrupt,
 }
 
@@ -93,7 +95,7 @@ impl LiveView for CapacityView<'_> {
         if let Some(follower) = &mut inner.follower {
             follower.refresh(now);
             inner.state.load = Some(LoadFigures {
-                // Findings are expected from a probe above the capacity.
+                // Findings are not shown, because a probe above the capacity always causes some.
                 findings: Vec::new(),
                 ..follower.figures().clone()
             });

@@ -1,4 +1,4 @@
-//! The live view of `prony capacity`.
+//! The page that the live view of `prony capacity` draws.
 
 use prony_report::number;
 use ratatui::Frame;
@@ -10,12 +10,12 @@ use super::capacity_state::CapacityState;
 use super::{Theme, ViewContext, bracket, experiment_page, load_page, panels};
 use crate::progress::rounded;
 
-/// Minimum size of a terminal for panels next to each other.
+/// Minimum terminal size (columns, rows) for panels side by side.
 const FULL_SIZE_MIN: (u16, u16) = (60, 18);
-/// Maximum number of ended searches that are listed.
+/// Maximum number of finished searches that are listed.
 const SEARCHES_MAX: usize = 5;
 
-/// Draws the page.
+/// Draws the page for capacity searches.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &CapacityState, context: &ViewContext<'_>) {
     let area = frame.area();
     if area.width < FULL_SIZE_MIN.0 || area.height < FULL_SIZE_MIN.1 {
@@ -69,7 +69,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &CapacityState, context: &ViewC
     frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
 }
 
-/// The progress of the searches, and the share of them that has ended.
+/// Describes the progress of the searches, and returns the finished fraction.
 fn progress(state: &CapacityState) -> (String, f64) {
     let (search, searches) = state.search;
     let time = rounded(state.elapsed);
@@ -82,7 +82,7 @@ fn progress(state: &CapacityState) -> (String, f64) {
     (words, done / f64::from(searches.max(1)))
 }
 
-/// The current probe.
+/// Describes the current probe.
 fn probe(state: &CapacityState) -> String {
     if !state.is_probing {
         return "waiting until the server is idle".to_owned();
@@ -96,7 +96,7 @@ fn probe(state: &CapacityState) -> String {
     format!("probe {}, {rate}{progress}", state.probes_begun)
 }
 
-/// The newest lines that fit.
+/// Draws the newest lines that fit.
 fn list<'a>(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -111,7 +111,7 @@ fn list<'a>(
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
 }
 
-/// The most important lines for a small terminal.
+/// Draws only the most important lines, for a small terminal.
 fn small(frame: &mut Frame<'_>, area: Rect, state: &CapacityState, context: &ViewContext<'_>) {
     let theme = context.theme;
     let figures = state.load.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The figures of capacity searches that their live view shows.
+//! The data that the live view of capacity searches shows.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,36 +6,36 @@ use std::time::Duration;
 use super::bracket::{Bracket, BracketStep};
 use super::follower::LoadFigures;
 
-/// Maximum number of ended probes that are shown.
+/// Maximum number of finished probes that are shown.
 const PROBES_MAX: usize = 40;
 
-/// The figures of capacity searches that the view shows.
+/// The data that the live view of capacity searches shows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CapacityState {
     /// The URL and the goals.
     pub(crate) title: String,
-    /// Number of the current search, from 1, and number of searches.
+    /// Number of the current search, from 1, and total number of searches.
     pub(crate) search: (u64, u32),
-    /// Probes of the current search that have begun.
+    /// Number of probes that the current search has started.
     pub(crate) probes_begun: u32,
-    /// Rates of the current search.
+    /// Bracket of the current search.
     pub(crate) bracket: Bracket,
-    /// The current probe's load, or the last one.
+    /// Load of the current probe, or of the last one.
     pub(crate) load: Option<LoadFigures>,
-    /// True while a probe's load runs.
+    /// True while the load of a probe is running.
     pub(crate) is_probing: bool,
-    /// A line for each ended probe of all searches, the newest last.
+    /// One line for each finished probe of all searches, the newest last.
     pub(crate) probes: VecDeque<String>,
-    /// A line for each ended search.
+    /// One line for each finished search.
     pub(crate) searches: Vec<String>,
-    /// Time since the start.
+    /// Time since the start of the first search.
     pub(crate) elapsed: Duration,
-    /// The searches were asked to stop.
+    /// True if a stop of the searches was requested.
     pub(crate) is_stopped: bool,
 }
 
 impl CapacityState {
-    /// Takes the result of a probe, and its line.
+    /// Adds the result of a probe, and the line that describes it.
     pub(crate) fn probe_ended(&mut self, step: BracketStep, line: String) {
         self.is_probing = false;
         self.bracket.probe_ended(step);

@@ -1,4 +1,4 @@
-//! The panel with the worst entries of a list.
+//! The panel that shows the list entries with the worst results.
 
 use prony_record::EntryResult;
 use prony_report::number;
@@ -10,20 +10,20 @@ use ratatui::widgets::{Cell, Row, Table};
 use super::Theme;
 use super::panels::titled;
 
-/// The least height of a terminal for this panel.
+/// Minimum terminal height for this panel.
 const HEIGHT_MIN: u16 = 32;
 
-/// The rows of the panel on a terminal of this height.
+/// Returns the number of rows of the panel on a terminal of this height.
 pub(super) fn rows(entries: &[EntryResult], terminal_height: u16) -> u16 {
     match entries.len() {
         0 => 0,
         _ if terminal_height < HEIGHT_MIN => 0,
-        // A title and headings.
+        // Two rows for the title and the headings.
         count => 2 + count as u16,
     }
 }
 
-/// A row for each entry.
+/// Draws one row for each entry.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, entries: &[EntryResult], theme: Theme) {
     if area.is_empty() {
         return;

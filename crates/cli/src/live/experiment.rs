@@ -1,4 +1,5 @@
-//! The live view of a running experiment, and the state that it shares with the run.
+//! The live view of a running experiment, and the state that it shares with the thread that runs
+//! the experiment.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,10 +13,10 @@ use super::follower::Follower;
 use super::{LiveView, ViewContext, experiment_page};
 use crate::running_load::RunningLoad;
 
-/// The name of this process's workers among those that use CPU.
+/// Name of this process in the list of CPU use.
 const GENERATOR: &str = "generator";
 
-/// The state of an experiment, shared by the thread that runs it and the thread that draws it.
+/// State of an experiment, shared between the thread that runs it and the thread that draws it.
 #[derive(Debug)]
 pub(crate) struct ExperimentNotes {
     inner: Mutex<NotesInner>,
@@ -28,7 +29,7 @@ struct NotesInner {
     follower: Option<Follower>,
     latest: Option<Arc<LatestSample>>,
     before: Option<TelemetrySample>,
-    /// Agents send the load, so this process is not the generator.
+    /// True if agents send the load, so that this process is not the load generator.
     is_by_agents: bool,
 }
 
@@ -46,12 +47,13 @@ impl ExperimentNotes {
         }
     }
 
-    /// Changes the state.
+    /// Modifies the state.
     pub(crate) fn note(&self, change: impl FnOnce(&mut ExperimentState)) {
         change(&mut self.lock().state);
     }
 
-    /// A load starts, here or on agents. `latest` has the CPU use of services meanwhile.
+    /// Records the start of a load, here or on agents. `latest` provides the CPU use of the
+    /// services.
     pub(crate) fn loading(&self, latest: &Arc<LatestSample>) {
         let mut inner = self.lock();
         inner.follower = None;
@@ -60,7 +62,7 @@ impl ExperimentNotes {
         inner.state.phase = TrialPhase::Loading;
     }
 
-    /// Follows that load.
+    /// Follows the load that was reported by [`Self::loading`].
     pub(crate) fn follow(&self, running_load: RunningLoad, planned: Duration) {
         let planned = Some(planned).filter(|planned| !planned.is_zero());
         let mut inner = self.lock();
@@ -68,7 +70,7 @@ impl ExperimentNotes {
         inner.follower = Some(Follower::new(running_load, planned, &[]));
     }
 
-    /// Marks the load as ended and keeps its last figures.
+    /// Marks the load as ended, and keeps its last figures.
     pub(crate) fn loaded(&self) {
         let mut inner = self.lock();
         inner.follower = None;
@@ -113,7 +115,7 @@ impl NotesInner {
 pub(crate) struct ExperimentView<'a> {
     /// The state to draw.
     pub(crate) notes: &'a ExperimentNotes,
-    /// Set when the experiment is asked to stop.
+    /// Set when a stop of the experiment is requested.
     pub(crate) interrupt: &'a Interrupt,
 }
 
@@ -129,7 +131,8 @@ impl LiveView for ExperimentView<'_> {
     }
 }
 
-/// CPU use between two samples: of each service, of the generator, and of all other processes.
+/// Computes the CPU use between two samples: of each service, of the generator, and of all other
+/// processes.
 fn cpu(before: &TelemetrySample, now: &TelemetrySample) -> Vec<CpuUse> {
     let span = now.t_s - before.t_s;
     if span <= 0.0 {
@@ -138,7 +141,8 @@ fn cpu(before: &TelemetrySample, now: &TelemetrySample) -> Vec<CpuUse> {
     let percent = |before: f64, now: f64| ((now - before) / span * 100.0).max(0.0);
     let services = now.services.iter().filter_map(|(name, now)| {
         let before = before.services.get(name)?;
-        // The most precise source has no modes, so ticks divide it.
+        // The most precise source doesn't distinguish user and kernel time, so the ticks determine
+        // the proportion.
         let all = percent(before.cpu_s, now.cpu_s);
         let user = now.cpu_user_s - before.cpu_user_s;
         let system = now.cpu_system_s - before.cpu_system_s;

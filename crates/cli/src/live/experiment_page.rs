@@ -1,4 +1,4 @@
-//! The live view of `prony compare`.
+//! The page that the live view of `prony compare` draws.
 
 use prony_report::number;
 use prony_stats::{Change, Effect, Metric, Verdict};
@@ -13,16 +13,16 @@ use super::follower::LoadFigures;
 use super::{Theme, ViewContext, load_page, panels, rounds};
 use crate::progress::rounded;
 
-/// The least size of a terminal for panels next to each other.
+/// Minimum terminal size (columns, rows) for panels side by side.
 const FULL_SIZE_MIN: (u16, u16) = (60, 18);
-/// Minimum width of a table for intervals drawn to scale.
+/// Minimum width of the table, in cells, for drawing intervals to scale.
 const SCALE_WIDTH_MIN: u16 = 110;
-/// Minimum length of a bar.
+/// Minimum length of a bar, in cells.
 const BAR_MIN: u16 = 10;
-/// The width of an interval drawn to scale.
+/// Width of an interval drawn to scale, in cells.
 const SCALE_CELLS: usize = 31;
 
-/// Draws the page.
+/// Draws the page for an experiment.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &ExperimentState, context: &ViewContext<'_>) {
     let area = frame.area();
     if area.width < FULL_SIZE_MIN.0 || area.height < FULL_SIZE_MIN.1 {
@@ -35,7 +35,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &ExperimentState, context: &Vie
     let spare = area.height.saturating_sub(24);
     let notes_height = load_page::note_rows(&notes, area.width, 2 + spare / 6);
     let load_height = 8 + (spare / 3).min(10);
-    // The table gets the remaining rows, except a few for the list of trials.
+    // The table gets the remaining rows, except for a few that the list of trials needs.
     let comparisons = u16::try_from(state.comparisons.len().max(1)).unwrap_or(u16::MAX);
     let rest = area.height.saturating_sub(4 + load_height + notes_height);
     let table_height = comparisons.saturating_add(3).min(rest.saturating_sub(3));
@@ -66,7 +66,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &ExperimentState, context: &Vie
     frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
 }
 
-/// The progress of the experiment.
+/// Describes the progress of the experiment, and returns the finished fraction.
 fn progress(state: &ExperimentState) -> (String, f64) {
     let (least, most) = state.blocks;
     let of = match least == most {
@@ -99,7 +99,7 @@ fn progress(state: &ExperimentState) -> (String, f64) {
     )
 }
 
-/// The current trial.
+/// Describes the current trial.
 fn trial(state: &ExperimentState) -> String {
     let Some((variant, position)) = &state.trial else {
         return String::new();
@@ -121,13 +121,13 @@ fn trial(state: &ExperimentState) -> String {
     of + &phase
 }
 
-/// The current load in a few lines.
+/// Draws a summary of the current load.
 pub(super) fn running(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
     let block = panels::titled("load", theme);
     let inner = block.inner(area);
     frame.render_widget(block, area);
     let [line, lines] = Layout::vertical([Constraint::Fill(1), Constraint::Length(5)]).areas(inner);
-    // Two columns for each half second if they fit, so that a short load is visible.
+    // Use two columns for each half second if they fit, so that a short load is visible.
     let points: Vec<_> = figures
         .history
         .iter()
@@ -170,7 +170,7 @@ pub(super) fn running(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, 
     frame.render_widget(Paragraph::new(text), lines);
 }
 
-/// CPU use of services and machine.
+/// Draws the CPU use of the services and the machine.
 fn cpu(frame: &mut Frame<'_>, area: Rect, cpu: &[CpuUse], theme: Theme) {
     let block = panels::titled("CPU, percent of one core", theme);
     let room = usize::from(block.inner(area).height).saturating_sub(1);
@@ -206,7 +206,7 @@ fn cpu(frame: &mut Frame<'_>, area: Rect, cpu: &[CpuUse], theme: Theme) {
     frame.render_widget(table, area);
 }
 
-/// The comparisons so far.
+/// Draws the comparisons so far.
 fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState, theme: Theme) {
     let block = panels::titled(&title_of(state), theme);
     let baseline = only_baseline(&state.comparisons);
@@ -278,13 +278,13 @@ fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState,
     frame.render_widget(table, area);
 }
 
-/// The one baseline of all comparisons, if there is only one.
+/// Returns the baseline if all comparisons have the same one.
 fn only_baseline(all: &[ComparisonRow]) -> Option<&str> {
     let first = &all.first()?.names.1;
     all.iter().all(|it| it.names.1 == *first).then_some(first)
 }
 
-/// The number of blocks so far, and the time of the next look.
+/// Formats the title: the number of blocks so far, and the block of the next look.
 fn title_of(state: &ExperimentState) -> String {
     let first = state.blocks.0.max(1);
     let next = match state.next_look {
@@ -300,7 +300,7 @@ fn title_of(state: &ExperimentState) -> String {
     format!("{against}after {blocks}{next}")
 }
 
-/// The change and its interval, as the report prints them.
+/// Formats the change and its interval as in the report.
 fn effect(compared: &ComparisonRow) -> (String, String) {
     let change = Change::of(compared.metric, &compared.effect);
     let interval = change.as_ref().and_then(Change::signed_range);
@@ -310,7 +310,7 @@ fn effect(compared: &ComparisonRow) -> (String, String) {
     )
 }
 
-/// A ratio at the end of the scale: `−5.0%`, `3.8 ×`.
+/// Formats a ratio at the end of the scale, such as `−5.0%` or `3.8 ×`.
 fn end_text(ratio: f64) -> String {
     let effect = Effect {
         ratio: Some(ratio),
@@ -332,13 +332,13 @@ fn verdict(verdict: Option<Verdict>, theme: Theme) -> (&'static str, &'static st
     }
 }
 
-/// Maps ratios to a row of cells, on a symmetric logarithmic scale.
+/// Maps ratios to cells on a symmetric logarithmic scale.
 struct Scale {
     most: f64,
 }
 
 impl Scale {
-    /// A scale that holds every interval, and at least 5% on both sides.
+    /// Creates a scale that includes every interval and at least ±5%.
     fn of(all: &[ComparisonRow]) -> Scale {
         let ratios = all.iter().filter(|it| it.effect.difference.is_none());
         let ends = ratios.flat_map(|it| [it.effect.low, it.effect.high, it.effect.ratio]);
@@ -351,7 +351,7 @@ impl Scale {
         }
     }
 
-    /// The cell of a ratio.
+    /// Returns the cell of a ratio.
     fn cell(&self, ratio: f64) -> usize {
         let share = (ratio.max(f64::MIN_POSITIVE).ln() / self.most + 1.0) / 2.0;
         (share.clamp(0.0, 1.0) * (SCALE_CELLS - 1) as f64).round() as usize
@@ -386,7 +386,7 @@ impl Scale {
     }
 }
 
-/// The trials that ended most recently.
+/// Draws the most recent trials.
 fn last_trials(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState, theme: Theme) {
     let block = panels::titled("trials", theme);
     let room = usize::from(block.inner(area).height);
@@ -399,7 +399,7 @@ fn last_trials(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState, theme
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
 }
 
-/// The most important lines for a small terminal.
+/// Draws only the most important lines, for a small terminal.
 fn small(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState, context: &ViewContext<'_>) {
     let theme = context.theme;
     let figures = state.load.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The figures of a running experiment that its live view shows.
+//! The data that the live view of an experiment shows.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use prony_stats::{Comparison, Effect, InterimEstimate, Metric, Verdict};
 use super::follower::LoadFigures;
 use super::rounds::Rounds;
 
-/// The most ended trials that are shown.
+/// Maximum number of finished trials that are shown.
 const ENDED_TRIALS_MAX: usize = 20;
 
-/// The figures of an experiment that the view shows.
+/// The data that the live view of an experiment shows.
 #[derive(Debug, Default)]
 pub(crate) struct ExperimentState {
-    /// The plan's name and question.
+    /// Name and question of the plan.
     pub(crate) title: String,
-    /// The least and the greatest number of blocks.
+    /// Minimum and maximum number of blocks.
     pub(crate) blocks: (u32, u32),
     /// The number of variants.
     pub(crate) variants: u32,
-    /// Least and greatest time by the forecast; `None` if that was unknown.
+    /// Minimum and maximum time of the experiment by the forecast, or `None` if unknown.
     pub(crate) time: Option<(Duration, Duration)>,
-    /// Time budget, if there is one.
+    /// Maximum time of the experiment, if it has a budget.
     pub(crate) budget: Option<Duration>,
-    /// Time since the start.
+    /// Time since the start or resumption.
     pub(crate) elapsed: Duration,
     /// Blocks completed before the experiment was resumed.
     pub(crate) resumed: u32,
@@ -33,29 +33,29 @@ pub(crate) struct ExperimentState {
     pub(crate) earlier_trial: Option<Duration>,
     /// The current block, from 1.
     pub(crate) block: u32,
-    /// Trials that ended since the start or resumption.
+    /// Number of trials that ended since the start or resumption.
     pub(crate) trials_ended: u32,
-    /// The time until the last of them ended.
+    /// Time from the start or resumption to the end of the last trial.
     pub(crate) trials_took: Duration,
-    /// The current trial: its variant, and its position in the block from 1.
+    /// Variant of the current trial, and the trial's position in its block, from 1.
     pub(crate) trial: Option<(String, u32)>,
     /// The phase of the current trial.
     pub(crate) phase: TrialPhase,
-    /// The current load, or the last one.
+    /// Load of the current trial, or of the last one.
     pub(crate) load: Option<LoadFigures>,
-    /// The rounds of the current block, or the last one, if blocks are interleaved.
+    /// Rounds of the current block, or of the last one, if blocks are interleaved.
     pub(crate) rounds: Option<Rounds>,
     /// CPU use of the services and the machine.
     pub(crate) cpu: Vec<CpuUse>,
-    /// A line for each ended trial, the newest last.
+    /// One line for each finished trial, the newest last.
     pub(crate) ended: VecDeque<String>,
-    /// The comparisons of the family so far.
+    /// The comparisons so far.
     pub(crate) comparisons: Vec<ComparisonRow>,
-    /// The number of blocks that they cover.
+    /// Number of blocks that the comparisons include.
     pub(crate) compared_blocks: u32,
-    /// The block after which the next look takes place.
+    /// Block after which the next look takes place.
     pub(crate) next_look: Option<u32>,
-    /// The experiment was asked to stop.
+    /// True if a stop of the experiment was requested.
     pub(crate) is_stopped: bool,
 }
 
@@ -65,11 +65,11 @@ pub(crate) enum TrialPhase {
     /// Between trials.
     #[default]
     Between,
-    /// A service starts.
+    /// The service of this name is starting.
     Starting(String),
-    /// The load runs.
+    /// The load is running.
     Loading,
-    /// Services are inspected and stopped.
+    /// The services are being inspected and stopped.
     Stopping,
 }
 
@@ -78,27 +78,27 @@ pub(crate) enum TrialPhase {
 pub(crate) struct CpuUse {
     /// A service, the generator, or other processes.
     pub(crate) name: String,
-    /// In user mode, percent of one core.
+    /// CPU time in user mode, in percent of one core.
     pub(crate) user_percent: f64,
-    /// In the kernel.
+    /// CPU time in the kernel, in percent of one core.
     pub(crate) system_percent: f64,
 }
 
-/// One comparison.
+/// A row of the table of comparisons.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ComparisonRow {
     /// The variant and its baseline.
     pub(crate) names: (String, String),
     /// The metric.
     pub(crate) metric: Metric,
-    /// The estimate and its interval.
+    /// The estimated ratio and its interval.
     pub(crate) effect: Effect,
-    /// The verdict of the last look, if there was one.
+    /// Verdict at the last look, or `None` before the first.
     pub(crate) verdict: Option<Verdict>,
 }
 
 impl ExperimentState {
-    /// An experiment before its start.
+    /// Creates the state before the start of an experiment.
     pub(crate) fn new(title: String, forecast: Forecast) -> ExperimentState {
         ExperimentState {
             title,
@@ -110,13 +110,13 @@ impl ExperimentState {
         }
     }
 
-    /// Takes over the blocks of an earlier run, and their mean time.
+    /// Adds the number of blocks from before a resumption, and their mean time.
     pub(crate) fn resume(&mut self, blocks: u32, block_time: Option<Duration>) {
         self.resumed = blocks;
         self.earlier_trial = block_time.map(|time| time / self.variants.max(1));
     }
 
-    /// Stores a block's estimates; the verdicts stay those of the last look.
+    /// Stores the estimates after a block. The verdicts stay those of the last look.
     pub(crate) fn take_estimates(&mut self, block: u32, estimates: &[InterimEstimate]) {
         let verdicts: Vec<_> = self.comparisons.iter().map(|it| it.verdict).collect();
         let compared = |(number, estimate): (usize, &InterimEstimate)| ComparisonRow {
@@ -129,7 +129,7 @@ impl ExperimentState {
         self.compared_blocks = block;
     }
 
-    /// Takes a look's verdicts.
+    /// Stores the verdicts of a look.
     pub(crate) fn take_look(&mut self, blocks: u32, comparisons: &[Comparison], next: Option<u32>) {
         let compared = |it: &Comparison| ComparisonRow {
             names: (it.name.clone(), it.against_name.clone()),
@@ -142,12 +142,12 @@ impl ExperimentState {
         self.next_look = next;
     }
 
-    /// Adds the line of an ended probe to the list, which also contains ended trials.
+    /// Adds the line of a finished probe to the list of trials.
     pub(crate) fn probe_ended(&mut self, line: String) {
         self.list_ended(line);
     }
 
-    /// Takes the line of an ended trial.
+    /// Adds the line of a finished trial.
     pub(crate) fn trial_ended(&mut self, line: String) {
         self.trials_ended += 1;
         self.trials_took = self.elapsed;
@@ -161,8 +161,8 @@ impl ExperimentState {
         }
     }
 
-    /// Least and greatest time that is left: by the trials so far, or by the forecast before the first
-    /// one has ended. `None` if neither is known.
+    /// Estimates the minimum and maximum remaining time, from the finished trials or, before the
+    /// first has ended, from the forecast. Returns `None` if neither is available.
     pub(crate) fn left(&self) -> Option<(Duration, Duration)> {
         let left_of = |time: Duration| time.saturating_sub(self.elapsed);
         let measured = match self.trials_ended {
@@ -174,7 +174,7 @@ impl ExperimentState {
                 .time
                 .map(|(least, most)| (left_of(least), left_of(most)));
         };
-        // The trials of an interleaved block end together.
+        // All trials of an interleaved block end at the same time.
         let together = match self.rounds {
             Some(_) => self.variants,
             None => 1,

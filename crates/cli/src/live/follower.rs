@@ -1,4 +1,4 @@
-//! Follows one load by the figures that its workers or agents publish.
+//! Follows a running load by reading the results that its workers or agents publish.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,77 +11,77 @@ use prony_record::{
 use super::agents::Agents;
 use crate::running_load::{LoadSnapshot, RunningLoad};
 
-/// The time span of recent response times and shares.
+/// Length of the window for recent response times and CPU use.
 const RECENT: Duration = Duration::from_secs(5);
-/// The number of slices that the current rate covers.
+/// Number of slices over which the current rate is averaged.
 const RATE_SLICES: usize = 2;
-/// The number of entries that a view shows.
+/// Maximum number of entries that the view shows.
 const WORST_ENTRIES: usize = 5;
-/// The time between checks for findings, which take some milliseconds.
+/// Interval between checks for findings, which take several milliseconds.
 const FINDINGS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The figures of a load that a view shows.
+/// The data of a load that the live view shows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LoadFigures {
-    /// The load's settings.
+    /// Settings of the load.
     pub(crate) info: LoadInfo,
     /// Time since the start, including the warm-up.
     pub(crate) elapsed: Duration,
-    /// The arrival rate of an open loop. Times count from the start, with the warm-up.
+    /// Rate of an open loop over time. Time zero is the start of the load, including the warm-up.
     pub(crate) rate: Option<RateProfile>,
-    /// The planned length, if it is known.
+    /// Planned duration, if known.
     pub(crate) planned: Option<Duration>,
-    /// The load was asked to stop.
+    /// True if a stop of the load was requested.
     pub(crate) is_stopped: bool,
-    /// Requests that ended, including those of the warm-up.
+    /// Number of requests that ended, including the warm-up.
     pub(crate) ended: u64,
-    /// Each past half second.
+    /// Rates in each past half second.
     pub(crate) history: Vec<RatePoint>,
-    /// Response times of each half second in which requests ended.
+    /// Response times in each half second in which requests ended.
     pub(crate) times: Vec<TimesPoint>,
-    /// Successes per second in the last second.
+    /// Successful requests per second, over the last second.
     pub(crate) ok_per_s: f64,
-    /// HTTP bytes received per second in the last second.
+    /// HTTP bytes received per second, over the last second.
     pub(crate) bytes_in_per_s: f64,
-    /// Response times of the last seconds.
+    /// Response times of the last few seconds.
     pub(crate) recent: Times,
     /// Response times of the whole measured part.
     pub(crate) all: Times,
-    /// Requests of the measured part by outcome.
+    /// Number of requests in the measured part, by outcome.
     pub(crate) outcomes: Vec<(Outcome, u64)>,
-    /// Responses of the measured part by status.
+    /// Number of responses in the measured part, by status code.
     pub(crate) statuses: Vec<(u16, u64)>,
-    /// The worst entries of the list; empty if it has a single entry.
+    /// The list entries with the worst results; empty if there is only one entry.
     pub(crate) worst_entries: Vec<EntryResult>,
-    /// Requests in flight.
+    /// Number of requests in flight.
     pub(crate) in_flight: u64,
-    /// Requests that are due and wait for a connection; open loop only.
+    /// Number of requests that are due but wait for a connection; open loop only.
     pub(crate) waiting: Option<u64>,
-    /// Connections opened in the measured part.
+    /// Number of connections opened in the measured part.
     pub(crate) connections_opened: u64,
     /// CPU use of the generator.
     pub(crate) busy: Option<GeneratorUse>,
-    /// The agents that send the load, if it is not this process.
+    /// State of the agents, if agents send the load.
     pub(crate) agents: Option<Agents>,
-    /// Findings that qualify the figures.
+    /// Findings that qualify the results.
     pub(crate) findings: Vec<Finding>,
 }
 
-/// A half second of the load.
+/// Rates in a half second of the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RatePoint {
-    /// End of the slice in seconds since the load started.
+    /// End of the half second, in seconds since the start of the load.
     pub(crate) t_s: f64,
-    /// Successes per second; during the warm-up, ended requests.
+    /// Successful requests per second; during the warm-up, all ended requests.
     pub(crate) ok_per_s: f64,
-    /// Failures per second.
+    /// Failed requests per second.
     pub(crate) failed_per_s: f64,
 }
 
-/// The response times of a half second, in microseconds.
+/// Response times in a half second, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TimesPoint {
-    /// End of the slice in seconds since the load started.
+    /// End of the half second, in seconds since the start of the load.
     pub(crate) t_s: f64,
     /// The median.
     pub(crate) p50_us: f64,
@@ -89,25 +89,25 @@ pub(crate) struct TimesPoint {
     pub(crate) p99_us: f64,
 }
 
-/// The generator in the last seconds.
+/// CPU use of the load generator in the last few seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct GeneratorUse {
-    /// The busy share of the busiest worker, 0 to 1.
+    /// Busy fraction of the busiest worker, 0 to 1.
     pub(crate) busiest: f64,
-    /// The largest share of time that a worker waited for a core.
+    /// Largest fraction of time for which a worker waited for a core, 0 to 1.
     pub(crate) starved: f64,
-    /// CPU of all workers, percent of one core.
+    /// CPU time of all workers, in percent of one core.
     pub(crate) cpu_percent: f64,
 }
 
-/// Response times in microseconds; `true` marks a lower bound.
+/// Percentiles of response times in microseconds. `true` means that the value is a lower bound.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Times {
     /// The number of response times.
     pub(crate) count: u64,
     /// The median, the 90th, the 99th and the 99.9th percentile.
     pub(crate) percentiles: [(f64, bool); 4],
-    /// The longest.
+    /// The maximum.
     pub(crate) max: (f64, bool),
 }
 
@@ -133,51 +133,52 @@ impl Times {
 }
 
 impl LoadFigures {
-    /// Sets the load's settings.
+    /// Replaces the settings of the load.
     pub(crate) fn set_info(&mut self, info: LoadInfo) {
         let rate = info.rate_profile();
         self.rate = rate.map(|rate| rate.after_warmup(info.warmup_s));
         self.info = info;
     }
 
-    /// The offered rate in the half second that ended at this time.
+    /// Returns the offered rate in the half second that ended at this time.
     pub(crate) fn offered_until(&self, t_s: f64) -> Option<f64> {
         let begin_s = (t_s - SLICE.as_secs_f64()).max(0.0);
         Some(self.rate.as_ref()?.mean_between(begin_s, t_s))
     }
 
-    /// Requests that failed.
+    /// Returns the number of failed requests.
     pub(crate) fn failed(&self) -> u64 {
         let failures = self.outcomes.iter().filter(|(it, _)| it.is_failure());
         failures.map(|(_, n)| n).sum()
     }
 
-    /// The time until the planned end, if it is known.
+    /// Returns the time until the planned end, if it is known.
     pub(crate) fn left(&self) -> Option<Duration> {
         Some(self.planned?.saturating_sub(self.elapsed))
     }
 
-    /// Returns true if measuring has not started.
+    /// Returns true if the measured part has not started.
     pub(crate) fn is_warming_up(&self) -> bool {
         self.elapsed.as_secs_f64() < self.info.warmup_s
     }
 }
 
-/// Follows a running load.
+/// Reads the results of a running load at intervals.
 #[derive(Debug)]
 pub(crate) struct Follower {
     running_load: RunningLoad,
-    /// The start of the load; for agents first the time of the request to them.
+    /// Start of the load. For a load on agents, this is the time of the request until the agents
+    /// have started.
     began: Instant,
     figures: LoadFigures,
-    /// The time and the number of ended requests at the last count during the warm-up.
+    /// Time in seconds and number of ended requests when the warm-up's requests were last counted.
     counted: (f64, u64),
-    /// Slices of the measured part, including those that some workers have not published yet.
+    /// Slices of the measured part, including slices that some workers have not published yet.
     slices: Vec<Slice>,
     complete: Nanos,
     recent: VecDeque<(Nanos, Distribution)>,
     utilizations: VecDeque<Vec<WorkerUtilization>>,
-    /// Findings from before the start.
+    /// Findings from before the start of the load.
     forecast: Vec<Finding>,
     looked_for_findings: Instant,
 }
@@ -190,8 +191,8 @@ struct Slice {
 }
 
 impl Follower {
-    /// Follows a load that starts now, or when its agents are ready. `planned` is its length including the
-    /// warm-up, if it is known; `forecast` holds findings from before the start.
+    /// Follows a load that starts now or when its agents are ready. `planned` is its duration
+    /// including the warm-up, if known; `forecast` contains findings from before the start.
     pub(crate) fn new(
         running_load: RunningLoad,
         planned: Option<Duration>,
@@ -225,19 +226,19 @@ impl Follower {
         follower
     }
 
-    /// The latest figures.
+    /// Returns the data that the last refresh read.
     pub(crate) fn figures(&self) -> &LoadFigures {
         &self.figures
     }
 
-    /// Reads the latest figures.
+    /// Reads the current data.
     pub(crate) fn refresh(&mut self, now: Instant) {
         self.update_agents();
         let elapsed = now.saturating_duration_since(self.began);
         self.figures.elapsed = elapsed;
         self.figures.is_stopped = self.running_load.is_stopped();
         self.figures.ended = self.running_load.ended();
-        // Agents publish no counts before the measured part.
+        // Agents publish no counts during the warm-up.
         if self.complete == Nanos::ZERO && self.figures.agents.is_none() {
             self.update_warmup_rate(elapsed.as_secs_f64());
         }
@@ -253,7 +254,7 @@ impl Follower {
         }
     }
 
-    /// Agents report the load's settings and its start while it runs.
+    /// Updates the settings and the start of a load on agents, which report them while it runs.
     fn update_agents(&mut self) {
         let RunningLoad::ByAgents(feed) = &self.running_load else {
             return;
@@ -266,7 +267,8 @@ impl Follower {
         }
     }
 
-    /// Updates the rate before the first slice of the measured part, when only the counts are known.
+    /// Updates the rate before the first slice of the measured part, when only counts are
+    /// available.
     fn update_warmup_rate(&mut self, elapsed_s: f64) {
         let (before, counted) = self.counted;
         let length = elapsed_s - before;
@@ -285,7 +287,7 @@ impl Follower {
         }
     }
 
-    /// Takes the figures that the workers have published.
+    /// Reads the results that the workers have published.
     fn take(&mut self) {
         let delta = self.running_load.take();
         for seen in delta.slices() {
@@ -359,7 +361,7 @@ impl Follower {
         figures.waiting = waiting(figures, all.started, so_far.reaches);
     }
 
-    /// Updates the CPU use of the last seconds.
+    /// Updates the CPU use of the last few seconds.
     fn see_utilizations(&mut self) {
         let now = self.running_load.utilizations();
         let elapsed = |utilizations: &[WorkerUtilization]| {
@@ -377,8 +379,8 @@ impl Follower {
     }
 }
 
-/// The number of requests that are due and have not started. For random arrivals only the expected number
-/// is known, so a few may be zero.
+/// Returns the number of requests that are due and have not started. With random arrivals only the
+/// expected number is known, so small values count as zero.
 fn waiting(figures: &LoadFigures, started: u64, until: Nanos) -> Option<u64> {
     let due = figures.rate.as_ref()?.arrivals_until(until.as_secs_f64());
     let waiting = (due as u64).saturating_sub(started);
@@ -389,7 +391,7 @@ fn waiting(figures: &LoadFigures, started: u64, until: Nanos) -> Option<u64> {
     Some(if waiting as f64 > chance { waiting } else { 0 })
 }
 
-/// The CPU use between two readings.
+/// Computes the CPU use between two readings.
 fn since(before: &[WorkerUtilization], now: &[WorkerUtilization]) -> Option<GeneratorUse> {
     let mut busy = GeneratorUse {
         busiest: 0.0,

@@ -1,4 +1,4 @@
-//! The live view of `prony load`.
+//! The page that the live view of `prony load` draws.
 
 use std::time::Instant;
 
@@ -11,9 +11,9 @@ use ratatui::widgets::Paragraph;
 use super::follower::{Follower, LoadFigures, Times};
 use super::{LiveView, Theme, ViewContext, entries, panels};
 
-/// The least size of a terminal for tables next to each other.
+/// Minimum terminal size (columns, rows) for tables side by side.
 const FULL_SIZE_MIN: (u16, u16) = (60, 18);
-/// Minimum height of a terminal for a chart above the tables.
+/// Minimum terminal height for a chart above the tables.
 const CHART_HEIGHT_MIN: u16 = 20;
 
 impl LiveView for Follower {
@@ -29,7 +29,7 @@ impl LiveView for Follower {
 /// Minimum width of the generator's panel.
 const GENERATOR_WIDTH: u16 = 32;
 
-/// Draws the page.
+/// Draws the page for a load.
 pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewContext<'_>) {
     let area = frame.area();
     if area.width < FULL_SIZE_MIN.0 || area.height < FULL_SIZE_MIN.1 {
@@ -92,7 +92,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewC
     frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
 }
 
-/// One chart, or as many as fit next to or above each other.
+/// Draws one chart, or several if they fit side by side or one above the other.
 fn charts(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
     let is_profile = !figures.info.stages.is_empty();
     if is_profile && area.width >= 120 && area.height >= 18 {
@@ -115,14 +115,14 @@ fn charts(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme
     }
 }
 
-/// The number of rows that notes take, up to `room`.
+/// Returns the number of rows that the notes need, at most `room`.
 pub(super) fn note_rows(notes: &[Line<'_>], width: u16, room: u16) -> u16 {
     let width = usize::from(width.max(1));
     let rows = notes.iter().map(|line| line.width().div_ceil(width).max(1));
     u16::try_from(rows.sum::<usize>()).unwrap_or(room).min(room)
 }
 
-/// The most important lines for a small terminal.
+/// Draws only the most important lines, for a small terminal.
 fn small(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, context: &ViewContext<'_>) {
     let theme = context.theme;
     let times = |name: &str, times: &Times| {

@@ -1,10 +1,13 @@
-//! The live view: a load, an experiment or a capacity search, drawn on the terminal while it runs.
+//! The live view of a load, an experiment or a capacity search, drawn on the terminal while it
+//! runs.
 //!
-//! It uses the alternate screen, so it needs no information from the terminal, such as the position of
-//! the cursor. It can be resized at any time, and leaves the shell's lines unchanged, with the results
-//! below them. It draws to standard error; standard output carries results only.
+//! The view uses the terminal's alternate screen, so it needs no information from the terminal,
+//! such as the position of the cursor. The terminal can be resized at any time. When the view ends,
+//! the shell's earlier output is unchanged, and the results follow it. The view is drawn to
+//! standard error; standard output carries only results.
 //!
-//! A [`LiveView`] reads the latest figures and draws them four times a second, on a thread of its own.
+//! A [`LiveView`] runs on a separate thread. Four times per second, it reads the current data and
+//! draws it.
 
 mod agents;
 pub(crate) mod bracket;
@@ -37,30 +40,31 @@ use crate::progress::{Progress, ProgressMode};
 pub(crate) use screen::restore as restore_terminal;
 pub(crate) use theme::Theme;
 
-/// The view starts after this delay, so that short work shows none.
+/// Delay before the view starts, so that a short command shows none.
 const START_DELAY: Duration = Duration::from_millis(500);
-/// The time between frames.
+/// Interval between frames.
 const FRAME_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A view of running work.
+/// A live view of running work.
 pub(crate) trait LiveView {
-    /// Reads the latest figures.
+    /// Reads the current data.
     fn refresh(&mut self, now: Instant);
-    /// Draws the figures that it read last.
+    /// Draws the data that was last read.
     fn draw(&self, frame: &mut Frame<'_>, context: &ViewContext<'_>);
 }
 
-/// The parts of a view that are the same for loads and experiments.
+/// Data that all live views use.
 #[derive(Debug)]
 pub(crate) struct ViewContext<'a> {
     pub(crate) theme: Theme,
     /// Messages since the view started, the newest last.
     pub(crate) messages: &'a [String],
-    /// The keys that stop the work.
+    /// Help text for the keys that stop the work.
     pub(crate) keys: &'static str,
 }
 
-/// Runs the work and shows the view meanwhile, if progress is shown as a view. The key `q` calls `stop`.
+/// Runs the work. If progress is shown as a view, shows the view at the same time. The key `q`
+/// calls `stop`.
 pub(crate) fn with_view<T>(
     progress: &Progress,
     view: &mut (dyn LiveView + Send),
@@ -76,13 +80,13 @@ pub(crate) fn with_view<T>(
     };
     thread::scope(|scope| {
         let watch = move || watch(progress, view, stop, over);
-        // Without a thread there is no view, and the work continues.
+        // If the thread can't be started, the work continues without a view.
         let viewer = thread::Builder::new()
             .name("live".to_owned())
             .spawn_scoped(scope, watch);
         let done = work();
         drop(running);
-        // A panic of the view was reported, and doesn't affect the results.
+        // A panic in the view has already been printed and doesn't affect the results.
         if viewer.is_ok_and(|viewer| viewer.join().is_err()) {
             progress.release();
         }

@@ -1,4 +1,4 @@
-//! The panels of the live views.
+//! Panels that several live views use.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use super::agents::LoadStage;
 use super::follower::{LoadFigures, Times, TimesPoint};
 use crate::progress::rounded;
 
-/// Marks that distinguish lines of a chart without colors.
+/// Markers that distinguish the lines of a chart without colors.
 const FAILED: Marker = Marker::Custom('x');
 const OFFERED: Marker = Marker::Custom('-');
 const SLOW: Marker = Marker::Custom('^');
 
-/// A panel with a title above a line.
+/// Creates a panel with a title above a horizontal line.
 pub(super) fn titled(title: &str, theme: Theme) -> Block<'static> {
     Block::new()
         .borders(Borders::TOP)
@@ -31,7 +31,7 @@ pub(super) fn titled(title: &str, theme: Theme) -> Block<'static> {
         .title(Span::styled(format!(" {title} "), theme.strong()))
 }
 
-/// A gauge with words next to it.
+/// Draws a gauge with text next to it.
 pub(super) fn gauge(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -53,7 +53,7 @@ pub(super) fn gauge(
     frame.render_widget(gauge, area);
 }
 
-/// The kind of load in one line.
+/// Describes the kind of load in one line.
 pub(super) fn kind(figures: &LoadFigures) -> String {
     let info = &figures.info;
     let arrivals = info.arrivals.as_deref().unwrap_or_default();
@@ -74,7 +74,7 @@ pub(super) fn kind(figures: &LoadFigures) -> String {
     if info.streams > 1 {
         parts.push(format!("{} each", many(info.streams, "stream")));
     }
-    // Agents report it when they are ready.
+    // Empty until the agents are ready and report the version.
     if !info.http.is_empty() {
         parts.push(many(info.threads, "thread"));
         parts.push(format!("HTTP/{}", info.http));
@@ -85,12 +85,14 @@ pub(super) fn kind(figures: &LoadFigures) -> String {
     parts.join(", ")
 }
 
-/// The progress of a load in words and as a share.
+/// Describes the progress of a load, and returns the finished fraction if it is known.
 pub(super) fn progress(figures: &LoadFigures) -> (String, Option<f64>) {
     let elapsed = rounded(figures.elapsed);
     let stage = figures.agents.as_ref().map(|agents| agents.stage());
     let phase = match (stage, figures.is_stopped, figures.is_warming_up()) {
-        (Some(LoadStage::Preparing), ..) => return (format!("agents get ready: {elapsed}"), None),
+        (Some(LoadStage::Preparing), ..) => {
+            return (format!("preparing the agents: {elapsed}"), None);
+        }
         (Some(LoadStage::Over), ..) => return (format!("adding up: {elapsed}"), None),
         (_, true, _) => "stopping",
         (_, false, true) => "warming up",
@@ -118,7 +120,7 @@ pub(super) fn progress(figures: &LoadFigures) -> (String, Option<f64>) {
     }
 }
 
-/// The share of a part in the whole.
+/// Returns the ratio of two durations.
 pub(super) fn ratio(part: Duration, whole: Duration) -> f64 {
     match whole.as_secs_f64() {
         whole if whole > 0.0 => part.as_secs_f64() / whole,
@@ -126,18 +128,18 @@ pub(super) fn ratio(part: Duration, whole: Duration) -> f64 {
     }
 }
 
-/// Returns true if agents have sent no figures yet.
+/// Returns true if the agents have sent no results yet.
 fn lacks_figures(figures: &LoadFigures) -> bool {
     figures.agents.is_some() && figures.history.is_empty()
 }
 
-/// The current rate, and the scheduled one.
+/// Formats the current rate and the scheduled rate.
 pub(super) fn rate(figures: &LoadFigures, theme: Theme) -> Line<'static> {
     if let Some(agents) = figures.agents.as_ref().filter(|_| lacks_figures(figures)) {
         let when = match (agents.stage(), figures.is_warming_up()) {
             (LoadStage::Preparing, _) => "",
-            (_, true) => ": they come with the measured part",
-            (_, false) => ": they come each second",
+            (_, true) => ": they appear when the measured part starts",
+            (_, false) => ": they arrive every second",
         };
         return Line::styled(format!("no figures yet{when}"), theme.dim());
     }
@@ -160,7 +162,7 @@ pub(super) fn rate(figures: &LoadFigures, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The rate over time.
+/// Draws the rate over time.
 pub(super) fn rates(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
     let history = figures.history.iter();
     let ok: Vec<_> = history.clone().map(|it| (it.t_s, it.ok_per_s)).collect();
@@ -192,7 +194,7 @@ pub(super) fn rates(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, th
     );
 }
 
-/// Response times over time.
+/// Draws response times over time.
 pub(super) fn times_chart(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
     let p50: Vec<_> = figures.times.iter().map(|it| (it.t_s, it.p50_us)).collect();
     let p99: Vec<_> = figures.times.iter().map(|it| (it.t_s, it.p99_us)).collect();
@@ -215,17 +217,19 @@ pub(super) fn times_chart(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigur
     );
 }
 
-/// The time that a chart shows: grows with the load, because the first minutes of an hour would be a dot.
+/// Returns the time span of the charts' horizontal axis. It grows with the load, because the first
+/// minutes of a one-hour load would otherwise be a dot.
 fn shown_until(figures: &LoadFigures) -> f64 {
     let elapsed = figures.elapsed.as_secs_f64();
     let planned = figures.planned.map_or(elapsed, |it| it.as_secs_f64());
     planned.min((elapsed * 2.0).max(20.0)).max(elapsed).max(1.0)
 }
 
-/// The points of a line, their mark, how they are joined, and their color.
+/// A line of a chart: its points, their marker, how they are connected, and their color.
 type Drawn<'a> = (&'a [(f64, f64)], Marker, GraphType, Style);
 
-/// The response times of each half second over its offered rate, for a rate that changes.
+/// Draws the response times of each half second against its offered rate, for a load whose rate
+/// changes.
 pub(super) fn times_against_rate(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -249,15 +253,15 @@ pub(super) fn times_against_rate(
     chart(frame, area, (title, x_axis), lines, number::time, theme);
 }
 
-/// Formats seconds below a chart.
+/// Formats a time in seconds for the horizontal axis.
 fn elapsed(t_s: f64) -> String {
     rounded(Duration::from_secs_f64(t_s))
 }
 
-/// The end of a horizontal axis, and the format of its values.
+/// Upper end of a horizontal axis, and the format of its labels.
 type HorizontalAxis = (f64, fn(f64) -> String);
 
-/// A chart of lines from zero to the end of the horizontal axis, whose values are formatted.
+/// Draws lines in a chart. Both axes start at zero.
 fn chart(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -288,7 +292,7 @@ fn chart(
     frame.render_widget(chart, area);
 }
 
-/// At most `room` points, each the mean of several.
+/// Reduces the points to at most `room`, each the mean of several.
 pub(super) fn thinned(points: &[(f64, f64)], room: usize) -> Vec<(f64, f64)> {
     let each = points.len().div_ceil(room.max(1)).max(1);
     let mean = |points: &[(f64, f64)]| {
@@ -299,7 +303,7 @@ pub(super) fn thinned(points: &[(f64, f64)], room: usize) -> Vec<(f64, f64)> {
     points.chunks(each).map(mean).collect()
 }
 
-/// The next of 1, 2, 2.5, 4, 5, 8 times a power of ten.
+/// Rounds up to 1, 2, 2.5, 4, 5 or 8 times a power of ten.
 fn round_up(value: f64) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return 1.0;
@@ -310,7 +314,7 @@ fn round_up(value: f64) -> f64 {
     step.unwrap_or(10.0) * power
 }
 
-/// Response times of the last seconds, and of the whole load.
+/// Draws the response times of the last few seconds and of the whole load.
 pub(super) fn times(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
     let time = |times: &Times, (us, at_least): (f64, bool)| {
         let text = match (times.count, at_least) {
@@ -345,7 +349,8 @@ pub(super) fn times(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, th
     frame.render_widget(table, area);
 }
 
-/// Requests by outcome, the most frequent first, then by status.
+/// Draws the number of requests by outcome, the most frequent first, then the number of responses
+/// by status code.
 pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
     let all: u64 = figures.outcomes.iter().map(|(_, n)| n).sum();
     let mut outcomes = figures.outcomes.clone();
@@ -400,7 +405,7 @@ pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures,
     frame.render_widget(table, area);
 }
 
-/// Requests in flight and connections.
+/// Formats the number of requests in flight and of connections.
 pub(super) fn in_flight(figures: &LoadFigures, theme: Theme) -> Line<'static> {
     if lacks_figures(figures) {
         return Line::default();
@@ -423,10 +428,10 @@ pub(super) fn in_flight(figures: &LoadFigures, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Minimum width of the generator's line with its CPU time.
+/// Minimum width, in cells, of the generator's line for including its CPU time.
 const WIDTH_WITH_CPU: u16 = 44;
 
-/// The generator or the agents that send the load.
+/// Formats a line about the load generator, or about the agents that send the load.
 pub(super) fn load_sources(figures: &LoadFigures, width: u16, theme: Theme) -> Line<'static> {
     match &figures.agents {
         Some(agents) => agents.line(width, theme),
@@ -434,7 +439,7 @@ pub(super) fn load_sources(figures: &LoadFigures, width: u16, theme: Theme) -> L
     }
 }
 
-/// The generator's CPU use.
+/// Formats the CPU use of the load generator.
 fn generator(figures: &LoadFigures, width: u16, theme: Theme) -> Line<'static> {
     let Some(busy) = figures.busy else {
         return Line::default();
@@ -457,7 +462,7 @@ fn generator(figures: &LoadFigures, width: u16, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Findings, the most severe first, then messages, the newest first.
+/// Draws findings, the most severe first, then messages, the newest first.
 pub(super) fn notes(
     figures: &LoadFigures,
     messages: &[String],
@@ -485,7 +490,7 @@ pub(super) fn notes(
     found.chain(messages).collect()
 }
 
-/// Lines that wrap.
+/// Draws lines, wrapping those that are too long.
 pub(super) fn wrapped(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'static>>) {
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: true }), area);
 }

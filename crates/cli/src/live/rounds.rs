@@ -1,4 +1,4 @@
-//! The rounds of an interleaved block in the live view: the variants' rates next to each other.
+//! The rounds of an interleaved block in the live view: the variants' rates side by side.
 
 use std::time::Duration;
 
@@ -11,36 +11,37 @@ use ratatui::widgets::{Paragraph, Sparkline};
 
 use super::{Theme, panels};
 
-/// Rounds of the current block.
+/// The rounds of the current block. In each round, every variant runs for one slice.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rounds {
-    /// Length of a slice; zero during the warm-ups.
+    /// Length of a slice, or zero during the warm-up.
     pub(crate) slice: Duration,
-    /// Number of rounds; 0 during the warm-ups.
+    /// Number of rounds, or 0 during the warm-up.
     pub(crate) planned: u32,
-    /// Rounds that have ended.
+    /// Number of rounds that have ended.
     pub(crate) ended: u32,
-    /// In the order of the plan.
+    /// The variants, in the order of the plan.
     pub(crate) variants: Vec<VariantRounds>,
 }
 
 /// One variant's rounds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct VariantRounds {
-    /// Index in the plan.
+    /// Index of the variant in the plan.
     pub(crate) variant: usize,
-    /// Name in results.
+    /// Name of the variant in results.
     pub(crate) name: String,
     /// Rate of each round, in successful requests per second.
     pub(crate) rates: Vec<f64>,
-    /// Failed requests of the block.
+    /// Number of failed requests in the block.
     pub(crate) failed: u64,
     /// Mean response time of the last round, in microseconds.
     pub(crate) mean_response_us: Option<f64>,
 }
 
 impl Rounds {
-    /// The warm-ups of these variants begin; each has its index in the plan and its name.
+    /// Records the start of the variants' warm-up. Each variant has its index in the plan and its
+    /// name.
     pub(crate) fn begin(mut variants: Vec<(usize, String)>) -> Rounds {
         variants.sort_unstable();
         let variants = variants.into_iter().map(|(variant, name)| VariantRounds {
@@ -54,7 +55,7 @@ impl Rounds {
         }
     }
 
-    /// Records the slices of a round that has ended.
+    /// Adds the slices of a round that has ended.
     pub(crate) fn round_ended(&mut self, slices: &[(usize, SliceResult)]) {
         self.ended += 1;
         for (variant, slice) in slices {
@@ -68,7 +69,7 @@ impl Rounds {
         }
     }
 
-    /// The progress in words.
+    /// Describes the progress in words.
     pub(super) fn progress(&self) -> String {
         match self.planned {
             0 => "warming up".to_owned(),
@@ -80,7 +81,7 @@ impl Rounds {
         }
     }
 
-    /// The service's name for the reader: `web of gzip` for `web@1`.
+    /// Returns the readable name of a service, such as `web of gzip` for `web@1`.
     pub(super) fn service_name(&self, name: &str) -> Option<String> {
         let (service, variant) = name.rsplit_once('@')?;
         let variant: usize = variant.parse().ok()?;
@@ -89,7 +90,7 @@ impl Rounds {
     }
 }
 
-/// Draws one line for each variant, as far as there is room.
+/// Draws one line for each variant, as many as fit.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, rounds: &Rounds, theme: Theme) {
     let block = panels::titled("rate by round", theme);
     let inner = block.inner(area);
@@ -105,7 +106,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, rounds: &Rounds, theme: Th
         frame.render_widget(Paragraph::new(words_of(variant, theme)), words);
         let width = usize::from(line.width);
         let shown = &variant.rates[variant.rates.len().saturating_sub(width)..];
-        // A few columns for each round if they fit.
+        // Use several columns for each round if they fit.
         let each = (width / rounds.planned.max(1) as usize).clamp(1, 4);
         let each = if each * shown.len() > width { 1 } else { each };
         let rates: Vec<u64> = shown
@@ -117,7 +118,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, rounds: &Rounds, theme: Th
     }
 }
 
-/// One line for each variant.
+/// Formats one line for each variant.
 pub(super) fn summaries(rounds: &Rounds, theme: Theme) -> impl Iterator<Item = Line<'static>> {
     let variants = rounds.variants.iter();
     variants.map(move |variant| words_of(variant, theme))

@@ -1,7 +1,7 @@
-//! Takes the terminal for the view, and restores it.
+//! Sets up the terminal for the view, and restores it afterwards.
 //!
-//! Keys are read one by one without echo. Ctrl-C, Ctrl-Z and Ctrl-\ stay signals, so that a process that
-//! hangs can be stopped.
+//! Keys are read one at a time without echo. Ctrl-C, Ctrl-Z and Ctrl-\ still send signals, so that
+//! a hanging process can be stopped.
 
 use std::io::{self, BufWriter, Stderr, Write};
 use std::panic;
@@ -16,15 +16,16 @@ use ratatui::layout::Rect;
 use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
 use rustix::termios::{self, LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 
-/// The assumed size of a terminal that doesn't report one.
+/// Terminal size (columns, rows) if the terminal reports none.
 const DEFAULT_SIZE: (u16, u16) = (80, 24);
 
-/// The largest area that is drawn, because each cell takes dozens of bytes, twice. Larger terminals
-/// have a blank margin.
+/// Maximum area that is drawn. Each cell takes dozens of bytes in each of two buffers. Larger
+/// terminals have a blank margin.
 const COLUMNS_MAX: u16 = 500;
 const ROWS_MAX: u16 = 200;
 
-/// The terminal's state before the view took it; none while the view doesn't have it.
+/// Terminal modes from before the view changed them; `None` while the view doesn't control the
+/// terminal.
 static SAVED: Mutex<Option<SavedTerminal>> = Mutex::new(None);
 
 #[derive(Debug)]
@@ -33,14 +34,14 @@ struct SavedTerminal {
     reads_keys: bool,
 }
 
-/// Standard error's terminal.
+/// The terminal of standard error.
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<BufWriter<Stderr>>>,
     reads_keys: bool,
 }
 
 impl Screen {
-    /// A screen that has not changed the terminal yet.
+    /// Creates a screen without changing the terminal.
     pub(super) fn new(reads_keys: bool) -> io::Result<Screen> {
         restore_on_panic();
         let out = BufWriter::with_capacity(64 * 1024, io::stderr());
@@ -53,7 +54,7 @@ impl Screen {
         })
     }
 
-    /// Draws a frame, unless another process has the terminal.
+    /// Draws a frame, unless another process controls the terminal.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
         if !is_foreground() {
             return Ok(());
@@ -69,7 +70,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Returns true if the view reads the terminal's keys.
+    /// Returns true if the view reads keys from the terminal.
     pub(super) fn has_keys(&self) -> bool {
         self.reads_keys && before().is_some()
     }
@@ -80,8 +81,8 @@ impl Screen {
         during.local_modes -= LocalModes::ECHO;
         if self.reads_keys {
             during.local_modes -= LocalModes::ICANON;
-            // A read never waits: the terminal drops typed keys at a Ctrl-C, possibly after they were
-            // reported as available.
+            // Reads must never block: on Ctrl-C the terminal discards typed keys, possibly after it
+            // reported them as available.
             during.special_codes[SpecialCodeIndex::VMIN] = 0;
             during.special_codes[SpecialCodeIndex::VTIME] = 0;
         }
@@ -96,9 +97,9 @@ impl Screen {
         self.terminal.resize(size())
     }
 
-    /// Restores the terminal. The next frame takes it again.
+    /// Restores the terminal. Drawing the next frame sets it up again.
     pub(super) fn leave(&mut self) {
-        // The rest of the buffer belongs to the view's screen.
+        // Write buffered output now, because it belongs to the view's screen.
         let _ = self.terminal.backend_mut().flush();
         restore();
     }
@@ -111,7 +112,7 @@ pub(crate) fn restore() {
     };
     let _ = execute!(io::stderr(), ResetColor, Show, LeaveAlternateScreen);
     let how = match before.reads_keys {
-        // Unread keys were meant for the view, not for the shell.
+        // Discard unread keys, which were meant for the view and not for the shell.
         true => OptionalActions::Flush,
         false => OptionalActions::Drain,
     };
@@ -133,9 +134,9 @@ fn before() -> MutexGuard<'static, Option<SavedTerminal>> {
     SAVED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns true for a process in the foreground, or on a terminal without job control. In the
-/// background, the view
-/// would draw over the shell, and a change of the terminal's modes would stop the process.
+/// Returns true if the process is in the foreground, or on a terminal without job control. A view
+/// in the background would draw over the shell, and changing the terminal modes would stop the
+/// process.
 fn is_foreground() -> bool {
     let foreground = termios::tcgetpgrp(io::stderr());
     foreground.is_ok_and(|group| group == rustix::process::getpgrp()) || foreground.is_err()
@@ -149,7 +150,7 @@ fn size() -> Rect {
     drawn(width, height)
 }
 
-/// The part of a terminal of this size that is drawn on.
+/// Returns the part of the terminal that is drawn.
 fn drawn(width: u16, height: u16) -> Rect {
     Rect::new(0, 0, width.min(COLUMNS_MAX), height.min(ROWS_MAX))
 }

@@ -1,4 +1,4 @@
-//! Renders pages of fixed states on terminals of several sizes, and compares them with the files in
+//! Renders pages from fixed states at several terminal sizes, and compares them with the files in
 //! `tests/`. `UPDATE_GOLDEN=1 cargo test -p prony live` rewrites those files; review the changes.
 
 use std::fs;
@@ -19,7 +19,7 @@ mod sample_pages;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 10)];
 
-/// A view on a terminal of this size.
+/// Draws a page on a terminal of this size.
 fn drawn((width, height): (u16, u16), page: &DrawnPage, theme: Theme) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let messages = ["prony: interrupted; taking everything down".to_owned()];
@@ -111,7 +111,7 @@ fn remaining_time_reaches_zero_and_stays_within_the_budget() {
         before = most;
     }
     assert_eq!(before, Duration::ZERO);
-    // Blocks that were read back don't run again.
+    // Blocks that were completed before the resumption don't run again.
     state.resumed = 4;
     state.trials_ended = 4;
     state.trials_took = Duration::from_secs(8);
@@ -128,7 +128,7 @@ fn an_unknown_trial_length_is_no_guess() {
         ..beginning()
     };
     assert_eq!(state.left(), None);
-    // Blocks of two trials: 5 to 12 of them, of which 4 are done.
+    // 5 to 12 blocks of two trials each, of which 4 blocks are done.
     state.resume(4, Some(Duration::from_secs(20)));
     state.elapsed = Duration::ZERO;
     let seconds = |(least, most): (Duration, Duration)| (least.as_secs(), most.as_secs());
@@ -139,7 +139,7 @@ fn an_unknown_trial_length_is_no_guess() {
     assert_eq!(state.left().map(seconds), Some((3, 45)));
 }
 
-/// The line about agents at this width.
+/// Formats the line about agents for this width.
 fn agents_line(agents: &Agents, width: u16) -> String {
     let line = agents.line(width, Theme::new(false));
     line.spans.iter().map(|span| &*span.content).collect()

@@ -1,25 +1,25 @@
-//! Colors. Words and marks carry the same information. Red and green never mark opposites, because
-//! readers with color blindness can't distinguish them.
+//! Colors of the live view. Words and markers always carry the same information. Red and green are
+//! never used as opposites, because readers with color blindness can't distinguish them.
 
 use ratatui::style::{Color, Modifier, Style};
 
 use crate::terminal;
 
-/// The styles of a view.
+/// Text styles of the live view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Theme {
     has_colors: bool,
 }
 
 impl Theme {
-    /// A theme with colors, unless NO_COLOR is set.
+    /// Creates a theme with colors, unless NO_COLOR is set.
     pub(crate) fn of_environment() -> Theme {
         Theme {
             has_colors: !terminal::refuses_colors(),
         }
     }
 
-    /// A theme with or without colors.
+    /// Creates a theme with or without colors.
     #[cfg(test)]
     pub(crate) fn new(has_colors: bool) -> Theme {
         Theme { has_colors }
@@ -32,30 +32,30 @@ impl Theme {
         }
     }
 
-    /// For the most important figures.
+    /// Style of the most important figures.
     pub(crate) fn strong(self) -> Style {
-        // Not dim, even within a dim line.
+        // Removes "dim", in case the surrounding line is dim.
         Style::new()
             .add_modifier(Modifier::BOLD)
             .remove_modifier(Modifier::DIM)
     }
 
-    /// For labels.
+    /// Style of labels.
     pub(crate) fn dim(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
 
-    /// For successes and better figures.
+    /// Style of successes and improvements.
     pub(crate) fn good(self) -> Style {
         self.color(Color::Cyan)
     }
 
-    /// For warnings and worse figures.
+    /// Style of warnings and regressions.
     pub(crate) fn odd(self) -> Style {
         self.color(Color::Yellow)
     }
 
-    /// For errors that spoil the results.
+    /// Style of errors that invalidate results.
     pub(crate) fn bad(self) -> Style {
         self.color(Color::LightRed).add_modifier(Modifier::BOLD)
     }

@@ -1,4 +1,4 @@
-//! The events that the view's thread waits for: the end of the work, a key, a signal that concerns the
+//! Waits for events on the view's thread: the end of the work, a key, a signal that concerns the
 //! terminal, or the time of the next frame.
 
 use std::io::{self, IsTerminal, Read};
@@ -13,20 +13,20 @@ use signal_hook::{SigId, flag, low_level};
 
 const ESCAPE: u8 = 0x1b;
 
-/// The event that ended a wait.
+/// Event that ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ViewEvent {
-    /// The work ended.
+    /// The work has ended.
     Over,
-    /// The time is up.
+    /// The wait timed out.
     Nothing,
-    /// The key that stops the work.
+    /// The stop key was pressed.
     Quit,
-    /// A signal.
+    /// A signal arrived.
     Signal(Signal),
 }
 
-/// A signal before which the terminal has to be restored.
+/// A signal that requires restoring the terminal first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
     /// Ctrl-Z.
@@ -52,15 +52,15 @@ impl Signal {
     }
 }
 
-/// The sources of events. A process has at most one view.
+/// The sources of events. A process has at most one live view.
 #[derive(Debug)]
 pub(super) struct EventSource {
     over: UnixStream,
-    /// Standard input, if it is a terminal.
+    /// Standard input, if it is a terminal that hasn't been closed.
     keys: Option<io::Stdin>,
     signals: Vec<(Signal, UnixStream)>,
     pipes: Vec<SigId>,
-    /// The view is closed, so signals perform their default action.
+    /// True if the view is closed, so that signals have their default action.
     is_down: Arc<AtomicBool>,
 }
 
@@ -86,13 +86,13 @@ impl EventSource {
         matches!(poll(&mut over, Some(&timespec(time))), Ok(ready) if ready > 0)
     }
 
-    /// Delivers signals that concern the terminal to the view.
+    /// Installs handlers that deliver terminal-related signals to the view.
     pub(super) fn catch_signals(&mut self) {
         for signal in Signal::ALL {
             let number = signal.number();
             let caught = UnixStream::pair().and_then(|(mine, theirs)| {
                 mine.set_nonblocking(true)?;
-                // After the view is closed, the signal performs its default action.
+                // Once the view is closed, the signal has its default action.
                 flag::register_conditional_default(number, self.is_down.clone())?;
                 Ok((mine, low_level::pipe::register(number, theirs)?))
             });
@@ -111,8 +111,8 @@ impl EventSource {
         }
     }
 
-    /// Waits for an event, or until `moment`. Keys are read only while the view has the terminal: otherwise
-    /// a read would wait for the end of a line, or stop the process.
+    /// Waits for an event, or until `moment`. Keys are read only while the view controls the
+    /// terminal; otherwise, a read would wait for the end of a line or stop the process.
     pub(super) fn wait_until(&mut self, moment: Instant, has_keys: bool) -> ViewEvent {
         let left = moment.saturating_duration_since(Instant::now());
         let mut all = vec![PollFd::new(&self.over, PollFlags::IN)];
@@ -129,7 +129,7 @@ impl EventSource {
         );
         let is_ready: Vec<PollFlags> = match poll(&mut all, Some(&timespec(left))) {
             Ok(_) => all.iter().map(PollFd::revents).collect(),
-            // Interrupted by a signal that is handled elsewhere.
+            // A signal with another handler interrupted the wait.
             Err(_) => Vec::new(),
         };
         drop(all);
@@ -148,13 +148,14 @@ impl EventSource {
             false => ViewEvent::Nothing,
         };
         if keys.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
-            // The terminal is closed.
+            // The terminal has been closed.
             self.keys = None;
         }
         happened
     }
 
-    /// Looks for q among the keys. Keys that send several bytes start with an escape.
+    /// Looks for q among the typed keys. Keys that send several bytes start with an escape
+    /// character, and are ignored.
     fn key(&mut self) -> ViewEvent {
         let Some(keys) = &self.keys else {
             return ViewEvent::Nothing;

@@ -1,4 +1,4 @@
-//! An agent's own metrics: `prony agent --metrics ADDR`.
+//! Serves the metrics of an agent: `prony agent --metrics ADDR`.
 
 use std::fmt::Write;
 
@@ -12,13 +12,14 @@ use super::{INDEX, address};
 use crate::ending::Failure;
 use crate::terminal;
 
-/// The metrics of an agent, served until this is dropped.
+/// The metrics of an agent, served until this value is dropped.
 pub(crate) struct AgentMetrics {
     _server: PageServer,
 }
 
 impl AgentMetrics {
-    /// Serves an agent's status at `typed`, a port or an address with one, and prints where.
+    /// Serves the status of an agent at `typed`, which is a port or ADDRESS:PORT, and prints the
+    /// URL.
     pub(crate) fn serve(
         typed: &str,
         name: &AgentName,
@@ -45,7 +46,7 @@ impl AgentMetrics {
     }
 }
 
-/// The agent's own figures, then those of the load that it makes, or made last.
+/// Formats the agent's own metrics, followed by those of its current or last load.
 fn text(name: &AgentName, now: &AgentSnapshot) -> String {
     let mut out = String::new();
     let label = format!("agent=\"{name}\"");
@@ -58,7 +59,7 @@ fn text(name: &AgentName, now: &AgentSnapshot) -> String {
     let gauges: [(&str, &str, u64); 5] = [
         (
             "connected",
-            "1 if the NATS server is connected, else 0.",
+            "1 if the agent is connected to the NATS server, else 0.",
             now.connected.into(),
         ),
         (
@@ -73,12 +74,12 @@ fn text(name: &AgentName, now: &AgentSnapshot) -> String {
         ),
         (
             "loading",
-            "1 if the agent makes a load, else 0.",
+            "1 if the agent generates a load, else 0.",
             is_loading.into(),
         ),
         (
             "unsent_messages",
-            "Messages with results that the server has not stored yet.",
+            "Result messages that the NATS server has not stored yet.",
             now.unsent as u64,
         ),
     ];

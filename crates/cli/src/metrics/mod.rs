@@ -1,7 +1,7 @@
-//! A running load's numbers over HTTP, for Prometheus: `--metrics ADDR`.
+//! Serves the metrics of a running load to Prometheus over HTTP: `--metrics ADDR`.
 //!
-//! A separate thread serves them. It reads what the workers publish each half second, or agents
-//! report each second, and never interrupts a worker.
+//! A separate thread serves them. It reads what the workers publish every half second, or what the
+//! agents report every second, and never interrupts a worker.
 
 pub(crate) mod agent;
 mod server;
@@ -19,33 +19,33 @@ use crate::ending::Failure;
 use crate::running_load::RunningLoad;
 use crate::terminal;
 
-/// The host of `--metrics` if none is given.
+/// Host to listen on if `--metrics` contains only a port.
 const LOOPBACK: &str = "127.0.0.1";
 
-/// The page that names the path of the metrics.
+/// Page at `/`, which names the path of the metrics.
 const INDEX: &str = "prony: the metrics of the running load are at /metrics\n";
 
-/// The state that the server reads.
+/// The data that the metrics server reads.
 #[derive(Debug, Default)]
 struct Numbers {
-    /// Loads that ended, with the labels of their variants.
+    /// Records of finished loads, with the labels of their variants.
     ended: Vec<(Labels, Record)>,
-    /// The load that is running.
+    /// The load in progress, with the labels of its variant.
     running: Option<(Labels, RunningLoad)>,
 }
 
-/// The metrics of a load or experiment, served until this is dropped.
+/// The metrics of a load or experiment, served until this value is dropped.
 pub(crate) struct Metrics {
     _server: PageServer,
     numbers: Arc<Mutex<Numbers>>,
-    /// Labels by the ids of variants.
+    /// Labels of each variant, by the variant's id.
     variants: Vec<(String, Labels)>,
     /// Labels of the current trial.
     labels: Mutex<Labels>,
 }
 
 impl Metrics {
-    /// Serves at `typed`, a port or an address with one, and prints the address.
+    /// Serves metrics at `typed`, which is a port or ADDRESS:PORT, and prints the URL.
     pub(crate) fn serve(typed: &str) -> Result<Metrics, Failure> {
         let address = address(typed)?;
         let numbers = Arc::new(Mutex::new(Numbers::default()));
@@ -62,7 +62,7 @@ impl Metrics {
         })
     }
 
-    /// Serves the metrics of an experiment, whose loads are labeled by variant.
+    /// Serves the metrics of an experiment. The metrics of each load have labels for its variant.
     pub(crate) fn of_experiment(
         typed: &str,
         plan: &Plan,
@@ -81,24 +81,24 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Sets the load that is running.
+    /// Sets the load that is in progress.
     pub(crate) fn running(&self, running_load: RunningLoad) {
         let labels = lock(&self.labels).clone();
         lock(&self.numbers).running = Some((labels, running_load));
     }
 
-    /// The labels of a variant.
+    /// Returns the labels of a variant.
     fn labels_of(&self, id: &str) -> Labels {
         let mut variants = self.variants.iter();
         let found = variants.find(|(variant, _)| variant == id);
         found.map_or_else(Labels::new, |(_, labels)| labels.clone())
     }
 
-    /// Takes an event of an experiment.
+    /// Handles an event of an experiment.
     pub(crate) fn observe(&self, event: &ExperimentEvent<'_>) {
         match event {
             ExperimentEvent::TrialBegan { id, .. } => *lock(&self.labels) = self.labels_of(id),
-            // Agents report their load through [`Metrics::running`].
+            // Loads on agents are reported through [`Metrics::running`] instead.
             ExperimentEvent::Loading {
                 info,
                 control,
@@ -121,7 +121,7 @@ impl Metrics {
     }
 }
 
-/// A port alone, or one with nothing before its colon, is on the loopback.
+/// Parses an address. A port without a host means the loopback interface.
 fn address(typed: &str) -> Result<SocketAddr, Failure> {
     let full = match typed.rsplit_once(':') {
         None => format!("{LOOPBACK}:{typed}"),
@@ -130,16 +130,17 @@ fn address(typed: &str) -> Result<SocketAddr, Failure> {
     };
     let mut found = full.to_socket_addrs().map_err(|error| {
         Failure::wrong(format!(
-            "--metrics {typed}: {error} (want a port, or an address with one, such as 9464 or \
-             0.0.0.0:9464)"
+            "--metrics {typed}: {error} (expected a port or ADDRESS:PORT, such as 9464 or 0.0.0.0:9464)"
         ))
     })?;
-    found
-        .next()
-        .ok_or_else(|| Failure::wrong(format!("--metrics {typed}: no such address")))
+    found.next().ok_or_else(|| {
+        Failure::wrong(format!(
+            "--metrics {typed}: this machine has no such address"
+        ))
+    })
 }
 
-/// The page at a path.
+/// Returns the page at a path.
 fn page(path: &str, numbers: &Mutex<Numbers>) -> HttpPage {
     match path {
         "/metrics" => HttpPage {

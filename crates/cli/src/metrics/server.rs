@@ -1,8 +1,9 @@
-//! A small HTTP server for a few pages, with limits on everything that a client can use up.
+//! A small HTTP server for a few pages. It limits everything that a client could exhaust.
 //!
 //! It runs on one thread. Each connection carries one request, whose head has to arrive within
-//! [`HEAD_TIMEOUT`] and fit in [`HEAD_BYTES_MAX`]; the response has to be read within
-//! [`CONNECTION_TIMEOUT`]. Of more than [`CONNECTIONS_MAX`] connections, the oldest are closed.
+//! [`HEAD_TIMEOUT`] and fit in [`HEAD_BYTES_MAX`]; the client has to read the response within
+//! [`CONNECTION_TIMEOUT`]. If more than [`CONNECTIONS_MAX`] connections are open, the oldest are
+//! closed.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -24,17 +25,17 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-/// Connections that are open at the same time.
+/// Maximum number of connections that are open at the same time.
 const CONNECTIONS_MAX: usize = 32;
-/// Bytes of a request's head; no smaller limit is possible with hyper.
+/// Maximum size of a request's head in bytes. hyper supports no smaller limit.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
-/// Header fields of a request.
+/// Maximum number of header fields in a request.
 const HEADERS_MAX: usize = 64;
-/// The time that a client has to send the head of its request.
+/// Timeout for receiving the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time that a connection may last.
+/// Maximum duration of a connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause after a failed accept, for example when no file descriptor is left.
+/// Pause after a failed accept, for example when no file descriptor is available.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// A response to GET or HEAD.
@@ -46,7 +47,7 @@ pub(crate) struct HttpPage {
 }
 
 impl HttpPage {
-    /// A page of plain text.
+    /// Creates a page of plain text.
     pub(crate) fn plain(status: u16, text: impl Into<String>) -> HttpPage {
         HttpPage {
             status,
@@ -56,10 +57,10 @@ impl HttpPage {
     }
 }
 
-/// The pages of a server, by path.
+/// A function that returns the page at a path.
 type HttpPages = dyn Fn(&str) -> HttpPage + Send + Sync;
 
-/// A server that runs until it is dropped.
+/// A running HTTP server, which stops when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct PageServer {
     address: SocketAddr,
@@ -92,7 +93,7 @@ impl PageServer {
                 runtime.block_on(async {
                     tokio::select! {
                         () = accept(listener, pages) => {}
-                        // The other end is dropped.
+                        // The [`PageServer`] was dropped.
                         _ = stopped => {}
                     }
                 });
@@ -104,7 +105,7 @@ impl PageServer {
         })
     }
 
-    /// The address that it listens on.
+    /// Returns the address that the server listens on.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -114,13 +115,13 @@ impl Drop for PageServer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of the server doesn't change any result.
+            // A panic in the server doesn't affect any result.
             let _ = thread.join();
         }
     }
 }
 
-/// Accepts connections for ever.
+/// Accepts connections in an endless loop.
 async fn accept(listener: TcpListener, pages: Arc<HttpPages>) {
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
         return;
@@ -152,7 +153,8 @@ async fn serve(stream: TcpStream, pages: Arc<HttpPages>) {
         .keep_alive(false)
         .title_case_headers(true)
         .serve_connection(TokioIo::new(stream), service);
-    // A client that violates HTTP, is too slow or has disconnected doesn't affect the load.
+    // Ignore the result: a client that violates HTTP, is too slow or has disconnected doesn't
+    // affect the load.
     let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
 }
 

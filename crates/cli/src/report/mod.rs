@@ -1,4 +1,4 @@
-//! `prony report`: renders a stored run, or compares two.
+//! `prony report`: renders a stored run, or compares two stored runs.
 
 mod one;
 mod outputs;
@@ -9,10 +9,10 @@ use crate::ending::{Ending, Failure};
 use crate::gating::{self, Gating, LABELS};
 use crate::{runs, terminal};
 
-/// The labels of two runs. The second is compared with the first.
+/// Labels of two compared runs: the baseline and the new run.
 const LABELS_OF_TWO: [&str; 2] = ["baseline", "new"];
 
-/// Renders one run or two, and changes nothing in them.
+/// Runs `prony report`. Never modifies the stored runs.
 pub(crate) fn run(typed: &ReportArgs) -> Result<Ending, Failure> {
     let gated = !typed.gates.against.is_empty();
     let stored = match typed.stored.is_empty() {

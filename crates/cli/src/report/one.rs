@@ -1,4 +1,4 @@
-//! One experiment, or one load.
+//! Reports on one experiment or one load.
 
 use prony_record::Record;
 use prony_report::stored::{Stored, StoredContent};

@@ -1,4 +1,4 @@
-//! The files that a report is written to.
+//! Output files of `prony report`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::ending::Failure;
 use crate::output::{Output, check_distinct};
 use crate::replaced_file::replace;
 
-/// The requested files, open for writing.
+/// The requested output files, open for writing.
 pub(super) struct ReportOutputs {
     html: Option<Output>,
     pdf: Option<Output>,
@@ -20,7 +20,7 @@ pub(super) struct ReportOutputs {
     data: DataOutputs,
 }
 
-/// The requested files for programs.
+/// The requested files in machine-readable formats.
 pub(super) struct DataOutputs {
     pub(super) csv: Option<Output>,
     pub(super) json: Option<Output>,
@@ -55,7 +55,7 @@ impl ReportOutputs {
         })
     }
 
-    /// Returns true if no file was requested, so the report is printed.
+    /// Returns true if no file was requested, in which case the report is printed.
     pub(super) fn is_none(&self) -> bool {
         let pages = [&self.html, &self.pdf, &self.markdown];
         let data = [&self.data.csv, &self.data.json, &self.data.openmetrics];
@@ -64,14 +64,15 @@ impl ReportOutputs {
             && self.data.tables.is_none()
     }
 
-    /// Returns true if standard output carries data.
+    /// Returns true if data is written to standard output.
     pub(super) fn takes_standard_output(&self) -> bool {
         let data = &self.data;
         let files = [&data.csv, &data.json, &self.markdown, &data.openmetrics];
         files.into_iter().flatten().any(Output::is_standard)
     }
 
-    /// Writes the human-readable files; returns the data files.
+    /// Writes the human-readable files. Returns the machine-readable files, which are not written
+    /// yet.
     pub(super) fn write_document(self, report: &Document) -> Result<DataOutputs, Failure> {
         put(self.html, || html::render(report))?;
         if let Some(output) = self.pdf {
@@ -86,12 +87,12 @@ impl ReportOutputs {
     }
 }
 
-/// Writes text if it was requested.
+/// Writes the text if this output was requested.
 pub(super) fn put(output: Option<Output>, text: impl FnOnce() -> String) -> Result<(), Failure> {
     output.map_or(Ok(()), |output| output.write(&text()))
 }
 
-/// Writes each table as CSV and as JSON if they were requested.
+/// Writes each table as CSV and as JSON if that was requested.
 pub(super) fn put_tables(
     dir: Option<&Path>,
     tables: impl FnOnce() -> Vec<DataTable>,

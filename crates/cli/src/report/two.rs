@@ -1,4 +1,4 @@
-//! Two compared runs.
+//! Reports on two compared runs.
 
 use prony_report::stored::Stored;
 use prony_report::{Document, csv, data, text};
@@ -9,7 +9,7 @@ use crate::ending::{Ending, Failure};
 use crate::gating::{Gating, Verdicts, print_text};
 use crate::terminal;
 
-/// Compares two runs. `old` is none if the gating holds it.
+/// Compares two runs. If `old` is `None`, the old run is the one that `--against` names.
 pub(super) fn run(
     typed: &ReportArgs,
     gating: Gating,
@@ -26,7 +26,7 @@ pub(super) fn run(
     };
     if old.is_loads() != new.is_loads() {
         return Err(Failure::wrong(format!(
-            "{} and {}: an experiment can't be compared with loads (name two of a kind)",
+            "{} and {}: an experiment can't be compared with loads (name two experiments, or two loads)",
             old.source, new.source
         )));
     }

@@ -1,4 +1,5 @@
-//! The stored runs with their states and names. A name is a symbolic link next to the runs.
+//! Lists the stored runs with their states and names. The name of a run is a symbolic link next to
+//! the runs' folders.
 
 use std::fs;
 use std::io;
@@ -12,16 +13,16 @@ use crate::ending::{Ending, Failure};
 use crate::runs_folder::RUNS_DIR;
 use crate::terminal;
 
-/// The `schema` of the list as JSON.
+/// The `schema` of the JSON list.
 const LIST_SCHEMA: &str = "prony.stored-runs/1";
 
-/// The file that a run locks while it writes to its folder.
+/// File that an experiment keeps locked while it writes to its folder.
 const LOCK_FILE: &str = ".lock";
 
-/// The depth of nested folders that sizes include.
+/// Maximum depth of folders that count toward the size of a run.
 const DEPTH_MAX: usize = 16;
 
-/// One run's folder.
+/// A stored run and its folder.
 #[derive(Debug)]
 pub(crate) struct StoredRun {
     pub(crate) path: PathBuf,
@@ -39,15 +40,15 @@ pub(crate) struct StoredRun {
 pub(crate) enum RunState {
     /// The run has a verdict.
     Judged(Box<VerdictDocument>),
-    /// The run is in progress.
+    /// An experiment is writing to the folder.
     Running,
-    /// The run was interrupted before a block was complete.
+    /// The run ended before its first block was complete.
     Unjudged,
-    /// A file can't be read, for this reason.
+    /// A file of the run can't be read, for this reason.
     Damaged(String),
 }
 
-/// Verdicts with their words, in the order of a result.
+/// Verdicts and the words for them, in the order in which a result lists them.
 const VERDICTS: [(Verdict, &str); 5] = [
     (Verdict::Faster, "faster"),
     (Verdict::Slower, "slower"),
@@ -57,7 +58,7 @@ const VERDICTS: [(Verdict, &str); 5] = [
 ];
 
 impl StoredRun {
-    /// The verdicts in a few words: `2 faster, 1 undecided`.
+    /// Summarizes the verdicts in a few words, such as `2 faster, 1 undecided`.
     pub(crate) fn result(&self) -> String {
         match &self.state {
             RunState::Damaged(reason) => format!("damaged: {reason}"),
@@ -79,7 +80,7 @@ impl StoredRun {
         }
     }
 
-    /// The start in UTC, to the minute.
+    /// Formats the start time in UTC, to the minute.
     pub(crate) fn started_text(&self) -> String {
         let text = rfc3339(self.started_at);
         match text.get(..16) {
@@ -127,14 +128,14 @@ fn counts(document: &VerdictDocument) -> [(&'static str, usize); 5] {
     })
 }
 
-/// The list for scripts: schema `prony.stored-runs/1`.
+/// Returns the list as JSON: schema `prony.stored-runs/1`.
 pub(super) fn document(dir: &Path, runs: &[StoredRun]) -> Value {
     let runs: Vec<Value> = runs.iter().map(StoredRun::to_json).collect();
     json!({ "schema": LIST_SCHEMA, "folder": dir.display().to_string(), "runs": runs })
 }
 
 fn rfc3339(time: SystemTime) -> String {
-    // Files may be dated before 1970 or after 9999, which this format can't write.
+    // Times before 1970 or after 9999, which file systems allow, can't be formatted.
     let seconds = time
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
@@ -143,7 +144,8 @@ fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-/// The runs in a folder, the newest first; empty if the default folder doesn't exist.
+/// Returns the runs in a folder, the newest first. The list is empty if the default folder doesn't
+/// exist.
 pub(crate) fn list(dir: &Path) -> Result<Vec<StoredRun>, Failure> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -181,14 +183,14 @@ pub(crate) fn list(dir: &Path) -> Result<Vec<StoredRun>, Failure> {
     Ok(runs)
 }
 
-/// True for a folder that an experiment wrote; false for a symbolic link.
+/// True for a folder that an experiment wrote; false for a symbolic link to one.
 pub(super) fn is_run_folder(path: &Path) -> bool {
     let is_dir = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     let has = |name: &str| path.join(name).is_file();
     is_dir && has("plan.toml") && (has("state.json") || has("verdict.json"))
 }
 
-/// True for a folder that an experiment is writing to.
+/// True if an experiment is writing to the folder.
 pub(super) fn is_running(path: &Path) -> bool {
     let Ok(lock) = fs::File::open(path.join(LOCK_FILE)) else {
         return false;
@@ -254,7 +256,8 @@ fn state(dir: &Path) -> RunState {
     }
 }
 
-/// The start from the folder's name as prony chooses it, or else from the plan's copy.
+/// Returns the start time from the folder's name if prony chose it, otherwise the time of the
+/// stored plan.
 fn started_at(dir: &Path) -> SystemTime {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let from_name = name.get(..17).and_then(|stamp| {
@@ -268,7 +271,7 @@ fn started_at(dir: &Path) -> SystemTime {
         .unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Bytes of all files below a folder; symbolic links are not followed.
+/// Returns the total size in bytes of the files below a folder, without following symbolic links.
 fn size(dir: &Path, depth: usize) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else {
         return 0;
@@ -281,7 +284,7 @@ fn size(dir: &Path, depth: usize) -> u64 {
     sizes.sum()
 }
 
-/// The newest run in `prony-runs` that has a verdict.
+/// Returns the newest run in `prony-runs` that has a verdict.
 pub(crate) fn newest() -> Result<PathBuf, Failure> {
     let runs = list(Path::new(RUNS_DIR))?.into_iter();
     let mut judged = runs.filter(|run| matches!(run.state, RunState::Judged(_)));
@@ -293,7 +296,7 @@ pub(crate) fn newest() -> Result<PathBuf, Failure> {
     })
 }
 
-/// A run as typed: an existing path, or a name in `prony-runs`.
+/// Finds the folder of a run. `typed` is an existing path or a name in `prony-runs`.
 pub(crate) fn resolve(typed: &Path) -> PathBuf {
     let mut parts = typed.components();
     let is_name = matches!(
@@ -307,7 +310,7 @@ pub(crate) fn resolve(typed: &Path) -> PathBuf {
     }
 }
 
-/// The names of a run.
+/// Returns the symbolic links that name a run.
 pub(super) fn links_to(run: &Path) -> Vec<PathBuf> {
     let Ok(target) = fs::canonicalize(run) else {
         return Vec::new();
@@ -326,7 +329,8 @@ pub(super) fn links_to(run: &Path) -> Vec<PathBuf> {
     links
 }
 
-/// Names a run: a link in `prony-runs`, which replaces one of the same name.
+/// Names a run by creating a symbolic link in `prony-runs`. An existing link of that name is
+/// replaced.
 pub(super) fn name(run: &Path, name: &str) -> Result<Ending, Failure> {
     let run = resolve(run);
     let dir = fs::canonicalize(&run).map_err(|error| Failure::file(run.display(), &error))?;
@@ -349,7 +353,7 @@ pub(super) fn name(run: &Path, name: &str) -> Result<Ending, Failure> {
         )));
     }
     let home = fs::canonicalize(RUNS_DIR).map_err(|error| Failure::file(RUNS_DIR, &error))?;
-    // A relative link survives a move of the folder that holds the runs.
+    // A relative link stays valid when the folder of runs is moved.
     let target = match dir.strip_prefix(&home) {
         Ok(inside) => inside.to_owned(),
         Err(_) => dir.clone(),
@@ -362,7 +366,7 @@ pub(super) fn name(run: &Path, name: &str) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// Deletes a name; the run stays.
+/// Deletes a name without deleting the run.
 pub(super) fn delete_name(name: &Path) -> Result<Ending, Failure> {
     let link = Path::new(RUNS_DIR).join(name.file_name().unwrap_or_default());
     if !link.is_symlink() {
@@ -375,7 +379,7 @@ pub(super) fn delete_name(name: &Path) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// The refusal of a folder that no experiment wrote.
+/// Returns the error for a folder that no experiment wrote.
 pub(super) fn not_a_run(path: &Path) -> Failure {
     Failure::wrong(format!(
         "{}: this is not a run (a run's folder has plan.toml, and state.json or verdict.json)",

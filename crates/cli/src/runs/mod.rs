@@ -1,4 +1,4 @@
-//! `prony runs`: the stored runs, listed, opened, named and removed.
+//! `prony runs`: lists, opens, names and removes stored runs.
 
 mod catalog;
 mod removal;
@@ -18,10 +18,10 @@ use crate::terminal;
 use catalog::{StoredRun, list};
 pub(crate) use catalog::{newest, resolve};
 
-/// The longest question in the table, in characters.
+/// Maximum length of a question in the table, in characters.
 const QUESTION_CHARS_MAX: usize = 40;
 
-/// Lists, opens, names or removes runs.
+/// Runs `prony runs`.
 pub(crate) fn run(typed: &RunsArgs) -> Result<Ending, Failure> {
     match &typed.command {
         None => show(&typed.dir, typed.json.as_deref()),
@@ -64,7 +64,7 @@ fn show(dir: &Path, json: Option<&Path>) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// The table of runs, the newest first, with the paths that commands accept.
+/// Returns the table of runs, the newest first. Commands accept the paths in it.
 fn table(dir: &Path, runs: &[StoredRun]) -> Table {
     let mut table = Table::new(&["run", "name", "started", "result", "size", "question"]);
     for column in [1, 2, 3, 5] {
@@ -95,7 +95,7 @@ fn table(dir: &Path, runs: &[StoredRun]) -> Table {
     table
 }
 
-/// Starts a browser without waiting for it.
+/// Opens a report in a browser, without waiting for the browser.
 fn open(run: Option<&Path>) -> Result<Ending, Failure> {
     let dir = match run {
         Some(run) => resolve(run),

@@ -1,4 +1,4 @@
-//! Removing runs: only folders that an experiment wrote, and only after a confirmation.
+//! Removes runs. Only folders that an experiment wrote are removed, and only after a confirmation.
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -11,23 +11,23 @@ use super::catalog::{self, RunState, is_run_folder, is_running, links_to, not_a_
 use crate::ending::{Ending, Failure};
 use crate::terminal;
 
-/// The files that identify a run folder. They are removed last, so that an interrupted removal can
-/// be repeated.
+/// Files that identify a run's folder. They are removed last, so that an interrupted removal can be
+/// repeated.
 const IDENTITY: [&str; 3] = ["verdict.json", "state.json", "plan.toml"];
 
-/// The runs that `prony runs prune` keeps, besides those with a name.
+/// Rule for the runs that `prony runs prune` keeps in addition to named ones.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeepRule {
     pub(super) newest: Option<usize>,
     pub(super) younger_than: Option<Duration>,
 }
 
-/// Removes runs that were named one by one.
+/// Removes runs that the user listed.
 pub(super) fn remove(typed: &[PathBuf], yes: bool) -> Result<Ending, Failure> {
     let mut runs: Vec<PathBuf> = Vec::new();
     for typed in typed {
         let run = resolve(typed);
-        // A name refers to its run.
+        // If the path is a name, remove the run that it refers to.
         let run = match run.is_symlink() {
             true => fs::canonicalize(&run).map_err(|e| Failure::file(run.display(), &e))?,
             false => run,
@@ -52,7 +52,7 @@ pub(super) fn remove(typed: &[PathBuf], yes: bool) -> Result<Ending, Failure> {
     remove_all(&runs)
 }
 
-/// Removes the runs in a folder that are neither named nor kept.
+/// Removes the runs in a folder that have no name and that `rule` doesn't keep.
 pub(super) fn prune(
     dir: &Path,
     kept: KeepRule,
@@ -72,7 +72,7 @@ pub(super) fn prune(
             let since = now.duration_since(run.started_at);
             since.map_or(true, |since| since < age)
         });
-        // Runs that have a name were kept on purpose.
+        // Runs that have a name are kept.
         let is_running = matches!(run.state, RunState::Running);
         run.labels.is_empty() && !is_newest && !is_young && !is_running
     });
@@ -90,7 +90,7 @@ pub(super) fn prune(
     remove_all(&removed)
 }
 
-/// Asks on a terminal; without one, --yes is required.
+/// Asks for confirmation on a terminal. Without a terminal, --yes is required.
 fn confirmed(runs: &[PathBuf], yes: bool) -> Result<(), Failure> {
     if yes {
         return Ok(());
@@ -118,7 +118,7 @@ fn remove_all(runs: &[PathBuf]) -> Result<Ending, Failure> {
         let links = links_to(run);
         remove_one(run).map_err(|error| Failure::refused(format!("{}: {error}", run.display())))?;
         for link in links {
-            // A link to nothing does no harm.
+            // A dangling link does no harm.
             let _ = fs::remove_file(link);
         }
         terminal::print_message(&format!("prony: removed {}", run.display()));

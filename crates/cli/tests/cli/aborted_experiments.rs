@@ -1,4 +1,4 @@
-//! `--abort-if` and `abort_if` of experiments.
+//! Experiments that `--abort-if` or `abort_if` ends.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::compares::TINY;
 use crate::fleet_loads::FleetSetup;
 use crate::running::{CommandOutput, Origin, Workdir, check_schema};
 
-/// Compares a page with one whose responses all fail.
+/// Compares a page that works with one whose responses all fail.
 fn compare(workdir: &Workdir, origin: &Origin, more: &str) -> CommandOutput {
     let (good, bad) = (origin.url("/"), origin.url("/status/503"));
     let args = "compare -r 100 -c 4 --warmup 100ms --names good,bad --no-precheck --out r \
@@ -16,7 +16,8 @@ fn compare(workdir: &Workdir, origin: &Origin, more: &str) -> CommandOutput {
     workdir.run(&words)
 }
 
-/// Checks the output and the folder of an experiment that a condition ended in its first block.
+/// Checks the output and the folder of an experiment that an abort condition ended in its first
+/// block.
 fn check_first_block(workdir: &Workdir, output: &CommandOutput) {
     let reason = "prony: variant server = bad: block 1: --abort-if failed>50% ended the load after";
     assert!(output.err.contains(reason), "{}", output.err);
@@ -26,7 +27,7 @@ fn check_first_block(workdir: &Workdir, output: &CommandOutput) {
         output.err
     );
     assert!(!output.err.contains("--resume"), "{}", output.err);
-    // The load that ended is printed like that of `prony load`.
+    // The aborted load is printed in the same form as by `prony load`.
     let heading = "the load that ended early: bad, block 1\n";
     assert!(output.out.contains(heading), "{}", output.out);
     assert!(output.out.contains("load-aborted"), "{}", output.out);
@@ -52,7 +53,7 @@ fn a_condition_ends_an_experiment_whose_trials_are_sequential() {
     let origin = Origin::tcp(&workdir);
     let output = compare(&workdir, &origin, "--interleave off -d 1s").expect(1);
     check_first_block(&workdir, &output);
-    // Running the block again until it passes would bias the result.
+    // Repeating the block until it passes would bias the result.
     let output = workdir.run(&["compare", "--resume", "r"]).expect(2);
     assert!(
         output.err.contains("ended this experiment in block 1"),
@@ -72,7 +73,7 @@ fn a_condition_ends_an_interleaved_block() {
         output.err
     );
     check_first_block(&workdir, &output);
-    // The other variant's part of the block is stored, too, and no condition ended it.
+    // The other trial of the block was not aborted; its record is stored, too.
     let record = workdir.json("r/trials/1-good/record.json");
     assert_eq!(record["aborted"], Value::Null);
     assert_eq!(record["totals"]["failed"], 0);
@@ -126,7 +127,7 @@ fn blocks_before_the_aborted_one_count() {
     assert_eq!(verdict["blocks"], 1);
     assert_eq!(verdict["variants"][0]["trials"], 1);
     let output = workdir.run(&["report", "r", "--csv", "-"]).expect(0);
-    // The aborted block belongs to no result.
+    // The results don't include the aborted block.
     assert!(!output.out.contains(",2,"), "{}", output.out);
 }
 

@@ -1,4 +1,4 @@
-//! Runs `prony agent` as a process: starts it, asks it to end, and kills it.
+//! Runs `prony agent` as a process that signals stop or kill.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::running::{CommandOutput, Origin, Running, TEST_TIMEOUT, Workdir};
 
-/// A NATS server for two agents, and an origin to load.
+/// A NATS server, an agent, and an origin to load.
 struct AgentSetup {
     workdir: Workdir,
     up: Running,
@@ -40,7 +40,7 @@ impl AgentSetup {
         agent
     }
 
-    /// Starts a load that would take long.
+    /// Starts a load that would take a long time.
     fn load(&self) -> Running {
         let words = [
             "load",
@@ -61,13 +61,14 @@ impl AgentSetup {
         load
     }
 
-    /// Waits until the agent has measured something. Returns the file with its results.
+    /// Waits until the agent has measured something. Returns its result file.
     fn measures(&self) -> PathBuf {
         let began = Instant::now();
         loop {
             for entry in std::fs::read_dir(self.workdir.path("state/runs")).unwrap() {
                 let path = entry.unwrap().path();
-                // The file may have been collected in the meantime.
+                // The coordinator may have collected the file, and the agent removed it, in the
+                // meantime.
                 let messages = spool::read(&path).unwrap_or_default();
                 if messages.len() > 2 && messages.iter().all(|it| it.end.is_none()) {
                     return path;
@@ -193,7 +194,7 @@ fn results_of_a_killed_agent_are_collected_after_its_restart() {
     for message in spool::read(&path).unwrap() {
         message.packed.add_to(&mut kept).unwrap();
     }
-    // The load ends by itself, and reports the results so far.
+    // The load ends without a signal to the coordinator, and prints the results so far.
     let output = load.end();
     let record = json(&output);
     assert!(record["totals"]["ok"].as_u64().unwrap() > 0);

@@ -1,4 +1,4 @@
-//! `prony capacity` against the built-in server. Nothing depends on how fast it is.
+//! Runs `prony capacity` against the built-in server. No test depends on the speed of the machine.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -65,7 +65,7 @@ fn a_goal_that_fails_at_the_lowest_rate_ends_with_status_1() {
     assert!(text.starts_with(start), "{text}");
     assert_eq!(document["below_per_s"], 1.0);
     assert_eq!(document["searches"].as_array().unwrap().len(), 1);
-    // More slow requests than are allowed end a probe early.
+    // A probe ends early when more requests were slow than the goal allows.
     let last = document["searches"][0]["probes"].as_array().unwrap().last();
     assert_eq!(last.unwrap()["cut_short"], true);
 }

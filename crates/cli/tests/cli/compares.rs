@@ -1,10 +1,10 @@
-//! Runs `prony compare` and the commands around it: `init`, `study`, `report`, `demo`.
+//! Runs `prony compare` and the commands related to it: `init`, `study`, `report`, `demo`.
 
 use serde_json::Value;
 
 use crate::running::{CommandOutput, Origin, Workdir, check_schema, names};
 
-/// Two variants of the embedded origin, in trials of a fifth of a second.
+/// A plan with two variants of the built-in server and trials of 200 ms.
 pub(crate) const TINY: &str = r#"
 name     = "tiny"
 question = "Which socket?"
@@ -29,8 +29,8 @@ rate        = 200
 model       = "open"
 "#;
 
-/// Checks for the exit status that belongs to the verdict, which may be withheld on a machine that
-/// is busy with other tests.
+/// Checks that the exit status matches the verdict, which may be withheld when other tests keep the
+/// machine busy.
 fn expect_status_of(output: CommandOutput, verdict: &Value) -> CommandOutput {
     let comparisons = verdict["comparisons"].as_array().unwrap();
     let withheld = comparisons
@@ -72,10 +72,10 @@ fn a_plan_becomes_a_folder_and_a_verdict() {
         (&Value::from(7), &Value::from(3))
     );
     assert_eq!(verdict["comparisons"][0]["metric"], "p99_us");
-    // The command prints the plan's summary and its time, and then each trial. Standard output
+    // The command first prints a summary of the plan and its time, then each trial. Standard output
     // contains only the results.
     let mut lines = output.err.lines();
-    // Another test may have killed a run just before.
+    // If another test has just killed a run, a message about its leftovers comes first.
     let first = lines.find(|line| !line.starts_with("prony: removed leftovers of a killed run"));
     assert_eq!(first, Some("tiny: Which socket?"), "{}", output.err);
     assert!(
@@ -108,7 +108,7 @@ fn a_plan_becomes_a_folder_and_a_verdict() {
 
     rendered_again_it_is_the_same(&workdir, &verdict, &output.out);
 
-    // The folder is in use now.
+    // The folder now contains an experiment, so it can't be used for another.
     let output = workdir
         .run(&["compare", "tiny.toml", "--out", "r"])
         .expect(2);
@@ -238,7 +238,7 @@ fn servers_are_compared_with_the_first_without_a_plan() {
         "{}",
         output.err
     );
-    // Comparing a server with itself is allowed, too. The results go to the default folder.
+    // A server may be compared with itself. Without --out, the results go to the default folder.
     let args = [&["compare", &a_url, &a_url][..], &lengths].concat();
     let output = workdir.run(&args);
     let runs = names(&workdir.path("prony-runs"));
@@ -258,7 +258,7 @@ fn an_experiment_that_ended_undecided_is_not_made_longer() {
     let workdir = Workdir::new();
     workdir.write("tiny.toml", TINY);
     workdir.run(&["compare", "tiny.toml", "--out", "r"]);
-    // Values that can't give a verdict, regardless of other work on this machine.
+    // These values give no verdict, even if the machine is busy.
     let p99s_us = [
         ("1-tcp", 100.0),
         ("1-unix", 900.0),
@@ -271,7 +271,7 @@ fn an_experiment_that_ended_undecided_is_not_made_longer() {
         let path = format!("r/trials/{trial}/trial.json");
         let mut result = workdir.json(&path);
         result["values"]["p99_us"] = p99_us.into();
-        // The folder identifies the trial, regardless of the file's content.
+        // The folder's name identifies the trial, even if the file names another variant.
         result["variant"] = 99.into();
         workdir.write(&path, &result.to_string());
     }
@@ -312,7 +312,7 @@ fn servers_that_are_gone_are_3() {
         .run(&["compare", &url, &url, "--blocks", "3", "-d", "1s"])
         .expect(3);
     assert!(output.err.contains("does not respond"), "{}", output.err);
-    // There are no logs of servers that prony didn't start.
+    // prony has no logs of servers that it didn't start.
     let why = "prony did not start this server";
     assert!(output.err.contains(why), "{}", output.err);
     assert!(!output.err.contains("log is empty"), "{}", output.err);

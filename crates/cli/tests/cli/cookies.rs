@@ -1,4 +1,4 @@
-//! The cookies of virtual users, as the server receives them.
+//! Checks the cookies that the server receives from virtual users.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,7 +7,8 @@ use crate::fleet_loads::FleetSetup;
 use crate::recorder::{RecordedRequest, Recorder};
 use crate::running::{Origin, Workdir, check_schema};
 
-/// A server that gives each client without a session one of its own. `/login` redirects to `/home`.
+/// Starts a server that creates a session for each client without one. `/login` redirects to
+/// `/home`.
 fn sessions() -> Recorder {
     let count = AtomicU32::new(0);
     Recorder::responding(move |request| {
@@ -28,7 +29,7 @@ fn sessions() -> Recorder {
     })
 }
 
-/// The number of requests without a cookie, and the cookies of the others.
+/// Returns the number of requests without a cookie, and the distinct cookies of the others.
 fn cookies(requests: &[RecordedRequest]) -> (usize, BTreeSet<String>) {
     let cookies = requests.iter().map(|request| request.header("cookie"));
     let without = cookies.clone().filter(Option::is_none).count();
@@ -161,7 +162,7 @@ fn agents_keep_the_cookies_of_their_users() {
     ];
     ground.workdir.run(&ground.words(&words)).expect(0);
     let (without, sent) = cookies(&server.take());
-    // Each agent checks the target with a request of its own.
+    // Each agent sends one extra request to check the target.
     assert!(without <= 6, "{without}");
     assert!((2..=4).contains(&sent.len()), "{sent:?}");
     ground.end();

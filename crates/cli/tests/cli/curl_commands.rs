@@ -1,4 +1,4 @@
-//! `prony load --curl`: the requests of pasted commands, as the server receives them.
+//! `prony load --curl`: checks the requests that the server receives for pasted commands.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::recorder::Recorder;
 use crate::running::Workdir;
 
-/// A command as Chrome copies it, for this server.
+/// Returns a command in the form that Chrome copies, for this server.
 fn command(recorder: &Recorder) -> String {
     format!(
         "curl '{}' \\
@@ -20,7 +20,7 @@ fn command(recorder: &Recorder) -> String {
     )
 }
 
-/// Checks that the server received the command's request, `count` times.
+/// Checks that the server received the command's request `count` times.
 fn check(recorder: &Recorder, count: usize) {
     let requests = recorder.take();
     assert_eq!(requests.len(), count);

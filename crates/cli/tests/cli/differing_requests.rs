@@ -1,4 +1,5 @@
-//! Requests that differ, over the command line, plans and agents, as the server receives them.
+//! Loads whose requests differ, from the command line, plans and agents. The tests check what the
+//! server receives.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,8 @@ use crate::running::Workdir;
 /// A data file with three rows.
 const USERS: &str = "id,name\n7,Ann Lee\n8,\"B \"\"q\"\" C\"\n9,é\n";
 
-/// The paths of the requests that a server received, without `?n=` and the number after it.
+/// Returns the paths of the requests that a server received, each split into the part before `?n=`
+/// and the number after it.
 fn rows_and_numbers(recorder: &Recorder) -> Vec<(String, u64)> {
     let requests = recorder.take();
     let split = requests.iter().map(|request| {
@@ -253,7 +255,7 @@ fn agents_send_each_row_and_number_once() {
     let mut checks = 0;
     for (row, number) in rows_and_numbers(&recorder) {
         assert_eq!(row, format!("/{}", 7 + (number - 1) % 3));
-        // Each agent checks the target with the first request.
+        // Each agent sends the first request once more to check the target.
         checks += u32::from(!numbers.insert(number) && number == 1);
     }
     assert!(checks <= 3, "{checks}");

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::running::{TEST_TIMEOUT, Workdir};
 
-/// A server in the foreground; dropping it kills it and its children.
+/// A server process in the foreground. Dropping this value kills the server and its children.
 struct Server(Child);
 
 impl Server {
@@ -40,7 +40,7 @@ impl Server {
         self.0.id().to_string()
     }
 
-    /// Waits until the server has this number of children, because it has read its settings by
+    /// Waits until the server has this number of children, because it has read its configuration by
     /// then.
     fn with_children(mut self, workdir: &Workdir, children: usize) -> Server {
         let path = format!("/proc/{0}/task/{0}/children", self.pid());
@@ -69,7 +69,8 @@ impl Drop for Server {
     }
 }
 
-/// Starts nginx on a UNIX socket: no test connects to it, and it can't conflict with another port.
+/// Starts nginx on a UNIX socket: the tests don't connect to it, and a socket can't conflict with
+/// other ports.
 fn nginx(workdir: &Workdir, variables: &[(&str, &str)]) -> Server {
     let text = format!(
         "daemon off; user root; pid {0}/pid; error_log stderr; worker_processes 2;\n\
@@ -84,7 +85,7 @@ fn nginx(workdir: &Workdir, variables: &[(&str, &str)]) -> Server {
     Server::start(workdir, "/usr/sbin/nginx", &args, variables).with_children(workdir, 2)
 }
 
-/// The doctor's report on a server, checked against the schema.
+/// Returns the doctor's report on a server, after checking it against the schema.
 fn seen(workdir: &Workdir, pid: &str) -> Value {
     workdir
         .run(&["doctor", "--pid", pid, "--json", "seen.json"])
@@ -99,7 +100,7 @@ fn seen(workdir: &Workdir, pid: &str) -> Value {
     report["subjects"][0].clone()
 }
 
-/// The level of the first line with this name.
+/// Returns the level of the first finding with this id.
 fn level<'s>(subject: &'s Value, id: &str) -> Option<&'s str> {
     line(subject, id)?["level"].as_str()
 }
@@ -118,7 +119,7 @@ fn a_default_nginx_is_accelerated_and_its_settings_are_read() {
     let library = crypto["library"].as_str().unwrap();
     assert!(library.contains("libcrypto.so"), "{subject:#}");
     assert!(crypto["version"].as_str().unwrap().starts_with("OpenSSL "));
-    // The system's library supports these instructions if the processor does.
+    // The system's library uses these instructions if the processor has them.
     let has_aes = fs::read_to_string("/proc/cpuinfo")
         .unwrap()
         .contains(" aes");
@@ -180,7 +181,7 @@ fn haproxy_s_and_apache_s_caps_are_named() {
     let args = ["-f", "haproxy.cfg"];
     let haproxy =
         Server::start(&workdir, "/usr/sbin/haproxy", &args, &[]).with_children(&workdir, 1);
-    // A relative path is resolved in the server's folder, which is read from the process.
+    // A relative path is resolved in the server's working folder.
     let subject = seen(&workdir, &haproxy.pid());
     let maxconn = line(&subject, "haproxy-maxconn").unwrap_or_else(|| panic!("{subject:#}"));
     assert_eq!(
@@ -219,11 +220,11 @@ fn haproxy_s_and_apache_s_caps_are_named() {
         "{workers}"
     );
     assert_eq!(level(&subject, "apache-server-limit"), Some("warning"));
-    // The server's modules don't need libcrypto, which isn't an error.
+    // The report has no library, and no error: this server's modules don't need libcrypto.
     assert_eq!(subject["crypto"]["library"], Value::Null);
 }
 
-/// Apache supports neither port 0 nor UNIX sockets.
+/// Returns a free port, because Apache supports neither port 0 nor UNIX sockets.
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
@@ -254,7 +255,7 @@ fn without_root_unreadable_settings_are_reported() {
         "this test starts a server as root and looks at it as nobody: run it as root"
     );
     let server = nginx(&workdir, &[]);
-    // The user nobody has no access to the program in its own folder.
+    // Copy the program to a folder that the user nobody can access.
     let program = Path::new("/tmp").join(format!("prony-doctor-{}", std::process::id()));
     fs::copy(env!("CARGO_BIN_EXE_prony"), &program).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();

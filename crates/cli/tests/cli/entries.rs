@@ -1,4 +1,4 @@
-//! Results by entry of a list of URLs.
+//! Results for each entry of a list of URLs.
 
 use prony_record::{EntryGrouping, EntryResult, EntryResults, Record};
 use serde_json::Value;
@@ -44,7 +44,7 @@ fn the_worst_entries_are_printed_and_all_of_them_stored() {
         row.contains("GET /status/503") && row.contains("10 (100%)"),
         "{worst}"
     );
-    // On a busy machine another entry may have a longer p99.
+    // On a busy machine, an entry other than the slowest may have the longest p99.
     assert!(rows.any(|row| row.contains("GET /delay/500ms")), "{worst}");
     assert!(worst.contains("5 of 9 entries"), "{worst}");
     let json = workdir.json("r.json");
@@ -57,7 +57,7 @@ fn the_worst_entries_are_printed_and_all_of_them_stored() {
     assert!(started.iter().all(|(_, count)| *count == 10), "{started:?}");
     let page = workdir.read("r.html");
     assert!(page.contains("All 9 entries") && page.contains("POST /echo"));
-    // The stored record gives the same report.
+    // `prony report` renders the same text from the stored record.
     let again = workdir.run(&["report", "r.json"]).expect(0);
     assert!(
         again.out.contains(worst.lines().nth(1).unwrap()),
@@ -98,7 +98,7 @@ fn agents_results_by_entry_add_up() {
     add_up(&record);
     let entries = record.entries.as_ref().unwrap();
     assert_eq!((entries.grouping, entries.count), (EntryGrouping::Path, 3));
-    // Each of two workers has a contiguous part of the requests.
+    // The requests are divided into contiguous ranges, one for each of two workers.
     let started = started(&record);
     assert_eq!(
         started.iter().map(|it| it.0).collect::<Vec<_>>(),
@@ -128,7 +128,7 @@ fn comparisons_have_entries_by_variant() {
         // A verdict may be withheld on a busy machine.
         let output = workdir.run(&[&words[..], &more].concat());
         let (_, worst) = output.out.split_once("Worst entries\n").unwrap();
-        // A long name is broken into two lines.
+        // A long name is wrapped to two lines.
         let first: Vec<&str> = worst.lines().skip(1).take(2).collect();
         let first = first.join(" ");
         assert!(first.contains("/status/503"), "{worst}");

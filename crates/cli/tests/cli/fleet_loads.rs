@@ -1,4 +1,4 @@
-//! Loads on several agents, started from the command line as processes.
+//! Loads on several agents that run as separate processes.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -59,7 +59,7 @@ impl FleetSetup {
         [words, &["--creds", "up/coordinator.creds"]].concat()
     }
 
-    /// The agents' result files.
+    /// Returns the agents' result files.
     fn files(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.workdir.path("state/runs")).into_iter();
         let paths = entries.flatten().flatten().map(|entry| entry.path());
@@ -70,8 +70,8 @@ impl FleetSetup {
         files
     }
 
-    /// Waits until this number of agents have measured something, and links their files: agents
-    /// remove them once all results are collected.
+    /// Waits until this number of agents have measured something, then creates links to their
+    /// result files. Agents delete the originals once all results are collected.
     fn keep_files(&self, of: usize) -> Vec<PathBuf> {
         let until = Instant::now() + TEST_TIMEOUT;
         loop {
@@ -90,7 +90,7 @@ impl FleetSetup {
         }
     }
 
-    /// Ends everything with a signal, and checks that no process or file is left.
+    /// Stops all processes with a signal, and checks that no process or file remains.
     pub(crate) fn end(self) {
         for agent in self.agents {
             agent.signal(Signal::INT);
@@ -103,7 +103,7 @@ impl FleetSetup {
     }
 }
 
-/// The sum of these files, as a record.
+/// Adds up the results in these files, as a record.
 fn sum(files: &[PathBuf], record: &Record) -> Record {
     let mut all = Delta::default();
     let mut spans: Vec<(u64, u64)> = Vec::new();
@@ -132,7 +132,7 @@ fn same(record: &Record, expected: &Record) {
 
 fn findings(record: &Record) -> Vec<&str> {
     let ids = record.findings.iter().map(|finding| finding.id.as_str());
-    // Findings that may appear on a busy machine.
+    // Ignore findings that may appear on a busy machine.
     ids.filter(|id| ["agent-lost", "partial", "clock-doubtful"].contains(id))
         .collect()
 }
@@ -164,7 +164,7 @@ fn a_load_is_divided_exactly_and_its_record_is_the_sum() {
     assert_eq!(findings(&record), [""; 0]);
     assert!(ground.files().is_empty(), "their counts agree");
 
-    // Compares a longer load with the agents' files.
+    // Compares the record of a longer load with the agents' result files.
     let words = [
         "load", "--agents", "number=1", "-c", "4", "-r", "200", "-d", "2s", "--json", "two.json",
         &url,
@@ -217,7 +217,7 @@ fn agents_are_listed_checked_and_refuse_by_name() {
         "{}",
         output.err
     );
-    // Outputs are not written before the load is accepted.
+    // Output files are opened only after the agents have accepted the load.
     ground.workdir.write("kept.json", "old");
     let words = ["load", "--agents", "3", "--json", "kept.json", &url];
     let output = ground.run(&words).expect(3);
@@ -262,7 +262,7 @@ fn a_second_interrupt_ends_at_once_and_names_the_run() {
     let mut load = Running::start(ground.workdir.command(&ground.words(&words)));
     load.wait_for("started;");
     ground.keep_files(2);
-    // A suspended agent.
+    // Suspend one agent.
     ground.agents[1].signal(Signal::STOP);
     load.signal(Signal::INT);
     load.wait_for("stopping agents");
@@ -306,8 +306,8 @@ fn a_run_whose_coordinator_was_killed_is_gone_on_with() {
     );
     same(&record, &sum(&kept, &record));
     assert!(ground.files().is_empty(), "their counts agree");
-    // The run is still stored, and no agent is needed to fetch it again. Runs that never started
-    // are ignored.
+    // The run is still stored on the server, so it can be collected again without the agents. Runs
+    // that never started are ignored.
     let far = "http://192.0.2.200:9/";
     ground
         .run(&["load", "--agents", "2", "--public", far])
@@ -330,6 +330,10 @@ fn a_run_whose_coordinator_was_killed_is_gone_on_with() {
     let again = Record::from_json(&ground.workdir.read("collected.json")).unwrap();
     same(&again, &record);
     let output = ground.run(&["fleet", "collect", "r0"]).expect(2);
-    assert!(output.err.contains("there is no run r0"), "{}", output.err);
+    assert!(
+        output.err.contains("run r0 is not on the server"),
+        "{}",
+        output.err
+    );
     ground.end();
 }

@@ -1,4 +1,4 @@
-//! Enrolls agents with one token, and makes loads that wait for agents.
+//! Enrolls agents with one token, and runs loads that wait for agents.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use crate::running::{Origin, Running, Workdir};
 const COORDINATOR: [&str; 2] = ["--creds", "up/coordinator.creds"];
 const TOKEN: [&str; 4] = ["fleet", "token", "--dir", "up"];
 
-/// Starts a server.
+/// Starts `prony fleet up`.
 fn up(workdir: &Workdir) -> Running {
     let words = [
         "fleet", "up", "--dir", "up", "--listen", "0", "--agents", "1",
@@ -37,7 +37,7 @@ fn agent(workdir: &Workdir, name: &str) -> Running {
     ]))
 }
 
-/// Fetches a page from a server that closes the connection after it.
+/// Fetches a page with `Connection: close` and returns the whole response.
 fn fetch(address: &str, path: &str) -> String {
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -111,7 +111,7 @@ fn one_token_enrolls_the_agents_that_a_load_waits_for() {
         "{}",
         output.out
     );
-    // The summary lists each agent's part.
+    // The summary has a line for each agent.
     assert!(output.out.contains("start skew"), "{}", output.out);
     let record = workdir.json("one.json");
     let agents = record["fleet"]["agents"].as_array().unwrap();

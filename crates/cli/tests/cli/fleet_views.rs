@@ -1,4 +1,4 @@
-//! The live view and the metrics of loads that agents make.
+//! The live view and the metrics of loads on agents.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ fn a_load_of_agents_has_a_view_and_a_key_ends_it_with_its_results() {
         TerminalStreams::All,
         &[],
     );
-    // This word appears only after agents have reported results.
+    // The word "status" appears only after agents have reported results.
     typist.wait_until("figures of agents", |seen| seen.contains("status"));
     typist.press("q");
     let (status, seen) = typist.end();
@@ -35,9 +35,9 @@ fn a_load_of_agents_has_a_view_and_a_key_ends_it_with_its_results() {
     );
     assert!(
         !after.contains("agents loading"),
-        "the view showed that: {seen:?}"
+        "the live view was shown: {seen:?}"
     );
-    // Without a view, no lines are drawn, and with `none` there are no lines at all.
+    // With `--progress lines` there is no view, and with `none` there are no lines either.
     let words = [
         "load",
         "--agents",
@@ -67,7 +67,7 @@ fn a_load_of_agents_has_a_view_and_a_key_ends_it_with_its_results() {
     ground.end();
 }
 
-/// The value of one sample.
+/// Returns the value of a sample.
 fn sample(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(name))?;

@@ -6,7 +6,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::running::{CommandOutput, Running, Workdir};
 
-/// Starts `fleet up` on the folder `up` in `workdir`. Returns it once it listens, and its address.
+/// Starts `prony fleet up` on the folder `up` in `workdir`. Waits until it listens, and returns the
+/// process and its address.
 fn up(workdir: &Workdir, more: &[&str]) -> (Running, String) {
     let mut words = vec!["fleet", "up", "--dir", "up"];
     words.extend(more);
@@ -44,7 +45,8 @@ fn a_server_has_lines_for_agents_and_keeps_their_keys() {
     );
     let before = seed(&workdir, "up/agent-2.creds");
 
-    // A second one on the same folder reports the first, and adds its agents.
+    // A second `prony fleet up` on the same folder reports that the first is running, and adds its
+    // agents.
     let output = workdir
         .run(&["fleet", "up", "--dir", "up", "--agent", "late"])
         .expect(0);
@@ -55,7 +57,7 @@ fn a_server_has_lines_for_agents_and_keeps_their_keys() {
     let line = |name: &str| format!("prony agent --creds {}/{name}.creds", folder.display());
     assert_eq!(lines[..3], [line("agent-1"), line("agent-2"), line("late")]);
     assert!(lines[3].starts_with("prony load --creds ") && lines[3].ends_with("--agents 3 URL"));
-    // The printed command works while the server continues.
+    // The printed command works while the server is running.
     let words: Vec<&str> = lines[2].split(' ').skip(1).collect();
     let mut agent = Running::start(workdir.command(&[&words[..], &["--state", "state"]].concat()));
     agent.wait_for("registered as late");
@@ -122,7 +124,11 @@ fn impossible_setups_are_reported_before_the_start() {
         (&["--listen", "nats.test:4222"], 2, "is not an address"),
         (&["--name", "10.0.0.1"], 2, "--listen 0.0.0.0:4222"),
         (&["--name", "tls://x:4222"], 2, "is not a host"),
-        (&["--name", "0.0.0.0"], 2, "is not reachable"),
+        (
+            &["--name", "0.0.0.0"],
+            2,
+            "is not an address that agents can reach",
+        ),
         (&["--agent", "a.b"], 2, "is not a valid name"),
         (&["--agent", "coordinator"], 2, "can't be called"),
         (&["--agents", "0"], 2, "0"),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::running::{Origin, Workdir, check_schema};
 
-/// Arguments that compare the origin with itself, with a delay on one side.
+/// Returns arguments that compare the origin with itself, with a longer delay on one side.
 fn compared(origin: &Origin, more: &[&str]) -> Vec<String> {
     let mut args: Vec<String> = [
         "compare",
@@ -24,7 +24,7 @@ fn compared(origin: &Origin, more: &[&str]) -> Vec<String> {
     .map(str::to_owned)
     .to_vec();
     args.extend(more.iter().map(|&word| word.to_owned()));
-    // The difference is far longer than the noise of a busy machine.
+    // The difference is far greater than the noise of a busy machine.
     args.extend([origin.url("/delay/50ms"), origin.url("/delay/250ms")]);
     args
 }
@@ -200,7 +200,7 @@ fn conditions_that_can_not_be_evaluated_are_2_before_the_run() {
     }
 }
 
-/// Makes three records of loads in each of the folders `before` and `after`.
+/// Writes the records of three loads to each of the folders `before` and `after`.
 fn make_records(workdir: &Workdir) {
     let origin = Origin::tcp(workdir);
     for side in ["before", "after"] {
@@ -220,7 +220,7 @@ fn make_records(workdir: &Workdir) {
 fn one_record_is_rendered_and_judged() {
     let workdir = Workdir::new();
     make_records(&workdir);
-    // A single record is rendered as `load` prints it.
+    // A single record is rendered in the same form as by `prony load`.
     let one = workdir.run(&["report", "before/0.json"]).expect(0);
     assert!(one.out.contains("20 requests: 20 ok"), "{}", one.out);
     let args = ["report", "before/0.json", "--json", "-"];
@@ -240,7 +240,7 @@ fn one_record_is_rendered_and_judged() {
 fn records_of_two_folders_are_compared() {
     let workdir = Workdir::new();
     make_records(&workdir);
-    // With one record on each side, the comparison only describes the difference.
+    // With one record on each side, there is no verdict, only the difference.
     let two = ["report", "before/0.json", "after/0.json"];
     let output = workdir.run(&two).expect(0);
     assert!(
@@ -248,8 +248,7 @@ fn records_of_two_folders_are_compared() {
         "{}",
         output.out
     );
-    // With several records on each side there is a verdict, whether they are named by folder or by
-    // file.
+    // With several records on each side there is a verdict. The sides can be folders or patterns.
     for sides in [["before", "after"], ["before/*.json", "after/*.json"]] {
         let output = workdir.run(&["report", sides[0], sides[1]]).expect(0);
         let words: Vec<&str> = output.out.split_whitespace().collect();

@@ -1,5 +1,5 @@
-//! Options as users of other tools type them, credentials, bodies from files, and conditions that
-//! the results must meet.
+//! Options typed as for other tools, credentials, bodies from files, and conditions that results
+//! must meet.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::running::{Origin, Workdir, names};
 
-/// A server that responds to every request and reports the head of each.
+/// A server that responds to every request and passes the request's head to the test.
 struct Listening {
     url: String,
     heads: Receiver<String>,
@@ -27,7 +27,7 @@ fn listening() -> Listening {
                 let mut head = String::new();
                 while reader.read_line(&mut head).is_ok_and(|read| read > 0) {
                     if head.ends_with("\r\n\r\n") {
-                        // The test may have ended.
+                        // Ignore the error: the test may have ended.
                         let _ = sender.send(std::mem::take(&mut head).to_lowercase());
                         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
                     }
@@ -134,8 +134,8 @@ fn user_and_password_are_sent_and_stored_nowhere() {
             assert!(!text.contains("cret"), "{text}");
         }
     }
-    // A typed header takes precedence over the URL; two options for the same header contradict each
-    // other.
+    // A header on the command line takes precedence over credentials in the URL. Two options for
+    // the same header are an error.
     let typed = [
         "load",
         "-n",
@@ -182,7 +182,7 @@ fn an_experiment_stores_credentials_only_until_it_is_complete() {
         "Cookie: id=t0ken",
     ];
     let urls = ["compare", &plain, &with_user, "--out", "r"];
-    // The server isn't quick, but this checks only the requests and the stored results.
+    // This checks only the requests and the stored results, because the test server is slow.
     let printed = workdir.run(&[&urls[..], &lengths, &["--blocks", "3", "--dry-run"]].concat());
     let printed = printed.expect(0);
     assert!(
@@ -277,7 +277,7 @@ fn the_environment_names_credentials_and_progress() {
         .env("PRONY_NATS", "tls://127.0.0.1:1");
     assert!(
         command.output().unwrap().status.success(),
-        "they are of no concern here"
+        "a load without agents ignores PRONY_CREDS and PRONY_NATS"
     );
     let mut command = workdir.command(&["fleet", "list"]);
     let output = command

@@ -1,4 +1,5 @@
-//! The help pages of all commands. `UPDATE_GOLDEN=1 cargo test -p prony` rewrites the files.
+//! Compares the help pages of all commands with golden files. `UPDATE_GOLDEN=1 cargo test -p prony`
+//! rewrites the files.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGKILL, and resuming afterwards.
+//! Interrupts experiments with Ctrl-C, SIGTERM and SIGKILL, and resumes them.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::compares::TINY;
 use crate::running::{Running, Workdir, names};
 
-/// Writes the plan with this number of blocks.
+/// Writes a plan with this number of blocks.
 fn tiny(workdir: &Workdir, blocks: u32) {
     workdir.write(
         "tiny.toml",
@@ -93,7 +93,7 @@ fn an_interrupt_in_block_2_keeps_block_1_for_a_resume() {
         (&Value::from(4), &Value::from(11))
     );
     assert_eq!(verdict["order"], order(4));
-    // A different plan can't resume the experiment.
+    // The experiment can't be resumed with a different plan.
     tiny(&workdir, 5);
     let output = workdir
         .run(&["compare", "tiny.toml", "--resume", "r"])
@@ -120,7 +120,8 @@ fn a_folder_in_use_is_refused_with_the_process_that_uses_it() {
     }
     running.signal(Signal::INT);
     running.end().expect(130);
-    // An edited plan is refused by name, unless the change is accepted.
+    // If the stored plan was edited, resuming fails and names the plan, unless the change is
+    // accepted.
     let plan = workdir.read("r/plan.toml");
     workdir.write(
         "r/plan.toml",
@@ -178,7 +179,8 @@ fn leftovers_of_a_killed_run_are_removed_at_the_next_start() {
     let state_of_run = format!("{}-", running.id());
     running.signal(Signal::KILL);
     running.end();
-    // Supervisors end the services; the next run of prony removes the rest.
+    // Each service's supervisor ends it when prony is killed. The next run of prony removes what
+    // remains.
     let output = workdir.run(&["compare", "--resume", "r", "--blocks", "3"]);
     assert!([0, 1].contains(&output.status), "{}", output.err);
     workdir.wait_until_quiet();
@@ -202,7 +204,7 @@ fn an_interrupted_load_prints_the_results_so_far() {
     let (mut peer, _) = listener.accept().unwrap();
     let mut request = [0; 1024];
     for answered in 0..4 {
-        // The next request means that the last response was read.
+        // When the next request arrives, the client has read the last response.
         assert!(peer.read(&mut request).unwrap() > 0);
         if answered < 3 {
             peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
@@ -227,6 +229,6 @@ fn an_interrupt_ends_the_wait_for_a_server_that_never_responds() {
     assert!(peer.read(&mut [0; 1024]).unwrap() > 0);
     running.signal(Signal::INT);
     let output = running.end().expect(130);
-    // The user interrupted the wait, so the server isn't blamed.
+    // The user interrupted the wait, so no message blames the server.
     assert!(!output.err.contains("does not respond"), "{}", output.err);
 }

@@ -1,4 +1,4 @@
-//! Endless files, and limits of the process.
+//! Endless input files, and resource limits of the process.
 
 use std::os::unix::process::CommandExt;
 
@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::running::{CommandOutput, Origin, Workdir};
 
-/// Runs a command under a limit.
+/// Runs a command with a resource limit.
 fn run_within(workdir: &Workdir, args: &[&str], resource: Resource, limit: u64) -> CommandOutput {
     let mut command = workdir.command(args);
     // SAFETY: only system calls are made between fork and exec.

@@ -1,4 +1,4 @@
-//! `prony load` and its files.
+//! `prony load` and its output files.
 
 use serde_json::Value;
 

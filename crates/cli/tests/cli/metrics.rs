@@ -1,4 +1,4 @@
-//! `--metrics`: the numbers of a running load, read over HTTP while it runs.
+//! `--metrics`: reads the metrics of a running load over HTTP.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::running::{Origin, Running, TEST_TIMEOUT, Workdir};
 
-/// The response to one request.
+/// Sends one request and returns the response.
 pub(crate) fn answer(address: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!("{request} HTTP/1.0\r\nHost: {address}\r\n\r\n");
@@ -83,13 +83,13 @@ fn an_address_that_can_not_be_had_is_refused_before_the_load() {
     let url = origin.url("/");
     let output = workdir.run(&["load", "--metrics", "port", &url]).expect(2);
     assert!(output.err.contains("--metrics port"), "{}", output.err);
-    // The origin uses this address.
+    // The origin already uses this address.
     let taken = url.trim_start_matches("http://").trim_end_matches('/');
     let output = workdir.run(&["load", "--metrics", taken, &url]).expect(3);
     assert!(output.err.contains("--metrics"), "{}", output.err);
 }
 
-/// Starts a long load whose metrics are served. Returns the address, too.
+/// Starts a long load that serves its metrics. Returns the process and the address of the metrics.
 fn served(workdir: &Workdir, origin: &Origin) -> (Running, String) {
     let url = origin.url("/delay/1ms");
     let args = ["load", "-d", "10m", "-c", "1", "--metrics", ":0", &url];
@@ -109,12 +109,12 @@ fn connect(address: &str) -> TcpStream {
     stream
 }
 
-/// Everything that the server sends until it closes the connection.
+/// Reads everything that the server sends until it closes the connection.
 fn rest(mut stream: TcpStream) -> String {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
         Ok(_) => {}
-        // The server hadn't read the whole request.
+        // The server closed the connection before it had read the whole request.
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
         Err(error) => panic!("the connection stays open: {error}"),
     }
@@ -134,7 +134,8 @@ fn a_head_without_an_end_is_refused() {
     let mut stream = connect(&address);
     stream.write_all(b"GET /metrics HTTP/1.1\r\nX: ").unwrap();
     let piece = vec![b'x'; 1 << 16];
-    // Socket buffers hold some megabytes; the rest would be in the generator's memory.
+    // Socket buffers hold several megabytes; anything beyond that would be in the generator's
+    // memory.
     let pieces = (0..2_000).take_while(|_| stream.write_all(&piece).is_ok());
     assert!(pieces.count() < 2_000);
     let text = rest(stream);
@@ -156,7 +157,7 @@ fn a_request_head_that_is_too_slow_is_dropped() {
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHos").unwrap();
     let text = rest(stream);
     assert!(!text.contains("200 OK"), "{text}");
-    // The server closes an idle connection, too.
+    // The server closes a connection without requests.
     assert_eq!(rest(connect(&address)), "");
     let mut stream = connect(&address);
     stream.write_all(b"nonsense\r\n\r\n").unwrap();

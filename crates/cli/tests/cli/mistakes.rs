@@ -97,8 +97,8 @@ fn a_service_that_does_not_start_exits_with_3_and_the_end_of_its_log() {
 #[test]
 fn a_service_that_fails_later_keeps_the_earlier_measurements() {
     let workdir = Workdir::new();
-    // A variant starts twice: for the pre-check and for block 1. The third start finds the folders
-    // of both and exits.
+    // Each variant starts twice: for the pre-check and for block 1. Later starts find both folders
+    // and exit.
     let command = "command = [\"prony\", \"origin\", \"--listen\", \"{{ origin.address }}\"]";
     let once = r#"command = ["sh", "-c", "mkdir once-$2 || mkdir twice-$2 || exit 4; exec $0 origin --listen $1", "PROGRAM", "{{ origin.address }}", "{{ socket }}"]"#;
     let once = once.replace("PROGRAM", env!("CARGO_BIN_EXE_prony"));

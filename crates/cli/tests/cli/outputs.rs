@@ -1,4 +1,4 @@
-//! Output files are replaced whole, or left as they were.
+//! Output files are replaced completely or stay unchanged.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -78,7 +78,7 @@ fn standard_output_by_its_path_and_pipes_are_written_in_place() {
     let piped = workdir.run(&args).expect(0);
     assert!(piped.out.contains("\"prony.record/1\""), "{}", piped.out);
     assert!(piped.out.contains("3 requests"), "{}", piped.out);
-    // A file that is standard output is not replaced.
+    // If the path leads to standard output, the file is written in place and not replaced.
     let mut file = std::fs::File::options()
         .read(true)
         .write(true)

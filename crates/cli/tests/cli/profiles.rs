@@ -1,4 +1,4 @@
-//! Loads whose rate changes over time. A server of the test counts the requests.
+//! Loads whose rate changes over time. A server in the test process counts the requests.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::fleet_loads::FleetSetup;
 use crate::running::{Origin, Workdir, check_schema};
 
-/// A server that counts requests. Its threads end with the connections, and the last one with the test.
+/// A server that counts requests. Each connection has a thread that ends with it; the accepting
+/// thread ends with the test process.
 struct CountingServer {
     url: String,
     requests: Arc<AtomicU64>,
@@ -36,7 +37,7 @@ impl CountingServer {
     }
 }
 
-/// Responds to the requests of one connection, none of which has a body.
+/// Responds to the requests of one connection. None of them has a body.
 fn serve(mut connection: TcpStream, count: &AtomicU64) {
     let mut unread = Vec::new();
     let mut buffer = [0; 4096];
@@ -62,7 +63,8 @@ fn load(workdir: &Workdir, flags: &str, url: &str) -> Value {
     record
 }
 
-/// Requests that were due in the measured part. They don't depend on the speed of the machine.
+/// Returns the number of requests that were due in the measured part. It doesn't depend on the
+/// speed of the machine.
 fn due(record: &Value) -> u64 {
     let total = |key: &str| record["totals"][key].as_u64().unwrap();
     total("started") + total("unstarted")
@@ -73,7 +75,7 @@ fn a_linear_rate_sends_the_requests_of_its_integral() {
     let workdir = Workdir::new();
     let server = CountingServer::start();
     let record = load(&workdir, "-r 0:200 -d 1s -c 20 -t 2", &server.url);
-    // The area of the triangle.
+    // The rate rises linearly from zero, so the number of requests is the area of a triangle.
     assert_eq!(due(&record), 100);
     assert_eq!(record["totals"]["started"], server.requests());
     assert_eq!(record["load"]["rate_per_s"], Value::Null);
@@ -92,7 +94,7 @@ fn stages_have_their_requests_whatever_the_number_of_threads() {
     let workdir = Workdir::new();
     let server = CountingServer::start();
     let stages = "--stages 100@300ms,100@200ms,0@0s,0@200ms,400@0s,400@100ms";
-    // 15 + 20 + 0 + 40.
+    // The stages have 15 + 20 + 0 + 40 requests.
     let mut sent = 0;
     for threads in ["-t 1 -c 8", "-t 3 -c 8", "-t 1 -c 8 --warmup 200ms"] {
         let record = load(&workdir, &format!("{stages} {threads}"), &server.url);
@@ -120,7 +122,7 @@ fn a_warm_up_runs_at_the_first_rate_of_a_profile() {
     assert_eq!(due(&record), 50);
     let warmup = server.requests() - record["totals"]["started"].as_u64().unwrap();
     assert!(warmup <= 50, "{warmup}");
-    // Requests of the warm-up may not have started on a busy machine, but some have.
+    // On a busy machine, some requests of the warm-up may not start, but at least one does.
     assert!(warmup > 0);
 }
 
@@ -251,7 +253,7 @@ fn agents_divide_a_profile_exactly() {
     let output = fleet.workdir.run(&fleet.words(&words)).expect(0);
     let record: Value = serde_json::from_str(&output.out).unwrap();
     check_schema("prony.record-1.schema.json", &record);
-    // 15 + 20 + 30.1, rounded up.
+    // The stages have 15 + 20 + 30.1 requests, rounded up.
     assert_eq!(due(&record), 66);
     assert_eq!(record["series"][0]["offered_per_s"], 70.0);
     fleet.end();
@@ -327,7 +329,7 @@ fn a_condition_ends_a_load_by_agents() {
     let finding = |it: &&Value| it["id"] == "load-aborted";
     let findings = record["findings"].as_array().unwrap();
     assert_eq!(findings.iter().filter(finding).count(), 1, "{findings:?}");
-    // The run that the NATS server keeps names the condition, too.
+    // The condition is also in the run that the NATS server stores.
     let words = ["fleet", "collect", "--json", "c.json"];
     let output = fleet.workdir.run(&fleet.words(&words)).expect(1);
     assert!(output.err.contains(reason), "{}", output.err);

@@ -1,4 +1,4 @@
-//! Runs the program in its own folder. An environment variable marks all of its child processes.
+//! Runs prony in a temporary folder. An environment variable marks all of its child processes.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Timeout of waits, long enough for a busy machine.
+/// Timeout of waits in tests; long enough for a busy machine.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time for a process to end its children after a signal.
+/// Time that a process has to end its children after a signal.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The variable that all child processes of a test inherit.
+/// Name of an environment variable that all child processes of a test inherit.
 const MARK: &str = "PRONY_TEST_MARK";
 
-/// A test's folder and mark.
+/// The temporary folder of a test, and the mark of its processes.
 pub(crate) struct Workdir {
     dir: tempfile::TempDir,
     mark: String,
 }
 
-/// The exit status and the output of a command.
+/// Exit status and output of a command.
 pub(crate) struct CommandOutput {
     pub(crate) status: i32,
     pub(crate) out: String,
@@ -31,7 +31,7 @@ pub(crate) struct CommandOutput {
 }
 
 impl CommandOutput {
-    /// Fails with the whole output unless the status is this one.
+    /// Fails with the whole output unless the exit status is `status`.
     pub(crate) fn expect(self, status: i32) -> CommandOutput {
         assert_eq!(
             self.status, status,
@@ -73,12 +73,12 @@ impl Workdir {
         serde_json::from_str(&self.read(name)).unwrap()
     }
 
-    /// The names in the folder, sorted.
+    /// Returns the names in the folder, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         names(self.dir.path())
     }
 
-    /// The command, not yet started.
+    /// Creates a command without starting it.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
         command
@@ -97,7 +97,7 @@ impl Workdir {
         command
     }
 
-    /// Runs a command and waits for its end.
+    /// Runs a command and waits for it to exit.
     pub(crate) fn run(&self, args: &[&str]) -> CommandOutput {
         let output = self.command(args).output().unwrap();
         CommandOutput {
@@ -107,7 +107,7 @@ impl Workdir {
         }
     }
 
-    /// Processes of commands in this folder that still run.
+    /// Returns the processes that commands in this folder started and that are still running.
     pub(crate) fn left_running(&self) -> Vec<String> {
         let mark = format!("{MARK}={}", self.mark);
         let mut left = Vec::new();
@@ -126,7 +126,7 @@ impl Workdir {
         left
     }
 
-    /// Waits until no command in this folder runs.
+    /// Waits until no process of this folder is running.
     pub(crate) fn wait_until_quiet(&self) {
         let began = Instant::now();
         while !self.left_running().is_empty() {
@@ -140,7 +140,7 @@ impl Workdir {
     }
 }
 
-/// The names in a folder, sorted.
+/// Returns the names in a folder, sorted.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries =
         std::fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
@@ -152,7 +152,8 @@ pub(crate) fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// A running command, whose standard error is read line by line. It is killed when dropped.
+/// A running command whose standard error is read line by line. Dropping this value kills the
+/// command.
 pub(crate) struct Running {
     child: Child,
     err: BufReader<ChildStderr>,
@@ -192,7 +193,7 @@ impl Running {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Waits for the end of the command. Returns its whole output.
+    /// Waits for the command to exit. Returns its whole output.
     pub(crate) fn end(mut self) -> CommandOutput {
         let mut out = String::new();
         if let Some(mut stdout) = self.child.stdout.take() {
@@ -210,8 +211,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // The command has already ended, unless the test failed. When asked to stop, it also ends
-        // its children.
+        // The command is still running if the test failed. Stop it with a signal, so that it also
+        // stops its children.
         if let (Ok(None), Some(pid)) = (
             self.child.try_wait(),
             Pid::from_raw(self.child.id().cast_signed()),
@@ -230,7 +231,7 @@ impl Drop for Running {
 /// `prony origin` on a free port.
 pub(crate) struct Origin {
     child: Child,
-    /// The lines that it printed, which are its addresses.
+    /// The lines of standard output, which are the server's addresses.
     pub(crate) addresses: Vec<String>,
 }
 
@@ -258,12 +259,12 @@ impl Origin {
         Origin::start(workdir, &["--listen", "127.0.0.1:0"])
     }
 
-    /// A URL at its first address.
+    /// Returns a URL on the server's first address.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{}", self.addresses[0].trim_end_matches('/'), path)
     }
 
-    /// Asks it to end. Returns its exit status.
+    /// Stops the server. Returns its exit status.
     pub(crate) fn stop(mut self) -> Option<i32> {
         let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
         kill_process(pid, Signal::TERM).unwrap();
@@ -279,7 +280,7 @@ impl Drop for Origin {
     }
 }
 
-/// Fails unless a document matches its schema in `schema/`.
+/// Fails unless the document matches the schema of this name in `schema/`.
 pub(crate) fn check_schema(name: &str, document: &serde_json::Value) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../schema")
@@ -293,7 +294,7 @@ pub(crate) fn check_schema(name: &str, document: &serde_json::Value) {
     assert_eq!(complaints, Vec::<String>::new());
 }
 
-/// An address that refuses connections.
+/// Returns a URL whose address refuses connections.
 pub(crate) fn closed_url() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}/", listener.local_addr().unwrap())

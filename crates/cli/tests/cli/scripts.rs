@@ -1,4 +1,4 @@
-//! `--script`: Lua scripts with wrk's hooks write the requests.
+//! `--script`: loads whose requests come from Lua scripts with wrk's hooks.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::compares::TINY;
 use crate::recorder::Recorder;
 use crate::running::{Origin, Workdir, check_schema, names};
 
-/// Alternates between a GET and a POST, each with a path of its own.
+/// A script that alternates between a GET and a POST, with a different path for each.
 const ALTERNATING: &str = r#"
 local sent = 0
 function request()
@@ -38,7 +38,7 @@ fn a_script_writes_the_requests() {
     check_schema("prony.record-1.schema.json", &record);
     assert_eq!(record["load"]["script"], "load.lua");
     let taken = recorder.take();
-    // The first call of request() only checks the script.
+    // prony calls request() once before the load, to check the script.
     let lines: Vec<&str> = taken.iter().map(|it| it.line.as_str()).collect();
     assert_eq!(lines[0], "POST /echo HTTP/1.1");
     assert_eq!(lines[1], "GET /bytes/13 HTTP/1.1");
@@ -99,7 +99,7 @@ end
     let (out, _) = load(&workdir, script, &url, "-n 8 -c 2", 0);
     let last = out.lines().last().unwrap();
     assert_eq!(last, done, "done() prints after the summary");
-    // Standard output has only the record, if it goes there.
+    // With --json -, standard output contains only the record.
     let (out, err) = load(&workdir, script, &url, "-n 8 -c 2 --json -", 0);
     assert!(serde_json::from_str::<Value>(&out).is_ok(), "{out}");
     assert!(err.contains(done), "{err}");
@@ -158,7 +158,7 @@ fn setup_may_send_threads_to_another_address() {
         let taken = other.take();
         assert_eq!(taken.len(), 4, "{more}");
         assert_eq!(taken[0].line, "GET /a HTTP/1.1");
-        // The host is that of the URL, as with wrk.
+        // The Host header comes from the URL, as in wrk.
         assert_eq!(taken[0].header("host"), Some(own.address().as_str()));
     }
     for (url, more, problem) in [
@@ -296,7 +296,7 @@ fn settings_that_contradict_a_script_are_refused() {
     }
 }
 
-/// A plan whose load has a script.
+/// Returns a plan whose load has a script.
 fn plan() -> String {
     TINY.replace("rate        = 200", "script      = \"load.lua\"")
         .replace("model       = \"open\"\n", "")

@@ -1,4 +1,4 @@
-//! Each exit status, and the messages on each stream.
+//! Exit statuses, and the messages on each stream.
 
 use crate::running::{Origin, Running, Workdir, closed_url};
 
@@ -38,7 +38,7 @@ fn a_load_that_is_refused_ends_soon_and_is_1() {
     let workdir = Workdir::new();
     let url = closed_url();
     let address = url.trim_start_matches("http://").trim_end_matches('/');
-    // Without its early end, the load would take five minutes.
+    // If the load didn't end early, it would take five minutes.
     let args = ["load", "-d", "5m", "-c", "2", "--json", "r.json", &url];
     let printed = workdir.run(&args).expect(1);
     let expected = format!("prony: Nothing listens at {address}: ");
@@ -118,7 +118,7 @@ fn a_comparison_may_wait_for_its_servers() {
     assert!(printed.err.contains("after 200ms"), "{}", printed.err);
     let log = "log is empty";
     assert!(!printed.err.contains(log), "{}", printed.err);
-    // Without a value, the command waits for 30 s.
+    // Without a value, `--wait-for-server` waits for 30 s.
     let dry = ["compare", &a, &b, "--dry-run", "--wait-for-server"];
     let printed = workdir.run(&dry).expect(0);
     assert!(
@@ -278,7 +278,7 @@ fn public_targets_are_allowed_by_flag_and_by_environment() {
             allowed,
             "{flag} {variable:?}: {err}"
         );
-        // Nothing is sent, because an output can't be opened.
+        // The output can't be opened, so no request is sent.
         assert_eq!(
             err.contains("nowhere/x"),
             allowed,

@@ -1,11 +1,11 @@
-//! `prony runs`, and runs that other commands find by name.
+//! `prony runs`, and other commands that accept the names of runs.
 
 use serde_json::Value;
 
 use crate::compares::TINY;
 use crate::running::{Workdir, check_schema, names};
 
-/// A folder with one real run, two older copies of it, and entries that aren't runs.
+/// Creates a folder with one real run, two older copies of it, and entries that aren't runs.
 fn room_with_runs() -> Workdir {
     let workdir = Workdir::new();
     workdir.write("tiny.toml", TINY);
@@ -66,7 +66,7 @@ fn stored_runs_are_listed_named_and_removed() {
 
     named_and_used_as_a_baseline(&workdir);
 
-    // Runs are not removed without confirmation, and other folders never are.
+    // Runs are removed only after confirmation, and other folders never.
     let oldest = "2026-11-20-100000-tiny";
     let printed = workdir.run(&["runs", "rm", oldest]).expect(2);
     assert!(printed.err.contains("--yes"), "{}", printed.err);
@@ -106,7 +106,7 @@ fn stored_runs_are_listed_named_and_removed() {
         "photos",
     ];
     assert_eq!(names(&workdir.path("prony-runs")), kept);
-    // A name refers to its run; both are removed.
+    // `rm` with a name removes the run and the name.
     workdir.run(&["runs", "rm", "-y", "main"]).expect(0);
     let kept = ["2026-11-22-100000-tiny", "notes.txt", "photos"];
     assert_eq!(names(&workdir.path("prony-runs")), kept);
@@ -116,7 +116,7 @@ fn named_and_used_as_a_baseline(workdir: &Workdir) {
     workdir
         .run(&["runs", "name", "2026-11-21-100000-tiny", "main"])
         .expect(0);
-    // The name moves.
+    // Naming another run moves the name.
     workdir
         .run(&["runs", "name", "prony-runs/2026-11-20-100000-tiny", "main"])
         .expect(0);
@@ -207,7 +207,7 @@ fn damaged_and_unfinished_runs_are_listed_as_such() {
     }
     let printed = workdir.run(&["runs", "open", "begun"]).expect(2);
     assert!(printed.err.contains("report.html"), "{}", printed.err);
-    // A run in progress holds a lock and is not removed.
+    // A run in progress holds a lock, so it is not removed.
     workdir.write("prony-runs/begun/.lock", "1");
     let lock = std::fs::File::open(workdir.path("prony-runs/begun/.lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();

@@ -10,7 +10,7 @@ use prony_record::Record;
 
 use crate::running::Workdir;
 
-/// A copy of a study with other lengths, outside the source tree.
+/// Copies a study and its plan, with shorter trials, to the test's folder.
 fn short(workdir: &Workdir, name: &str, plan: &str, changes: &[(&str, &str)]) -> PathBuf {
     let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
     let folder = workdir.path(name);
@@ -22,14 +22,15 @@ fn short(workdir: &Workdir, name: &str, plan: &str, changes: &[(&str, &str)]) ->
     let path = folder.join(plan);
     let mut text = std::fs::read_to_string(&path).unwrap();
     for (length, short) in changes {
-        assert!(text.contains(length), "{name} has no {length} any more");
+        assert!(text.contains(length), "{name} no longer has {length}");
         text = text.replace(length, short);
     }
     std::fs::write(&path, text).unwrap();
     path
 }
 
-/// Runs one block of a plan. Returns its verdict, and its trials' records by variant.
+/// Runs one block of a plan. Returns the verdict, and each trial's record with the id of its
+/// variant.
 fn run(workdir: &Workdir, plan: &Path) -> (serde_json::Value, Vec<(String, Record)>) {
     let plan = plan.to_str().unwrap();
     let output = workdir.run(&["compare", plan, "--blocks", "1", "--out", "out"]);
@@ -130,7 +131,7 @@ fn apache_sees_thousands_of_addresses_and_settings_stay_in_its_network() {
             true => assert!(opened > 0.9, "{id}: {opened}"),
             false => assert!(opened < 0.2, "{id}: {opened}"),
         }
-        // The server's log shows the sources that the record lists.
+        // The source addresses in the server's log are those that the record lists.
         let sources = record.sources.as_ref().unwrap();
         assert_eq!(sources.given, 12_000, "{id}");
         let log = workdir.path(&format!("out/trials/1-{id}/web.log"));
@@ -185,9 +186,9 @@ fn apache_s_users_pause_and_keep_their_addresses() {
     for (id, record) in &records {
         let sources = record.sources.as_ref().unwrap();
         assert_eq!(sources.given, 12_000, "{id}");
-        // Each user has one, and some users pause for the whole load.
+        // Each user has its own source address, and some users pause during the whole load.
         assert!((500..=1_000).contains(&sources.used), "{id}: {sources:?}");
-        // The users set the rate, and not the server.
+        // The think times of the users determine the rate, not the server.
         assert!(record.totals.started < 4_000, "{id}: {:?}", record.totals);
     }
 }
@@ -198,7 +199,7 @@ fn the_http3_study_runs_over_a_link_that_loses_packets() {
     let changes = [
         ("warmup   = \"2s\"", "warmup = \"300ms\""),
         ("duration = \"8s\"", "duration = \"1s\""),
-        // 96 handshakes take longer than the trial on a busy machine.
+        // On a busy machine, 96 handshakes take longer than the trial.
         ("connections = 96", "connections = 6"),
         ("connections = 16", "connections = 1"),
     ];
@@ -225,7 +226,7 @@ fn the_balancer_study_runs_with_and_without_a_balancer() {
             let (_, record) = records.iter().find(|(known, _)| *known == id).unwrap();
             let bytes = record.totals.body_bytes_in / record.totals.ok;
             assert_eq!(size, format!("{}K", bytes / 1024), "{id}");
-            // Requests that started before the measured part count there.
+            // Requests that started before the measured part also opened connections.
             let opened = record.totals.connections_opened + 192;
             assert!(opened >= record.totals.ok, "{id}");
         }

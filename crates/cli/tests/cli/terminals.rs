@@ -1,4 +1,4 @@
-//! Color, the live view, and readers that close early.
+//! Tests on a terminal: colors, the live view, and readers that close early.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,28 +16,29 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::running::{Origin, TEST_TIMEOUT, Workdir};
 
-/// The first sequence of the view.
+/// Escape sequence with which the view starts: switch to the alternate screen.
 const TAKEN: &str = "\x1b[?1049h";
 const GIVEN_BACK: &str = "\x1b[?1049l";
 
-/// A terminal with a simulated user.
+/// A pseudoterminal with a simulated user.
 pub(crate) struct TerminalUser {
     keys: File,
-    /// Kept open so that its modes can be read after the program has closed it.
+    /// The program's end of the terminal, kept open so that the test can read its modes after the
+    /// program has closed it.
     screen: OwnedFd,
     seen: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
     child: Child,
 }
 
-/// The streams of a command that are the terminal.
+/// Streams of a command that are connected to the terminal.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum TerminalStreams {
     /// All three streams.
     All,
-    /// All but standard input.
+    /// All except standard input.
     NoKeys,
-    /// All but standard output, which has no reader.
+    /// All except standard output, which is a pipe without a reader.
     NoOutput,
 }
 
@@ -61,7 +62,7 @@ impl TerminalUser {
         tcsetwinsize(&master, size).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
         let open = || {
-            // The terminal must not become the test's controlling terminal.
+            // The terminal must not become the controlling terminal of the test.
             rustix::fs::open(
                 &*name,
                 OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC,
@@ -82,7 +83,8 @@ impl TerminalUser {
         // SAFETY: only two system calls are made between fork and exec.
         unsafe {
             command.pre_exec(|| {
-                // Makes Ctrl-C and Ctrl-Z on this terminal reach the program.
+                // Makes this the program's controlling terminal, so that Ctrl-C and Ctrl-Z reach
+                // the program.
                 setsid()?;
                 ioctl_tiocsctty(std::io::stderr())?;
                 Ok(())
@@ -137,7 +139,7 @@ impl TerminalUser {
         echoes
     }
 
-    /// True if the program is stopped.
+    /// True if a signal has stopped the program.
     fn is_stopped(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         stat.rsplit_once(") ").unwrap().1.starts_with('T')
@@ -162,11 +164,15 @@ impl TerminalUser {
         }
     }
 
-    /// Waits for the end. Returns the status and everything that was drawn.
+    /// Waits for the program to exit. Returns its exit status and everything that it drew.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let status = self.ended();
-        assert!(self.echoes(), "the terminal was left as the view had it");
-        // Reading a terminal that is closed everywhere gives an error rather than an end of file.
+        assert!(
+            self.echoes(),
+            "the view did not restore the terminal's modes"
+        );
+        // When the other end of a terminal is closed, reading gives an error and not the end of the
+        // file.
         let TerminalUser {
             screen,
             reader,
@@ -180,14 +186,14 @@ impl TerminalUser {
     }
 }
 
-/// The output of a command on a terminal that isn't its standard input.
+/// Returns the output of a command on a terminal that isn't its standard input.
 fn on_terminal(workdir: &Workdir, args: &[&str], variables: &[(&str, &str)]) -> String {
     TerminalUser::start(workdir, args, TerminalStreams::NoKeys, variables)
         .end()
         .1
 }
 
-/// The output after the view was closed for the last time.
+/// Returns the output after the view was closed for the last time.
 #[track_caller]
 pub(crate) fn after_the_view(seen: &str) -> &str {
     let (_, after) = seen
@@ -274,7 +280,7 @@ fn a_capacity_search_shows_its_bracket_until_a_key_ends_it() {
     let url = origin.url("/");
     let args = ["capacity", "--goal", "p99<10s", "--max-rate", "200", &url];
     let mut typist = TerminalUser::start(&workdir, &args, TerminalStreams::All, &[]);
-    // The words of a line are drawn one by one.
+    // Each word is drawn separately, so the test looks for single words.
     typist.wait_until("bracket", |seen| {
         seen.contains("bracket:") && seen.contains("measuring") && seen.contains('●')
     });
@@ -290,7 +296,7 @@ fn a_key_ends_an_experiment_and_removes_everything() {
     let workdir = Workdir::new();
     let mut typist =
         TerminalUser::start(&workdir, &["demo", "--out", "d"], TerminalStreams::All, &[]);
-    // The words of a line are drawn one by one; words that are on the screen already are left out.
+    // Each word is drawn separately, and words that haven't changed are not drawn again.
     typist.wait_until("trial", |seen| {
         seen.contains("tcp:") || seen.contains("unix:")
     });
@@ -343,7 +349,7 @@ fn a_view_leaves_standard_output_to_the_results() {
     assert_eq!(status, Some(0), "{seen:?}");
     after_the_view(&seen);
     let record: serde_json::Value = serde_json::from_str(&out).unwrap();
-    // On a busy machine, the last requests end after the load.
+    // On a busy machine, the last requests may end after the measured part.
     let ok = record["totals"]["ok"].as_u64();
     assert!(ok.is_some_and(|ok| (1..=75).contains(&ok)), "{ok:?}");
 }

@@ -43,7 +43,8 @@ fn users_send_one_request_at_a_time_with_pauses_between() {
     }
     let sent: u64 = by_connection.values().sum();
     assert_eq!(record["totals"]["started"], sent);
-    // Without pauses there would be thousands. The upper limit is 10 standard deviations away.
+    // Without pauses there would be thousands of requests. The upper limit is 10 standard
+    // deviations above the mean.
     assert!((8..160).contains(&sent), "{sent}");
     assert!(by_connection.len() <= 8, "{by_connection:?}");
 }
@@ -64,11 +65,11 @@ fn each_stream_of_http2_is_a_user_that_pauses() {
         assert!(record["totals"]["connections_opened"].as_u64().unwrap() <= 2);
         record
     };
-    // Six users with a request each 300 ms at most.
+    // Each of six users sends at most one request per 300 ms.
     let record = load("-d 2s --think 300ms");
     let sent = record["totals"]["started"].as_u64().unwrap();
     assert!((6..=6 * 8).contains(&sent), "{sent}");
-    // A limit on requests holds for all streams together.
+    // The limit on requests applies to all streams together.
     let record = load("-n 7 --think 20ms");
     assert_eq!(record["totals"]["ok"], 7);
 }

@@ -39,12 +39,12 @@ fn a_target_outside_an_agents_policy_is_refused_before_anything_is_sent() {
         check.stdout()
     );
     testbed.expect_quiet();
-    // nginx got only the request of the agent that may send one.
+    // Only one agent may send requests to nginx, and it sent one.
     assert_eq!(testbed.answered(), [(name(0), 1)].into());
-    wait_until("nothing is kept of what was called off", || {
+    wait_until("no results of a canceled load are stored", || {
         (testbed.files_left() == 0).then_some(())
     });
-    // A public address is refused without a policy, too, by the rule's name.
+    // Without a policy, agents also reject public addresses, and name the rule.
     let words = ["load", "--public", "--agents", "agent-1", "-d", "1s"];
     let mut load = testbed.recorded(&words, "http://192.0.2.1/");
     assert_eq!(load.process.end(), 3);
@@ -55,7 +55,7 @@ fn a_target_outside_an_agents_policy_is_refused_before_anything_is_sent() {
     );
 }
 
-/// The orders that a coordinator might send.
+/// Returns the orders that a coordinator could send.
 fn orders(run: &str) -> Vec<Vec<u8>> {
     let load = LoadOrder {
         url: Some(URL.to_owned()),

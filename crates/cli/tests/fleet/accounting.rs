@@ -1,4 +1,4 @@
-//! Compares counts from different places.
+//! Compares the counts in the record, in the agents' result files and in nginx's log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use prony_fleet::agent::spool;
 use prony_fleet::wire::EndReason;
 use prony_record::{Delta, FleetAgent, Nanos, Outcome, Record};
 
-/// The contents of agents' result files.
+/// Contents of the agents' result files.
 #[derive(Default)]
 pub(crate) struct Files {
     /// Sum over all agents.
@@ -26,7 +26,7 @@ impl Files {
             for message in spool::read(path).unwrap() {
                 assert!(
                     numbers.insert(message.sequence),
-                    "a number twice in {path:?}"
+                    "a sequence number occurs twice in {path:?}"
                 );
                 let name = message.agent.to_string();
                 let own = files.each.entry(name.clone()).or_default();
@@ -41,7 +41,7 @@ impl Files {
     }
 }
 
-/// Checks that a record has exactly the counts and distributions of the agents' files.
+/// Checks that a record has exactly the counts and distributions of the agents' result files.
 pub(crate) fn expect_sum(record: &Record, files: &Files) {
     let span = (Nanos::ZERO, Nanos::ZERO);
     let expected = Record::build(record.load.clone(), &files.sum, span, None);
@@ -50,7 +50,7 @@ pub(crate) fn expect_sum(record: &Record, files: &Files) {
     let mut totals = expected.totals.clone();
     totals.elapsed_s = record.totals.elapsed_s;
     assert_eq!(record.totals, totals);
-    // Equal to the last bit.
+    // The histograms must be identical.
     assert_eq!(record.histograms, expected.histograms);
     for name in ["response_time", "service_time"] {
         assert!(record.histograms.contains_key(name), "{name}");
@@ -69,13 +69,13 @@ pub(crate) fn expect_sum(record: &Record, files: &Files) {
     }
 }
 
-/// Checks that nginx answered every request that agents started, warm-up included.
+/// Checks that nginx responded to every request that the agents started, including the warm-up.
 pub(crate) fn expect_answered(answered: &BTreeMap<String, u64>, files: &Files, agents: &[String]) {
     expect_answered_but(0, answered, files, agents);
 }
 
 /// Like [`expect_answered`], but up to `most` requests per agent may have no response, such as
-/// requests in flight when the agent was suspended.
+/// requests in flight when an agent was suspended.
 pub(crate) fn expect_answered_but(
     most: u64,
     answered: &BTreeMap<String, u64>,
@@ -85,28 +85,29 @@ pub(crate) fn expect_answered_but(
     for name in agents {
         let own = &files.each[name];
         let began = own.started;
-        // Requests in flight at the load's end may have been answered.
+        // nginx may have responded to requests that were in flight when the load ended.
         let unfinished = own.outcomes.get(Outcome::Unfinished) + most;
         let answered = answered.get(name).copied().unwrap_or(0);
         assert!(
             answered <= began && began <= answered + unfinished,
-            "{name} began {began}, of which {unfinished} were unfinished; nginx answered {answered}"
+            "{name} started {began} requests, of which {unfinished} were unfinished; nginx responded to {answered}"
         );
     }
 }
 
-/// Requests that were due. On a busy machine some of them are unstarted at the end.
+/// Returns the number of requests that were due. On a busy machine, some of them are unstarted at
+/// the end.
 pub(crate) fn due(record: &Record) -> u64 {
     record.totals.started + record.totals.unstarted
 }
 
-/// An agent's part of a record.
+/// Returns an agent's part of a record.
 pub(crate) fn part<'a>(record: &'a Record, name: &str) -> &'a FleetAgent {
     let fleet = record.fleet.as_ref().unwrap();
     fleet.agents.iter().find(|it| it.name == name).unwrap()
 }
 
-/// The ids of a record's findings.
+/// Returns the ids of a record's findings.
 pub(crate) fn findings(record: &Record) -> Vec<&str> {
     record.findings.iter().map(|it| it.id.as_str()).collect()
 }

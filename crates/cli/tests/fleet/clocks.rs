@@ -24,14 +24,14 @@ fn clocks_that_are_hours_apart_begin_together() {
         let part = part(&record, &name(agent));
         let offset = part.clock_offset_us.unwrap();
         assert!((offset - *hours as f64 * hour_us).abs() < 1e6, "{offset}");
-        // A missing correction would show as hours.
+        // Without a correction, the difference would be hours.
         assert!(part.first_start_us.unwrap().abs() < 5e6);
     }
 }
 
 #[test]
 fn a_clock_that_jumps_in_mid_run_is_reported() {
-    // The clock jumps by half an hour, 9 s after the agent's start.
+    // The clock jumps by half an hour 9 s after the agent has started.
     let mut testbed = Testbed::with(2, |agent, command, _| {
         if agent == 1 {
             command.env(SET_OFF, "5000000000,1800000000000@9000");
@@ -47,7 +47,7 @@ fn a_clock_that_jumps_in_mid_run_is_reported() {
     let texts: Vec<&str> = doubtful.map(|it| it.text.as_str()).collect();
     assert_eq!(texts.len(), 1);
     assert!(texts[0].contains("agent-2"), "{texts:?}");
-    // The results don't depend on the clock.
+    // The jump of the clock doesn't affect the results.
     assert!(!has(&record, "partial"));
     assert_eq!(due(&record), 450);
 }

@@ -38,7 +38,7 @@ fn without_a_coordinator_agents_stop_and_their_results_are_collected() {
         &(0..4).map(name).collect::<Vec<_>>(),
     );
     assert_eq!(testbed.files_left(), 0);
-    // Collecting again gives the same record from the server's data.
+    // Collecting again gives the same record, from the data on the server.
     let again = testbed
         .recorded(&["fleet", "collect"], &load.run())
         .record();
@@ -53,7 +53,7 @@ fn a_coordinator_suspended_beyond_the_end_gets_all_results() {
     let mut load = testbed.load("--lease 4s --duration 2s --rate 200 --connections 4 --threads 1");
     delays.wait(1..1_000);
     load.process.signal(Signal::STOP);
-    // The agents' parts are over long before it continues.
+    // The coordinator stays suspended until long after the agents have ended.
     delays.wait(7_000..8_000);
     load.process.signal(Signal::CONT);
     let record = load.record();
@@ -66,7 +66,8 @@ fn a_coordinator_suspended_beyond_the_end_gets_all_results() {
 fn another_coordinator_completes_a_load() {
     let mut delays = RandomDelays::new();
     let mut testbed = Testbed::new(3);
-    // Longer than the lease, so that the load needs the second coordinator.
+    // The load is longer than the lease, so it ends early unless the second coordinator renews the
+    // lease.
     let mut load = testbed.load("--lease 5s --duration 8s --rate 150 --connections 6 --threads 1");
     delays.wait(1..2_500);
     load.process.kill();
@@ -108,7 +109,7 @@ fn a_coordinator_that_is_killed_while_agents_get_ready_leaves_no_load() {
         testbed.begin("--lease 4s --duration 60s --rate 200 --connections 4 --threads 1");
     delays.wait(20..700);
     load.process.kill();
-    // A load that had started ends with its lease.
+    // Wait until the lease has expired, which ends the load.
     delays.wait(5_500..6_000);
     testbed.expect_quiet();
     let mut load = testbed.load("--requests 50 --rate 100 --connections 4 --threads 1");
@@ -162,7 +163,7 @@ fn an_interrupt_of_the_new_leader_stops_the_load() {
     delays.wait(500..1_000);
     load.process.kill();
     let mut attached = testbed.recorded(&["fleet", "attach"], &load.run());
-    // No other coordinator leads the run by then.
+    // No other coordinator has taken over the run by then.
     delays.wait(4_500..5_000);
     attached.process.signal(Signal::INT);
     let record = attached.record();

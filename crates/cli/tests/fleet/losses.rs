@@ -1,4 +1,4 @@
-//! Agents that are killed, suspended or cut off.
+//! Loads whose agents are killed, suspended or disconnected.
 
 use prony_fleet::wire::EndReason;
 use prony_record::FindingId;
@@ -11,7 +11,7 @@ use crate::process::wait_until;
 use crate::random_delays::RandomDelays;
 use crate::testbed::{Testbed, name};
 
-/// All agents but one.
+/// Returns the names of all agents except one.
 fn others(lost: usize, of: usize) -> Vec<String> {
     (0..of).filter(|agent| *agent != lost).map(name).collect()
 }
@@ -34,7 +34,7 @@ fn a_killed_agent_is_lost_and_the_others_are_complete() {
     assert_eq!(part(&record, &name(lost)).ended_because, "lost");
     let files = Files::read(&load.kept);
     let answered = testbed.answered();
-    // Requests in flight at the kill may have been answered afterwards.
+    // nginx may respond after the kill to requests that were in flight.
     assert!(answered[&name(lost)] <= at_death.get(&name(lost)).copied().unwrap_or(0) + 2);
     expect_answered(&answered, &files, &others(lost, 4));
     for name in others(lost, 4) {
@@ -42,7 +42,7 @@ fn a_killed_agent_is_lost_and_the_others_are_complete() {
         assert_eq!(part(&record, &name).ended_because, "done");
         assert_eq!(part(&record, &name).started, own.started - own.unmeasured);
     }
-    // Every started request is accounted for.
+    // Every request that was started has an outcome.
     let totals = &record.totals;
     assert_eq!(
         totals.started,
@@ -50,7 +50,7 @@ fn a_killed_agent_is_lost_and_the_others_are_complete() {
     );
     testbed.expect_quiet();
 
-    // After its restart, it sends the results in its file.
+    // After a restart, the agent sends the results in its file.
     testbed.restart_agent(lost);
     testbed.agents[lost].wait_for("registered as");
     let mut late = testbed.recorded(&["fleet", "collect"], &load.run());
@@ -58,10 +58,10 @@ fn a_killed_agent_is_lost_and_the_others_are_complete() {
     let files = Files::read(&load.kept);
     assert!(
         has(&record, "agent-lost"),
-        "its part still ended before its time"
+        "results sent later do not make the part complete"
     );
     for agent in 0..4 {
-        // An agent that is killed in its first second has no results.
+        // An agent that is killed within its first second has no results.
         let own = files.each.get(&name(agent));
         let started = own.map_or(0, |own| own.started - own.unmeasured);
         assert_eq!(part(&record, &name(agent)).started, started);
@@ -74,7 +74,7 @@ fn an_agent_restarted_in_mid_run_sends_its_stored_results() {
     let mut testbed = Testbed::new(2);
     let lost = delays.one_of(2);
     let mut load = testbed.load("--duration 6s --rate 300 --connections 4 --threads 1");
-    // By then the file has results: they are written each second.
+    // By then the file contains results, because they are written every second.
     delays.wait(2_700..4_000);
     testbed.agents[lost].kill();
     delays.wait(1..1_000);
@@ -136,15 +136,16 @@ fn an_agent_that_is_cut_off_for_good_stops_by_itself() {
         findings(&record)
     );
     assert_eq!(part(&record, &name(1 - cut)).ended_because, "done");
-    // The agent's file has the reason. The agent sends it when the network is back.
+    // The agent's result file contains the reason for its end. The agent sends it when the network
+    // is back.
     testbed.network.set_link(&name(cut), true);
     let files = Files::read(&load.kept);
     assert_eq!(files.ends[&name(cut)], EndReason::LeaseEnded);
-    // The agent notices the cut only if it publishes something meanwhile.
-    wait_until("it is registered again", || {
+    // The agent notices that it was disconnected only when it publishes something.
+    wait_until("the agent is registered again", || {
         let printed = testbed.agents[cut].stderr();
         let times = printed.matches("registered as").count();
-        (times > 1 || printed.contains("connected again")).then_some(())
+        (times > 1 || printed.contains("reconnected")).then_some(())
     });
     let record = testbed
         .recorded(&["fleet", "collect"], &load.run())
@@ -164,7 +165,7 @@ fn a_suspended_agent_that_continues_loses_nothing() {
     let mut load = testbed.load("--duration 5s --rate 300 --connections 6 --threads 1");
     delays.wait(1..2_000);
     testbed.agents[slow].signal(Signal::STOP);
-    // Up to half a second of it may be before the load's start.
+    // Up to half a second of this delay may be before the start of the load.
     delays.wait(2_000..3_000);
     testbed.agents[slow].signal(Signal::CONT);
     let record = load.record();
@@ -196,7 +197,7 @@ fn an_agent_suspended_beyond_its_lease_stops_loading() {
     let mut load = testbed.load("--lease 4s --duration 9s --rate 100 --connections 4 --threads 1");
     delays.wait(1..500);
     testbed.agents[stopped].signal(Signal::STOP);
-    // The agent's lease ends long before the load.
+    // The agent's lease expires long before the end of the load.
     delays.wait(5_000..6_000);
     testbed.agents[stopped].signal(Signal::CONT);
     let record = load.record();
@@ -209,7 +210,7 @@ fn an_agent_suspended_beyond_its_lease_stops_loading() {
     assert_eq!(files.ends[&name(stopped)], EndReason::LeaseEnded);
     assert_eq!(part(&record, &name(stopped)).ended_because, "lease-ended");
     expect_sum(&record, &files);
-    // One request for each of the agent's two connections.
+    // At most one request on each of the agent's two connections has no response.
     expect_answered_but(
         2,
         &testbed.answered(),
@@ -246,7 +247,7 @@ fn an_agent_stopped_in_mid_load_makes_the_record_partial() {
         name(ended)
     );
     assert!(partial.unwrap().text.starts_with(&text), "{partial:?}");
-    // The offered rate is that of the schedule.
+    // The offered rate is that of the schedule, even though agents were lost.
     let offered = record.rate.offered_per_s.unwrap() * record.totals.elapsed_s;
     assert!((offered - 5.0 * 400.0).abs() < 1e-6, "{offered}");
     assert!(record.totals.started < 5 * 400);

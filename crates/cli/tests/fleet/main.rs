@@ -1,9 +1,10 @@
-//! Agents on hosts of their own that load a real nginx over a real NATS server, and faults:
-//! processes are killed and suspended, links go down, the server is restarted. A host is a network
-//! namespace of the test; the machine's own network is not touched.
+//! Agents on separate hosts that load a real nginx and communicate over a real NATS server. The
+//! tests also cause faults: they kill and suspend processes, disable links, and restart the server.
+//! Each host is a network namespace that the test creates; the machine's own network is not
+//! changed.
 //!
 //! `cargo xtask test` installs the required programs. Without them, or without root, the tests fail
-//! with a message. Random moments come from a seed, which a failed test prints; `PRONY_TEST_SEED`
+//! with a message. Random delays come from a seed, which a failed test prints; `PRONY_TEST_SEED`
 //! sets it.
 #![cfg(target_os = "linux")]
 

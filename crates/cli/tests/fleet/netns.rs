@@ -1,4 +1,4 @@
-//! Hosts as network namespaces, linked by a bridge in another namespace.
+//! Simulates hosts with network namespaces, connected by a bridge in another namespace.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -7,22 +7,22 @@ use std::process::{Command, Output};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Prefix of the namespaces' names; the test's process id follows.
+/// Prefix of the namespaces' names. The process id of the test follows.
 const PREFIX: &str = "prony-fleet-test-";
 
-/// The host with the bridge, the NATS server and the coordinator.
+/// Name of the host that has the bridge, the NATS server and the coordinator.
 pub(crate) const HUB: &str = "hub";
-/// The hub's address.
+/// Address of the hub.
 pub(crate) const HUB_ADDRESS: &str = "10.77.0.1";
 
-/// A network of hosts, removed when dropped.
+/// A network of hosts. Dropping this value removes it.
 pub(crate) struct Network {
     prefix: String,
     hosts: Vec<String>,
 }
 
 impl Network {
-    /// Creates the hub, and hosts at 10.77.0.2 and so on.
+    /// Creates the hub, and hosts with the addresses 10.77.0.2, 10.77.0.3 and so on.
     pub(crate) fn new(hosts: &[&str]) -> Network {
         static SWEPT: Once = Once::new();
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -62,7 +62,7 @@ impl Network {
         ip(&format!("-n {} {words}", self.namespace(host)));
     }
 
-    /// A command that runs a program on a host.
+    /// Creates a command that runs a program on a host.
     pub(crate) fn command(&self, host: &str, program: &Path) -> Command {
         let mut command = Command::new(find("ip"));
         command.args(["netns", "exec", &self.namespace(host)]);
@@ -82,8 +82,8 @@ impl Network {
         let namespace = File::open(&path).unwrap();
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                // SAFETY: a plain system call on an open descriptor, which affects only this thread
-                // and its children.
+                // SAFETY: a system call on an open descriptor without pointers, which affects only
+                // this thread and its children.
                 let entered = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
                 assert_eq!(entered, 0, "{}", std::io::Error::last_os_error());
                 work()
@@ -104,24 +104,24 @@ impl Drop for Network {
     }
 }
 
-/// The address of a host by its number.
+/// Returns the address of a host by its number.
 pub(crate) fn address(number: usize) -> String {
     format!("10.77.0.{}", number + 2)
 }
 
-/// Kills the processes in a namespace, and removes it.
+/// Kills the processes in a namespace and removes it.
 fn remove(namespace: &str) {
     let pids = run(&["netns", "pids", namespace]);
     for pid in String::from_utf8_lossy(&pids.stdout).lines() {
         if let Ok(pid) = pid.trim().parse() {
-            // SAFETY: no pointers; only the test's processes are in its namespace.
+            // SAFETY: a call without pointers. Only the test's processes are in its namespace.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
     }
     let _ = run(&["netns", "del", namespace]);
 }
 
-/// Removes the namespaces of tests that were killed.
+/// Removes the namespaces of earlier tests that were killed.
 fn sweep() {
     let listed = run(&["netns", "list"]);
     for line in String::from_utf8_lossy(&listed.stdout).lines() {
@@ -144,12 +144,13 @@ fn ip(words: &str) {
     let output = run(&words.split(' ').collect::<Vec<_>>());
     assert!(
         output.status.success(),
-        "these tests make network namespaces, which wants root and iproute2: ip {words}: {}",
+        "these tests create network namespaces, which requires root and iproute2: ip {words}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
 }
 
-/// The path of a system program. Debian installs some where only root's PATH looks.
+/// Returns the path of a system program. Debian installs some programs in folders that only root
+/// has in PATH.
 pub(crate) fn find(program: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let more = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);

@@ -1,4 +1,5 @@
-//! Plans whose services and load are on different hosts, which can't reach each other's loopback.
+//! Plans whose services and load run on different hosts, which can't reach each other's loopback
+//! addresses.
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use prony_record::Record;
 
 use crate::testbed::{Testbed, folder_contains, name};
 
-/// A plan with an nginx; the arguments are its varying parts.
+/// Returns a plan with nginx as its service. The arguments are inserted into the plan.
 fn plan(factor: &str, host: &str, load: &str) -> String {
     format!(
         r#"name = "machines"
@@ -44,7 +45,7 @@ rate = 200
     )
 }
 
-/// Agents that may start nginx.
+/// Starts agents that have permission to run nginx.
 fn testbed(agents: usize) -> Testbed {
     Testbed::with(agents, |agent, command, folder| {
         let policy = folder.join(format!("policy-{agent}.toml"));
@@ -53,7 +54,7 @@ fn testbed(agents: usize) -> Testbed {
     })
 }
 
-/// Runs a plan. Returns the output of its dry run, and the records of its trials.
+/// Runs a plan. Returns the output of its dry run, and the trials' records.
 fn run(testbed: &mut Testbed, text: &str, variants: [&str; 2]) -> (String, [Record; 2]) {
     let (file, out) = (testbed.path("plan.toml"), testbed.path("out"));
     std::fs::write(&file, text).unwrap();
@@ -62,7 +63,7 @@ fn run(testbed: &mut Testbed, text: &str, variants: [&str; 2]) -> (String, [Reco
     assert_eq!(asked.end(), 0, "{}", asked.stderr());
     let words = ["--clock-bound", "500ms", "--out", out.to_str().unwrap()];
     let mut made = testbed.coordinator(&[&["compare", file], &words[..]].concat());
-    // On a busy machine verdicts may be withheld.
+    // On a busy machine, verdicts may be withheld, which gives status 1.
     assert!(matches!(made.end(), 0 | 1), "{}", made.stderr());
     let records =
         variants.map(|variant| read(&out.join(format!("trials/1-{variant}/record.json"))));
@@ -75,7 +76,7 @@ fn read(path: &Path) -> Record {
     Record::from_json(&json).unwrap()
 }
 
-/// The agents that made a load, which must have succeeded.
+/// Checks that the load succeeded. Returns the names of its agents.
 fn by(record: &Record) -> Vec<String> {
     let totals = &record.totals;
     assert!(totals.ok > 0 && totals.failed == 0, "{totals:?}");

@@ -1,4 +1,4 @@
-//! Processes of tests.
+//! Processes that tests start.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Timeout of waits in tests; long enough for a busy machine.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// Waits until `look` returns something.
+/// Waits until `look` returns a value.
 pub(crate) fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -19,13 +19,13 @@ pub(crate) fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
         }
         assert!(
             began.elapsed() < TEST_TIMEOUT,
-            "it does not come to it that {what}"
+            "timeout while waiting until {what}"
         );
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// A process, killed when dropped.
+/// A process that is killed when this value is dropped.
 pub(crate) struct Process {
     child: Child,
     name: String,
@@ -34,7 +34,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a process, with its output in files of a folder.
+    /// Starts a process whose output goes to files in a folder.
     pub(crate) fn start(mut command: Command, folder: &Path, name: &str) -> Process {
         let (out, err) = (
             folder.join(format!("{name}.out")),
@@ -53,17 +53,17 @@ impl Process {
         }
     }
 
-    /// Standard output so far.
+    /// Returns the standard output so far.
     pub(crate) fn stdout(&self) -> String {
         std::fs::read_to_string(&self.out).unwrap()
     }
 
-    /// Standard error so far.
+    /// Returns the standard error so far.
     pub(crate) fn stderr(&self) -> String {
         std::fs::read_to_string(&self.err).unwrap()
     }
 
-    /// Waits for this text on standard error.
+    /// Waits until standard error contains this text.
     pub(crate) fn wait_for(&mut self, text: &str) {
         let began = Instant::now();
         while !self.stderr().contains(text) {
@@ -71,7 +71,7 @@ impl Process {
             let is_there = ended.is_none() || self.stderr().contains(text);
             assert!(
                 is_there && began.elapsed() < TEST_TIMEOUT,
-                "{} does not say {text:?}:\n{}",
+                "{} does not print {text:?}:\n{}",
                 self.name,
                 self.stderr()
             );
@@ -84,13 +84,13 @@ impl Process {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Kills the process and waits for its end.
+    /// Kills the process and waits until it has exited.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits for the exit status.
+    /// Waits for the process to exit. Returns its exit status.
     pub(crate) fn end(&mut self) -> i32 {
         let began = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! `prony fleet purge`, and the data on the NATS server until then.
+//! `prony fleet purge`, and the data that the NATS server stores until a run is purged.
 
 use std::path::Path;
 
@@ -22,14 +22,14 @@ const QUICK: [&str; 7] = [
     "--threads=1",
 ];
 
-/// Makes a load with additional options. Returns its run.
+/// Runs a load with additional options. Returns the id of the run.
 fn make(testbed: &mut Testbed, more: &[&str], url: &str) -> String {
     let mut load = testbed.recorded(&[&QUICK[..], more].concat(), url);
     expect_whole(&load.record());
     load.run()
 }
 
-/// Runs a closure with a coordinator's connection.
+/// Runs a closure with the NATS connection of a coordinator.
 fn with_link<T: Send>(testbed: &Testbed, work: impl FnOnce(&NatsLink) -> T + Send) -> T {
     let credentials = testbed.credentials("coordinator");
     testbed.network.on(HUB, || {
@@ -37,7 +37,7 @@ fn with_link<T: Send>(testbed: &Testbed, work: impl FnOnce(&NatsLink) -> T + Sen
     })
 }
 
-/// The stored runs, sorted.
+/// Returns the ids of the stored runs, sorted.
 fn stored(testbed: &Testbed) -> Vec<String> {
     let entries = with_link(testbed, |link| link.entries(RUNS_BUCKET).unwrap());
     let mut runs: Vec<String> = entries.into_iter().map(|(run, _)| run).collect();
@@ -45,7 +45,7 @@ fn stored(testbed: &Testbed) -> Vec<String> {
     runs
 }
 
-/// Number of stored result messages of all runs.
+/// Returns the number of stored result messages of all runs.
 fn results(testbed: &Testbed) -> u64 {
     let counts = with_link(testbed, |link| link.stored().unwrap());
     counts.into_iter().map(|(_, count)| count).sum()
@@ -95,7 +95,7 @@ fn a_purge_removes_runs_by_name_by_age_and_all_of_them() {
     assert!(printed.contains("removed 0 runs (0 messages)"), "{printed}");
     expect_whole(&testbed.recorded(&["fleet", "collect"], &runs[2]).record());
 
-    // A run in flight is not removed, and its load continues.
+    // A run in progress is not removed, and its load continues.
     let mut load = testbed.load("--duration 3s --rate 50 --connections 2 --threads 1");
     let busy = load.run();
     let printed = purge(&mut testbed, &[&busy], 3);
@@ -105,7 +105,7 @@ fn a_purge_removes_runs_by_name_by_age_and_all_of_them() {
     );
     expect_whole(&load.record());
     let mut removed = None;
-    // The agent registers as free a moment after its last results.
+    // The agent reports that it is free only after it has sent its last results.
     wait_until("the agent is free", || {
         let mut purge = testbed.coordinator(&["fleet", "purge", "--all"]);
         let status = purge.end();

@@ -1,11 +1,11 @@
-//! Random delays.
+//! Random delays that are reproducible from a seed.
 
 use std::time::{Duration, SystemTime};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Draws delays from a seed, which a failed test prints.
+/// Generates delays from a seed, which a failed test prints.
 pub(crate) struct RandomDelays(ChaCha8Rng);
 
 impl RandomDelays {
@@ -20,17 +20,17 @@ impl RandomDelays {
         RandomDelays(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// The next random number.
+    /// Returns the next random number.
     fn next(&mut self) -> u64 {
         self.0.random()
     }
 
-    /// A random index below `many`.
+    /// Returns a random index below `many`.
     pub(crate) fn one_of(&mut self, many: usize) -> usize {
         (self.next() % many as u64) as usize
     }
 
-    /// Waits for a random time in this range of milliseconds.
+    /// Sleeps for a random time within this range of milliseconds.
     pub(crate) fn wait(&mut self, ms: std::ops::Range<u64>) {
         let length = ms.start + self.next() % (ms.end - ms.start);
         eprintln!("after {length} ms");

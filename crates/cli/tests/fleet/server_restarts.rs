@@ -11,7 +11,11 @@ fn a_server_that_is_killed_and_restarted_loses_nothing() {
     let mut load = testbed.load("--duration 6s --rate 300 --connections 6 --threads 1");
     delays.wait(1..4_500);
     testbed.kill_server();
-    assert_eq!(testbed.up.end(), 3, "who started it says that it is gone");
+    assert_eq!(
+        testbed.up.end(),
+        3,
+        "`prony fleet up` reports that the server exited"
+    );
     delays.wait(1..2_000);
     testbed.restart_server();
     let record = load.record();

@@ -1,4 +1,4 @@
-//! A NATS server, agents on hosts of their own, and an nginx that logs its clients.
+//! Sets up a NATS server, agents on separate hosts, and an nginx that logs its clients.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::netns::{HUB, HUB_ADDRESS, Network, address, find};
 use crate::process::{Process, TEST_TIMEOUT, wait_until};
 
 const WEB: &str = "web";
-/// The URL to load.
+/// URL of the load, on the nginx of the testbed.
 pub(crate) const URL: &str = "http://10.77.0.2/";
 
 const NGINX: &str = "
@@ -40,9 +40,9 @@ http {
 }
 ";
 
-/// The whole setup. Agents are numbered from 0 and named `agent-1` and so on.
+/// The whole setup. Agents have numbers from 0 and the names `agent-1`, `agent-2` and so on.
 pub(crate) struct Testbed {
-    // Processes are dropped before their hosts.
+    // Declared first, because the processes must be dropped before their hosts.
     pub(crate) agents: Vec<Process>,
     pub(crate) up: Process,
     web: Process,
@@ -51,18 +51,18 @@ pub(crate) struct Testbed {
     number: u32,
 }
 
-/// An agent's name, which is also its host's.
+/// Returns the name of an agent, which is also the name of its host.
 pub(crate) fn name(agent: usize) -> String {
     format!("agent-{}", agent + 1)
 }
 
 impl Testbed {
-    /// Starts this many agents, and waits until they are registered.
+    /// Starts this number of agents, and waits until they are registered.
     pub(crate) fn new(agents: usize) -> Testbed {
         Testbed::with(agents, |_, _, _| {})
     }
 
-    /// Like [`Testbed::new`], but `more` can extend each agent's command, and put files into a
+    /// Like [`Testbed::new`], but `more` can extend the command of each agent and write files to a
     /// folder.
     pub(crate) fn with(agents: usize, more: impl Fn(usize, &mut Command, &Path)) -> Testbed {
         let names: Vec<String> = (0..agents).map(name).collect();
@@ -72,7 +72,7 @@ impl Testbed {
             .collect();
         let network = Network::new(&hosts);
         let folder = tempfile::tempdir().unwrap();
-        // nginx's workers are another user and need access.
+        // nginx's workers run as another user and need access to the folder.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(folder.path(), open).unwrap();
         let mut testbed = Testbed {
@@ -115,7 +115,7 @@ impl Testbed {
         self.agents[agent] = self.start_agent(agent, |_, _, _| {});
     }
 
-    /// Restarts the server on its folder.
+    /// Restarts the NATS server on the same folder.
     pub(crate) fn restart_server(&mut self) {
         self.up = up(&self.network, self.folder.path(), 0);
     }
@@ -143,12 +143,12 @@ impl Testbed {
         command
     }
 
-    /// A role's credentials.
+    /// Returns the credentials of an agent or of the coordinator.
     pub(crate) fn credentials(&self, name: &str) -> FleetCredentials {
         FleetCredentials::read(&self.path(&format!("up/{name}.creds"))).unwrap()
     }
 
-    /// Starts a command of the coordinator.
+    /// Starts a prony command with the coordinator's credentials.
     pub(crate) fn coordinator(&mut self, words: &[&str]) -> Process {
         let mut command = self.prony(HUB, words);
         command
@@ -159,14 +159,14 @@ impl Testbed {
         Process::start(command, self.folder.path(), &name)
     }
 
-    /// Starts a command on the coordinator's host that needs no server.
+    /// Starts a prony command on the coordinator's host that doesn't connect to the NATS server.
     pub(crate) fn command(&mut self, words: &[&str]) -> Process {
         self.number += 1;
         let name = format!("command-{}", self.number);
         Process::start(self.prony(HUB, words), self.folder.path(), &name)
     }
 
-    /// Starts a load with all agents, and waits for its start.
+    /// Starts a load with all agents, and waits until they are loading.
     pub(crate) fn load(&mut self, words: &str) -> Load {
         let mut load = self.begin(words);
         load.process.wait_for("started");
@@ -174,7 +174,7 @@ impl Testbed {
         load
     }
 
-    /// Starts a load with all agents.
+    /// Starts a load with all agents without waiting.
     pub(crate) fn begin(&mut self, words: &str) -> Load {
         let agents = self.agents.len().to_string();
         let mut all = vec!["load", "--agents", &agents, "--clock-bound", "500ms"];
@@ -195,7 +195,8 @@ impl Testbed {
         }
     }
 
-    /// Links the agents' result files, which agents remove when all results are collected.
+    /// Creates links to the agents' result files. Agents delete the originals when all results are
+    /// collected.
     fn keep_files(&self) -> Vec<PathBuf> {
         let folder = self.path("kept");
         std::fs::create_dir_all(&folder).unwrap();
@@ -211,26 +212,26 @@ impl Testbed {
         kept
     }
 
-    /// Number of result files that agents still keep.
+    /// Returns the number of result files that agents have not deleted.
     pub(crate) fn files_left(&self) -> usize {
         (0..self.agents.len())
             .map(|agent| files(&self.state(agent)).len())
             .sum()
     }
 
-    /// Requests that nginx answered, by client.
+    /// Returns the number of requests that nginx responded to, by client.
     pub(crate) fn answered(&self) -> BTreeMap<String, u64> {
         let text = std::fs::read_to_string(self.path("access")).unwrap();
         let mut answered = BTreeMap::new();
         for line in text.lines() {
             let agent = (0..self.agents.len()).find(|agent| address(agent + 1) == line);
-            let agent = agent.unwrap_or_else(|| panic!("{line} is not an agent"));
+            let agent = agent.unwrap_or_else(|| panic!("no agent has the address {line}"));
             *answered.entry(name(agent)).or_default() += 1;
         }
         answered
     }
 
-    /// Age of each of nginx's connections at the end of its first request, in seconds.
+    /// Returns the age in seconds of each of nginx's connections at the end of its first request.
     pub(crate) fn ages(&self) -> Vec<f64> {
         let text = std::fs::read_to_string(self.path("ages")).unwrap();
         let words = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
@@ -242,13 +243,17 @@ impl Testbed {
     pub(crate) fn expect_quiet(&mut self) {
         let before = self.answered();
         std::thread::sleep(Duration::from_millis(700));
-        assert_eq!(before, self.answered(), "somebody still loads");
+        assert_eq!(
+            before,
+            self.answered(),
+            "an agent is still sending requests"
+        );
         let _ = &self.web;
     }
 }
 
 fn up(network: &Network, folder: &Path, agents: usize) -> Process {
-    // The old server may still occupy the address.
+    // Try again while the old server still occupies the address.
     let mut command = network.command(HUB, Path::new(env!("CARGO_BIN_EXE_prony")));
     command
         .args(["fleet", "up", "--dir"])
@@ -275,19 +280,19 @@ fn web(network: &Network, folder: &Path) -> Process {
     Process::start(command, folder, "nginx")
 }
 
-/// The result files in an agent's folder.
+/// Returns the result files in an agent's folder.
 fn files(state: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(state.join("runs")).into_iter().flatten();
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Returns true if a file in this folder or below contains the text.
+/// Returns true if a file in this folder or below it contains the text.
 pub(crate) fn folder_contains(folder: &Path, text: &str) -> bool {
     std::fs::read_dir(folder).unwrap().flatten().any(|entry| {
         let path = entry.path();
         match path.is_dir() {
             true => folder_contains(&path, text),
-            // The server may have removed the file since it was listed.
+            // The server may have removed the file after it was listed.
             false => std::fs::read(&path).is_ok_and(|bytes| {
                 let mut windows = bytes.windows(text.len());
                 windows.any(|window| window == text.as_bytes())
@@ -305,14 +310,14 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// The run's name.
+    /// Returns the id of the run.
     pub(crate) fn run(&self) -> String {
         let printed = self.process.stderr();
         let line = printed.lines().find_map(|line| line.strip_prefix("run "));
         line.unwrap().split(':').next().unwrap().to_owned()
     }
 
-    /// Waits for the end, and reads the record.
+    /// Waits for the command to exit, and returns the record.
     pub(crate) fn record(&mut self) -> Record {
         let began = Instant::now();
         let status = self.process.end();

@@ -1,4 +1,4 @@
-//! Compares `prony ab` with ab.
+//! Compares the output of `prony ab` with that of ab.
 
 use std::fs;
 use std::net::TcpListener;
@@ -16,14 +16,14 @@ pub(crate) fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Runs both with the same words, ab first.
+/// Runs ab and `prony ab` with the same arguments. The result for ab is first.
 pub(crate) fn both(words: &str, dir: &Path) -> [CommandOutput; 2] {
     let words: Vec<&str> = words.split(' ').collect();
     [original("ab", &words, dir), ours("ab", &words, dir)]
 }
 
-/// Typical scripts around ab, over a run of 200 requests, 4 at a time, with keep-alive, for 1,000
-/// bytes each; and the text that each must find.
+/// Typical scripts that users apply to ab's output, and the text that each must print. They are run
+/// on the output for 200 requests, 4 at a time, with keep-alive and 1,000 bytes per response.
 const SCRIPTS: &[(&str, &str)] = &[
     ("awk '/^Complete requests/ {print $3}'", "200"),
     (
@@ -75,7 +75,7 @@ const SCRIPTS: &[(&str, &str)] = &[
         "1 1",
     ),
     ("head -1 | grep -Eo 'Version [0-9.]+'", "Version 2.3"),
-    // By line number, as the least careful scripts do.
+    // Some scripts select a line by its number.
     (
         "sed -n '17p;18p' | cut -d: -f1 | xargs",
         "Complete requests Failed requests",
@@ -118,8 +118,8 @@ fn scripts_read_the_same_from_both() {
     }
 }
 
-/// The output with each number replaced by a letter, without the first lines and without variable
-/// parts.
+/// Returns the output with each number replaced by a letter, without the first lines and without
+/// parts that vary.
 fn shape(out: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for line in out.lines().skip(4) {
@@ -143,7 +143,7 @@ fn shape(out: &str) -> Vec<String> {
     lines
 }
 
-/// Lines whose values are the same in each run.
+/// Returns the lines whose values are the same in every run.
 pub(crate) fn exact(out: &str) -> Vec<&str> {
     const NAMES: [&str; 15] = [
         "Server Software",
@@ -222,7 +222,7 @@ fn statuses_that_are_not_2xx_are_counted_and_so_is_success() {
     assert_eq!(exact(&theirs.out), exact(&ours.out));
     let successful = "awk '/Successful requests/ {print $3}'";
     assert_eq!(through(successful, &ours.out), "0");
-    // In the same output, scripts for the other tools find theirs.
+    // Scripts for other tools also work on this output.
     for script in [
         "awk '/Complete requests/ {print $3}'",
         "awk '/Non-2xx/ {print $3}'",
@@ -241,7 +241,8 @@ fn files_are_read_the_same() {
     let origin = Origin::start(&[]);
     let dir = folder();
     let url = origin.url("/delay/3ms");
-    // With fewer than fifty requests, ab's 99th percentile is beyond its last time.
+    // With fewer than fifty requests, ab computes its 99th percentile from beyond the end of its
+    // array.
     let words = ["-n", "100", "-c", "4", "-e", "e.csv", "-g", "g.tsv", &url];
     let [theirs, ours] = [original as fn(&str, &[&str], &Path) -> CommandOutput, ours].map(|run| {
         run("ab", &words, dir.path()).expect(0);
@@ -273,7 +274,7 @@ fn files_are_read_the_same() {
         ),
         ("wc -l", "101"),
         ("awk -F'\\t' 'NF != 6' | wc -l", "0"),
-        // Sorted by total time, as a plot needs it.
+        // The rows are sorted by total time, as gnuplot scripts expect.
         ("sed 1d | cut -f5 | sort -nc && echo sorted", "sorted"),
         (
             "sed 1d | awk -F'\\t' '$5 < 3 || $6 > $4 || $4 > $5' | wc -l",
@@ -335,7 +336,7 @@ fn commands_that_are_wrong_end_with_abs_statuses() {
             "{words}"
         );
     }
-    // Each flag of ab's usage is in ours, with its argument.
+    // Every flag in ab's usage text is also in prony's, with the same argument.
     let [theirs, ours] = both("-h", dir.path());
     let flags = "grep -E '^ +-[a-zA-Z] ' | awk '{print $1}' | sort | xargs";
     assert_eq!(through(flags, &theirs.err), through(flags, &ours.err));
@@ -379,7 +380,7 @@ fn several_instances_start_at_the_same_time() {
         CommandOutput::from(instance.wait_with_output().unwrap()).expect(0);
     }
     assert_eq!(recorder.take().len(), 15);
-    // Late requests are reported, not sent in a burst.
+    // Requests that are late are reported and not sent in a burst.
     let late = ours(
         "ab",
         &["--start-at", "1000000000", &recorder.url("/")],
@@ -402,12 +403,12 @@ fn failures_are_counted_once_and_do_not_end_the_run() {
                   /^   .Connect/ {gsub(/[^0-9 ]/, \"\"); d = $1 \" \" $2 \" \" $3 \" \" $4} \
                   /Successful/ {s = $3} END {print c, f, \"(\" d \")\", s}'";
     for (fault, expected) in [
-        // ab counts these as successes,
+        // ab counts truncated responses as successes.
         ("truncate", "20 20 (0 0 20 0) 0"),
         ("half", "20 20 (0 0 20 0) 0"),
         ("garbage", "20 20 (0 0 0 20) 0"),
         ("close", "20 20 (0 20 0 0) 0"),
-        // and stops at this one, or counts it twice with -r.
+        // On a reset connection, ab stops; with -r, it counts the failure twice.
         ("reset", "20 20 (0 20 0 0) 0"),
     ] {
         let output = run(
@@ -482,7 +483,7 @@ fn an_interrupt_ends_with_the_results_so_far() {
     assert!(!output.err.contains("Finished"), "{}", output.err);
 }
 
-/// nginx on a free port, stopped when dropped.
+/// nginx on a free port. Dropping this value stops it.
 struct Nginx {
     child: Child,
     url: String,
@@ -540,7 +541,7 @@ fn a_server_of_note_is_reported_the_same() {
     for words in ["-n 40 -c 4", "-n 40 -c 1 -k"] {
         let words = format!("{words} {}", nginx.url);
         let [theirs, ours] = both(&words, dir.path()).map(|output| output.expect(0));
-        // nginx closes a connection after ten requests, so the tenth is not kept alive.
+        // nginx closes a connection after ten requests, so the tenth response has no keep-alive.
         assert_eq!(exact(&theirs.out), exact(&ours.out), "{words}");
         assert!(
             ours.out.contains("Server Software:        nginx/"),

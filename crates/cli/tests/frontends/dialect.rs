@@ -1,17 +1,17 @@
-//! Scripts for LuaJIT, which wrk uses, in Lua 5.1, which `prony wrk` uses: prony adds the functions
-//! of LuaJIT's library that Lua 5.1 lacks.
+//! Scripts for LuaJIT, which wrk uses. `prony wrk` runs them in Lua 5.1, and adds the library
+//! functions of LuaJIT that Lua 5.1 lacks.
 
 use crate::programs::{CommandOutput, Origin};
 use crate::wrk::both;
 
-/// Runs both with this script for a second.
+/// Runs wrk and `prony wrk` with this script for a second.
 fn run(script: &str) -> [CommandOutput; 2] {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
     both(script, &["-t1", "-c1", "-d1", "-s", "script.lua", &url])
 }
 
-/// wrk's own example of several addresses formats an address with `%s`.
+/// wrk's example of a script with several addresses formats an address with `%s`.
 #[test]
 fn format_converts_any_value_to_a_string() {
     let script = "
@@ -57,7 +57,7 @@ fn functions_accept_the_arguments_of_luajit() {
     }
 }
 
-/// The position is in the user's script, not in prony's code that emulates LuaJIT.
+/// Errors name the line in the user's script, not a line in prony's code that emulates LuaJIT.
 #[test]
 fn its_errors_are_the_scripts() {
     let script = "function request()\n local text = string.format('%d', 'x')\n return text\nend";

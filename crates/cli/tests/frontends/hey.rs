@@ -1,4 +1,4 @@
-//! Compares `prony hey` with hey.
+//! Compares the output of `prony hey` with that of hey.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -12,7 +12,7 @@ pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Runs both with the same arguments, hey first.
+/// Runs hey and `prony hey` with the same arguments. The result for hey is first.
 pub(crate) fn both(arguments: &[&str]) -> [CommandOutput; 2] {
     let dir = folder();
     [
@@ -21,7 +21,7 @@ pub(crate) fn both(arguments: &[&str]) -> [CommandOutput; 2] {
     ]
 }
 
-/// Typical scripts around hey, each with the text that it must find in both outputs.
+/// Typical scripts that users apply to hey's output. Each must find the same text in both outputs.
 #[test]
 fn scripts_read_the_same_from_both() {
     let origin = Origin::start(&[]);
@@ -60,7 +60,7 @@ fn scripts_read_the_same_from_both() {
         (
             &["-n", "6", "-c", "2"],
             "/bytes/10",
-            // Every label, and the number of figures after it.
+            // All labels of the summary.
             &[("grep -c '^  [A-Z][A-Za-z/ ]*:\t'", "7")],
         ),
     ] {
@@ -74,12 +74,12 @@ fn scripts_read_the_same_from_both() {
     }
 }
 
-/// Everything except the figures, from `Summary:` on.
+/// Returns the output from `Summary:` on, with the figures removed.
 fn shape(out: &str) -> String {
     let summary = &out[out.find("\nSummary:").unwrap()..];
     let mut shape = String::new();
     for line in summary.lines() {
-        // hey 0.1.5 prints the `%%` of its format string.
+        // hey 0.1.5 prints the `%%` of its format string literally.
         let line = line.trim_end_matches('■').replace("%%", "%");
         let figure = |c: char| c.is_ascii_digit() || c == '.';
         let words = line.split(figure).filter(|word| !word.is_empty());
@@ -114,7 +114,7 @@ fn csv_has_the_same_columns_and_as_many_lines() {
         "wc -l",
         "tail -n +2 | cut -d, -f7 | sort | uniq -c",
         "awk -F, '{print NF}' | sort -u",
-        // The total is at least the sum of its parts, within four digits.
+        // The total is at least the sum of its parts, up to rounding to four decimals.
         "awk -F, 'NR > 1 && $1 + 0.0005 < $2 + $4 + $5 + $6' | wc -l",
         "tail -n +2 | grep -vcE '^([0-9]+\\.[0-9]{4},){6}200,[0-9]+\\.[0-9]{4}$' || true",
     ] {
@@ -139,8 +139,8 @@ fn a_number_that_the_workers_do_not_divide_is_kept_all_the_same() {
 #[test]
 fn the_duration_ends_the_run_after_requests_in_flight() {
     let origin = Origin::start(&[]);
-    // Each of four workers starts a request at the beginning and after one second, but not after
-    // two.
+    // Each of four workers starts a request at the beginning and after one second, but none after
+    // two seconds.
     let [theirs, ours] = both(&["-z", "1500ms", "-c", "4", &origin.url("/delay/1s")]);
     let answers = "awk '/\\[200\\]/ {print $2}'";
     assert_eq!(through(answers, &theirs.out), "8");
@@ -152,7 +152,7 @@ fn the_duration_ends_the_run_after_requests_in_flight() {
 fn a_rate_is_that_of_each_worker() {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
-    // 20 requests at 40 per second.
+    // With 20 requests at 40 per second, the rate must be below 41 per second.
     for output in both(&["-n", "20", "-c", "2", "-q", "20", &url]) {
         let answers = "awk '/\\[200\\]/ {print $2}'";
         assert_eq!(through(answers, &output.out), "20");
@@ -250,7 +250,7 @@ fn invalid_arguments_give_the_same_messages() {
     assert!(help.err.starts_with("Usage: hey"), "{help:?}");
 }
 
-/// Every flag in hey's usage text is accepted, and listed in prony's usage text.
+/// Every flag in hey's usage text is accepted, and is in prony's usage text.
 #[test]
 fn every_flag_of_heys_usage_is_there() {
     let dir = folder();
@@ -288,14 +288,14 @@ fn unsupported_flags_are_refused_by_name() {
     }
 }
 
-/// Adds timestamps to the progress lines, as some wrapper scripts do.
+/// Adds a timestamp to each progress line, as some wrapper scripts do.
 const STAMP: &str = r#"awk -v clock="date +%s.%N" '
     BEGIN { clock | getline begun; close(clock) }
     /requests done/ { clock | getline now; close(clock); $0 = sprintf("%.4f %s", now - begun, $0) }
     { print }
 '"#;
 
-/// Extracts pairs of seconds and completions, after a line with their expected number.
+/// Extracts pairs of seconds and completions, after a line with the expected number of pairs.
 const PAIRS: &str = r#"awk '
     BEGIN { printf "[%0.4f, %u],\n", 0, 0 }
     /total requests/ { total = $2 }
@@ -316,7 +316,7 @@ fn completions(pairs: &str) -> Vec<u64> {
 fn progress_lines_become_pairs() {
     let origin = Origin::start(&[]);
     let dir = folder();
-    // 40 requests, two at a time, 60 ms each take 1.2 s, which includes two half seconds.
+    // 40 requests of 60 ms each, two at a time, take 1.2 s, which includes two whole half seconds.
     let url = origin.url("/delay/60ms");
     let arguments = ["-n", "40", "-c", "2", "-timeline", "pairs.json", &*url];
     let output = ours("hey", &arguments, dir.path()).expect(0);
@@ -360,7 +360,7 @@ fn progress_lines_become_pairs() {
     assert!(csv.out.starts_with("response-time,"), "{}", csv.out);
 }
 
-/// The number of threads of a process that make load.
+/// Returns the number of worker threads of a process.
 #[cfg(target_os = "linux")]
 fn workers(process: u32) -> usize {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();

@@ -1,4 +1,4 @@
-//! Compares the requests of `prony hey` with those of hey.
+//! Compares the requests that `prony hey` sends with those of hey.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,8 @@ use crate::hey::folder;
 use crate::programs::{Origin, original, ours, through};
 use crate::recorder::{RecordedRequest, Recorder};
 
-/// The requests that both send, reduced to the parts that matter; hey first.
+/// Returns the requests of hey and of `prony hey`, in this order, reduced to the parts that must
+/// match.
 fn sent(recorder: &Recorder, arguments: &[&str]) -> [RecordedRequest; 2] {
     let mut all = vec!["-n", "1", "-c", "1"];
     all.extend(arguments);
@@ -69,7 +70,7 @@ fn a_proxy_is_asked_for_the_whole_url() {
     let [theirs, ours] = sent(&recorder, &["-x", &proxy, "http://192.168.77.7/some?x"]);
     assert_eq!(ours, theirs);
     assert_eq!(ours.line, "GET http://192.168.77.7/some?x HTTP/1.1");
-    // In the form of the usage text, which hey itself doesn't accept.
+    // hey's usage text documents this form, but hey itself doesn't accept it.
     let dir = folder();
     let arguments = [
         "-n",
@@ -145,13 +146,13 @@ fn connections_are_kept_alive_by_default() {
     assert_eq!(connections(&["-disable-keepalive"]), 12);
 }
 
-/// Forwards connections to an address, and counts them.
+/// Starts a relay that forwards connections to an address and counts them.
 fn relay(to: String) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
-    // The relay ends with the process, and each pair of threads with its connection.
+    // The relay's thread ends with the test process, and the threads of a connection end with it.
     thread::spawn(move || {
         for client in listener.incoming() {
             counted.fetch_add(1, Ordering::SeqCst);
@@ -183,7 +184,7 @@ fn with_http_2_workers_share_connections() {
         assert_eq!(through("awk '/\\[200\\]/ {print $2}'", &output.out), "240");
         count.load(Ordering::SeqCst)
     };
-    // One connection for the first request, and two with 60 streams each.
+    // hey opens one connection for the first request, and then two with 60 streams each.
     assert_eq!(connections(&["-h2"]), 3);
     assert!(connections(&[]) > 60);
 }

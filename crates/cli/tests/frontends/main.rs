@@ -1,5 +1,6 @@
-//! Compares `prony hey`, `prony wrk`, `prony ab` and `prony siege` with hey, wrk, ab and siege: the
-//! same arguments, the same server, and scripts for the originals applied to both outputs.
+//! Compares `prony hey`, `prony wrk`, `prony ab` and `prony siege` with the original tools. Both
+//! get the same arguments and load the same server, and scripts written for the originals must work
+//! on both outputs.
 
 mod ab;
 mod ab_requests;

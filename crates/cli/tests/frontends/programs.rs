@@ -1,11 +1,10 @@
-//! Runs an original tool and prony's front end, each in its own folder, against prony's origin
-//! server.
+//! Runs an original tool and prony's front end, each in a given folder, against `prony origin`.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// The exit status and the output of a command.
+/// Exit status and output of a command.
 #[derive(Debug)]
 pub(crate) struct CommandOutput {
     pub(crate) status: i32,
@@ -24,14 +23,14 @@ impl From<Output> for CommandOutput {
 }
 
 impl CommandOutput {
-    /// Fails with the whole output unless the status is this one.
+    /// Fails with the whole output unless the exit status is `status`.
     pub(crate) fn expect(self, status: i32) -> CommandOutput {
         assert_eq!(self.status, status, "{self:?}");
         self
     }
 }
 
-/// prony's origin server, stopped when dropped.
+/// A `prony origin` server. Dropping this value stops it.
 pub(crate) struct Origin {
     child: Child,
     /// `127.0.0.1:PORT`
@@ -39,7 +38,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Starts it on a free port, with further arguments of `prony origin`.
+    /// Starts the server on a free port, with additional arguments.
     pub(crate) fn start(arguments: &[&str]) -> Origin {
         let mut child = Command::new(env!("CARGO_BIN_EXE_prony"))
             .args(["origin", "--listen", "127.0.0.1:0"])
@@ -59,7 +58,7 @@ impl Origin {
         Origin { child, address }
     }
 
-    /// A cleartext URL of the server.
+    /// Returns a cleartext URL on the server.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
@@ -73,16 +72,17 @@ impl Drop for Origin {
     }
 }
 
-/// Attempts to run an original tool. siege 4 sometimes waits for itself forever at the end of its time.
+/// Maximum number of attempts to run an original tool. siege 4 sometimes hangs forever at the end
+/// of its run.
 const ATTEMPTS: u32 = 3;
 /// Seconds after which an original tool is killed.
 const ORIGINAL_TIMEOUT_S: &str = "120";
-/// Exit status of `timeout` if it has killed the tool.
+/// Exit status of `timeout` when it has killed the tool.
 const KILLED: i32 = 137;
-/// Exit status of `timeout` if there is no such tool.
+/// Exit status of `timeout` when the tool doesn't exist.
 const MISSING: i32 = 127;
 
-/// Runs the original tool of this name in the folder `dir`, and waits for its end.
+/// Runs the original tool of this name in the folder `dir`, and waits for it to exit.
 pub(crate) fn original(tool: &str, arguments: &[&str], dir: &Path) -> CommandOutput {
     let mut all = vec!["--signal=KILL", ORIGINAL_TIMEOUT_S, tool];
     all.extend(arguments);
@@ -100,7 +100,7 @@ pub(crate) fn original(tool: &str, arguments: &[&str], dir: &Path) -> CommandOut
     panic!("{tool} did not end in {ATTEMPTS} attempts");
 }
 
-/// Runs prony's front end of this name in the folder `dir`, and waits for its end.
+/// Runs prony's front end of this name in the folder `dir`, and waits for it to exit.
 pub(crate) fn ours(tool: &str, arguments: &[&str], dir: &Path) -> CommandOutput {
     let all: Vec<&str> = std::iter::once(tool)
         .chain(arguments.iter().copied())
@@ -109,7 +109,7 @@ pub(crate) fn ours(tool: &str, arguments: &[&str], dir: &Path) -> CommandOutput 
     command(program, &all, dir).output().unwrap().into()
 }
 
-/// A command that hasn't been started.
+/// Creates a command without starting it.
 pub(crate) fn command(program: PathBuf, arguments: &[&str], dir: &Path) -> Command {
     let mut command = Command::new(program);
     command
@@ -123,7 +123,7 @@ pub(crate) fn command(program: PathBuf, arguments: &[&str], dir: &Path) -> Comma
     command
 }
 
-/// The result of a shell script that reads an output, as users' scripts do.
+/// Runs a shell script with this output as its input, as users' scripts do. Returns what it prints.
 pub(crate) fn through(script: &str, output: &str) -> String {
     use std::io::Write;
     let mut shell = Command::new("sh")

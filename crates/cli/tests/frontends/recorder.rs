@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-/// One recorded request.
+/// A request that the server received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordedRequest {
-    /// The number of its connection, from 0.
+    /// Number of the connection, from 0.
     pub(crate) connection: usize,
-    /// The client's address.
+    /// Address of the client.
     pub(crate) from: IpAddr,
-    /// The first line.
+    /// The request line.
     pub(crate) line: String,
     /// Header lines as received.
     pub(crate) headers: Vec<String>,
@@ -21,7 +21,7 @@ pub(crate) struct RecordedRequest {
 }
 
 impl RecordedRequest {
-    /// The value of a header; the name is case-insensitive.
+    /// Returns the value of a header. The name is case-insensitive.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find_map(|line| {
             let (own, value) = line.split_once(':')?;
@@ -30,10 +30,10 @@ impl RecordedRequest {
     }
 }
 
-/// Chooses the status and further header lines of a response: `200 OK\r\nA: b`.
+/// Returns the status and additional header lines of a response, such as `200 OK\r\nA: b`.
 type Respond = dyn Fn(&RecordedRequest) -> String + Send + Sync;
 
-/// Responds to every request with `hello` and records it; stopped when dropped.
+/// A server that records every request and responds with `hello`. Dropping this value stops it.
 pub(crate) struct Recorder {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<RecordedRequest>>>,
@@ -42,12 +42,12 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Starts on a free loopback port.
+    /// Starts a server on a free loopback port.
     pub(crate) fn start() -> Recorder {
         Recorder::responding(|_| "200 OK".to_owned())
     }
 
-    /// Starts a server whose responses have this status and these further header lines.
+    /// Starts a server whose responses have this status and these additional header lines.
     pub(crate) fn responding(
         respond: impl Fn(&RecordedRequest) -> String + Send + Sync + 'static,
     ) -> Recorder {
@@ -63,7 +63,7 @@ impl Recorder {
                     return;
                 }
                 let (stream, kept, respond) = (stream.unwrap(), kept.clone(), respond.clone());
-                // The thread ends with its client.
+                // The thread ends when its client disconnects.
                 thread::spawn(move || serve(&stream, number, &kept, &*respond));
             }
         });
@@ -80,12 +80,12 @@ impl Recorder {
         self.address.to_string()
     }
 
-    /// A URL of the server.
+    /// Returns a URL on the server.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// Takes the requests since the last call.
+    /// Returns the requests since the previous call.
     pub(crate) fn take(&self) -> Vec<RecordedRequest> {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
@@ -94,7 +94,7 @@ impl Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // Wakes the listener, so that it ends.
+        // Connect once, so that the listener wakes up and ends.
         let _ = TcpStream::connect(self.address);
         if let Some(listening) = self.listening.take() {
             let _ = listening.join();
@@ -110,7 +110,7 @@ fn serve(
 ) {
     let mut reader = BufReader::new(stream);
     while let Some(asked) = read(&mut reader, connection) {
-        // HTTP/1.0 closes the connection unless a header says otherwise.
+        // HTTP/1.0 closes the connection unless a header asks to keep it open.
         let connection_header = asked.header("connection").map(str::to_ascii_lowercase);
         let stays = connection_header.as_deref() == Some("keep-alive");
         let closes = connection_header.as_deref() == Some("close")

@@ -1,5 +1,5 @@
-//! Compares `prony siege` with siege. Both get the test's configuration file, and a home without
-//! one.
+//! Compares `prony siege` with siege. Both use the test's configuration file and an empty home
+//! folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use crate::programs::{CommandOutput, Origin, command, original, ours, through};
 use crate::site::Site;
 
-/// A folder with the configuration `rc`. The empty subfolder keeps the original from creating its
-/// own and printing a message.
+/// Creates a folder with the configuration file `rc`. The empty subfolder prevents siege from
+/// creating it and printing a message.
 fn folder(more: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join(".siege")).unwrap();
@@ -25,13 +25,13 @@ fn folder(more: &str) -> TempDir {
     folder
 }
 
-/// Runs both with the same words, the original first.
+/// Runs siege and `prony siege` with the same arguments. The result for siege is first.
 fn both(words: &[&str], dir: &Path) -> [CommandOutput; 2] {
     let all: Vec<&str> = ["-R", "rc", "-b"].iter().chain(words).copied().collect();
     [original("siege", &all, dir), ours("siege", &all, dir)]
 }
 
-/// Transactions, successes and failures, as scripts extract them.
+/// Extracts the counts of transactions, successes and failures as users' scripts do.
 fn counts(output: &CommandOutput) -> [String; 3] {
     [
         "^Transactions:",
@@ -46,7 +46,7 @@ fn counts(output: &CommandOutput) -> [String; 3] {
     })
 }
 
-/// The verbose lines without their times.
+/// Returns the verbose lines without their times.
 fn lines(output: &CommandOutput) -> Vec<String> {
     through("sed -E 's/ +[0-9]+\\.[0-9]+ secs/ T/'", &output.out)
         .lines()
@@ -54,7 +54,7 @@ fn lines(output: &CommandOutput) -> Vec<String> {
         .collect()
 }
 
-/// The requests without the parts that differ by design.
+/// Returns the requests without the parts that differ by design.
 fn asked(site: &Site) -> Vec<String> {
     let without = |text: &String| -> String {
         text.split_inclusive('\n')
@@ -64,8 +64,8 @@ fn asked(site: &Site) -> Vec<String> {
     site.take().iter().map(without).collect()
 }
 
-/// Typical scripts around siege, over a run of 3 users with 4 requests each; and the text that each
-/// must find.
+/// Typical scripts that users apply to siege's output, and the text that each must print. They are
+/// run on the output for 3 users with 4 requests each.
 const SCRIPTS: &[(&str, &str)] = &[
     ("awk '/^Transactions:/ {print $2}'", "12"),
     ("awk '/^Transactions:/ {print $3}'", "hits"),
@@ -85,7 +85,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("grep '^\\*\\* Preparing' | cut -d' ' -f3", "3"),
     ("grep -c 'The server is now under siege...'", "1"),
     ("grep '^\\*\\* SIEGE' | awk '{print $3}'", "4.0.7"),
-    // The column in which the numbers end.
+    // The numbers are right-aligned at a fixed column.
     (
         "grep '^Availability' | expand | cut -c24-36",
         "      100.00 ",
@@ -307,7 +307,7 @@ fn a_proxy_is_asked_for_the_whole_url() {
     let login = "Proxy-Authorization: Basic YTpi\r\n";
     let own = asked(&proxy);
     assert!(own[0].contains(login), "{own:?}");
-    // The original sends credentials only after a challenge.
+    // siege sends credentials only after a challenge.
     assert_eq!([own[0].replace(login, "")], theirs[..]);
 }
 
@@ -349,7 +349,7 @@ fn the_log_has_the_same_columns() {
     for script in [
         "head -2",
         "tail -1 | awk -F, '{print NF, $2, $9, $10}'",
-        // Every column has a fixed width for any value.
+        // Every column of the log has a fixed width, whatever its value.
         "tail -1 | awk -F, '{for (n = 1; n <= NF; n++) print length($n)}' | xargs",
     ] {
         assert_eq!(
@@ -374,7 +374,7 @@ fn a_time_ends_both() {
         );
         let [transactions, successful, failed] = counts(&output);
         assert!(transactions.parse::<u64>().unwrap() > 0);
-        // The original cuts off requests between two of its counters.
+        // siege may abort a request between incrementing two of its counters.
         let apart = transactions.parse::<i64>().unwrap() - successful.parse::<i64>().unwrap();
         assert!(apart.abs() <= 2, "{output:?}");
         assert_eq!(failed, "0");
@@ -383,7 +383,7 @@ fn a_time_ends_both() {
 
 #[test]
 fn chunked_responses_are_complete() {
-    // The original hangs on these URLs.
+    // siege hangs on these URLs, so only `prony siege` runs.
     let origin = Origin::start(&[]);
     let dir = folder("connection = keep-alive");
     let output = ours(
@@ -420,7 +420,7 @@ fn failures_are_reported_and_counted_and_stop_the_run() {
             "{output:?}"
         );
     }
-    // The original exits with success even then.
+    // siege exits with status 0 even in this case.
     assert_eq!((theirs.status, own.status), (0, 1));
 }
 

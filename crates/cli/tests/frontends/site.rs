@@ -1,4 +1,4 @@
-//! A small site with pages, redirects, cookies and logins. It records its requests.
+//! A small site with pages, redirects, cookies and logins, which records requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-/// The site; stopped when dropped.
+/// A server with the site. Dropping this value stops it.
 pub(crate) struct Site {
     address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -19,7 +19,7 @@ const PAGE: &str = "<html><head><link rel=\"stylesheet\" href=\"/a.css\"><script
     <a href=\"/other\">other</a><!-- <img src=\"/none.png\"> --></body></html>";
 
 impl Site {
-    /// Starts on a free loopback port.
+    /// Starts the server on a free loopback port.
     pub(crate) fn open() -> Site {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -32,7 +32,7 @@ impl Site {
                     return;
                 }
                 let (stream, kept) = (stream.unwrap(), kept.clone());
-                // The thread ends with its client.
+                // The thread ends when its client disconnects.
                 thread::spawn(move || serve(&stream, &kept));
             }
         });
@@ -44,12 +44,12 @@ impl Site {
         }
     }
 
-    /// A URL of the site.
+    /// Returns a URL on the site.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    /// The requests since the last call, head and body, as received.
+    /// Returns the requests since the previous call, with head and body as received.
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
@@ -58,7 +58,7 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // Wakes the listener, so that it ends.
+        // Connect once, so that the listener wakes up and ends.
         let _ = TcpStream::connect(self.address);
         if let Some(listening) = self.listening.take() {
             let _ = listening.join();
@@ -102,10 +102,10 @@ fn read(reader: &mut BufReader<&TcpStream>) -> Option<String> {
     Some(text)
 }
 
-/// The response, which depends only on the path: `/page` embeds resources, `/meta` refreshes to
-/// another page, `/to/CODE` redirects with that status to `/there`, `/status/CODE` has that status,
-/// `/cookie` sets cookies, `/basic` and `/digest` require a login; any other path returns two
-/// words.
+/// Returns the response for a request. It depends only on the path: `/page` embeds resources,
+/// `/meta` refreshes to another page, `/to/CODE` redirects to `/there` with that status,
+/// `/status/CODE` has that status, `/cookie` sets cookies, `/basic` and `/digest` require a login,
+/// and any other path returns two words.
 fn answer(asked: &str) -> String {
     let path = asked.split(' ').nth(1).unwrap_or("/");
     let has_login = asked.contains("\r\nAuthorization: ");

@@ -1,5 +1,4 @@
-//! Checks that all front ends handle readers that close, full outputs, public servers, and mistyped
-//! numbers.
+//! Tests of all front ends: closed pipes, full outputs, public servers, and mistyped numbers.
 
 use std::fs::{File, OpenOptions};
 use std::path::PathBuf;
@@ -7,7 +6,7 @@ use std::process::Stdio;
 
 use crate::programs::{CommandOutput, Origin, command, ours};
 
-/// A short run of each tool.
+/// Returns the arguments of a short run for each tool.
 fn short(url: &str) -> [(&'static str, Vec<&str>); 4] {
     [
         ("hey", vec!["-n", "4", "-c", "2", url]),
@@ -17,7 +16,7 @@ fn short(url: &str) -> [(&'static str, Vec<&str>); 4] {
     ]
 }
 
-/// Runs one of the tools with these outputs.
+/// Runs one of the front ends with these outputs.
 fn run(tool: &str, arguments: &[&str], out: Stdio, err: Stdio) -> CommandOutput {
     let dir = tempfile::tempdir().unwrap();
     let all: Vec<&str> = std::iter::once(tool)
@@ -28,12 +27,12 @@ fn run(tool: &str, arguments: &[&str], out: Stdio, err: Stdio) -> CommandOutput 
     command.stdout(out).stderr(err).output().unwrap().into()
 }
 
-/// A device on which every write fails.
+/// Opens a device on which every write fails.
 fn full() -> File {
     OpenOptions::new().write(true).open("/dev/full").unwrap()
 }
 
-/// A pipe whose reader is closed.
+/// Returns a pipe whose read end is closed.
 fn unread() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -70,7 +69,7 @@ fn readers_that_leave_are_no_failure() {
     }
 }
 
-/// These numbers would take hours, or need more than any machine has.
+/// Runs with these numbers would take hours, or need more resources than any machine has.
 #[test]
 fn numbers_beyond_reach_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();

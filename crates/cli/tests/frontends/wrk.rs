@@ -1,4 +1,4 @@
-//! Compares `prony wrk` with wrk.
+//! Compares the output of `prony wrk` with that of wrk.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,8 +16,8 @@ pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Runs both at the same time with the same arguments and with this script in `script.lua`; wrk
-/// first.
+/// Runs wrk and `prony wrk` at the same time, with the same arguments and with this script in
+/// `script.lua`. The result for wrk is first.
 pub(crate) fn both(script: &str, arguments: &[&str]) -> [CommandOutput; 2] {
     let dir = folder();
     fs::write(dir.path().join("script.lua"), script).unwrap();
@@ -35,8 +35,8 @@ pub(crate) fn ours_with(script: &str, arguments: &[&str]) -> CommandOutput {
     ours("wrk", arguments, dir.path())
 }
 
-/// The output with 9 for each run of digits and one space for each run of spaces, which is all that
-/// a script's patterns depend on.
+/// Replaces each run of digits with 9 and each run of spaces with one space. Users' scripts depend
+/// on nothing else.
 pub(crate) fn shape(out: &str) -> String {
     let mut shape = String::new();
     for c in out.chars() {
@@ -45,7 +45,7 @@ pub(crate) fn shape(out: &str) -> String {
             shape.push(c);
         }
     }
-    // Units depend on the machine.
+    // The units depend on the speed of the machine.
     let units = ["us", "ms", "s", "m", "k", "K", "M", "G", ""];
     for unit in units.iter().filter(|unit| !unit.is_empty()) {
         for behind in [" ", "\n", ",", "B"] {
@@ -63,7 +63,7 @@ pub(crate) fn number(script: &str, of: &CommandOutput) -> f64 {
 
 pub(crate) const REQUESTS: &str = "awk '/requests in/ {print $1}'";
 
-/// Typical scripts around wrk, each with the text that it must find in both outputs.
+/// Typical scripts that users apply to wrk's output. Each must find the same text in both outputs.
 #[test]
 fn scripts_read_the_same_from_both() {
     let origin = Origin::start(&[]);
@@ -99,7 +99,7 @@ fn scripts_read_the_same_from_both() {
         }
         let not_ok = number("awk '/Non-2xx or 3xx responses:/ {print $5}'", output);
         assert_eq!(not_ok, requests, "{output:?}");
-        // The rate refers to the printed time, which has two decimals.
+        // The rate was computed from the exact time; the printed time has only two decimals.
         let rate = number("awk '/Requests\\/sec:/ {print $2}'", output);
         let took = number("awk '/requests in/ {print $4 + 0}'", output);
         assert!((rate * took / requests - 1.0).abs() < 0.02, "{output:?}");
@@ -155,7 +155,7 @@ fn an_unreachable_server_is_reported_in_wrks_words() {
             let [theirs, ours] = both("", arguments);
             assert_eq!((theirs.status, ours.status), (1, 1), "{arguments:?}");
             assert_eq!(theirs.out, ours.out);
-            // Resolvers word this error differently.
+            // wrk and prony word this error differently.
             let words = |output: &CommandOutput| {
                 output.err.split(' ').take(4).collect::<Vec<_>>().join(" ")
             };
@@ -164,14 +164,15 @@ fn an_unreachable_server_is_reported_in_wrks_words() {
     }
 }
 
-/// A request's first line, its header lines in any order, and its body.
+/// Returns the request line, the header lines as a set, and the body.
 fn plain(asked: &RecordedRequest) -> (String, BTreeSet<String>, String) {
     let headers = asked.headers.iter().cloned().collect();
     let body = String::from_utf8_lossy(&asked.body).into_owned();
     (asked.line.clone(), headers, body)
 }
 
-/// The requests of wrk and of prony for a URL with this path and further arguments.
+/// Returns the requests of wrk and of `prony wrk`, for a URL with this path and with these
+/// additional arguments.
 pub(crate) fn asked_by_both(
     script: &str,
     arguments: &[&str],
@@ -185,7 +186,7 @@ pub(crate) fn asked_by_both(
         let first = std::iter::once(&*url);
         let arguments: Vec<&str> = first.chain(arguments.iter().copied()).collect();
         run("wrk", &arguments, dir.path()).expect(0);
-        // The port differs between the two.
+        // wrk and prony get different ports, so replace them.
         let mut asked = server.take();
         for header in asked.iter_mut().flat_map(|asked| &mut asked.headers) {
             *header = header.replace(&server.address(), "SERVER");
@@ -244,7 +245,7 @@ fn requests_match_those_of_wrk() {
             });
         }
     });
-    // The same without a script.
+    // Requests without a script are the same, too.
     let [theirs, ours] = asked_by_both("", &["-t1", "-c1", "-d1", "-H", "A: b"], "/p?q#f");
     assert_eq!(plain(&theirs[0]), plain(&ours[0]));
 }
@@ -276,7 +277,7 @@ fn failures_are_reported_where_wrk_reports_them() {
             assert_eq!(number(REQUESTS, &output), 0.0, "{path}: {output:?}");
         }
     }
-    // A late response counts as one; only prony reports responses that never arrive.
+    // Each late response counts as one timeout. prony also counts responses that never arrive.
     let late = "awk '/Socket errors:/ {print $10}'";
     let url = origin.url("/delay/1300ms");
     for output in
@@ -329,7 +330,7 @@ fn an_interrupted_run_prints_its_results() {
     let url = origin.url("/");
     let output = interrupted("", &["-t1", "-c2", "-d60", &url], " connections\n").expect(0);
     assert!(output.out.contains("Requests/sec:"), "{output:?}");
-    // A script with an endless loop can't delay the end, and `done` is still called.
+    // An endless loop in a script can't delay the end of the run, and `done` is still called.
     let round = "
         local n = 0
         function request()
@@ -347,7 +348,7 @@ fn an_interrupted_run_prints_its_results() {
     assert_eq!(done, through(REQUESTS, &output.out));
 }
 
-/// wrk2's additions to wrk.
+/// wrk2, a variant of wrk with constant rates, prints these lines in addition.
 #[test]
 fn a_rate_prints_wrk2s_spectrum() {
     let origin = Origin::start(&[]);
@@ -371,7 +372,7 @@ fn a_rate_prints_wrk2s_spectrum() {
         ),
         ("grep -c '^100.000%  '", "2"),
         ("grep -c '^ 99.999%  '", "2"),
-        // In the form that HdrHistogram's plotters read.
+        // The plotters of HdrHistogram read this format.
         ("awk '/^#\\[Max/ {print $7 + 0}' | head -1", "200"),
         (
             "awk '$4 == \"inf\" {print $2, $3}' | head -1",

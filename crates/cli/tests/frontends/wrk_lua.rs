@@ -6,7 +6,7 @@ use crate::programs::{Origin, original, ours, through};
 use crate::recorder::Recorder;
 use crate::wrk::{REQUESTS, asked_by_both, both, folder, number, ours_with, owned};
 
-/// Counts in each thread, and prints all counts at the end as CSV.
+/// A script that counts requests in each thread, and prints all counts at the end as CSV.
 const COUNTING: &str = "
     local threads = {}
     function setup(thread)
@@ -67,7 +67,7 @@ fn a_counting_script_agrees_with_the_printed_counts() {
         let (asked, answered, requests) = (field(0), field(1), field(5));
         assert_eq!(answered, requests, "{output:?}");
         assert_eq!(number(REQUESTS, &output) as u64, requests);
-        // Six may be in flight, and one more was created for inspection.
+        // Up to six requests may be in flight, and one more was generated to check the script.
         assert!((requests..=requests + 7).contains(&asked), "{output:?}");
         assert_eq!((field(2), field(3)), (requests, 0), "{output:?}");
         assert!(field(4) > 0 && field(6) > field(4), "{output:?}");
@@ -76,7 +76,7 @@ fn a_counting_script_agrees_with_the_printed_counts() {
     }
 }
 
-/// Several requests in one string, as in wrk's example of pipelining.
+/// A script may return several requests in one string, as in wrk's example of pipelining.
 #[test]
 fn pipelined_requests_are_counted_individually() {
     let script = "
@@ -126,7 +126,7 @@ fn pipelined_requests_are_counted_individually() {
         let not_ok = number("awk '/Non-2xx or 3xx responses:/ {print $5}'", &output);
         assert_eq!(not_ok as u64, not_fine);
     }
-    // Pipelined requests count without a response hook, too.
+    // Pipelined requests are also counted if the script has no `response` hook.
     let silent = "function request() return string.rep(wrk.format(nil, '/'), 8) end";
     let server = Recorder::start();
     let output = ours_with(
@@ -152,7 +152,7 @@ fn pipelined_requests_are_counted_individually() {
     }
 }
 
-/// Every later request contains the token of the first response.
+/// The token in the first response is sent in every later request.
 #[test]
 fn a_token_is_carried_from_a_response_into_requests() {
     let script = "
@@ -230,7 +230,7 @@ fn threads_use_the_addresses_of_setup() {
             );
             let asked = server.take();
             assert!(!asked.is_empty());
-            // Both threads use the server of the URL.
+            // Both threads connect to the server of the URL.
             assert!(
                 asked
                     .iter()
@@ -240,7 +240,7 @@ fn threads_use_the_addresses_of_setup() {
     }
 }
 
-/// All threads use another port, not just the first.
+/// All threads use a port other than that of the URL, not just the first thread.
 #[test]
 fn all_threads_can_use_another_address() {
     let (one, other) = (Recorder::start(), Recorder::start());

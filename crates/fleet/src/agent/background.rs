@@ -1,7 +1,7 @@
-//! Slow orders: they resolve names, connect to a target, or open connections.
+//! Carries out slow orders, which resolve names, connect to a target, or open connections.
 //!
-//! Each runs on its own thread and has a deadline. The agent's loop polls for results, so that it can
-//! handle other orders at the same time, above all renewals of leases.
+//! Each task runs on its own thread and has a deadline. The agent's loop polls for the outcome, so
+//! that it can handle other orders at the same time, above all renewals of leases.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -18,36 +18,36 @@ use super::spool;
 use crate::names::RunId;
 use crate::wire::{LoadOrder, Reply};
 
-/// Deadline for resolving names and connecting to targets.
+/// Timeout for resolving names and connecting to targets.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(25);
-/// Deadline for starting workers and opening connections, after names are resolved.
+/// Timeout for starting workers and opening connections, after names have been resolved.
 const READY_TIMEOUT: Duration = Duration::from_secs(15);
-/// Number of threads at the same time. A task past its deadline keeps its thread until the system's
-/// resolver gives up.
+/// Maximum number of threads at the same time. A task past its deadline keeps its thread until the
+/// system's resolver gives up.
 const THREADS_MAX: usize = 8;
 
 /// State of a task that is neither done nor abandoned.
 const OPEN: u8 = 0;
-/// State of a task whose result was sent, or is about to be.
+/// State of a task whose result was sent or is about to be sent.
 const DONE: u8 = 1;
-/// State of a task whose result is no longer wanted.
+/// State of a task whose result will be ignored.
 const ABANDONED: u8 = 2;
 
-/// A report of a task's thread.
+/// Message from a task's thread to the agent's loop.
 enum TaskEvent {
-    /// Names are resolved; workers are being started.
+    /// Names have been resolved, and workers are starting.
     Resolved,
-    /// The result of a check.
+    /// Reply to a check.
     Checked(Reply),
-    /// The result of a preparation.
+    /// Result of a preparation.
     Prepared(Result<Box<LoadPart>, Reply>),
 }
 
-/// The result of a slow order.
+/// Outcome of a slow order.
 pub(super) enum TaskOutcome {
-    /// The reply to it.
+    /// A reply, which ends the order.
     Reply(Reply),
-    /// A part that is ready to start.
+    /// A part of a load that is ready to start.
     Part(Box<LoadPart>),
 }
 
@@ -56,7 +56,7 @@ pub(super) struct BackgroundTask {
     run: RunId,
     order: LoadOrder,
     is_preparation: bool,
-    /// Responders of the order and of its repetitions.
+    /// Responders of the order and of its repetitions, which all get the same reply.
     responders: Vec<Responder>,
     reports: Receiver<TaskEvent>,
     state: Arc<AtomicU8>,
@@ -64,16 +64,16 @@ pub(super) struct BackgroundTask {
     deadline: Instant,
 }
 
-/// Starts a bounded number of tasks.
+/// Starts tasks, up to a maximum number.
 pub(super) struct BackgroundTasks {
     settings: Arc<AgentSettings>,
     outbox: Arc<Outbox>,
-    /// Each thread holds a clone.
+    /// Counts the threads: each thread holds a clone.
     threads: Arc<()>,
 }
 
 impl BackgroundTasks {
-    /// No tasks yet.
+    /// Creates the set without any tasks.
     pub(super) fn new(settings: Arc<AgentSettings>, outbox: Arc<Outbox>) -> BackgroundTasks {
         BackgroundTasks {
             settings,
@@ -82,11 +82,11 @@ impl BackgroundTasks {
         }
     }
 
-    /// Starts checking a load; its target gets one request.
+    /// Starts checking a load. Its target gets one request.
     ///
     /// # Errors
     ///
-    /// The reply, if no thread can be started.
+    /// Returns the reply if no thread can be started.
     pub(super) fn check(
         &self,
         run: &RunId,
@@ -108,7 +108,7 @@ impl BackgroundTasks {
     ///
     /// # Errors
     ///
-    /// The reply, if no thread can be started.
+    /// Returns the reply if no thread can be started.
     pub(super) fn prepare(
         &self,
         run: &RunId,
@@ -122,7 +122,7 @@ impl BackgroundTasks {
                 Err(rejection) => Err(rejection.into()),
                 Ok(spec) => {
                     let forecast = prepare::forecast(&spec);
-                    // The receiver is gone if the task was abandoned.
+                    // Sending fails if the task was abandoned and its receiver dropped.
                     let _ = reports.send(TaskEvent::Resolved);
                     let is_abandoned = || state.load(Ordering::Acquire) == ABANDONED;
                     let order = (&of_run, &of_thread);
@@ -175,7 +175,7 @@ impl BackgroundTasks {
     }
 }
 
-/// Marks a task as done, on behalf of its thread. Returns false if it was abandoned.
+/// Marks a task as done; called by its thread. Returns false if the task was abandoned.
 fn finish(state: &AtomicU8) -> bool {
     let claimed = state.compare_exchange(OPEN, DONE, Ordering::AcqRel, Ordering::Acquire);
     claimed.is_ok()
@@ -186,27 +186,28 @@ fn discard(mut part: LoadPart, run: &RunId, settings: &AgentSettings, outbox: &O
     part.stop();
     part.join_writer();
     outbox.forget(run);
-    // A file that can't be removed now is removed when it is too old.
+    // A file that can't be removed now is removed when it reaches the maximum age.
     let _ = spool::delete(&settings.results_folder(), run, &settings.name);
 }
 
 impl BackgroundTask {
-    /// The run that is being prepared. `None` for a check, which does not make the agent busy.
+    /// Returns the run that is being prepared, or `None` for a check, which doesn't make the agent
+    /// busy.
     pub(super) fn preparing(&self) -> Option<&RunId> {
         self.is_preparation.then_some(&self.run)
     }
 
-    /// The order.
+    /// Returns the order.
     pub(super) fn order(&self) -> &LoadOrder {
         &self.order
     }
 
-    /// Adds a responder, which is called at the end.
+    /// Adds a responder, which gets the reply when the task ends.
     pub(super) fn add_responder(&mut self, responder: Responder) {
         self.responders.push(responder);
     }
 
-    /// The outcome, if the task is done or past its deadline.
+    /// Returns the outcome if the task is done or past its deadline.
     pub(super) fn poll(&mut self) -> Option<TaskOutcome> {
         loop {
             match self.reports.try_recv() {
@@ -242,7 +243,7 @@ impl BackgroundTask {
             self.state
                 .compare_exchange(open, ABANDONED, Ordering::AcqRel, Ordering::Acquire);
         if gave_up.is_err() {
-            // The thread is sending the result, or has ended.
+            // The thread has sent the result or is about to, so this wait is short.
             while let Ok(report) = self.reports.recv() {
                 if let TaskEvent::Prepared(Ok(part)) = report {
                     return TaskOutcome::Part(part);

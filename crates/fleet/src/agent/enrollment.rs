@@ -1,4 +1,4 @@
-//! Obtains an agent's own credentials with an enrollment token.
+//! Obtains credentials for an agent with an enrollment token.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -14,23 +14,23 @@ use crate::names::{AgentName, TokenId};
 use crate::permissions::Role;
 use crate::wire::{EnrollReply, EnrollRequest};
 
-/// Time for being enrolled; many agents may enroll at the same time.
+/// Timeout of the whole enrollment. It is long because many agents may enroll at the same time.
 const ENROLL_TIMEOUT: Duration = Duration::from_secs(180);
-/// Time to wait for a response before the request is sent again.
+/// Timeout of a response, after which the request is sent again.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Number of rejections in a row after which a token counts as invalid.
+/// Number of consecutive rejections after which a token counts as invalid.
 const REJECTIONS_MAX: u32 = 3;
 /// Pause after a rejection.
 const REJECTION_PAUSE: Duration = Duration::from_secs(1);
-/// Pause between two attempts.
+/// Pause between attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
-/// Reads the credentials of agent `name` from `folder`. If there are none, enrolls the agent with the
-/// token first. The private key is made here and never leaves this machine.
+/// Reads the credentials of agent `name` from `folder`. If there are none, first enrolls the agent
+/// with the token. The private key is generated here and never leaves this machine.
 ///
 /// # Errors
 ///
-/// If the token can't be used, or another agent has the name.
+/// The token can't be used, or another agent has the name.
 pub fn credentials(
     token: &KeyFile,
     server: Option<&str>,
@@ -48,7 +48,8 @@ pub fn credentials(
         );
         return Err(AgentError::Wrong(why));
     };
-    // The key is stored before it is sent: a key that the server knows must not be lost.
+    // Store the key before sending the public key: once the server knows it, the private key must
+    // not be lost.
     let pending = folder.join(format!("{name}.creds.pending"));
     let own = if pending.exists() {
         FleetCredentials::read(&pending).map_err(AgentError::Wrong)?
@@ -67,12 +68,12 @@ pub fn credentials(
     let request = EnrollRequest::sign(&id, name, &file.seed).map_err(AgentError::Wrong)?;
     let role = Role::Agent(name.clone());
     let until = Instant::now() + ENROLL_TIMEOUT;
-    // An earlier request may have been accepted although its response was lost.
+    // The server may have accepted an earlier request whose response was lost.
     let mut rejections = 0;
     while NatsLink::connect(server, &own, &role).is_err() {
         match ask(token, server, &id, &request) {
             Err(EnrollFailure::ForGood(error)) => return Err(error),
-            // While the server reloads its configuration it may reject any connection.
+            // While the server reloads its configuration, it may reject any connection.
             Err(EnrollFailure::Rejected(error)) => {
                 rejections += 1;
                 if rejections == REJECTIONS_MAX {
@@ -95,18 +96,18 @@ pub fn credentials(
     Ok(own)
 }
 
-/// The reason why an attempt to be enrolled failed.
+/// Reason why an attempt to enroll failed.
 enum EnrollFailure {
     /// Another attempt may succeed.
     ForNow(AgentError),
     /// The server rejected the token.
     Rejected(AgentError),
-    /// No attempt will succeed.
+    /// Further attempts can't succeed.
     ForGood(AgentError),
 }
 
-/// Sends one request to be enrolled. Requests are lost while the server reloads its configuration, which
-/// it does for each enrolled agent.
+/// Sends one enrollment request. It may get lost, because the server reloads its configuration for
+/// each enrolled agent.
 fn ask(
     token: &KeyFile,
     server: Option<&str>,

@@ -1,21 +1,21 @@
-//! The reasons why an agent can't start or can't continue.
+//! Reasons why an agent can't start or can't continue.
 
 use std::fmt;
 
 use crate::names::AgentName;
 
-/// The reason why an agent can't start or can't continue.
+/// Reason why an agent can't start or can't continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentError {
-    /// The agent's settings are wrong: the credentials, or the server's address.
+    /// The credentials, the server's address or another setting is wrong.
     Wrong(String),
-    /// The machine or the server does not permit it.
+    /// The machine or the server refused an operation.
     Environment(String),
     /// Another agent of this name is connected.
     NameTaken {
-        /// The name.
+        /// The name of both agents.
         name: AgentName,
-        /// The other agent's machine.
+        /// Host name of the other agent's machine.
         host: String,
     },
     /// The agent was stopped before it was connected.
@@ -28,10 +28,9 @@ impl fmt::Display for AgentError {
             AgentError::Wrong(text) | AgentError::Environment(text) => f.write_str(text),
             AgentError::NameTaken { name, host } => write!(
                 f,
-                "another agent is connected as {name}, on {host}; stop that one, or give this one \
-                 credentials of its own"
+                "another agent is connected as {name}, on {host}; stop the other agent, or use different credentials here"
             ),
-            AgentError::Interrupted => f.write_str("stopped before it was connected"),
+            AgentError::Interrupted => f.write_str("the agent was stopped before it was connected"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Flushes a result file to disk, so that a power failure loses at most the last second.
 //!
-//! Flushing has its own thread: a slow disk must delay neither the sending of results nor the end of a
-//! load with its lease.
+//! Flushing runs on a separate thread: a slow disk must delay neither the sending of results nor
+//! the stop of a load when its lease expires.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// Flushes one file. Also flushes its folder, when created and when dropped.
+/// Flushes one file. Also flushes the file's folder when the flusher is created and dropped.
 #[derive(Debug)]
 pub(super) struct Flusher {
     wake: SyncSender<()>,
@@ -46,10 +46,10 @@ impl FlushStatus {
 }
 
 impl Flusher {
-    /// A flusher for a file in this folder.
+    /// Creates a flusher for a file in this folder.
     pub(super) fn new(file: &File, folder: &Path) -> io::Result<Flusher> {
         let (file, folder) = (file.try_clone()?, folder.to_owned());
-        // Requests during a flush cause one more flush.
+        // A request that arrives during a flush causes one more flush.
         let (wake, woken) = sync_channel(1);
         let status = Arc::<FlushStatus>::default();
         let of_thread = status.clone();
@@ -72,16 +72,16 @@ impl Flusher {
 
     /// Requests a flush of everything written so far, without waiting for it.
     pub(super) fn flush(&self) {
-        // A request that is already waiting covers this one.
+        // If the queue is full, the request in it covers this one.
         let _ = self.wake.try_send(());
     }
 
-    /// The first error of a flush.
+    /// Returns the first error.
     pub(super) fn error(&self) -> Option<&String> {
         self.status.error.get()
     }
 
-    /// Number of successful flushes.
+    /// Returns the number of successful flushes.
     #[cfg(test)]
     pub(super) fn count(&self) -> u64 {
         self.status.count.load(Ordering::Acquire)

@@ -1,9 +1,9 @@
-//! Calls to an agent's machine: a coordinator on another machine starts, watches and stops services
-//! on this one, as in a local trial.
+//! Handles calls from a coordinator to an agent's machine: the coordinator starts, observes and
+//! stops services here, as in a local trial.
 //!
-//! One run at a time has access to the machine. Its calls run one after the other on a separate
-//! thread, so that the lease can be renewed while a slow service stops. When the lease ends or the
-//! agent exits, everything is stopped and removed.
+//! Only one run at a time has access to the machine. Its calls run one after another on a separate
+//! thread, so that the lease can be renewed while a service stops slowly. When the lease expires or
+//! the agent exits, all services and files are removed.
 
 mod service;
 mod session;
@@ -26,7 +26,7 @@ use session::HostSession;
 
 /// Interval at which the lease is checked.
 const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Longest accepted lease.
+/// Maximum accepted lease.
 const LEASE_MAX: Duration = Duration::from_secs(300);
 
 /// Handles calls to the machine.
@@ -37,12 +37,12 @@ pub(super) struct HostCallHandler {
     session: Option<OpenSession>,
 }
 
-/// The session of the run that has the machine.
+/// The session of the run that has reserved the machine.
 #[derive(Debug)]
 struct OpenSession {
     run: RunId,
     reservation: Reservation,
-    /// Calls for the session's thread; dropped to end it.
+    /// Queue of calls for the session's thread. Dropping it ends the thread.
     calls: Option<Sender<(NumberedCall, Responder)>>,
     lease: Arc<HostLease>,
     thread: Option<JoinHandle<()>>,
@@ -67,9 +67,10 @@ impl HostLease {
 }
 
 impl HostCallHandler {
-    /// A handler that keeps runs' files below `folder`, which is emptied first.
+    /// Creates a handler that stores runs' files below `folder`. Deletes the existing content of
+    /// `folder`.
     pub(super) fn new(folder: &Path, policy: Policy) -> HostCallHandler {
-        // Files of a killed agent; files that can't be removed do no harm.
+        // These are files of an agent that was killed. Files that can't be removed do no harm.
         let _ = std::fs::remove_dir_all(folder);
         HostCallHandler {
             folder: folder.to_owned(),
@@ -78,19 +79,19 @@ impl HostCallHandler {
         }
     }
 
-    /// The run that has the machine now.
+    /// Returns the run that has reserved the machine.
     pub(super) fn run(&self) -> Option<&RunId> {
         let session = self.session.as_ref().filter(|it| !it.is_over());
         session.map(|it| &it.run)
     }
 
-    /// The current reservation of the machine.
+    /// Returns the current reservation of the machine.
     pub(super) fn reservation(&self) -> Option<&Reservation> {
         let session = self.session.as_ref().filter(|it| !it.is_over());
         session.map(|it| &it.reservation)
     }
 
-    /// Takes an order if it is a call to the machine, and returns before it is carried out. Returns
+    /// Queues an order if it is a call to the machine, without waiting for the result. Returns
     /// false for other orders.
     pub(super) fn offer(
         &mut self,
@@ -110,7 +111,8 @@ impl HostCallHandler {
                 command: Command::Host(order),
                 ..
             }) => {
-                // Services that other machines need listen on the address that reaches the server.
+                // Services for other machines listen on the address from which this machine reaches
+                // the NATS server.
                 self.take((&run, order), address, busy_with, responder);
             }
             Ok(_) => return false,
@@ -121,8 +123,8 @@ impl HostCallHandler {
         true
     }
 
-    /// Takes a call of a run, and returns before it is carried out. While the agent makes a load, its
-    /// machine can't be reserved for another run.
+    /// Queues a call of a run, without waiting for the result. While the agent generates a load,
+    /// another run can't reserve the machine.
     fn take(
         &mut self,
         (run, order): (&RunId, NumberedCall),
@@ -219,13 +221,13 @@ impl Drop for OpenSession {
     fn drop(&mut self) {
         self.calls = None;
         if let Some(thread) = self.thread.take() {
-            // A panic was already reported on standard error.
+            // A panic has already been printed on standard error.
             let _ = thread.join();
         }
     }
 }
 
-/// Executes calls until the run is closed, its lease ends or the agent exits. Then removes all
+/// Executes calls until the run is closed, its lease expires or the agent exits. Then removes all
 /// services and resources.
 fn serve(mut session: HostSession, calls: &Receiver<(NumberedCall, Responder)>, lease: &HostLease) {
     let closing = loop {
@@ -233,7 +235,7 @@ fn serve(mut session: HostSession, calls: &Receiver<(NumberedCall, Responder)>, 
             Ok((call, responder)) if call.call == HostCall::Close => break Some(responder),
             Ok((call, responder)) => {
                 responder(session.call(call));
-                // A slow call must not end the lease.
+                // Renew the lease after each call, so that a slow call can't make it expire.
                 lease.renew();
             }
             Err(RecvTimeoutError::Timeout) if !lease.has_ended() => {}

@@ -1,8 +1,8 @@
-//! This machine's host name.
+//! The host name of this machine.
 
 use rustix::system::uname;
 
-/// This machine's host name.
+/// Returns the host name of this machine.
 pub fn host_name() -> String {
     uname().nodename().to_string_lossy().into_owned()
 }

@@ -1,8 +1,8 @@
-//! One part of a load on this agent, from its preparation to its end.
+//! An agent's part of a load, from its preparation to its end.
 //!
-//! The load has its own threads and never waits for the network. A second thread, the
-//! [`ResultWriter`](super::result_writer), writes the results of each second to disk and hands them to
-//! the [outbox](super::outbox); it also stops the load when the lease ends.
+//! The load has its own threads and never waits for the network. A separate thread, the
+//! [`ResultWriter`](super::result_writer), writes the results of each second to disk and passes
+//! them to the [outbox](super::outbox). It also stops the load when the lease expires.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,11 +23,12 @@ use crate::clock::Clock;
 use crate::names::RunId;
 use crate::wire::{EndReason, LoadOrder, ReadyReport};
 
-/// Time for workers to get ready; they open connections for five seconds at most.
+/// Timeout for workers to get ready. They open connections for at most five seconds.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval at which a preparation checks whether it was abandoned.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Time before the start at which workers get the start time; until then the load can be canceled.
+/// Time before the start at which the workers get the start time. Until then, the load can be
+/// canceled.
 const CANCEL_MARGIN: Duration = Duration::from_millis(200);
 
 /// A part of a load that is ready, running or over.
@@ -35,7 +36,7 @@ pub(super) struct LoadPart {
     run: RunId,
     order: LoadOrder,
     ready: ReadyReport,
-    /// Ordered start on the agent's clock.
+    /// Ordered start time on the agent's clock, in nanoseconds.
     start_at: Option<i64>,
     state: Arc<PartState>,
     events: Sender<PartEvent>,
@@ -43,11 +44,12 @@ pub(super) struct LoadPart {
 }
 
 impl LoadPart {
-    /// Starts the workers of a load, and waits until they are ready or the preparation is abandoned.
+    /// Starts the workers of a load, and waits until they are ready or the preparation is
+    /// abandoned.
     ///
     /// # Errors
     ///
-    /// Returns a message if this machine can't make the load.
+    /// Returns a message if this machine can't generate the load.
     pub(super) fn prepare(
         (run, order): (&RunId, &LoadOrder),
         spec: LoadSpec,
@@ -77,11 +79,11 @@ impl LoadPart {
         let over = events.clone();
         spawn("load", move || {
             let begin = || {
-                // The receiver is gone if the preparation was abandoned.
+                // Sending fails if the preparation was abandoned.
                 let _ = is_ready.send(());
                 wait_for_start(&start_signals)
             };
-            // A panic in the engine is reported like any other failure.
+            // Handle a panic in the engine like any other failure.
             let run = AssertUnwindSafe(|| run_at(&spec, &control, None, &begin));
             let loaded = catch_unwind(run)
                 .unwrap_or_else(|_| Err(RunError::Environment("the engine failed".to_owned())));
@@ -113,43 +115,43 @@ impl LoadPart {
         })
     }
 
-    /// The run.
+    /// Returns the run.
     pub(super) fn run(&self) -> &RunId {
         &self.run
     }
 
-    /// The order.
+    /// Returns the order.
     pub(super) fn order(&self) -> &LoadOrder {
         &self.order
     }
 
-    /// The reply to the order.
+    /// Returns the reply to the order.
     pub(super) fn ready(&self) -> &ReadyReport {
         &self.ready
     }
 
-    /// Live counts of the load.
+    /// Returns the live counts of the load.
     pub(super) fn control(&self) -> &Arc<Control> {
         &self.state.control
     }
 
-    /// Ordered start on the agent's clock.
+    /// Returns the ordered start time on the agent's clock, in nanoseconds.
     pub(super) fn start_at(&self) -> Option<i64> {
         self.start_at
     }
 
-    /// Returns true once the last message is on disk, which is before anybody can receive it: a
-    /// coordinator that has the last message finds the agent free.
+    /// Returns true once the last message is on disk, which is before it can be received. An agent
+    /// whose last message has arrived is therefore always free.
     pub(super) fn is_over(&self) -> bool {
         self.state.is_over.load(Ordering::Acquire)
     }
 
-    /// Returns true if the part is to end early.
+    /// Returns true if an early end was requested.
     pub(super) fn is_ending(&self) -> bool {
         self.state.early_end().is_some()
     }
 
-    /// Waits until the outbox has every message of a part that [is over](LoadPart::is_over).
+    /// Waits until the outbox has all messages of a part that [is over](LoadPart::is_over).
     pub(super) fn join_writer(&mut self) {
         if let Some(writer) = self.writer.take() {
             // A writer that panicked has no more messages.
@@ -162,21 +164,21 @@ impl LoadPart {
         self.state.note_coordinator();
     }
 
-    /// Starts the load at a time of the agent's clock.
+    /// Starts the load at this time of the agent's clock, in nanoseconds.
     pub(super) fn start(&mut self, at: i64, clock: &Clock) {
         self.start_at = Some(at);
         let moment = clock.moment(at);
-        // The receivers are gone if the load is already over.
+        // Sending fails if the load is already over.
         let _ = self.events.send(PartEvent::Starts(at));
         let _ = self.state.start.send(StartSignal::At(moment));
     }
 
-    /// Stops the load; its results are sent.
+    /// Stops the load. Its results so far are sent.
     pub(super) fn stop(&self) {
         self.state.end(EndReason::Stopped);
     }
 
-    /// Stops the load because the agent exits, and waits for its results.
+    /// Stops the load because the agent is exiting, and waits for its results.
     pub(super) fn stop_for_exit(&mut self, within: Duration) {
         self.state.end(EndReason::AgentEnded);
         let until = Instant::now() + within;
@@ -194,11 +196,11 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     thread.map_err(|error| format!("starting a thread: {error}"))
 }
 
-/// The reason why workers are not ready.
+/// Reason why workers are not ready.
 enum NotReady {
-    /// The engine failed; its own error has the reason.
+    /// The engine failed, and reports the reason itself.
     Failed,
-    /// The preparation was abandoned, or took too long.
+    /// The preparation was abandoned or took too long.
     GaveUp(String),
 }
 
@@ -212,7 +214,7 @@ fn wait_until_ready(wait: &Receiver<()>, is_abandoned: &dyn Fn() -> bool) -> Res
                 return Err(NotReady::GaveUp("the preparation was abandoned".to_owned()));
             }
             Err(RecvTimeoutError::Timeout) if Instant::now() > until => {
-                let why = format!("its workers were not ready within {READY_TIMEOUT:?}");
+                let why = format!("the workers were not ready within {READY_TIMEOUT:?}");
                 return Err(NotReady::GaveUp(why));
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -220,7 +222,7 @@ fn wait_until_ready(wait: &Receiver<()>, is_abandoned: &dyn Fn() -> bool) -> Res
     }
 }
 
-/// The error with which the engine ended before its workers were ready.
+/// Returns the error with which the engine ended before its workers were ready.
 fn engine_error(events: &Receiver<PartEvent>) -> String {
     match events.recv_timeout(READY_TIMEOUT) {
         Ok(PartEvent::Over(over)) => match *over {
@@ -231,7 +233,8 @@ fn engine_error(events: &Receiver<PartEvent>) -> String {
     }
 }
 
-/// Waits for the start time, and then until shortly before it. Returns `None` if the load is canceled.
+/// Waits for the order to start, and then until shortly before the start. Returns `None` if the
+/// load is canceled.
 fn wait_for_start(signals: &Receiver<StartSignal>) -> Option<Instant> {
     let Ok(StartSignal::At(moment)) = signals.recv() else {
         return None;

@@ -12,10 +12,10 @@ use super::settings::AgentSettings;
 use crate::names::RunId;
 use crate::wire::{AGENT_SCHEMA, Registration, SenderVersion};
 
-/// File in which Linux names its clock source.
+/// File in which Linux reports its clock source.
 const CLOCK_SOURCE_PATH: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// Facts that don't change while an agent runs.
+/// Facts about the machine that don't change while an agent runs.
 #[derive(Debug)]
 pub(super) struct MachineFacts {
     instance: String,
@@ -26,7 +26,7 @@ pub(super) struct MachineFacts {
 }
 
 impl MachineFacts {
-    /// Collects the facts.
+    /// Collects the facts about this machine.
     pub(super) fn gather(instance: String) -> MachineFacts {
         let name = uname();
         let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
@@ -39,7 +39,7 @@ impl MachineFacts {
         }
     }
 
-    /// The agent's registration; `first` is the address from which it reaches the server.
+    /// Creates the agent's registration. `first` is the address from which it reaches the server.
     pub(super) fn registration(
         &self,
         settings: &AgentSettings,
@@ -66,12 +66,12 @@ impl MachineFacts {
         }
     }
 
-    /// Identifier of this start of the agent.
+    /// Returns the identifier of this start of the agent.
     pub(super) fn instance(&self) -> &str {
         &self.instance
     }
 
-    /// The machine's host name.
+    /// Returns the machine's host name.
     pub(super) fn host(&self) -> &str {
         &self.host
     }
@@ -93,8 +93,8 @@ fn clock_source() -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// All addresses of the machine, the `first` one first, without loopback addresses and those that need an
-/// interface name.
+/// Returns the addresses of the machine with `first` at the beginning. Omits loopback addresses and
+/// addresses that need an interface name.
 fn addresses(first: Option<IpAddr>) -> Vec<IpAddr> {
     let interfaces = if_addrs::get_if_addrs().unwrap_or_default();
     let is_link_local = |address: &IpAddr| match address {

@@ -1,8 +1,9 @@
-//! An agent: it connects to the NATS server, waits for orders, and does what its policy allows.
+//! The agent, which connects to the NATS server, waits for orders, and carries out those that its
+//! policy allows.
 //!
-//! [`Agent::connect`] connects and checks that no other agent has the name; [`Agent::run`] takes orders
-//! until it is stopped. An agent listens on no port and accepts orders only through the server. If
-//! no coordinator renews a run's lease, the agent stops the run's load.
+//! [`Agent::connect`] connects and checks that no other agent has the name; [`Agent::run`] handles
+//! orders until it is stopped. An agent listens on no port and accepts orders only through the
+//! server. If no coordinator renews the lease of a run, the agent stops the run's load.
 
 mod background;
 pub mod enrollment;
@@ -47,24 +48,24 @@ use registration::RegistrationKeeper;
 use responder::responder;
 use status::AgentStatus;
 
-/// Interval at which the agent checks for its own end, and for the end of its load.
+/// Interval at which the agent checks whether it should stop and whether its load is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Pause between two attempts to connect.
+/// Pause between attempts to connect.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval at which failing attempts are logged.
+/// Interval for logging failed attempts to connect.
 const LOG_INTERVAL: Duration = Duration::from_secs(15);
-/// Time for sending the remaining results when the agent exits.
+/// Timeout for sending the remaining results when the agent exits.
 const FINAL_SEND_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for which the server may refuse the agent's credentials before the agent exits. A server that
-/// reloads its configuration may refuse them for a moment.
+/// Time after which the agent exits if the server keeps rejecting its credentials. A server that is
+/// reloading its configuration may reject valid credentials temporarily.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The agent's work at the time when it was stopped.
+/// Work that the agent was doing when it was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkAtExit {
     /// The agent was idle.
     None,
-    /// The agent generated a part of a load or ran services; the rest of its part is missing.
+    /// The agent was generating a load or running services, and the rest of that work is missing.
     CutShort,
 }
 
@@ -81,7 +82,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Connects. Retries until the server can be reached, or `stop` is set.
+    /// Connects to the server. Retries until it succeeds or `stop` is set.
     ///
     /// # Errors
     ///
@@ -112,24 +113,24 @@ impl Agent {
         })
     }
 
-    /// The agent's name.
+    /// Returns the agent's name.
     pub fn name(&self) -> &AgentName {
         &self.settings.name
     }
 
-    /// Updates this status while the agent runs.
+    /// Makes the agent update this status while it runs.
     #[must_use]
     pub fn with_status(mut self, status: AgentStatus) -> Agent {
         self.status = status;
         self
     }
 
-    /// Takes orders until `stop` is set. Then stops a running load and sends its results for up to
-    /// a few seconds. Results that remain are sent at the next start.
+    /// Handles orders until `stop` is set. Then stops a running load and sends its results, which
+    /// may take several seconds. Results that can't be sent now are sent after the next start.
     ///
     /// # Errors
     ///
-    /// If an older agent of the same name appears, or the server refuses the credentials.
+    /// An older agent has the same name, or the server rejects the credentials.
     pub fn run(self, stop: &AtomicBool) -> Result<WorkAtExit, AgentError> {
         let Agent {
             settings,
@@ -184,11 +185,13 @@ impl Agent {
             let is_mid_run = was_loading || machine.run().is_some();
             drop(machine);
             if link.is_connected() && !outbox.wait_until_sent(FINAL_SEND_TIMEOUT) {
-                (settings.log)("not all results could be sent; the next start sends them");
+                (settings.log)(
+                    "not all results could be sent; they will be sent after the next start",
+                );
             }
             outbox.close();
             done.store(true, Ordering::Relaxed);
-            // After an error the registration may be another agent's.
+            // After an error, the registration may be that of another agent.
             if ended.is_ok() {
                 registration.remove();
             }
@@ -203,7 +206,7 @@ impl Agent {
     }
 }
 
-/// Checks that the server accepts the credentials, and that no older agent has the name.
+/// Checks that the server accepts the credentials, and that no older agent has the same name.
 fn may_go_on(
     link: &NatsLink,
     settings: &AgentSettings,
@@ -226,7 +229,7 @@ fn may_go_on(
     }
 }
 
-/// Result files of earlier starts that no coordinator has collected.
+/// Returns result files of earlier starts that no coordinator has collected.
 fn unsent_files(settings: &AgentSettings) -> Vec<PathBuf> {
     let (folder, log) = (settings.results_folder(), &settings.log);
     for file in spool::uncollected(&folder, &settings.name) {

@@ -1,4 +1,4 @@
-//! Clock requests, and the check that no other agent has the same name.
+//! Replies to clock requests, and checks that no other agent has the same name.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,15 +12,15 @@ use crate::clock::{Clock, ClockReply};
 use crate::link::{LinkError, NatsLink, Subscription};
 use crate::names::AgentName;
 
-/// Interval at which the clock's thread checks for the agent's end.
+/// Interval at which the clock's thread checks whether the agent is exiting.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Time for another agent of the same name to respond.
+/// Timeout for a response from another agent with the same name.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Number of requests to another agent of the same name.
+/// Number of requests to find another agent with the same name.
 const ATTEMPTS: u32 = 2;
 
-/// Replies to clock requests until `done`. Runs on a thread of its own, so that replies are
-/// immediate.
+/// Replies to clock requests until `done` is set. Runs on a separate thread, so that it replies
+/// immediately.
 pub(super) fn respond_with_time(
     link: &NatsLink,
     mut requests: Subscription,
@@ -35,29 +35,29 @@ pub(super) fn respond_with_time(
         if let Some(to) = request.reply {
             let sent = clock.now();
             let reply = ClockReply { received, sent };
-            // The coordinator repeats a request whose reply is lost.
+            // If the reply is lost, the coordinator repeats the request.
             let _ = link.publish(&to, reply.to_bytes().to_vec());
         }
     }
 }
 
-/// The message by which agents of one name find each other.
+/// Message with which agents of the same name detect each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct AgentPresence {
     instance: String,
     host: String,
-    /// Start of the agent, in nanoseconds since 1970.
+    /// Start time of the agent, in nanoseconds since 1970.
     since_ns: u64,
 }
 
-/// Another agent that has the same name.
+/// Another agent with the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OtherInstance {
-    /// The other agent's machine.
+    /// Host name of the other agent's machine.
     pub(super) host: String,
 }
 
-/// Detects other agents of the same name.
+/// Detects other agents with the same name.
 #[derive(Debug)]
 pub(super) struct NameGuard {
     own: AgentPresence,
@@ -65,7 +65,7 @@ pub(super) struct NameGuard {
 }
 
 impl NameGuard {
-    /// Checks that no connected agent has the name.
+    /// Checks that no connected agent has this name.
     ///
     /// # Errors
     ///
@@ -105,8 +105,8 @@ impl NameGuard {
         Ok(NameGuard { own, messages })
     }
 
-    /// Replies to another agent that claims the name, if there is one. Returns that agent if it is
-    /// older: it may have been cut off when this one claimed the name, and keeps it.
+    /// Replies if another agent claims this name. Returns the other agent if it is older: it may
+    /// have been disconnected when this agent claimed the name, and has precedence.
     pub(super) fn check(&mut self, link: &NatsLink) -> Option<OtherInstance> {
         let message = self.messages.next(Duration::ZERO)?;
         let other: AgentPresence = serde_json::from_slice(&message.payload).ok()?;
@@ -114,14 +114,14 @@ impl NameGuard {
             return None;
         }
         if let (Some(to), Ok(json)) = (message.reply, serde_json::to_vec(&self.own)) {
-            // An agent that gets no reply retries.
+            // If the reply is lost, the other agent asks again.
             let _ = link.publish(&to, json);
         }
         let is_older = (other.since_ns, &other.instance) < (self.own.since_ns, &self.own.instance);
         is_older.then_some(OtherInstance { host: other.host })
     }
 
-    /// The message that is published regularly for agents of the same name.
+    /// Returns the message that is published regularly for agents with the same name.
     pub(super) fn presence(&self) -> Vec<u8> {
         serde_json::to_vec(&self.own).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Handles orders of runs. An agent takes part in one run at a time, and a repeated order has the same
+//! Handles orders of runs. An agent takes part in one run at a time. A repeated order has the same
 //! effect and reply as the first one.
 
 use std::fs;
@@ -21,15 +21,15 @@ use crate::wire::{
     SenderVersion,
 };
 
-/// Longest time by which a start may lie in the future.
+/// Maximum time between an order to start and a start in the future.
 const START_AHEAD_MAX: Duration = Duration::from_secs(60);
-/// Longest time by which a start may lie in the past.
+/// Maximum delay of an order to start after the ordered start time.
 const START_LATE_MAX: Duration = Duration::from_secs(3);
-/// Time after which files without a prepared load no longer keep the agent busy.
+/// Time after which received files no longer keep the agent busy if no load was prepared.
 const FILES_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval at which background tasks are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Time for a load to stop when the agent exits.
+/// Timeout for a load to stop when the agent exits.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Handles orders of runs.
@@ -43,18 +43,18 @@ pub(super) struct OrderHandler<'a> {
     running: Vec<BackgroundTask>,
     /// The current part of a load, or the last one.
     part: Option<LoadPart>,
-    /// A run whose results are deleted as soon as its load is over.
+    /// Run whose results are deleted as soon as its load is over.
     unwanted: Option<RunId>,
 }
 
-/// Files that were sent for a run.
+/// Files that were received for a run.
 struct RunFiles {
     run: RunId,
     files: ReceivedFiles,
     last_received: Instant,
 }
 
-/// The reply to a valid order that can be carried out later.
+/// Returns the reply to an order that is valid but must wait until another run is over.
 fn busy(run: &RunId) -> Reply {
     Reply::Busy {
         text: format!("it is busy with run {run}"),
@@ -65,7 +65,7 @@ fn wrong(text: impl Into<String>) -> Reply {
     Reply::Wrong { text: text.into() }
 }
 
-/// Parses an order of this version.
+/// Parses an order. Rejects orders of other versions.
 fn parse(message: &[u8]) -> Result<AgentOrder, Reply> {
     let invalid = |error| wrong(format!("not an order: {error}"));
     let header: OrderHeader = serde_json::from_slice(message).map_err(invalid)?;
@@ -80,7 +80,7 @@ fn parse(message: &[u8]) -> Result<AgentOrder, Reply> {
 }
 
 impl<'a> OrderHandler<'a> {
-    /// A handler without a run.
+    /// Creates a handler that takes part in no run.
     pub(super) fn new(
         settings: Arc<AgentSettings>,
         outbox: Arc<Outbox>,
@@ -98,7 +98,7 @@ impl<'a> OrderHandler<'a> {
         }
     }
 
-    /// The run that the agent takes part in.
+    /// Returns the run that the agent takes part in.
     pub(super) fn busy_with(&self) -> Option<&RunId> {
         let part = self.part.as_ref().filter(|part| !part.is_over());
         let preparing = self.running.iter().find_map(BackgroundTask::preparing);
@@ -123,13 +123,13 @@ impl<'a> OrderHandler<'a> {
         }
     }
 
-    /// Interval at which background tasks have to be polled, if there are any.
+    /// Returns the interval for polling background tasks, if there are any.
     pub(super) fn poll_interval(&self) -> Option<Duration> {
         (!self.running.is_empty()).then_some(POLL_INTERVAL)
     }
 
-    /// Carries out an order, unless the agent is reserved for another experiment. Slow orders are
-    /// carried out on another thread and replied to later.
+    /// Carries out an order, unless another experiment has reserved the agent. Slow orders run on
+    /// another thread, and the reply follows later.
     pub(super) fn take(
         &mut self,
         message: &[u8],
@@ -163,7 +163,7 @@ impl<'a> OrderHandler<'a> {
             Command::Renew => responder(self.renew(run)),
             Command::Stop => responder(self.stop_run(run)),
             Command::Forget => responder(self.forget(run)),
-            Command::Host(_) => responder(wrong("calls to the machine are handled elsewhere")),
+            Command::Host(_) => responder(wrong("unexpected call to the machine")),
         }
     }
 
@@ -182,12 +182,12 @@ impl<'a> OrderHandler<'a> {
             part.is_none_or(LoadPart::is_over)
         });
         if is_unwanted && let Some(run) = self.unwanted.take() {
-            // A file that can't be removed now is removed when it is too old.
+            // A file that can't be removed now is removed when it reaches the maximum age.
             let _ = self.delete_results(&run);
         }
     }
 
-    /// Stops a running load because the agent exits; returns whether there was one.
+    /// Stops a running load because the agent is exiting. Returns true if a load was running.
     pub(super) fn abort_for_exit(&mut self) -> bool {
         self.poll_tasks();
         self.files = None;
@@ -208,7 +208,7 @@ impl<'a> OrderHandler<'a> {
         self.part.as_ref().filter(|part| part.run() == run)
     }
 
-    /// The reply if the agent is busy with another run.
+    /// Returns a reply if the agent is busy with another run.
     fn busy_with_other(&self, run: &RunId) -> Option<Reply> {
         let other = self.busy_with().filter(|other| *other != run)?;
         Some(busy(other))
@@ -241,7 +241,7 @@ impl<'a> OrderHandler<'a> {
         }
     }
 
-    /// The complete files of a run.
+    /// Returns the paths of the complete files of a run.
     fn files_of(&self, run: &RunId) -> FilePaths {
         let sent = self.files.as_ref().filter(|sent| sent.run == *run);
         sent.map(|sent| sent.files.complete()).unwrap_or_default()
@@ -255,7 +255,7 @@ impl<'a> OrderHandler<'a> {
         self.follow(task, responder);
     }
 
-    /// Returns true if the agent is busy only because it has files of this run.
+    /// Returns true if the agent is busy only because it has received files for this run.
     fn has_only_files(&self, run: &RunId) -> bool {
         let is_over = self.part.as_ref().is_none_or(LoadPart::is_over);
         let is_preparing = self.running.iter().any(|it| it.preparing().is_some());
@@ -266,11 +266,15 @@ impl<'a> OrderHandler<'a> {
         if let Some(busy) = self.busy_with_other(run) {
             return responder(busy);
         }
-        let other_load = || wrong(format!("run {run} was prepared here with another load"));
+        let other_load = || {
+            wrong(format!(
+                "run {run} was prepared on this agent with another load"
+            ))
+        };
         if let Some(part) = self.part_of(run) {
             let is_same = part.order() == &load;
             return responder(if part.is_over() || part.is_ending() {
-                wrong(format!("run {run} is over here"))
+                wrong(format!("run {run} is over on this agent"))
             } else if is_same {
                 Reply::Ready(part.ready().clone())
             } else {
@@ -293,7 +297,7 @@ impl<'a> OrderHandler<'a> {
         self.follow(task, responder);
     }
 
-    /// Checks the order itself.
+    /// Checks whether the order is valid at this time.
     fn may_prepare(&self, run: &RunId, load: &LoadOrder) -> Result<(), Reply> {
         if spool::exists(&self.settings.results_folder(), run, &self.settings.name) {
             return Err(wrong(format!(
@@ -310,7 +314,7 @@ impl<'a> OrderHandler<'a> {
         Ok(())
     }
 
-    /// Replies when a task is over.
+    /// Sends the reply when a task is over.
     fn follow(&mut self, task: Result<BackgroundTask, Reply>, responder: Responder) {
         match task {
             Ok(mut task) => {
@@ -321,7 +325,7 @@ impl<'a> OrderHandler<'a> {
         }
     }
 
-    /// Handles the results of finished tasks; abandons tasks if the agent exits.
+    /// Handles finished tasks. If the agent is exiting, abandons the others.
     fn poll_tasks(&mut self) {
         let is_exiting = self.stop.load(Ordering::Relaxed);
         for mut task in std::mem::take(&mut self.running) {
@@ -354,7 +358,7 @@ impl<'a> OrderHandler<'a> {
         let mut running = self.running.iter();
         if let Some(index) = running.position(|it| it.preparing() == Some(run)) {
             let task = self.running.swap_remove(index);
-            let outcome = task.abandon("it was stopped before it was ready".to_owned());
+            let outcome = task.abandon("the load was stopped before it was ready".to_owned());
             self.settle(task, outcome);
         }
     }
@@ -362,7 +366,7 @@ impl<'a> OrderHandler<'a> {
     fn start(&mut self, run: &RunId, at: i64) -> Reply {
         let clock = &self.settings.clock;
         let Some(part) = self.part.as_mut().filter(|part| part.run() == run) else {
-            return wrong(format!("run {run} was not prepared here"));
+            return wrong(format!("run {run} was not prepared on this agent"));
         };
         match part.start_at() {
             Some(before) if before == at => return Reply::Done,
@@ -370,10 +374,11 @@ impl<'a> OrderHandler<'a> {
             None => {}
         }
         if part.is_over() || part.is_ending() {
-            return wrong(format!("run {run} is over here"));
+            return wrong(format!("run {run} is over on this agent"));
         }
         let ahead = i128::from(at) - i128::from(clock.now());
-        // A slightly late start is accepted and reported; times count from the ordered start.
+        // A slightly late start is accepted and reported. Response times still count from the
+        // ordered start.
         if -ahead > START_LATE_MAX.as_nanos() as i128 {
             let late = -ahead as f64 / 1e9;
             return Reply::Environment {
@@ -394,7 +399,7 @@ impl<'a> OrderHandler<'a> {
     fn renew(&self, run: &RunId) -> Reply {
         match self.part_of(run) {
             Some(part) if !part.is_over() => Reply::Done,
-            Some(_) => wrong(format!("run {run} is over here")),
+            Some(_) => wrong(format!("run {run} is over on this agent")),
             None if self.running.iter().any(|it| it.preparing() == Some(run)) => Reply::Done,
             None => wrong(format!("this agent has no part in run {run}")),
         }
@@ -414,12 +419,12 @@ impl<'a> OrderHandler<'a> {
     fn forget(&mut self, run: &RunId) -> Reply {
         self.abandon(run);
         match self.part_of(run).filter(|part| !part.is_over()) {
-            // The load was just canceled; its results are deleted at its end.
+            // The load was just canceled. Delete its results when it is over.
             Some(part) if part.is_ending() => {
                 self.unwanted = Some(run.clone());
                 return Reply::Done;
             }
-            Some(_) => return wrong(format!("run {run} is still in flight here")),
+            Some(_) => return wrong(format!("run {run} is still in progress on this agent")),
             None => {}
         }
         self.files.take_if(|sent| sent.run == *run);
@@ -439,7 +444,7 @@ impl<'a> OrderHandler<'a> {
     }
 }
 
-/// Removes files that coordinators sent to an earlier start of this agent.
+/// Removes files that were received before the last start of this agent.
 pub(super) fn sweep(settings: &AgentSettings) {
     // Files that can't be removed do no harm.
     let _ = fs::remove_dir_all(settings.received_folder());

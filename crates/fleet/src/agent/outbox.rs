@@ -1,7 +1,8 @@
-//! Results that wait to be stored on the server. They are sent in order, and again until they are stored.
+//! Queue of results to send to the server. Messages are sent in order, and repeated until the
+//! server has stored them.
 //!
 //! Results of the current start come first, then files of earlier starts. All queued results are
-//! also in the file of their run ([`super::spool`]).
+//! also in the result file of their run ([`super::spool`]).
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -14,18 +15,18 @@ use crate::link::NatsLink;
 use crate::names::{AgentName, RunId};
 use crate::wire::ResultMessage;
 
-/// Pause after the server did not store a message.
+/// Pause after a failed attempt to store a message.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval at which a lost connection is checked.
 const RECONNECT_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Interval at which failures are logged.
+/// Interval for logging failures.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A message in the queue.
 #[derive(Debug, Clone)]
 struct QueuedMessage {
     run: RunId,
-    /// Identifier by which the server drops duplicates.
+    /// Identifier with which the server detects duplicates.
     id: String,
     json: Vec<u8>,
 }
@@ -42,11 +43,11 @@ impl QueuedMessage {
 
 #[derive(Debug, Default)]
 struct Queues {
-    /// Messages of this start of the agent.
+    /// Messages of the current start of the agent.
     now: VecDeque<QueuedMessage>,
     /// Messages of earlier starts.
     earlier: VecDeque<QueuedMessage>,
-    /// Files of earlier starts that are still to be read.
+    /// Files of earlier starts that have not been read yet.
     files: VecDeque<PathBuf>,
     /// True while a message is being sent.
     is_sending: bool,
@@ -61,7 +62,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// An outbox that first holds the results in these files of earlier starts.
+    /// Creates an outbox that contains the results in these files of earlier starts.
     pub(super) fn new(files: Vec<PathBuf>) -> Outbox {
         let outbox = Outbox::default();
         outbox.lock().files = files.into();
@@ -72,7 +73,7 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// If it can't be serialized.
+    /// The message can't be serialized.
     pub(super) fn push(&self, message: &ResultMessage) -> Result<(), String> {
         let message = QueuedMessage::new(message)?;
         self.lock().now.push_back(message);
@@ -80,7 +81,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// The runs of which results are waiting.
+    /// Returns the runs that have unsent results.
     pub(super) fn runs(&self, agent: &AgentName) -> BTreeSet<RunId> {
         let queues = self.lock();
         let messages_of = queues.now.iter().chain(&queues.earlier);
@@ -94,26 +95,26 @@ impl Outbox {
             .collect()
     }
 
-    /// Number of waiting messages, without those in unread files.
+    /// Returns the number of queued messages, without those in unread files.
     pub(super) fn waiting(&self) -> usize {
         let queues = self.lock();
         queues.now.len() + queues.earlier.len()
     }
 
-    /// Drops the waiting messages of a run.
+    /// Drops the queued messages of a run.
     pub(super) fn forget(&self, run: &RunId) {
         let mut queues = self.lock();
         queues.now.retain(|message| message.run != *run);
         queues.earlier.retain(|message| message.run != *run);
     }
 
-    /// Ends [`Outbox::send_all`]. Unsent messages stay in their files.
+    /// Makes [`Outbox::send_all`] return. Unsent messages stay in their files.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();
     }
 
-    /// Waits until all messages of this start are sent. Returns false if that takes too long.
+    /// Waits until all messages of this start have been sent. Returns false after a timeout.
     pub(super) fn wait_until_sent(&self, within: Duration) -> bool {
         let until = Instant::now() + within;
         let mut queues = self.lock();
@@ -128,7 +129,7 @@ impl Outbox {
         true
     }
 
-    /// Sends messages until the outbox is closed; for a thread of its own.
+    /// Sends messages until the outbox is closed. Runs on its own thread.
     pub(super) fn send_all(&self, link: &NatsLink, agent: &AgentName, log: &LogSink) {
         let mut logged: Option<Instant> = None;
         while let Some(message) = self.next(agent, log) {
@@ -152,14 +153,15 @@ impl Outbox {
             };
             self.lock().is_sending = false;
             let queues = self.lock();
-            // Waits for the pause, or until the outbox is closed.
+            // Wait before retrying, or until the outbox is closed.
             let _ = self
                 .changed
                 .wait_timeout_while(queues, pause, |it| !it.closed);
         }
     }
 
-    /// The next message, which stays queued until it is [sent](Outbox::sent). `None` when closed.
+    /// Returns the next message, which stays queued until it is [sent](Outbox::sent). Returns
+    /// `None` when the outbox is closed.
     fn next(&self, agent: &AgentName, log: &LogSink) -> Option<QueuedMessage> {
         let mut queues = self.lock();
         loop {
@@ -195,7 +197,7 @@ impl Outbox {
                 0 => &mut queues.now,
                 _ => &mut queues.earlier,
             };
-            // The message may have been dropped while it was sent.
+            // The message may have been dropped while it was being sent.
             if queue.front().is_some_and(|it| it.id == message.id) {
                 queue.pop_front();
                 break;

@@ -1,4 +1,4 @@
-//! The state that the threads of a load's part share, and the signals between them.
+//! State that the threads of a part share, and the messages between them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -9,7 +9,7 @@ use prony_load::{Control, RunError, RunResult};
 
 use crate::wire::EndReason;
 
-/// The signal that the load's own thread waits for.
+/// Signal to the thread that runs the load.
 pub(super) enum StartSignal {
     /// Start at this time.
     At(Instant),
@@ -17,29 +17,29 @@ pub(super) enum StartSignal {
     Cancel,
 }
 
-/// An event for the thread that writes results.
+/// Event for the thread that writes results.
 pub(super) enum PartEvent {
-    /// The load starts at this time on the agent's clock.
+    /// The load starts at this time on the agent's clock, in nanoseconds.
     Starts(i64),
     /// The load is over.
     Over(Box<Result<RunResult, RunError>>),
 }
 
-/// The state that all threads of a part share.
+/// State that all threads of a part share.
 pub(super) struct PartState {
     pub(super) control: Arc<Control>,
     pub(super) start: Sender<StartSignal>,
     pub(super) lease: Duration,
-    /// Last contact with the coordinator.
+    /// Time of the last contact with the coordinator.
     pub(super) last_contact: Mutex<Instant>,
-    /// The reason why the part ends early.
+    /// Reason for an early end of the part.
     pub(super) early_end: OnceLock<EndReason>,
     pub(super) is_over: AtomicBool,
 }
 
 impl PartState {
-    /// Records contact with the coordinator, unless the lease has ended: if this machine slept, the
-    /// message may be old.
+    /// Records contact with the coordinator, unless the lease has already expired: if this machine
+    /// was suspended, the message may be old.
     pub(super) fn note_coordinator(&self) {
         let mut last_contact = self.lock_last_contact();
         if last_contact.elapsed() <= self.lease {
@@ -56,11 +56,11 @@ impl PartState {
         last_contact.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the load early. The first reason counts.
+    /// Ends the load early. If this is called several times, the first reason is kept.
     pub(super) fn end(&self, reason: EndReason) {
         let _ = self.early_end.set(reason);
         self.control.stop();
-        // A load that already runs no longer receives this.
+        // Sending fails if the load is already running.
         let _ = self.start.send(StartSignal::Cancel);
     }
 
@@ -68,7 +68,7 @@ impl PartState {
         self.early_end.get().copied()
     }
 
-    /// Marks the part as over: its last message is on disk.
+    /// Marks the part as over, after its last message has been written to disk.
     pub(super) fn set_over(&self) {
         self.is_over.store(true, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! Turns an order into a load that the policy allows.
+//! Converts an order into a load, and checks it against the policy.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,15 +14,15 @@ use super::AgentSettings;
 use crate::policy::{LoadDemand, Policy, PolicyViolation};
 use crate::wire::{CheckReport, LoadOrder, Reply};
 
-/// Time for a target to respond before the load.
+/// Timeout for a target to respond before the load.
 const TARGET_TIMEOUT: Duration = Duration::from_secs(3);
-/// Accepted threads of a load per core; a larger number is likely a mistake.
+/// Maximum accepted threads of a load per core. A larger number is probably a mistake.
 const THREADS_PER_CORE_MAX: u32 = 16;
 
-/// Paths of the complete files that were sent, by name.
+/// Paths of the received files, by name.
 pub(super) type FilePaths = BTreeMap<String, PathBuf>;
 
-/// The reason why an order is rejected.
+/// Reason why an order is rejected.
 #[derive(Debug)]
 pub(super) enum Rejection {
     /// The policy forbids the load.
@@ -91,7 +91,7 @@ pub(super) fn resolve(
         }
     })?;
     spec.open_before_start();
-    // Resolving the load has checked the shard.
+    // Resolving the load has already checked the shard.
     let asked = LoadDemand {
         rate: rate
             .map(|rate| rate.highest() * f64::from(shard.workers) / f64::from(shard.of.max(1))),
@@ -105,7 +105,8 @@ pub(super) fn resolve(
     Ok(spec)
 }
 
-/// The policy as a filter of targets, which keeps its first refusal in `refused`.
+/// Returns a filter that accepts the targets that the policy allows. The first violation is stored
+/// in `refused`.
 fn permits(policy: &Policy, refused: &Arc<Mutex<Option<PolicyViolation>>>) -> Permits {
     let (policy, refused) = (policy.clone(), refused.clone());
     Permits::new(move |name, address| {
@@ -118,8 +119,8 @@ fn permits(policy: &Policy, refused: &Arc<Mutex<Option<PolicyViolation>>>) -> Pe
     })
 }
 
-/// Replaces the file names in the options by the paths of files that were sent. No other file of this
-/// machine is read: its contents would be sent to the target.
+/// Replaces the file names in the options with the paths of received files. An order can't name
+/// other files on this machine, because their contents would be sent to the target.
 fn set_file_paths(options: &mut LoadSettings, files: &FilePaths) -> Result<(), String> {
     let named = [
         ("--body-file", &mut options.body_file),
@@ -151,7 +152,7 @@ fn missing(flag: &str, path: &Path) -> String {
     )
 }
 
-/// Checks the load's target with one request.
+/// Checks the target of a load with one request.
 pub(super) fn check(spec: &LoadSpec) -> CheckReport {
     let began = Instant::now();
     let took = |began: Instant| began.elapsed().as_secs_f64() * 1e3;
@@ -162,7 +163,7 @@ pub(super) fn check(spec: &LoadSpec) -> CheckReport {
             let took = took(began);
             format!("status {status} over HTTP/{http}, {length} bytes in {took:.1} ms")
         }),
-        // Every request of the load may change something on the target.
+        // Any request of this load may modify data, so the check only connects.
         None => reach(spec, TARGET_TIMEOUT).map(|()| format!("connected in {:.1} ms", took(began))),
     };
     CheckReport {
@@ -171,8 +172,8 @@ pub(super) fn check(spec: &LoadSpec) -> CheckReport {
     }
 }
 
-/// Predicts problems of the load. Connects to the target but sends no request, so that the target
-/// counts only the load's requests.
+/// Predicts problems of the load. Connects to the target but sends no request, because requests
+/// that the load doesn't count would distort the target's own counts.
 pub(super) fn forecast(spec: &LoadSpec) -> Vec<Finding> {
     let mut forecast = spec.forecast().to_vec();
     if let Err(why) = reach(spec, TARGET_TIMEOUT) {

@@ -1,4 +1,4 @@
-//! Files that a coordinator sends for a run, in chunks.
+//! Files that a coordinator sends in chunks for a run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,14 +8,14 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::wire::{CHUNK_BYTES_MAX, FileChunk, sha256_hex};
 
-/// Total size of the files of one run.
+/// Maximum total size in bytes of the files of one run.
 const RUN_FILES_BYTES_MAX: u64 = 1 << 30;
 
-/// The files of one run, in a folder that is removed when this is dropped.
+/// The files of one run, in a folder that is removed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct ReceivedFiles {
     folder: PathBuf,
-    /// The state of each file, by name.
+    /// Progress of each file, by name.
     files: BTreeMap<String, ReceivedFile>,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct ReceivedFiles {
 struct ReceivedFile {
     length: u64,
     sha256: String,
-    /// Bytes received so far; chunks arrive in order.
+    /// Number of bytes received so far. Chunks must arrive in order.
     received: u64,
 }
 
@@ -37,11 +37,12 @@ impl ReceivedFiles {
         })
     }
 
-    /// Stores a chunk. A repeated chunk is ignored.
+    /// Stores a chunk. Ignores a repeated chunk.
     ///
     /// # Errors
     ///
-    /// Returns a message if the chunk is not acceptable. A file with a wrong checksum is forgotten.
+    /// Returns a message if the chunk is rejected. If the checksum of the whole file is wrong, the
+    /// file is discarded.
     pub(super) fn take(&mut self, chunk: &FileChunk) -> Result<(), String> {
         let wrong = |why: &str| Err(format!("file {:?}: {why}", chunk.name));
         if !is_name(&chunk.name) {
@@ -56,7 +57,7 @@ impl ReceivedFiles {
         if bytes.len() > CHUNK_BYTES_MAX
             || (is_new && total.saturating_add(chunk.length) > RUN_FILES_BYTES_MAX)
         {
-            return wrong("it is too long");
+            return wrong("the chunk, or the files of the run together, exceed the size limit");
         }
         let file = self
             .files
@@ -83,7 +84,7 @@ impl ReceivedFiles {
         let is_complete = end == file.length;
         if is_complete && !self.has_right_checksum(&chunk.name) {
             self.files.remove(&chunk.name);
-            return wrong("it was damaged on the way: its SHA-256 differs");
+            return wrong("it was damaged in transit: its SHA-256 differs");
         }
         Ok(())
     }
@@ -94,7 +95,7 @@ impl ReceivedFiles {
         hash.is_ok_and(|hash| expected == Some(hash.as_str()))
     }
 
-    /// Paths of the complete files, by name.
+    /// Returns the paths of the complete files, by name.
     pub(super) fn complete(&self) -> BTreeMap<String, PathBuf> {
         let complete = self
             .files
@@ -107,12 +108,12 @@ impl ReceivedFiles {
 
 impl Drop for ReceivedFiles {
     fn drop(&mut self) {
-        // A folder that can't be removed now is swept at the agent's next start.
+        // A folder that can't be removed now is removed at the agent's next start.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Returns true for a relative path that stays within its folder.
+/// Returns true for a relative path that doesn't leave the folder.
 fn is_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
     name.len() < 1024
@@ -125,7 +126,7 @@ fn write_at(path: &Path, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    // The files may be private keys.
+    // Only the owner may read the files, because they may be private keys.
     let mut options = fs::OpenOptions::new();
     options.create(true).write(true).mode(0o600);
     let mut file = options.truncate(offset == 0).open(path)?;

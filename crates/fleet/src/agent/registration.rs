@@ -1,4 +1,5 @@
-//! Keeps an agent registered: renews the registration while the agent runs, and removes it at its end.
+//! Keeps an agent registered: renews the registration while the agent runs, and removes it when the
+//! agent exits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,10 +13,10 @@ use crate::link::NatsLink;
 use crate::names::{AGENTS_BUCKET, RunId};
 use crate::wire::{Registration, Reservation};
 
-/// Interval of renewals. Three may be lost before the registration expires
+/// Interval of renewals. Three consecutive ones may be lost before the registration expires
 /// ([`crate::link::REGISTRATION_TTL`]).
 const RENEW_INTERVAL: Duration = Duration::from_secs(4);
-/// Interval at which changes are looked for.
+/// Interval at which the keeper checks for changes.
 const CHANGE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Keeps an agent registered.
@@ -25,19 +26,19 @@ pub(super) struct RegistrationKeeper<'a> {
     facts: &'a MachineFacts,
     outbox: &'a Outbox,
     subject: String,
-    /// The message to agents of the same name.
+    /// Message to agents with the same name.
     presence: Vec<u8>,
     engagement: Mutex<Engagement>,
 }
 
-/// The run and the reservation that keep an agent from other runs.
+/// The run and the reservation that make the agent unavailable to other runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Engagement {
     busy_with: Option<RunId>,
     reserved: Option<Reservation>,
 }
 
-/// The result of the last attempt to register.
+/// Result of the last attempt to register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RegistrationState {
     New,
@@ -47,7 +48,7 @@ enum RegistrationState {
 }
 
 impl<'a> RegistrationKeeper<'a> {
-    /// A keeper that has not registered yet.
+    /// Creates a keeper that has not registered the agent yet.
     pub(super) fn new(
         link: &'a NatsLink,
         settings: &'a AgentSettings,
@@ -66,7 +67,7 @@ impl<'a> RegistrationKeeper<'a> {
         }
     }
 
-    /// Sets the run that the agent takes part in, and the experiment that has reserved it.
+    /// Sets the run that the agent takes part in, and the experiment that has reserved the agent.
     pub(super) fn set_busy(&self, run: Option<&RunId>, reserved: Option<&Reservation>) {
         let mut engagement = self.lock();
         if engagement.busy_with.as_ref() != run || engagement.reserved.as_ref() != reserved {
@@ -82,7 +83,7 @@ impl<'a> RegistrationKeeper<'a> {
         engagement.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Renews the registration until `done`; for a thread of its own.
+    /// Renews the registration until `done` is set. Runs on its own thread.
     pub(super) fn keep(&self, done: &AtomicBool) {
         let mut state = RegistrationState::New;
         let mut last: Option<(Instant, Engagement)> = None;
@@ -92,7 +93,7 @@ impl<'a> RegistrationKeeper<'a> {
                 .as_ref()
                 .is_none_or(|(at, before)| at.elapsed() >= RENEW_INTERVAL || *before != engagement);
             let next = if !self.link.is_connected() {
-                // Register as soon as the server is back.
+                // Register again as soon as the server is back.
                 last = None;
                 RegistrationState::Disconnected
             } else if is_due {
@@ -121,7 +122,7 @@ impl<'a> RegistrationKeeper<'a> {
                 .registration(self.settings, first, engagement.busy_with, sending)
         };
         let (name, log) = (&self.settings.name, &self.settings.log);
-        // An agent that misses this message gets the next one.
+        // A lost message does no harm, because the next one follows soon.
         let _ = self
             .link
             .publish(&name.namesakes_subject(), self.presence.clone());
@@ -131,7 +132,7 @@ impl<'a> RegistrationKeeper<'a> {
         match (self.link.store(&self.subject, None, json), before) {
             (Ok(()), RegistrationState::Registered) => RegistrationState::Registered,
             (Ok(()), RegistrationState::Disconnected) => {
-                log(&format!("connected again as {name}"));
+                log(&format!("reconnected as {name}"));
                 RegistrationState::Registered
             }
             (Ok(()), _) => {
@@ -141,15 +142,14 @@ impl<'a> RegistrationKeeper<'a> {
             (Err(_), RegistrationState::Refused) => RegistrationState::Refused,
             (Err(error), _) => {
                 log(&format!(
-                    "can't register: {error}; retrying (a coordinator's first connection creates what \
-                     is missing on the server, for example `prony fleet list`)"
+                    "can't register: {error}; retrying (if the server is new, connect a coordinator first, for example with `prony fleet list`)"
                 ));
                 RegistrationState::Refused
             }
         }
     }
 
-    /// Removes the registration if the server can be reached; otherwise it expires.
+    /// Removes the registration if the server is reachable; otherwise the registration expires.
     pub(super) fn remove(&self) {
         if self.link.is_connected() {
             let _ = self.link.remove(&self.subject);

@@ -1,14 +1,14 @@
-//! The reply to an order, sent now or later.
+//! Sends the reply to an order, at once or later.
 
 use std::sync::Arc;
 
 use crate::link::{NatsLink, NatsMessage};
 use crate::wire::Reply;
 
-/// Sends the reply to one order.
+/// A function that sends the reply to one order.
 pub(super) type Responder = Box<dyn FnOnce(Reply) + Send>;
 
-/// The responder of an order that arrived over this link.
+/// Creates the responder of an order that arrived over this link.
 pub(super) fn responder(link: &Arc<NatsLink>, order: &NatsMessage) -> Responder {
     let (link, to) = (link.clone(), order.reply.clone());
     Box::new(move |reply: Reply| {

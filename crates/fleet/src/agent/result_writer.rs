@@ -1,4 +1,4 @@
-//! The thread that writes a part's results to disk and queues them for sending.
+//! Writes the results of a part to disk and queues them for sending, on a separate thread.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -13,11 +13,12 @@ use super::spool::Spool;
 use crate::names::{AgentName, RunId};
 use crate::wire::{EndReason, PartEnd, ResultMessage};
 
-/// Interval between two messages.
+/// Interval between messages.
 const SEND_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval at which the end of the lease is checked.
+/// Interval at which the thread checks whether the lease has expired.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Histogram buckets in one message; as JSON they take half of the size that the server accepts.
+/// Maximum number of histogram buckets in a message. As JSON, they take half of the size that the
+/// server accepts.
 const BUCKETS_PER_MESSAGE_MAX: usize = 20_000;
 
 /// Writes the results of one part.
@@ -28,16 +29,16 @@ pub(super) struct ResultWriter {
     spool: Spool,
     outbox: Arc<Outbox>,
     next_sequence: u64,
-    /// Ordered start on the agent's clock.
+    /// Ordered start time on the agent's clock, in nanoseconds.
     start_at: Option<i64>,
-    /// Sum of all messages so far.
+    /// Sum of the results in all messages so far.
     sent: Delta,
     /// First error of writing or queueing a message.
     error: Option<String>,
 }
 
 impl ResultWriter {
-    /// A writer for the part of this run that this agent makes.
+    /// Creates a writer for this agent's part of a run.
     pub(super) fn new(
         (run, agent): (&RunId, &AgentName),
         state: Arc<PartState>,
@@ -57,7 +58,7 @@ impl ResultWriter {
         }
     }
 
-    /// Writes results until the load is over, and ends the load with its lease.
+    /// Writes results until the load is over. Stops the load when its lease expires.
     pub(super) fn work(mut self, events: &Receiver<PartEvent>) {
         let mut due = Instant::now();
         let over = loop {
@@ -85,7 +86,7 @@ impl ResultWriter {
         self.write(&delta, Some(end));
     }
 
-    /// Writes results to disk and queues them; large ones become several messages.
+    /// Writes results to disk and queues them. Large results are split into several messages.
     fn write(&mut self, delta: &Delta, mut end: Option<PartEnd>) {
         let pieces = EncodedDelta::of(delta).split(BUCKETS_PER_MESSAGE_MAX);
         let last = pieces.len() - 1;
@@ -100,7 +101,7 @@ impl ResultWriter {
                 end: end.map(Box::new),
             };
             self.next_sequence += 1;
-            // The same sum that the coordinator computes from the messages.
+            // Compute the same sum that the coordinator computes from the messages.
             let _ = message.packed.add_to(&mut self.sent);
             if let Err(error) = self.spool.append(&message) {
                 self.error.get_or_insert(error);
@@ -114,7 +115,8 @@ impl ResultWriter {
         }
     }
 
-    /// The facts about the whole part. `rest` are the results that are sent together with them.
+    /// Collects the facts about the whole part. `rest` contains the results that are sent in the
+    /// same message.
     fn part_end(&self, over: Option<Result<RunResult, RunError>>, rest: &Delta) -> PartEnd {
         let early_end = self.state.early_end();
         let mut end = PartEnd {
@@ -188,7 +190,8 @@ impl ResultWriter {
         end.started_at = loaded.record.started_at;
     }
 
-    /// The finding, or one that names this agent if its generator stalled: other agents did not.
+    /// Adds the agent's name to a finding if its load generator stalled, because that didn't affect
+    /// other agents.
     fn with_agent_name(&self, finding: Finding, generator: &Generator) -> Finding {
         match generator.stalls {
             Some(stalls) if finding.id == FindingId::GeneratorStalled => {
@@ -202,6 +205,6 @@ impl ResultWriter {
 }
 
 fn failed(agent: &AgentName, why: &str) -> Finding {
-    let text = format!("Agent {agent} could not make its part of the load: {why}.");
+    let text = format!("Agent {agent} could not generate its part of the load: {why}.");
     Finding::new(FindingId::AgentFailed, Severity::Error, text)
 }

@@ -13,29 +13,29 @@ use crate::names::AgentName;
 use crate::permissions::Role;
 use crate::policy::Policy;
 
-/// Receives the agent's log, one line at a time.
+/// A function that receives the agent's log, one line at a time.
 pub type LogSink = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The settings of an agent.
 #[derive(Clone)]
 pub struct AgentSettings {
-    /// The agent's name; its credentials are for this name.
+    /// Name of the agent. Its credentials must be for this name.
     pub name: AgentName,
-    /// The NATS server, if it is none of those that the credentials name.
+    /// URL of the NATS server, or `None` to use the servers in the credentials.
     pub server: Option<String>,
-    /// The agent's credentials.
+    /// Credentials of the agent.
     pub credentials: FleetCredentials,
-    /// Labels by which coordinators choose the agent.
+    /// Labels by which coordinators select the agent.
     pub labels: BTreeMap<String, String>,
     /// The policy of the machine's administrator.
     pub policy: Policy,
     /// Folder for results and for files of runs.
     pub state: PathBuf,
-    /// Cores that loads run on; all cores if empty.
+    /// Cores that loads may run on; all cores if empty.
     pub cores: Vec<usize>,
-    /// The clock by which loads start.
+    /// Clock that determines when loads start.
     pub clock: Clock,
-    /// The agent's log.
+    /// Destination of the agent's log.
     pub log: LogSink,
 }
 
@@ -50,8 +50,9 @@ impl fmt::Debug for AgentSettings {
 }
 
 impl AgentSettings {
-    /// The agent's name according to its credentials, which must agree with the `typed` name. With
-    /// credentials that name no agent, the `typed` name or the machine's host name counts.
+    /// Returns the agent's name from its credentials. If `typed` also gives a name, the two must be
+    /// equal. If the credentials contain no name, returns the `typed` name or else the machine's
+    /// host name.
     ///
     /// # Errors
     ///
@@ -83,7 +84,7 @@ impl AgentSettings {
         }
     }
 
-    /// Number of cores that loads may use.
+    /// Returns the number of cores that loads may use.
     pub(super) fn core_count(&self) -> u32 {
         let cores = match self.cores.len() {
             0 => thread::available_parallelism().map_or(1, |n| n.get()),
@@ -92,17 +93,17 @@ impl AgentSettings {
         u32::try_from(cores).unwrap_or(u32::MAX)
     }
 
-    /// Folder of the runs' result files.
+    /// Returns the folder of the runs' result files.
     pub(super) fn results_folder(&self) -> PathBuf {
         self.state.join("runs")
     }
 
-    /// Folder of files that coordinators sent to this agent.
+    /// Returns the folder of files received from coordinators.
     pub(super) fn received_folder(&self) -> PathBuf {
         self.state.join("files").join(self.name.as_str())
     }
 
-    /// Folder of the files and logs of services.
+    /// Returns the folder of the services' files and logs.
     pub(super) fn services_folder(&self) -> PathBuf {
         self.state.join("hosts").join(self.name.as_str())
     }

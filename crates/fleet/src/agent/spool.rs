@@ -1,8 +1,9 @@
-//! An agent's own copy of a run's results, kept on disk until the coordinator has all of them.
+//! The agent's copy of a run's results, kept on disk until the coordinator has collected all of
+//! them.
 //!
-//! The file has one line of JSON per message, written before the message is sent. Results survive the
-//! loss of the server, of the coordinator and of the connection; a power failure loses at most the last
-//! second.
+//! The file has one line of JSON per message. Each message is written before it is sent. Results
+//! survive failures of the server, of the coordinator and of the connection; a power failure loses
+//! at most the last second.
 
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -22,33 +23,33 @@ const AGE_MAX: std::time::Duration = std::time::Duration::from_secs(30 * 86_400)
 pub(super) struct Spool {
     path: PathBuf,
     file: fs::File,
-    /// True if the last line may be incomplete; the next message then starts a new line.
+    /// True if the last line may be incomplete, so that the next message must start a new line.
     is_torn: bool,
     flusher: Flusher,
 }
 
-/// The suffix of an agent's file names.
+/// Returns the suffix of an agent's file names.
 fn suffix(agent: &AgentName) -> String {
     format!(".{agent}.jsonl")
 }
 
-/// The path of a run's file.
+/// Returns the path of a run's file.
 fn path(folder: &Path, run: &RunId, agent: &AgentName) -> PathBuf {
     folder.join(format!("{run}{}", suffix(agent)))
 }
 
-/// The run to which an agent's file belongs.
+/// Returns the run that an agent's file belongs to.
 pub(super) fn run_of(path: &Path, agent: &AgentName) -> Option<RunId> {
     let name = path.file_name()?.to_str()?;
     name.strip_suffix(&suffix(agent))?.parse().ok()
 }
 
-/// Returns true if the agent has a file of the run.
+/// Returns true if the agent has a file for this run.
 pub(super) fn exists(folder: &Path, run: &RunId, agent: &AgentName) -> bool {
     path(folder, run, agent).exists()
 }
 
-/// Deletes the file of a run, if there is one.
+/// Deletes the file of a run, if it exists.
 ///
 /// # Errors
 ///
@@ -64,7 +65,7 @@ pub(super) fn delete(folder: &Path, run: &RunId, agent: &AgentName) -> Result<()
 }
 
 impl Spool {
-    /// Creates a run's file in `folder`. The file must not exist yet.
+    /// Creates the file of a run in `folder`. It is an error if the file exists.
     pub(super) fn begin(folder: &Path, run: &RunId, agent: &AgentName) -> Result<Spool, String> {
         let path = path(folder, run, agent);
         let begun = fs::create_dir_all(folder).and_then(|()| {
@@ -74,7 +75,7 @@ impl Spool {
         Spool::opened(path, begun)
     }
 
-    /// Opens a file of an earlier start to append to it.
+    /// Opens a file of an earlier start for appending.
     fn reopen(path: &Path) -> Result<Spool, String> {
         let opened = fs::OpenOptions::new().append(true).open(path);
         Spool::opened(path.to_owned(), opened)
@@ -94,7 +95,7 @@ impl Spool {
         })
     }
 
-    /// Appends a message.
+    /// Appends a message to the file.
     pub(super) fn append(&mut self, message: &ResultMessage) -> Result<(), String> {
         let mut line = Vec::new();
         if self.is_torn {
@@ -108,15 +109,15 @@ impl Spool {
         kept.map_err(|error| format!("{}: {error}", self.path.display()))
     }
 
-    /// The first error of flushing the file to flusher.
+    /// Returns the first error of the flusher.
     pub(super) fn flush_error(&self) -> Option<String> {
         let why = self.flusher.error()?;
         Some(format!("{}: {why}", self.path.display()))
     }
 }
 
-/// Adds an end to a file that a killed agent left without one, so that no coordinator waits for it. A file
-/// without messages is removed.
+/// Appends an end message to a file without one, whose agent was killed, so that coordinators don't
+/// wait for more results. Removes a file without messages.
 ///
 /// # Errors
 ///
@@ -131,7 +132,7 @@ pub(super) fn close(path: &Path) -> Result<(), String> {
     }
     let mut total = Delta::default();
     for message in &messages {
-        // The coordinator refuses implausible messages in the same way.
+        // Skip implausible messages, which the coordinator rejects, too.
         let _ = message.packed.add_to(&mut total);
     }
     let span = total.span.map_or((0, 0), |(begin, end)| (begin.0, end.0));
@@ -161,7 +162,7 @@ pub(super) fn close(path: &Path) -> Result<(), String> {
     Spool::reopen(path)?.append(&end)
 }
 
-/// Reads the messages in an agent's file. Incomplete lines are skipped.
+/// Reads the messages in an agent's file. Skips incomplete lines.
 ///
 /// # Errors
 ///
@@ -176,14 +177,14 @@ pub fn read(path: &Path) -> Result<Vec<ResultMessage>, String> {
     Ok(messages)
 }
 
-/// An agent's files of runs that no coordinator has collected, oldest first. Files that are too old are
-/// removed.
+/// Returns an agent's files of runs that no coordinator has collected, oldest first. Removes files
+/// that are too old.
 pub(super) fn uncollected(folder: &Path, agent: &AgentName) -> Vec<PathBuf> {
     let suffix = suffix(agent);
     let mut left = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        // Other agents may use the same folder.
+        // Several agents may use the same folder.
         let name = entry.file_name();
         if !name.to_str().is_some_and(|name| name.ends_with(&suffix)) {
             continue;
@@ -191,7 +192,7 @@ pub(super) fn uncollected(folder: &Path, agent: &AgentName) -> Vec<PathBuf> {
         let age = entry.metadata().and_then(|it| it.modified());
         let age = age.ok().and_then(|at| at.elapsed().ok());
         if age.is_some_and(|age| age > AGE_MAX) {
-            // If that fails, the next start tries again.
+            // If the file can't be removed, the next start tries again.
             let _ = fs::remove_file(&path);
         } else {
             left.push(path);

@@ -1,4 +1,4 @@
-//! An agent's state, shared with other threads.
+//! Status of an agent, shared with other threads.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ use crate::wire::Reservation;
 /// The current or last load of an agent.
 #[derive(Debug, Clone)]
 pub struct LoadStatus {
-    /// The load.
+    /// Description of the load.
     pub info: LoadInfo,
     /// Live counts of the load.
     pub control: Arc<Control>,
@@ -19,10 +19,10 @@ pub struct LoadStatus {
     pub is_over: bool,
 }
 
-/// An agent's state at one moment.
+/// Status of an agent at one point in time.
 #[derive(Debug, Clone, Default)]
 pub struct AgentSnapshot {
-    /// True while the agent is connected to the NATS server.
+    /// True if the agent is connected to the NATS server.
     pub connected: bool,
     /// The run that the agent takes part in.
     pub busy_with: Option<RunId>,
@@ -36,12 +36,12 @@ pub struct AgentSnapshot {
     pub load: Option<LoadStatus>,
 }
 
-/// An agent's state. The agent updates it several times per second.
+/// Status of an agent. The agent updates it several times per second.
 #[derive(Debug, Clone, Default)]
 pub struct AgentStatus(Arc<Mutex<AgentSnapshot>>);
 
 impl AgentStatus {
-    /// The current state.
+    /// Returns the current status.
     pub fn snapshot(&self) -> AgentSnapshot {
         self.lock().clone()
     }

@@ -1,4 +1,4 @@
-//! Continues runs whose coordinator has ended: collects their results, or takes over their
+//! Continues runs whose coordinator has exited: collects their results, or takes over their
 //! leadership.
 
 use std::collections::BTreeSet;
@@ -17,18 +17,18 @@ use super::{load, runs};
 use crate::names::AgentName;
 use crate::wire::RunManifest;
 
-/// Time without a message after which all stored messages count as read.
+/// Time without a new message after which all stored messages count as read.
 const QUIET_TIMEOUT: Duration = Duration::from_millis(1_500);
-/// Interval at which agents that still load are listed.
+/// Interval for listing the agents that are still loading.
 const LIST_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Fleet {
-    /// Makes the record of a run that is over, or whose coordinator is gone, from the stored results
-    /// and from those that agents still send.
+    /// Makes the record of a run that is over or has lost its coordinator, from the stored results
+    /// and from results that agents are still sending.
     ///
     /// # Errors
     ///
-    /// If the run never started, or is still in flight; see [`FleetError`].
+    /// The run never started, or is still in progress; see [`FleetError`].
     pub fn collect(
         &self,
         manifest: &RunManifest,
@@ -60,7 +60,7 @@ impl Fleet {
             }
             let open = collector.open();
             let Some(loading) = open.iter().find(|name| busy.contains(*name)) else {
-                // The agent may just have reconnected.
+                // The agent may have reconnected just now.
                 let sends = open.iter().find(|name| sending.contains(*name));
                 let Some(sends) = sends.filter(|_| began.elapsed() < timeouts.winding_down())
                 else {
@@ -95,13 +95,13 @@ impl Fleet {
         Ok(self.finish(manifest, &collector, observer.stop))
     }
 
-    /// Watches a run and returns its record at its end. Renews the run's lease, so that the run
-    /// continues if its coordinator is gone. A stop request stops the load if no other coordinator
-    /// leads the run; otherwise it only ends the watching.
+    /// Watches a run and returns its record when it ends. Renews the run's lease, so that the run
+    /// continues if its own coordinator is gone. A stop request stops the load if no other
+    /// coordinator leads the run; otherwise, it only stops the watching.
     ///
     /// # Errors
     ///
-    /// If the run never started, and [`FleetError::Detached`]; see [`FleetError`].
+    /// The run never started, or [`FleetError::Detached`]; see [`FleetError`].
     pub fn attach(
         &self,
         manifest: &RunManifest,
@@ -144,7 +144,7 @@ impl Fleet {
         Ok(self.finish(manifest, &collector, observer.stop))
     }
 
-    /// The timeouts that follow from the lease of a run's agents.
+    /// Returns the timeouts that follow from the lease of the run.
     fn patience_of(&self, manifest: &RunManifest) -> LeaseTimeouts {
         LeaseTimeouts::of(manifest).unwrap_or(self.timeouts)
     }
@@ -180,7 +180,8 @@ fn has_begun(manifest: &RunManifest) -> Result<(), FleetError> {
     }
 }
 
-/// Shows a run that started earlier as if it started now; its results tell the real start.
+/// Passes the run to a viewer as if it started now. The viewer derives the real start from the
+/// results.
 fn show(manifest: &RunManifest, observer: LoadObserver<'_>, now: Instant) {
     if let Some(feed) = observer.feed {
         feed.prepare(manifest);

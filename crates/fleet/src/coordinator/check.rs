@@ -1,4 +1,4 @@
-//! Checks whether agents could make a load.
+//! Checks whether agents could generate a load.
 
 use std::time::Duration;
 
@@ -14,47 +14,47 @@ use crate::division::AgentShard;
 use crate::names::{AgentName, RunId};
 use crate::wire::{Command, LoadOrder, Reply};
 
-/// Time for an agent to check the target.
+/// Timeout for an agent to check the target.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The result of checking one agent.
+/// Result of checking one agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckedAgent {
     /// The agent's registration.
     pub listed: ListedAgent,
-    /// The agent's clock.
+    /// Result of comparing the agent's clock.
     pub clock: ClockCheck,
-    /// The agent's connection to the target; `None` if no target was given.
+    /// Result of connecting to the target; `None` if no target was given.
     pub target: Option<TargetCheck>,
 }
 
-/// An agent's clock compared with this machine's.
+/// Result of comparing an agent's clock with this machine's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClockCheck {
-    /// The offset is known well enough.
+    /// The offset is known precisely enough.
     Known(ClockOffset),
-    /// The offset is known, but not well enough for a common start.
+    /// The offset is known, but not precisely enough for a simultaneous start.
     TooCoarse(ClockOffset),
     /// The clock could not be compared.
     Unknown(String),
 }
 
-/// An agent's connection to the target.
+/// Result of connecting from an agent to the target.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TargetCheck {
     /// The target responds.
     Answers {
         /// A summary of the response.
         answer: String,
-        /// Problems that can be foreseen nevertheless.
+        /// Problems that are expected although the target responds.
         forecast: Vec<Finding>,
     },
-    /// The target doesn't respond, or the policy forbids it; with the reason.
+    /// The target doesn't respond, or the policy forbids it. Contains the reason.
     Fails(String),
 }
 
 impl CheckedAgent {
-    /// Returns true if the agent can't make a load now.
+    /// Returns true if the agent can't generate a load now.
     pub fn is_wrong(&self) -> bool {
         self.listed.unavailability().is_some()
             || !matches!(self.clock, ClockCheck::Known(_))
@@ -63,11 +63,12 @@ impl CheckedAgent {
 }
 
 impl Fleet {
-    /// Checks agents: their versions, their clocks, and whether they get a response from a target.
+    /// Checks agents: their versions, their clocks, and whether they get a response from the
+    /// target.
     ///
     /// # Errors
     ///
-    /// If there are no such agents; see [`FleetError`].
+    /// There are no such agents; see [`FleetError`].
     pub fn check(
         &self,
         choice: &AgentChoice,
@@ -104,7 +105,7 @@ impl Fleet {
 
     fn targets(&self, names: &[&AgentName], url: &str) -> Result<Vec<TargetCheck>, FleetError> {
         let run = RunId::new(std::time::SystemTime::now());
-        // Each agent checks a load of its own, with one connection.
+        // Each agent checks a separate load with one connection.
         let load = LoadOrder {
             url: Some(url.to_owned()),
             settings: check_settings(),
@@ -144,8 +145,8 @@ impl Fleet {
     }
 }
 
-/// Options of the check. Like for loads, `PRONY_PUBLIC` permits public targets as far as the agents'
-/// policies do.
+/// Returns the options of the check. As for loads, `PRONY_PUBLIC` permits public targets if the
+/// agents' policies allow them.
 fn check_settings() -> LoadSettings {
     LoadSettings {
         connections: Some(1),

@@ -1,4 +1,4 @@
-//! The choice of agents for a load.
+//! Selects the agents for a load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,7 +18,8 @@ pub struct ListedAgent {
 }
 
 impl ListedAgent {
-    /// The reason why the agent can't take part in a run now, as the predicate of a sentence.
+    /// Returns the reason why the agent can't take part in a run now, as the predicate of a
+    /// sentence.
     pub fn unavailability(&self) -> Option<String> {
         if !self.agent.sender.is_own() {
             return Some(format!(
@@ -37,12 +38,12 @@ impl ListedAgent {
         busy.map(|run| format!("is busy with run {run}"))
     }
 
-    /// Returns true if a run or an experiment has the agent.
+    /// Returns true if the agent is taking part in a run or is reserved for an experiment.
     fn is_busy(&self) -> bool {
         self.agent.busy_with.is_some() || self.agent.reserved.is_some()
     }
 
-    /// Ignores the run and the reservation of the agent if they are this run.
+    /// If the agent's run or reservation is this run, ignores it.
     pub(super) fn forget_run(&mut self, run: Option<&RunId>) {
         let agent = &mut self.agent;
         agent.busy_with.take_if(|busy| Some(&*busy) == run);
@@ -52,12 +53,12 @@ impl ListedAgent {
     }
 }
 
-/// A choice of agents, as `--agents` takes it.
+/// Selector of agents: a value of `--agents`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentChoice {
     /// All agents.
     All,
-    /// This number of free agents, in order of their names.
+    /// This number of free agents, selected in the order of their names.
     Count(usize),
     /// This number of free agents that have these labels.
     CountOf(usize, BTreeMap<String, String>),
@@ -114,7 +115,7 @@ impl FromStr for AgentChoice {
     }
 }
 
-/// The reason why there are no agents for a load.
+/// Error for a selector that selects no usable agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChoiceError {
     text: String,
@@ -130,18 +131,19 @@ impl fmt::Display for ChoiceError {
 impl std::error::Error for ChoiceError {}
 
 impl ChoiceError {
-    /// Returns true if a busy or reserved agent is the reason, which may become free.
+    /// Returns true if an agent is busy or reserved, and may therefore become free.
     pub fn is_busy(&self) -> bool {
         self.is_busy
     }
 }
 
 impl AgentChoice {
-    /// The chosen agents, free or not. Agents chosen by name keep their order.
+    /// Returns the selected agents, whether or not they are free. Agents selected by name keep the
+    /// order of the selector.
     ///
     /// # Errors
     ///
-    /// If a named agent is missing, or there are no agents.
+    /// A named agent is missing, or no agent is selected.
     pub fn among<'a>(
         &self,
         listed: &'a [ListedAgent],
@@ -173,11 +175,12 @@ impl AgentChoice {
         }
     }
 
-    /// The agents that can make a load now: all are free and have this version.
+    /// Returns the selected agents that can generate a load now: they are free and have this
+    /// version of prony.
     ///
     /// # Errors
     ///
-    /// There are too few. The error lists the registered agents, and the reasons why some can't be
+    /// There are too few. The error lists the registered agents, with the reasons why some can't be
     /// used.
     pub fn free<'a>(
         &self,
@@ -213,13 +216,13 @@ impl AgentChoice {
     }
 }
 
-/// Labels as text.
+/// Formats labels as text.
 fn joined(labels: &BTreeMap<String, String>) -> String {
     let labels: Vec<_> = labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
     labels.join(" and ")
 }
 
-/// An error with the list of registered agents.
+/// Creates an error that lists the registered agents.
 fn error(what: &str, listed: &[ListedAgent], is_busy: bool) -> ChoiceError {
     let there = listed.iter().map(|one| {
         let name = &one.agent.name;

@@ -1,7 +1,7 @@
-//! Compares agents' clocks again after a load, to detect clocks that were changed during it.
+//! Compares the agents' clocks again after a load, to detect clocks that were changed during it.
 //!
-//! Any coordinator on the same machine can do this, as long as the agents have not been restarted.
-//! The results are stored with the run.
+//! Any coordinator on the same machine can do this if the agents have not been restarted. The
+//! results are stored with the run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,21 +16,21 @@ use crate::clock::ClockOffset;
 use crate::names::AgentName;
 use crate::wire::RunManifest;
 
-/// Time after a load at which normal drift hides a changed clock.
+/// Maximum time after a load. Beyond it, normal drift could hide a changed clock.
 const RECHECK_MAX: Duration = Duration::from_secs(600);
 
-/// The reason why a clock was not compared again.
+/// Reason why a clock was not compared again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum UncheckedReason {
-    /// The clock before the load was compared with a clock that may not be this machine's.
+    /// The first comparison may have used another machine's clock.
     Elsewhere,
     /// The load ended too long ago.
     Long,
-    /// The agent was restarted since.
+    /// The agent was restarted after the first comparison.
     Restarted,
     /// The agent did not respond.
     Gone,
-    /// The user did not wait.
+    /// The user requested an end without waiting.
     Hurried,
 }
 
@@ -49,12 +49,14 @@ impl fmt::Display for UncheckedReason {
             }
             UncheckedReason::Restarted => f.write_str("restarted since"),
             UncheckedReason::Gone => f.write_str("not connected"),
-            UncheckedReason::Hurried => f.write_str("not waited for"),
+            UncheckedReason::Hurried => {
+                f.write_str("the load was ended without waiting for agents")
+            }
         }
     }
 }
 
-/// The clocks of the agents whose parts are not lost.
+/// The second comparison, for the agents whose parts are not lost.
 #[derive(Debug, Default)]
 pub(super) struct ClockRecheck {
     pub(super) compared: BTreeMap<AgentName, ClockOffset>,
@@ -62,7 +64,7 @@ pub(super) struct ClockRecheck {
 }
 
 impl ClockRecheck {
-    /// The stored offsets, and this reason for agents without one.
+    /// Uses the stored offsets, and this reason for agents that have none.
     pub(super) fn stored(
         manifest: &RunManifest,
         collector: &ResultCollector,
@@ -82,7 +84,7 @@ impl ClockRecheck {
         clock_recheck
     }
 
-    /// Findings about changed and unchecked clocks.
+    /// Returns findings about clocks that changed or were not checked.
     pub(super) fn findings(&self, manifest: &RunManifest) -> Vec<Finding> {
         let doubtful = manifest.parts.iter().filter_map(|(name, part)| {
             let disagreement = part.clock?.disagreement_ns(self.compared.get(name)?);
@@ -117,7 +119,7 @@ impl ClockRecheck {
 }
 
 impl Fleet {
-    /// Compares the clocks of connected agents; takes stored offsets for the others.
+    /// Compares the clocks of connected agents. Uses stored offsets for the others.
     pub(super) fn clocks_after(
         &self,
         manifest: &RunManifest,
@@ -160,7 +162,7 @@ impl Fleet {
         after
     }
 
-    /// Stores the offsets with the run, for later records of it.
+    /// Stores the offsets with the run, for coordinators that make its record later.
     pub(super) fn keep_clocks(&self, manifest: &RunManifest, after: &ClockRecheck) {
         let mut known = manifest.clone();
         for (name, offset) in &after.compared {
@@ -169,7 +171,7 @@ impl Fleet {
             }
         }
         if known != *manifest {
-            // If this fails, later records say that the clocks were not checked.
+            // If storing fails, later records report that the clocks were not checked.
             let _ = self.store(&known);
         }
     }

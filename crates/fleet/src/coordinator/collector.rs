@@ -19,28 +19,28 @@ use crate::names::AgentName;
 use crate::wire::claims;
 use crate::wire::{Command, PartEnd, ResultMessage, RunManifest};
 
-/// Time for which messages are received before other events are handled.
+/// Maximum time for receiving messages before other events are handled.
 const RECEIVE_INTERVAL: Duration = Duration::from_millis(100);
-/// Duration of a receive interval from which on this process, or its machine, must have been
+/// Minimum duration of a receive interval that shows that this process or its machine was
 /// suspended.
 const STALL_MIN: Duration = Duration::from_secs(1);
-/// Time by which the measured part of a load may exceed the plan, in seconds.
+/// Maximum time in seconds by which the measured part of a load may exceed its planned duration.
 const MEASURED_OVERTIME_S: f64 = 60.0;
-/// Largest error of a wall clock, for loads without a planned end.
+/// Maximum error of a wall clock, for loads without a planned end.
 const WALL_CLOCK_ERROR_MAX: Duration = Duration::from_secs(24 * 3600);
-/// Upper bound of a run's length: a century, which fits into 64 bits of nanoseconds.
+/// Upper bound of a run's duration: a century, which fits into 64 bits of nanoseconds.
 const RUN_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-/// Time for agents to confirm a stop.
+/// Timeout for agents to confirm a stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
-/// Interval of progress updates.
+/// Interval between progress updates.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The received results of one agent.
+/// Results that were received from one agent.
 #[derive(Debug, Default)]
 pub(super) struct ReceivedPart {
-    /// The last message's facts about the whole part.
+    /// Facts about the whole part, from the agent's last message.
     pub(super) end: Option<PartEnd>,
-    /// The reason why the part stays incomplete.
+    /// Reason why the part stays incomplete.
     pub(super) lost: Option<LossReason>,
     /// Number of messages that could not be counted.
     pub(super) refused: u64,
@@ -48,26 +48,26 @@ pub(super) struct ReceivedPart {
     ended: Option<Instant>,
 }
 
-/// The received results of all agents of a run.
+/// Results that were received from all agents of a run.
 #[derive(Debug)]
 pub(super) struct ResultCollector {
-    /// Sums of the results by agent.
+    /// Sums of the results, by agent.
     pub(super) ledger: Ledger,
-    /// State of each agent's part.
+    /// State of each agent's part, by agent.
     pub(super) parts: BTreeMap<AgentName, ReceivedPart>,
     /// True if a coordinator ordered the agents to stop.
     pub(super) is_stopped: bool,
-    /// Receives results for a viewer.
+    /// Destination of results for viewers.
     feed: Option<Arc<Feed>>,
-    /// The longest outage of the server, if there was one.
+    /// The longest outage of the server, if any.
     pub(super) outage: Option<Outage>,
-    /// Upper bound of the number of half seconds in the measured part.
+    /// Maximum number of half seconds in the measured part.
     slices: usize,
-    /// Upper bound of times since the load's start, in nanoseconds.
+    /// Latest plausible time since the start of the load, in nanoseconds.
     latest_ns: u64,
 }
 
-/// The reason why following a run ended.
+/// Reason why following a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FollowEnd {
     /// Every part is complete or lost.
@@ -77,7 +77,7 @@ pub(super) enum FollowEnd {
 }
 
 impl ResultCollector {
-    /// A collector without results.
+    /// Creates a collector without results.
     pub(super) fn new(manifest: &RunManifest) -> ResultCollector {
         let names = manifest.parts.keys();
         let longest = longest_measured(manifest);
@@ -95,15 +95,15 @@ impl ResultCollector {
         }
     }
 
-    /// Also sends results to a viewer.
+    /// Makes the collector also send results to viewers.
     pub(super) fn with_feed(mut self, feed: Option<&Arc<Feed>>) -> ResultCollector {
         self.feed = feed.cloned();
         self
     }
 
-    /// Adds a message of the run. An invalid message is counted if its sender is known.
+    /// Adds a message of the run. Counts an invalid message if its sender is known.
     pub(super) fn take(&mut self, manifest: &RunManifest, message: &NatsMessage) {
-        // Only the subject, which the server enforces, authenticates the sender.
+        // Use only the subject to identify the sender, because the server enforces it.
         let name = message.subject.split('.').nth(2).unwrap_or_default();
         let Some((name, part)) = name
             .parse::<AgentName>()
@@ -115,7 +115,7 @@ impl ResultCollector {
         let read = serde_json::from_slice::<ResultMessage>(&message.payload).ok();
         let read = read.filter(|it| {
             let is_of_it = it.agent == name && it.run == manifest.run;
-            // Each half second takes memory, so their number is bounded.
+            // Bound the number of half seconds, because each uses memory.
             let (slices, latest_ns) = (it.packed.slices(), it.packed.latest_ns());
             is_of_it && slices <= self.slices && latest_ns <= self.latest_ns
         });
@@ -177,7 +177,7 @@ impl ResultCollector {
             })
     }
 
-    /// The agents whose parts are neither complete nor lost.
+    /// Returns the agents whose parts are neither complete nor lost.
     pub(super) fn open(&self) -> Vec<AgentName> {
         let open = |(name, part): &(&AgentName, &ReceivedPart)| {
             part.lost.is_none() && !self.is_whole(name)
@@ -186,7 +186,7 @@ impl ResultCollector {
         parts.map(|(name, _)| name.clone()).collect()
     }
 
-    /// The agents with incomplete parts that have sent nothing for a while.
+    /// Returns the agents that have incomplete parts and have been silent for a while.
     fn quiet(&self, began: Instant) -> Vec<AgentName> {
         let mut open = self.open();
         open.retain(|name| {
@@ -213,7 +213,7 @@ impl ResultCollector {
             }
             server.update(run, has_message);
             if server.needs_replay() {
-                // Messages that were already counted are ignored.
+                // The ledger ignores messages that were already counted.
                 if let Ok(again) = run.link.replay(&run.manifest.run.results_subject()) {
                     replay = again;
                     server.note_replay();
@@ -240,7 +240,7 @@ impl ResultCollector {
         FollowEnd::ToTheEnd
     }
 
-    /// Receives messages for a short time. Returns true if there were any.
+    /// Receives messages for a short time. Returns true if any arrived.
     pub(super) fn receive(&mut self, manifest: &RunManifest, replay: &mut StoredMessages) -> bool {
         let until = Instant::now() + RECEIVE_INTERVAL;
         let mut has_message = false;
@@ -268,14 +268,14 @@ impl ResultCollector {
         let open = self.open();
         let open: Vec<&AgentName> = open.iter().collect();
         let id = &run.manifest.run;
-        // An agent that doesn't receive the order stops when its lease ends.
+        // An agent that doesn't receive the order stops when its lease expires.
         let orders = open.into_iter().map(|name| (name, Command::Stop)).collect();
         let _ = orders::send(run.link, id, orders, STOP_TIMEOUT, &|_| {
             run.observer.stop.is_wanted_at_once()
         });
     }
 
-    /// Gives up all incomplete parts.
+    /// Marks all incomplete parts as lost.
     fn abandon_open_parts(&mut self) {
         for name in self.open() {
             if let Some(part) = self.parts.get_mut(&name) {
@@ -284,7 +284,7 @@ impl ResultCollector {
         }
     }
 
-    /// Decides which parts are lost.
+    /// Determines which parts are lost.
     fn detect_losses(
         &mut self,
         run: &FollowedRun<'_>,
@@ -323,7 +323,7 @@ impl ResultCollector {
             } else if stopped.is_some_and(|stopped| since(stopped) > timeouts.rest()) {
                 Some(LossReason::Unstopped)
             } else if server.outage_length().is_some() {
-                // While the server is away, silence says nothing about agents.
+                // During an outage of the server, silence doesn't mean that an agent is gone.
                 None
             } else if let Some(ended) = part.ended {
                 (since(ended) > timeouts.rest() && quiet(timeouts.restart()))
@@ -354,10 +354,10 @@ impl ResultCollector {
     }
 }
 
-/// Upper bound of the measured part's length so far.
+/// Returns an upper bound of the time that has been measured so far.
 fn longest_measured(manifest: &RunManifest) -> Duration {
     let made = humantime::parse_rfc3339(&manifest.made_at).unwrap_or(SystemTime::UNIX_EPOCH);
-    // Wall clocks may be changed.
+    // Allow for changes of wall clocks.
     let since = made.elapsed().unwrap_or_default() + WALL_CLOCK_ERROR_MAX;
     let planned = manifest
         .load

@@ -8,71 +8,71 @@ use crate::link::LinkError;
 use crate::names::{AgentName, RunId};
 use crate::wire::Reply;
 
-/// Reason why a coordinator could not execute a request. No load is running.
+/// Reason why a coordinator could not carry out a request. No load is running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FleetError {
-    /// The NATS server can't be used.
+    /// Communication with the NATS server failed.
     Link(LinkError),
     /// Agents are missing or busy.
     Agents(ChoiceError),
     /// The request itself is wrong.
     Wrong(String),
-    /// An agent's policy forbids the load.
+    /// The policy of an agent forbids the load.
     Refused {
-        /// The agent.
+        /// Name of the agent.
         agent: AgentName,
-        /// The rule, such as `load.targets`.
+        /// Policy rule, such as `load.targets`.
         rule: String,
         /// The requested value, and the values that the rule allows.
         text: String,
     },
-    /// An agent reports that the request is wrong.
+    /// An agent rejects the request as wrong.
     AgentSays {
-        /// The agent.
+        /// Name of the agent.
         agent: AgentName,
         /// The agent's message.
         text: String,
     },
-    /// Another run or experiment has an agent.
+    /// An agent is used by another run or experiment.
     Busy {
-        /// The agent.
+        /// Name of the agent.
         agent: AgentName,
         /// The other run, and its forecast end if known.
         text: String,
     },
-    /// An agent can't do it, or does not respond.
+    /// An agent can't carry out the request, or doesn't respond.
     Agent {
-        /// The agent.
+        /// Name of the agent.
         agent: AgentName,
         /// The reason.
         text: String,
     },
-    /// An agent's clock is not known well enough.
+    /// The error bound of an agent's clock is too large.
     ClockBound {
-        /// The agent.
+        /// Name of the agent.
         agent: AgentName,
         /// Error bound of the agent's clock, in nanoseconds.
         bound_ns: u64,
-        /// Largest accepted error, in nanoseconds.
+        /// Maximum accepted error bound, in nanoseconds.
         allowed_ns: u64,
     },
-    /// The run is unknown, or there are no runs.
+    /// The run of this id doesn't exist; without an id, no runs exist.
     NoRun(Option<RunId>),
-    /// A run has no results.
+    /// The run has no results.
     Empty {
-        /// The run.
+        /// Id of the run.
         run: RunId,
         /// The reason.
         text: String,
     },
     /// The load was canceled before its start.
     CalledOff,
-    /// The user stopped watching a run that another coordinator leads; the run continues.
+    /// The user stopped watching this run, which continues under another coordinator.
     Detached(RunId),
 }
 
 impl FleetError {
-    /// The error for a reply other than the expected one.
+    /// Converts an unexpected reply into an error.
     pub(super) fn of_reply(agent: &AgentName, reply: Reply) -> FleetError {
         let agent = agent.clone();
         match reply {
@@ -83,13 +83,13 @@ impl FleetError {
             Reply::Done | Reply::Ready(_) | Reply::Checked(_) | Reply::Host(_) => {
                 FleetError::Agent {
                     agent,
-                    text: "its reply does not fit the order".to_owned(),
+                    text: "the agent sent an unexpected reply".to_owned(),
                 }
             }
         }
     }
 
-    /// The error for an agent that did not reply.
+    /// Converts a missing reply into an error.
     pub(super) fn of_silence(agent: &AgentName, error: LinkError) -> FleetError {
         let text = match error {
             LinkError::NoResponders(_) => "it is no longer connected".to_owned(),
@@ -102,7 +102,7 @@ impl FleetError {
         }
     }
 
-    /// Returns true if the request is at fault, and no machine.
+    /// Returns true if the request is wrong, rather than a machine or the network.
     pub fn is_wrong(&self) -> bool {
         matches!(
             self,
@@ -136,13 +136,16 @@ impl fmt::Display for FleetError {
                 let ms = |ns: u64| ns as f64 / 1e6;
                 write!(
                     f,
-                    "agent {agent}: its clock is known only to within {:.3} ms, and the limit is {:.3} ms (raise --clock-bound, or use a NATS server that is nearer)",
+                    "agent {agent}: the error of its clock may be {:.3} ms, and the limit is {:.3} ms (raise --clock-bound, or use a NATS server with shorter round trips)",
                     ms(*bound_ns),
                     ms(*allowed_ns)
                 )
             }
             FleetError::NoRun(Some(run)) => {
-                write!(f, "there is no run {run}; the server keeps runs for a week")
+                write!(
+                    f,
+                    "run {run} is not on the server, which keeps runs for a week"
+                )
             }
             FleetError::NoRun(None) => f.write_str("the server has no runs"),
             FleetError::Empty { run, text } => write!(f, "run {run}: {text}"),

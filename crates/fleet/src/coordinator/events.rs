@@ -1,4 +1,4 @@
-//! Events of a load, for its observer.
+//! Events of a load, for observers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,38 +10,38 @@ use crate::names::AgentName;
 /// An event of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FleetEvent<'a> {
-    /// A step was completed.
+    /// A step was completed; the text describes it.
     Step(&'a str),
-    /// Something that the user must see happened.
+    /// A warning that must be shown to the user.
     Warning(&'a str),
-    /// The load has progressed.
+    /// Regular report of the progress.
     Progress(ProgressUpdate),
 }
 
 /// The progress of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProgressUpdate {
-    /// Time since the load's start.
+    /// Time since the start of the load.
     pub elapsed: Duration,
-    /// Requests that ended since the previous update, per second.
+    /// Rate of requests that ended since the previous update, per second.
     pub ended_per_s: f64,
-    /// Requests that ended.
+    /// Number of requests that ended since the start.
     pub ended: u64,
-    /// Failed requests of the measured part.
+    /// Number of failed requests in the measured part.
     pub failed: u64,
-    /// Number of agents that still load.
+    /// Number of agents that are still loading.
     pub agents: usize,
-    /// Loading agents that have sent nothing for more than three seconds.
+    /// Loading agents that have been silent for more than three seconds.
     pub quiet: Vec<AgentName>,
 }
 
-/// The observer of a load, which may also stop it.
+/// Observer of a load, which can also stop it.
 #[derive(Clone, Copy)]
 pub struct LoadObserver<'a> {
-    /// Receives each event.
+    /// Called for each event.
     pub on_event: &'a dyn Fn(FleetEvent<'_>),
-    /// Stops the load; the results so far are its result.
+    /// Request to stop the load. The record then contains the results so far.
     pub stop: &'a StopRequest,
-    /// Receives results as they arrive, if somebody watches.
+    /// Destination of results as they arrive, if there is a viewer.
     pub feed: Option<&'a Arc<Feed>>,
 }

@@ -1,7 +1,8 @@
-//! The results of a run in flight, for viewers such as the live view and the metrics page.
+//! Provides the results of a run in progress to viewers, such as the live view and the metrics
+//! server.
 //!
-//! The coordinator adds each message once. Viewers merge results on their own thread, so that they
-//! never delay the coordinator.
+//! The coordinator adds each message once. Viewers merge the results on their own threads, so that
+//! they never delay the coordinator.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -18,10 +19,10 @@ use prony_record::{
 use crate::names::AgentName;
 use crate::wire::RunManifest;
 
-/// Time without a message after which an agent counts as quiet; agents send one message per second.
+/// Time without a message after which an agent counts as quiet. Agents send one message per second.
 pub(super) const QUIET_AFTER: Duration = Duration::from_secs(3);
 
-/// The results of a run in flight, as far as they have arrived.
+/// Results of a run in progress that have arrived so far.
 #[derive(Debug, Default)]
 pub struct Feed {
     /// True if a viewer takes results slice by slice.
@@ -30,7 +31,7 @@ pub struct Feed {
     gathered: Mutex<MergedTotals>,
 }
 
-/// The state that the coordinator updates.
+/// State that the coordinator updates.
 #[derive(Debug, Default)]
 struct FeedState {
     run: String,
@@ -38,73 +39,74 @@ struct FeedState {
     begun: Option<RunStart>,
     is_stopped: bool,
     agents: BTreeMap<AgentName, AgentProgress>,
-    /// Results that no viewer has merged yet.
+    /// Results that viewers have not merged yet.
     fresh: Option<Box<Delta>>,
-    /// Memory for the next results.
+    /// Allocated memory to reuse for further results.
     spare: Option<Box<Delta>>,
 }
 
-/// The results that viewers have merged.
+/// Results that viewers have merged.
 #[derive(Debug, Default)]
 struct MergedTotals {
     so_far: Delta,
     untaken: Delta,
-    /// The last seconds, if somebody asked for them.
+    /// Results of the last seconds, if a viewer requested them.
     recent: Option<RecentDeltas>,
 }
 
-/// The start of a run.
+/// Start of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunStart {
-    /// Start of the load. For a run that was taken over, it is derived from the results.
+    /// Start of the load. For a run that was taken over, it is computed from the results.
     pub at: Instant,
-    /// Planned length with the warm-up, if time ends the load.
+    /// Planned duration including the warm-up, if the load has a time limit.
     pub planned: Option<Duration>,
 }
 
-/// The progress of one agent.
+/// Progress of one agent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct AgentProgress {
     state: AgentState,
     /// The agent's share of the load, 0 to 1.
     share: f64,
-    /// End of the received results since the load's start.
+    /// Time since the start of the load up to which results have arrived.
     until: Nanos,
-    /// Requests that ended, warm-up included.
+    /// Number of requests that ended, including the warm-up.
     ended: u64,
     /// Requests in flight at that time.
     in_flight: u64,
     last_message: Option<Instant>,
 }
 
-/// The state of an agent.
+/// State of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentState {
-    /// Preparing its load.
+    /// The agent is preparing its load.
     Preparing,
-    /// Loading.
+    /// The agent is loading.
     Loading,
-    /// Loading, but without a message for this long.
+    /// The agent is loading, but has been silent for this long.
     Quiet(Duration),
-    /// Finished, and all its results have arrived.
+    /// The agent has finished, and all its results have arrived.
     Ended,
-    /// Lost: its part will stay incomplete.
+    /// The agent is lost, so its part will stay incomplete.
     Lost,
 }
 
 /// All results of a run so far.
 #[derive(Debug, Clone)]
 pub struct RunTotals {
-    /// The results without the time series.
+    /// Sum of the results, without the time series.
     pub delta: Delta,
-    /// Time since the load's start that the results cover, averaged over agents by their shares.
+    /// Time since the start of the load up to which results have arrived, as a mean over agents
+    /// weighted by their shares.
     pub reaches: Nanos,
-    /// Requests in flight at the agents that are not lost.
+    /// Requests in flight at agents that are not lost.
     pub in_flight: u64,
 }
 
 impl Feed {
-    /// Notes that a run was divided and its agents are preparing.
+    /// Records that the load was divided and its agents are preparing.
     pub(super) fn prepare(&self, manifest: &RunManifest) {
         let agents = manifest.parts.iter().map(|(name, part)| {
             let seen = AgentProgress {
@@ -130,7 +132,7 @@ impl Feed {
         };
     }
 
-    /// Records the common start of all agents, and the load as they read it.
+    /// Records the start of the load and its settings as the agents resolved them.
     pub(super) fn begin(&self, load: &LoadInfo, at: Instant, planned: Option<Duration>) {
         let mut state = self.state();
         state.load = load.clone();
@@ -140,7 +142,7 @@ impl Feed {
         }
     }
 
-    /// Adds new results of an agent; `all` are the agent's total counts.
+    /// Adds new results of an agent; `all` contains the agent's total counts.
     pub(super) fn add(
         &self,
         name: &AgentName,
@@ -157,10 +159,10 @@ impl Feed {
         let fresh = state
             .fresh
             .get_or_insert_with(|| spare.take().unwrap_or_default());
-        // The results were already checked when they were counted.
+        // The results were checked when they were counted, so this can't fail.
         let _ = packed.add_to(fresh);
         if !self.is_followed() {
-            // The time series grows with the load's length.
+            // Drop the time series, because it grows with the duration of the load.
             fresh.drop_series();
         }
         seen.until = all.span.map_or(Nanos::ZERO, |(_, end)| end);
@@ -181,32 +183,32 @@ impl Feed {
         }
     }
 
-    /// Notes a request to stop the load.
+    /// Records that a stop of the load was requested.
     pub(super) fn stop(&self) {
         self.state().is_stopped = true;
     }
 
-    /// The load; as typed until the agents are ready.
+    /// Returns the settings of the load. Until the agents are ready, they are unresolved.
     pub fn load(&self) -> LoadInfo {
         self.state().load.clone()
     }
 
-    /// The start of the run, once it is known.
+    /// Returns the start of the run, if it is known.
     pub fn begun(&self) -> Option<RunStart> {
         self.state().begun
     }
 
-    /// Returns true if the load was requested to stop.
+    /// Returns true if a stop of the load was requested.
     pub fn is_stopped(&self) -> bool {
         self.state().is_stopped
     }
 
-    /// Requests that ended, warm-up included.
+    /// Returns the number of requests that ended, including the warm-up.
     pub fn ended(&self) -> u64 {
         self.state().agents.values().map(|seen| seen.ended).sum()
     }
 
-    /// The agents and their states.
+    /// Returns the agents and their states.
     pub fn agents(&self) -> Vec<(AgentName, AgentState)> {
         self.agents_at(Instant::now())
     }
@@ -220,8 +222,9 @@ impl Feed {
             .collect()
     }
 
-    /// Time since the load's start up to which results of all loading agents have arrived. Lost and
-    /// quiet agents don't count. Zero before the first results of the measured part.
+    /// Returns the time since the start of the load up to which all loading agents' results have
+    /// arrived; zero before the first results of the measured part. Lost and quiet agents don't
+    /// count.
     pub fn complete_until(&self) -> Nanos {
         self.complete_at(Instant::now())
     }
@@ -238,7 +241,7 @@ impl Feed {
         least.or_else(most).unwrap_or_default()
     }
 
-    /// Enables [`Feed::take`]; to be called before the run starts.
+    /// Enables [`Feed::take`]. Must be called before the run starts.
     pub fn follow(&self) {
         self.is_followed.store(true, Ordering::Relaxed);
     }
@@ -247,25 +250,25 @@ impl Feed {
         self.is_followed.load(Ordering::Relaxed)
     }
 
-    /// Results since the previous call, if [enabled](Feed::follow). All results of a run's calls add
-    /// up to what the agents sent. For a single caller; any number of viewers may use
-    /// [`Feed::so_far`].
+    /// Returns the results since the previous call, if [enabled](Feed::follow). Over a whole run,
+    /// the returned results add up to what the agents sent. Only one caller may use this method;
+    /// any number of viewers may use [`Feed::so_far`].
     pub fn take(&self) -> Delta {
         mem::take(&mut self.gather().untaken)
     }
 
-    /// Enables [`Feed::recent`] for a window of this length; to be called before the run starts.
+    /// Enables [`Feed::recent`] for a window of this length. Must be called before the run starts.
     pub fn keep_recent(&self, length: Nanos) {
         lock(&self.gathered).recent = Some(RecentDeltas::new(length));
     }
 
-    /// The results of the window that ends at `until`, without the time series; `None` if there are
-    /// none.
+    /// Returns the results of the window that ends at `until`, without the time series. Returns
+    /// `None` if there are none.
     pub fn recent(&self, until: Nanos) -> Option<Delta> {
         self.gather().recent.as_ref()?.before(until)
     }
 
-    /// All results so far.
+    /// Returns all results so far.
     pub fn so_far(&self) -> RunTotals {
         let delta = self.gather().so_far.clone();
         let state = self.state();
@@ -279,14 +282,15 @@ impl Feed {
         }
     }
 
-    /// The record of the run so far, without the time series and without the facts that agents send
-    /// at their end. All figures are zero before the measured part. `None` before the run starts.
+    /// Returns the record of the run so far, without the time series and without the facts that
+    /// agents send at the end. Before the measured part, all values are zero. Returns `None` before
+    /// the start of the run.
     pub fn record_so_far(&self) -> Option<Record> {
         self.begun()?;
         let all = self.so_far().delta;
         let span = all.span.unwrap_or((Nanos::ZERO, Nanos::ZERO));
         let mut record = Record::build(self.load(), &all, span, None);
-        // Agents explain why nothing is known about the generator.
+        // Listing the agents explains why the record has no data about the generator.
         record.fleet = Some(FleetUse {
             run: self.state().run.clone(),
             ..FleetUse::default()
@@ -294,7 +298,7 @@ impl Feed {
         Some(record)
     }
 
-    /// Findings that the counts so far permit.
+    /// Returns the findings that can be determined from the counts so far.
     pub fn findings(&self) -> Vec<Finding> {
         let record = self
             .record_so_far()
@@ -304,7 +308,7 @@ impl Feed {
         findings
     }
 
-    /// Merges new results.
+    /// Merges the results that have arrived since the last call.
     fn gather(&self) -> MutexGuard<'_, MergedTotals> {
         let mut gathered = lock(&self.gathered);
         let fresh = self.state().fresh.take();
@@ -339,7 +343,7 @@ impl AgentProgress {
     }
 }
 
-/// Locks despite poisoning: a panic elsewhere loses at most one message.
+/// Locks the mutex even if it is poisoned: a panic elsewhere loses at most one message.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }

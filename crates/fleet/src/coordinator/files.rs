@@ -1,18 +1,18 @@
-//! Files that a load's options name, which are sent to the agents.
+//! Reads the files that a load's options name, to send them to the agents.
 
 use std::fs;
 use std::path::Path;
 
 use prony_load::{LoadSettings, flag_of, split_body_file};
 
-/// Files by the names that they have on the agents.
+/// Contents of files, by the names that the files get on the agents.
 pub(super) type Files = Vec<(String, Vec<u8>)>;
 
-/// Reads the files that the settings name, and replaces their paths by the names on the agents.
+/// Reads the files that the settings name, and replaces their paths with the names on the agents.
 ///
 /// # Errors
 ///
-/// The option and the file that can't be read.
+/// Returns a message with the option and the file that can't be read.
 pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, String> {
     let mut files = Files::new();
     for (key, path) in [
@@ -30,7 +30,7 @@ pub(super) fn gather(settings: &mut LoadSettings) -> Result<Files, String> {
     if let Some(path) = &mut settings.urls {
         let shown = format!("--urls {}", path.display());
         let list = String::from_utf8(read("--urls", path)?)
-            .map_err(|_| format!("{shown}: not a text file in UTF-8"))?;
+            .map_err(|_| format!("{shown}: not UTF-8 text"))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         let list = with_bodies(&list, &shown, folder, &mut files)?;
         files.push(("urls".to_owned(), list.into_bytes()));
@@ -43,7 +43,7 @@ fn read(shown: &str, path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("{shown}: {}: {error}", path.display()))
 }
 
-/// Replaces the body files of a list of URLs by files that are sent along.
+/// Replaces the body files in a list of URLs with files that are also sent.
 fn with_bodies(
     list: &str,
     shown: &str,

@@ -1,4 +1,4 @@
-//! Findings that qualify a run's figures.
+//! Findings that qualify the results of a run.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use super::{schedule, start_times, summary};
 use crate::names::{AgentName, RunId};
 use crate::wire::{EndReason, RunManifest};
 
-/// All findings: incomplete parts first, then doubtful figures, then the agents' own findings.
+/// Returns all findings: first about incomplete parts, then about doubtful results, then the
+/// agents' own.
 pub(super) fn all(
     manifest: &RunManifest,
     collector: &ResultCollector,
@@ -42,7 +43,7 @@ pub(super) fn all(
     findings
 }
 
-/// The finding about agents whose leases ended.
+/// Returns the finding about agents whose leases expired.
 fn without_coordinator(collector: &ResultCollector) -> Option<Finding> {
     let is_so = |part: &ReceivedPart| {
         let because = part.end.as_ref().map(|end| end.reason);
@@ -66,7 +67,7 @@ fn without_coordinator(collector: &ResultCollector) -> Option<Finding> {
     ))
 }
 
-/// A sentence about the server's outage and the option that helps.
+/// Describes an outage of the server and names the option that helps.
 fn outage(outage: &Outage) -> String {
     format!(
         " The NATS server {} was away for {:.1} s, and the lease is {} s. With a longer lease (--lease) agents continue through such an outage.",
@@ -160,7 +161,7 @@ fn partial(manifest: &RunManifest, collector: &ResultCollector) -> Option<Findin
     Some(Finding::new(FindingId::Partial, Severity::Error, text))
 }
 
-/// The reason why an agent's part is not as ordered, as the predicate of a sentence.
+/// Explains why an agent's part differs from the order, as the predicate of a sentence.
 fn shortcoming(
     manifest: &RunManifest,
     collector: &ResultCollector,
@@ -212,7 +213,7 @@ fn shortcoming(
     }
 }
 
-/// The finding about agents that negotiated different protocol parameters.
+/// Returns the finding about agents that negotiated different protocol parameters.
 fn negotiation_differs(collector: &ResultCollector) -> Option<Finding> {
     let mut seen: Vec<(&Negotiated, &AgentName)> = Vec::new();
     for (name, part) in &collector.parts {
@@ -220,7 +221,7 @@ fn negotiation_differs(collector: &ResultCollector) -> Option<Finding> {
             continue;
         };
         let negotiated = &end.negotiated;
-        // A resumed session has no group; otherwise the parameters are the same.
+        // Key-exchange groups are not compared, because a resumed session has none.
         let alike = |other: &Negotiated| {
             (&other.http, &other.tls, &other.cipher, &other.alpn)
                 == (

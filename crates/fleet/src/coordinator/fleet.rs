@@ -1,4 +1,4 @@
-//! The agents of a NATS server, as a coordinator commands them.
+//! Connects a coordinator to the agents of a NATS server.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use crate::names::{AGENTS_BUCKET, RUNS_BUCKET, RunId};
 use crate::permissions::Role;
 use crate::wire::{Registration, RunManifest};
 
-/// All agents that are registered with a NATS server.
+/// The agents that are registered with a NATS server.
 #[derive(Debug)]
 pub struct Fleet {
     pub(super) link: NatsLink,
     pub(super) clock: Clock,
     pub(super) timeouts: LeaseTimeouts,
-    /// Time to wait for agents that are missing or busy.
+    /// Maximum time to wait for missing or busy agents.
     pub(super) wait: Duration,
-    /// The experiment that loads belong to, and for which agents may be reserved.
+    /// Experiment that loads belong to. Agents may be reserved for it.
     pub(super) experiment: Option<RunId>,
 }
 
 impl Fleet {
-    /// Connects to the server, or to those that the credentials name. Creates the buckets and streams that
-    /// a fleet needs on the server.
+    /// Connects to this server, or else to those in the credentials. Creates the buckets and
+    /// streams that a fleet needs on the server.
     ///
     /// # Errors
     ///
@@ -46,29 +46,29 @@ impl Fleet {
         })
     }
 
-    /// Makes loads for this experiment: agents that it has reserved count as free.
+    /// Assigns loads to this experiment: agents that it has reserved count as free.
     #[must_use]
     pub fn for_experiment(mut self, run: RunId) -> Fleet {
         self.experiment = Some(run);
         self
     }
 
-    /// Sets the time without contact to the coordinator after which agents stop; 10 s by default. The
-    /// timeouts after which an agent counts as lost follow from it.
+    /// Sets the lease: the time without contact to the coordinator after which agents stop; 10 s by
+    /// default. It also determines the timeouts after which agents count as lost.
     #[must_use]
     pub fn with_lease(mut self, lease: Duration) -> Fleet {
         self.timeouts = LeaseTimeouts { lease };
         self
     }
 
-    /// Waits up to this long for agents that are missing or busy before a load.
+    /// Sets the maximum time to wait for missing or busy agents before a load.
     #[must_use]
     pub fn with_wait(mut self, wait: Duration) -> Fleet {
         self.wait = wait;
         self
     }
 
-    /// The registered agents, sorted by name. Registrations that can't be read are left out.
+    /// Returns the registered agents, sorted by name. Omits registrations that can't be read.
     ///
     /// # Errors
     ///

@@ -7,17 +7,18 @@ use super::lease::{Lease, LeaseTimeouts};
 use crate::link::NatsLink;
 use crate::wire::RunManifest;
 
-/// A run in flight, with everything that is needed to follow it to its end.
+/// A run in progress, with all data that is needed to follow it until its end.
 pub(super) struct FollowedRun<'a> {
     pub(super) link: &'a NatsLink,
     pub(super) manifest: &'a RunManifest,
     pub(super) lease: &'a Lease,
     pub(super) timeouts: LeaseTimeouts,
     pub(super) observer: LoadObserver<'a>,
-    /// Planned end, if time ends the load.
+    /// Planned end, if the load has a time limit.
     pub(super) until: Option<Instant>,
-    /// Start of the load; may lie in the future.
+    /// Start of the load, which may be in the future.
     pub(super) began: Instant,
-    /// Returns true if another coordinator leads the run. A stop request then ends only the watching.
+    /// Returns true if another coordinator leads the run. A stop request then only stops the
+    /// watching.
     pub(super) is_only_watched: &'a dyn Fn() -> bool,
 }

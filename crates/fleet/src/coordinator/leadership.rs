@@ -1,7 +1,8 @@
-//! Decides which coordinator leads a run, and thus may stop it on Ctrl-C.
+//! Determines which coordinator leads a run, and thus may stop it on Ctrl-C.
 //!
-//! The leader writes a key of the run every few seconds. A coordinator that attached to the run
-//! reads that key. While another coordinator writes it, this one only watches; afterwards it leads.
+//! The leader writes a key of the run every few seconds. A coordinator that attaches to the run
+//! reads that key. As long as another coordinator writes it, the attached one only watches; when
+//! the writes stop, the attached one leads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,36 +13,38 @@ use super::lease::LeaseTimeouts;
 use crate::link::NatsLink;
 use crate::names::{RUNS_BUCKET, RunId};
 
-/// Interval at which the end of the run is checked.
+/// Interval at which the thread checks whether the run is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A coordinator's claim to the leadership of a run.
+/// A coordinator's claim to lead a run.
 #[derive(Debug)]
 pub(super) struct Leadership {
     timeouts: LeaseTimeouts,
     key: String,
-    /// Sorts by precedence: `0` for the coordinator that started the run.
+    /// Identifier of the claim. The claim whose identifier sorts first has precedence; `0` is the
+    /// coordinator that started the run.
     id: String,
     other: Mutex<OtherLeader>,
     is_over: AtomicBool,
 }
 
-/// The last known write of another coordinator.
+/// The most recent write of another coordinator.
 #[derive(Debug)]
 struct OtherLeader {
-    /// The last value read.
+    /// The last value that was read.
     beat: Option<String>,
-    /// Last message of another coordinator; initially the time of attaching.
+    /// Time of the last write of another coordinator; initially the time of attaching.
     absent_since: Instant,
 }
 
 impl Leadership {
-    /// The claim of the coordinator that starts a run.
+    /// Creates the claim of the coordinator that starts a run.
     pub(super) fn of_starter(run: &RunId, timeouts: LeaseTimeouts) -> Leadership {
         Leadership::new(run, timeouts, format!("0-{:016x}", rand::random::<u64>()))
     }
 
-    /// The claim of a coordinator that attaches to a run; it leads if no other one does.
+    /// Creates the claim of a coordinator that attaches to a run. It leads if no other coordinator
+    /// does.
     pub(super) fn attached(run: &RunId, timeouts: LeaseTimeouts) -> Leadership {
         Leadership::new(run, timeouts, format!("1-{:016x}", rand::random::<u64>()))
     }
@@ -59,15 +62,15 @@ impl Leadership {
         }
     }
 
-    /// Returns true if another coordinator leads, or may lead: until [`LeaseTimeouts::leader`] has passed
-    /// without a message of one.
+    /// Returns true if another coordinator leads or may lead. It may lead until
+    /// [`LeaseTimeouts::leader`] has passed without a write.
     pub(super) fn is_elsewhere(&self) -> bool {
         let other = self.other.lock().unwrap_or_else(PoisonError::into_inner);
         other.absent_since.elapsed() < self.timeouts.leader()
     }
 
-    /// Reads the key, and writes it while no other coordinator does, until the run is over; for a
-    /// thread of its own.
+    /// Reads the key, and writes it while no other coordinator does, until the run is over. Runs on
+    /// its own thread.
     pub(super) fn keep(&self, link: &NatsLink) {
         let is_starter = self.id.starts_with('0');
         let mut count = 0u64;
@@ -79,7 +82,7 @@ impl Leadership {
             if is_starter || !self.is_elsewhere() {
                 count += 1;
                 let beat = format!("{} {count}", self.id);
-                // If this write is lost, the next one may arrive.
+                // A failed write does no harm, because the next one follows soon.
                 let _ = link.store(&self.subject(), None, beat);
             }
             while began.elapsed() < self.timeouts.leader_interval() && !self.is_over() {
@@ -87,7 +90,7 @@ impl Leadership {
             }
         }
         if (is_starter || !self.is_elsewhere()) && link.is_connected() {
-            // If this fails, the key expires with the run.
+            // If removing fails, the key expires with the run.
             let _ = link.remove(&self.subject());
         }
     }
@@ -98,7 +101,7 @@ impl Leadership {
         };
         let beat = entry.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
         let mut other = self.other.lock().unwrap_or_else(PoisonError::into_inner);
-        // Among attached coordinators, the one whose id sorts first leads.
+        // Of several attached coordinators, the one whose identifier sorts first leads.
         let is_other = beat.as_ref().is_some_and(|beat| {
             let id = beat.split(' ').next().unwrap_or_default();
             id < self.id.as_str()
@@ -118,7 +121,7 @@ impl Leadership {
     }
 }
 
-/// Ends a claim when dropped.
+/// Ends a claim to leadership when dropped.
 pub(super) struct LeadershipGuard<'a>(pub(super) &'a Leadership);
 
 impl Drop for LeadershipGuard<'_> {

@@ -1,4 +1,4 @@
-//! The lease of a run. Agents continue as long as it is renewed.
+//! The lease of a run. Agents work only while it is renewed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::link::{LinkError, NatsLink};
 use crate::names::{AgentName, RunId};
 use crate::wire::{Command, LEASE_RANGE_MS, Reply, RunManifest};
 
-/// The lease of a run, and the timeouts that follow from it.
+/// The lease of a run, and the timeouts that are derived from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LeaseTimeouts {
     /// Time without contact to the coordinator after which agents stop.
@@ -27,24 +27,24 @@ impl Default for LeaseTimeouts {
 }
 
 impl LeaseTimeouts {
-    /// The timeouts of a stored run.
+    /// Returns the timeouts of a stored run.
     pub(super) fn of(manifest: &RunManifest) -> Option<LeaseTimeouts> {
         let lease_ms = manifest.lease_ms.filter(|ms| LEASE_RANGE_MS.contains(ms))?;
         let lease = Duration::from_millis(lease_ms);
         Some(LeaseTimeouts { lease })
     }
 
-    /// The lease in milliseconds.
+    /// Returns the lease in milliseconds.
     pub(super) fn lease_ms(self) -> u64 {
         u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Interval of renewals, and time for an agent to reply to one.
+    /// Interval between renewals. It is also the timeout of a reply to a renewal.
     fn renew_interval(self) -> Duration {
         self.lease / 5
     }
 
-    /// Silence after which an agent has stopped by itself.
+    /// Time without contact after which an agent must have stopped because of its lease.
     pub(super) fn silence(self) -> Duration {
         self.lease + self.lease * 3 / 10
     }
@@ -54,28 +54,28 @@ impl LeaseTimeouts {
         self.lease * 2 / 5
     }
 
-    /// Time for a restarted agent to send its stored results.
+    /// Timeout for a restarted agent to send its stored results.
     pub(super) fn restart(self) -> Duration {
         self.lease * 2 / 5
     }
 
-    /// Time for missing messages to arrive after an agent's last message, or after a stop.
+    /// Timeout for missing messages after an agent's last message or after a stop.
     pub(super) fn rest(self) -> Duration {
         self.lease * 4 / 5
     }
 
-    /// Time by which a load may exceed its planned end.
+    /// Maximum time by which a load may exceed its planned end.
     pub(super) fn overtime(self) -> Duration {
         self.lease * 2
     }
 
-    /// Time without a message of the server after which it counts as away. A renewal without any reply
-    /// takes two steps, as it is followed by a request to the server.
+    /// Time without contact after which the server counts as unreachable. If no agent replies to a
+    /// renewal, a request to the server follows, so one check takes two steps.
     pub(super) fn unresponsive(self) -> Duration {
         self.renew_interval() * 4
     }
 
-    /// Time for which the server may be away before parts count as lost.
+    /// Maximum outage of the server. After a longer one, parts count as lost.
     pub(super) fn away(self) -> Duration {
         SERVER_AWAY_MIN.max(self.lease * 3 / 2)
     }
@@ -96,45 +96,45 @@ impl LeaseTimeouts {
     }
 }
 
-/// Longest interval at which the leader of a run writes its key.
+/// Maximum interval at which the leader of a run writes its key.
 const LEADER_INTERVAL_MAX: Duration = Duration::from_secs(2);
-/// Longest time without a write after which the leader counts as gone.
+/// Maximum time without a write after which the leader counts as gone.
 const LEADER_TIMEOUT_MAX: Duration = Duration::from_secs(7);
 
-/// Shortest time for which the server may be away, for short leases.
+/// Minimum tolerated outage of the server, even if the lease is short.
 const SERVER_AWAY_MIN: Duration = Duration::from_secs(45);
 
-/// Interval at which the end of the lease is checked.
+/// Interval at which the thread checks whether the lease has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The outcome of an agent's last renewal.
+/// Outcome of an agent's last renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RenewalOutcome {
     /// The agent takes part in the run.
     Renewed,
-    /// The agent has no such run: it was restarted, or its part has ended.
+    /// The agent doesn't know the run, because it was restarted or its part has ended.
     Unknown,
-    /// No subscriber has the agent's name.
+    /// No agent with this name is connected.
     NoSubscriber,
     /// The agent did not reply.
     NoReply,
 }
 
-/// The contact with an agent.
+/// Contact with an agent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AgentContact {
     /// Outcome of the last renewal.
     pub(super) outcome: RenewalOutcome,
-    /// Time since which renewals have had this outcome.
+    /// Time at which renewals started to have this outcome.
     pub(super) since: Instant,
-    /// Last successful renewal.
+    /// Time of the last successful renewal.
     pub(super) last_renewed: Instant,
 }
 
-/// Observations of the NATS server by renewals.
+/// Contact with the NATS server, as observed by renewals.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ServerObservations {
-    /// Last response of the server.
+    /// Time of the last response from the server.
     pub(super) last_contact: Instant,
     /// Start and end of the last outage.
     pub(super) outage: Option<(Instant, Instant)>,
@@ -149,7 +149,7 @@ impl ServerObservations {
     }
 }
 
-/// Renews a run's lease, and tracks the contact with its agents.
+/// Renews the lease of a run, and tracks the contact with its agents.
 #[derive(Debug)]
 pub(super) struct Lease {
     run: RunId,
@@ -160,7 +160,7 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// A lease of these agents, which count as present.
+    /// Creates a lease for these agents, which count as connected at first.
     pub(super) fn new<'a>(
         run: &RunId,
         timeouts: LeaseTimeouts,
@@ -185,7 +185,7 @@ impl Lease {
         }
     }
 
-    /// Renews the lease until it is [ended](Lease::end); for a thread of its own.
+    /// Renews the lease until it is [ended](Lease::end). Runs on its own thread.
     pub(super) fn keep(&self, link: &NatsLink) {
         while !self.is_over() {
             let began = Instant::now();
@@ -206,7 +206,8 @@ impl Lease {
             self.timeouts.renew_interval(),
             &|_| self.is_over(),
         );
-        // A reply came through the server, and the server itself reports missing subscribers.
+        // The server is reachable if an agent's reply arrives, or if the server reports a missing
+        // subscriber.
         let is_contact = |reply: &Result<Reply, LinkError>| {
             matches!(reply, Ok(_) | Err(LinkError::NoResponders(_)))
         };
@@ -235,13 +236,13 @@ impl Lease {
         }
     }
 
-    /// The contact with an agent whose lease is renewed.
+    /// Returns the contact with an agent whose lease is being renewed.
     pub(super) fn contact(&self, agent: &AgentName) -> Option<AgentContact> {
         self.lock().get(agent).copied()
     }
 
-    /// Notes that all agents have just replied to an order. Earlier outcomes, such as of agents that
-    /// did not know the run yet, no longer count.
+    /// Records that all agents have just replied to an order. This overwrites earlier outcomes, for
+    /// example of agents that had not received the run yet.
     pub(super) fn confirm(&self) {
         let now = Instant::now();
         for contact in self.lock().values_mut() {
@@ -253,7 +254,7 @@ impl Lease {
         }
     }
 
-    /// The observations of the server.
+    /// Returns the contact with the server.
     pub(super) fn server_signs(&self) -> ServerObservations {
         *self.server()
     }

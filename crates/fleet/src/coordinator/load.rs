@@ -1,4 +1,4 @@
-//! Makes a load with agents: preparation, common start, results.
+//! Runs a load on agents: preparation, simultaneous start, results.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -29,27 +29,27 @@ use crate::wire::{
     Reply, RunManifest,
 };
 
-/// Time for busy agents to register as free, after an earlier load.
+/// Maximum wait for busy agents to register as free after an earlier load.
 const BUSY_GRACE: Duration = Duration::from_secs(2);
-/// Pause between two looks at busy agents.
+/// Pause between checks of busy agents.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
-/// Interval at which agents are listed while waiting for them.
+/// Interval for listing agents while waiting for them.
 const WAIT_INTERVAL: Duration = Duration::from_millis(250);
-/// Time for an agent to prepare.
+/// Timeout for an agent to prepare its load.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time for an agent to store a chunk of a file.
+/// Timeout for an agent to store a chunk of a file.
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(20);
-/// Time for agents to confirm a canceled load.
+/// Timeout for agents to confirm that a load was canceled.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time between the order to start and the start; more agents need more time.
+/// Time between the order to start and the start.
 const START_LEAD: Duration = Duration::from_millis(500);
-/// Additional lead for each agent.
+/// Additional time before the start, for each agent.
 const START_LEAD_PER_AGENT: Duration = Duration::from_millis(2);
-/// Time after the start at which an order to start counts as too late. An agent that receives it
-/// earlier starts late, which the record reports.
+/// Delay after which an order to start comes too late. An agent that receives the order earlier
+/// starts late, which the record reports.
 const START_LATE_MAX: Duration = Duration::from_secs(3);
 
-/// A load divided among agents.
+/// A load that was divided among agents.
 struct DividedLoad {
     info: LoadInfo,
     seed: u64,
@@ -59,11 +59,11 @@ struct DividedLoad {
 }
 
 impl Fleet {
-    /// Makes a load with agents and returns its record.
+    /// Runs a load on agents and returns its record.
     ///
     /// # Errors
     ///
-    /// The reason why nothing was measured; see [`FleetError`].
+    /// Returns the reason why nothing was measured; see [`FleetError`].
     pub fn load(
         &self,
         wanted: &LoadRequest,
@@ -72,8 +72,8 @@ impl Fleet {
         self.load_from(wanted, observer, &|_| {})
     }
 
-    /// Like [`Fleet::load`], but first reports the moment at which the measured part begins to
-    /// `measured_from`.
+    /// Like [`Fleet::load`], but also calls `measured_from` with the start of the measured part, as
+    /// soon as it is known.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl Fleet {
         loop {
             let agents = self.free(&wanted.choice, until, observer)?;
             match self.load_by(&agents, wanted, observer, measured_from) {
-                // Another coordinator was faster.
+                // Another coordinator has reserved the agent in the meantime.
                 Err(FleetError::Busy { .. }) if Instant::now() < until => {
                     thread::sleep(RETRY_INTERVAL)
                 }
@@ -126,7 +126,7 @@ impl Fleet {
             let began = match prepared {
                 Ok(began) => began,
                 Err(error) => {
-                    // The lease must not be renewed after the order to stop.
+                    // Stop renewing the lease before the order to stop.
                     lease.end();
                     self.call_off(&manifest, observer.stop);
                     return Err(error);
@@ -155,7 +155,7 @@ impl Fleet {
         })
     }
 
-    /// The manifest of a run before its start.
+    /// Creates the manifest of a run before its start.
     fn manifest(&self, wanted: &LoadRequest, divide_load: &DividedLoad) -> RunManifest {
         let now = SystemTime::now();
         RunManifest {
@@ -163,8 +163,8 @@ impl Fleet {
             version: PRONY_VERSION.to_owned(),
             run: RunId::new(now),
             made_at: humantime::format_rfc3339_seconds(now).to_string(),
-            // The server keeps the manifest for a week. Credentials are only in the orders, which
-            // are not stored.
+            // The server keeps the manifest for a week, so it contains no credentials. Those are
+            // only in the orders, which are not stored.
             url: wanted.url.as_ref().map(|_| divide_load.info.url.clone()),
             load: divide_load.info.clone(),
             seed: divide_load.seed,
@@ -182,11 +182,12 @@ impl Fleet {
         }
     }
 
-    /// Picks free agents, sorted by name. Waits for them as long as [`Fleet::with_wait`] permits.
+    /// Picks free agents, sorted by name. Waits for them for up to the time set by
+    /// [`Fleet::with_wait`].
     ///
     /// # Errors
     ///
-    /// The reason why agents are not available; see [`FleetError`].
+    /// Returns the reason why agents are not available; see [`FleetError`].
     pub fn pick(
         &self,
         choice: &AgentChoice,
@@ -264,13 +265,13 @@ impl Fleet {
         }
         let orders = divide_load.parts.iter();
         let orders = orders.map(|(name, (_, load))| (name, Command::Prepare(load.clone())));
-        // A killed agent does not reply; failed renewals of the lease reveal it.
+        // An agent that was killed never replies, but failed renewals of its lease reveal this.
         let is_given_up = |number: usize| {
             let seen = agents.get(number).and_then(|name| lease.contact(name));
             let is_gone = |seen: AgentContact| {
                 let within = match seen.outcome {
                     RenewalOutcome::NoSubscriber => self.timeouts.vanishing(),
-                    // A preparing agent may be too busy to reply, for a while.
+                    // A preparing agent may temporarily be too busy to reply.
                     RenewalOutcome::NoReply => self.timeouts.overtime(),
                     RenewalOutcome::Renewed | RenewalOutcome::Unknown => return false,
                 };
@@ -296,7 +297,8 @@ impl Fleet {
                     let forecast = claims::findings(it.forecast);
                     ready.push((agent, ReadyReport { forecast, ..it }));
                 }
-                // A refusal is more informative than an earlier missing reply.
+                // Report a rejection rather than an earlier missing reply, because it explains
+                // more.
                 Ok(other) => {
                     failed = Some(FleetError::of_reply(agent, other));
                     break;
@@ -314,7 +316,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Compares clocks and orders the start. Returns the time of the start.
+    /// Compares the clocks and orders the start. Returns the time of the start.
     fn start(
         &self,
         manifest: &mut RunManifest,
@@ -341,7 +343,8 @@ impl Fleet {
         }
         let lead = START_LEAD + START_LEAD_PER_AGENT * agents.len() as u32;
         let lead_ns = i64::try_from(lead.as_nanos()).unwrap_or(i64::MAX);
-        // The manifest has the start for other coordinators. Storing it must not use up the lead.
+        // The manifest contains the start for other coordinators. Storing it must not use up the
+        // time before the start.
         let mut start;
         loop {
             start = self.clock.now().saturating_add(lead_ns);
@@ -364,13 +367,13 @@ impl Fleet {
         );
         all_done(&agents, replies)?;
         (observer.on_event)(FleetEvent::Step(&format!(
-            "started; clocks are known to within {:.3} ms",
+            "started; the clocks' errors are at most {:.3} ms",
             worst_bound(manifest) as f64 / 1e6
         )));
         Ok(self.clock.moment(start))
     }
 
-    /// Cancels the run. Agents that don't receive the order stop when their lease ends.
+    /// Cancels the run. Agents that don't receive the order stop when their lease expires.
     fn call_off(&self, manifest: &RunManifest, stop: &StopRequest) {
         for command in [Command::Stop, Command::Forget] {
             let orders = manifest.parts.keys().map(|name| (name, command.clone()));
@@ -384,8 +387,8 @@ impl Fleet {
         }
     }
 
-    /// Makes the record, and lets agents delete complete results. After a request to stop at once,
-    /// waits for no agent.
+    /// Makes the record, and lets agents delete results that are complete. After a request to stop
+    /// at once, doesn't wait for agents.
     pub(super) fn finish(
         &self,
         manifest: &RunManifest,
@@ -395,7 +398,7 @@ impl Fleet {
         let names = collector.parts.keys();
         let whole: Vec<&AgentName> = names.filter(|name| collector.agrees(name)).collect();
         let is_hurried = stop.is_wanted_at_once();
-        // Another coordinator may have stopped the run since the manifest was read.
+        // Another coordinator may have stopped the run after this one read the manifest.
         let is_read_again = !collector.is_stopped && !is_hurried;
         let stored = is_read_again.then(|| self.run(Some(&manifest.run)).ok());
         let stored = stored.flatten();
@@ -411,7 +414,7 @@ impl Fleet {
             self.clocks_after(manifest, collector)
         };
         self.keep_clocks(manifest, &after);
-        // An agent that doesn't receive the order keeps its file for a while.
+        // An agent that doesn't receive the order keeps its file until it is too old.
         let orders = whole
             .into_iter()
             .map(|name| (name, Command::Forget))
@@ -426,7 +429,7 @@ impl Fleet {
     }
 }
 
-/// Reports which agents make the run.
+/// Reports the agents of the run.
 fn announce(manifest: &RunManifest, observer: LoadObserver<'_>) {
     if let Some(feed) = observer.feed {
         feed.prepare(manifest);
@@ -438,7 +441,7 @@ fn announce(manifest: &RunManifest, observer: LoadObserver<'_>) {
     )));
 }
 
-/// Parses the options, and divides the load among agents.
+/// Resolves the options, and divides the load among agents.
 fn divide_load(
     wanted: &LoadRequest,
     agents: &[&Registration],
@@ -468,9 +471,9 @@ fn divide_load(
             twice = Some(&agent.name);
         }
     }
-    // Two parts of one agent would overwrite each other.
+    // The parts of an agent that is listed twice would overwrite each other.
     if let Some(name) = twice {
-        return Err(FleetError::Wrong(format!("agent {name} is chosen twice")));
+        return Err(FleetError::Wrong(format!("agent {name} is listed twice")));
     }
     Ok(DividedLoad {
         info: LoadInfo {
@@ -508,8 +511,8 @@ fn part(
     (part, load)
 }
 
-/// The load as ordered, with the socket backend that the agents chose. Other claims of the agents
-/// are ignored.
+/// Returns the load as ordered, with the socket backend that the agents selected. Other claims of
+/// the agents are ignored.
 fn combined(manifest: &RunManifest, ready: &[(&AgentName, ReadyReport)]) -> LoadInfo {
     let mut backends = ready.iter().map(|(_, ready)| ready.load.io.as_str());
     let io = backends.find(|io| ["poll", "uring"].contains(io));
@@ -548,12 +551,12 @@ fn worst_bound(manifest: &RunManifest) -> u64 {
     clocks.map(|clock| clock.bound_ns).max().unwrap_or(0)
 }
 
-/// Length of a load that time ends, warm-up included.
+/// Returns the duration of a load with a time limit, including the warm-up.
 pub(super) fn planned(load: &LoadInfo) -> Option<Duration> {
     Duration::try_from_secs_f64(load.duration_s? + load.warmup_s).ok()
 }
 
-/// A short list of agents.
+/// Formats a short list of agents.
 fn names<'a>(agents: impl Iterator<Item = &'a AgentName>) -> String {
     let names: Vec<&str> = agents.map(AgentName::as_str).collect();
     match names.len() {

@@ -1,25 +1,25 @@
-//! The reasons why an agent's part of a run stays incomplete.
+//! Reasons why an agent's part of a run stays incomplete.
 
 use std::fmt;
 
-/// The reason why an agent's part stays incomplete. Displays as the predicate of a sentence.
+/// Reason why an agent's part stays incomplete. Formatted as the predicate of a sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LossReason {
     /// The agent stopped responding.
     Silent,
     /// The agent was restarted.
     Restarted,
-    /// The agent's load did not end.
+    /// The agent's load did not end in time.
     Endless,
     /// The agent did not confirm a stop.
     Unstopped,
-    /// The server was away for too long.
+    /// The server was unreachable for too long.
     ServerAway,
-    /// The agent ended its part, and some of its messages are missing.
+    /// The agent ended its part, but some of its messages are missing.
     Missing,
-    /// The server has no end of the part.
+    /// The server has no end message of the part.
     NoEnd,
-    /// The user did not wait for the part's end.
+    /// The user did not wait for the end of the part.
     LeftBehind,
 }
 
@@ -30,10 +30,10 @@ impl fmt::Display for LossReason {
             LossReason::Restarted => "was restarted",
             LossReason::Endless => "did not finish when the load was due to end",
             LossReason::Unstopped => "did not confirm the order to stop",
-            LossReason::ServerAway => "could not be reached: the NATS server did not come back",
+            LossReason::ServerAway => "could not be reached: the NATS server stayed unreachable",
             LossReason::Missing => "finished, but some of its messages are missing",
             LossReason::NoEnd => "sent no end of its part",
-            LossReason::LeftBehind => "was not waited for",
+            LossReason::LeftBehind => "had not finished when the coordinator stopped waiting",
         })
     }
 }

@@ -1,10 +1,10 @@
-//! The coordinator finds agents, divides a load among them, starts it everywhere at the same time, and
-//! makes one record from their results.
+//! The coordinator, which finds agents, divides a load among them, starts it on all of them at the
+//! same time, and combines their results into one record.
 //!
-//! Input: a load as typed, and a choice of agents. Output: the record that one machine would have
-//! produced. The state of a run is kept by the NATS server and the agents, so that another
-//! coordinator can take over ([`Fleet::attach`], [`Fleet::collect`]). Every wait is bounded, and no
-//! agent continues for longer than its lease without a coordinator.
+//! Input: the settings of a load, and a selector of agents. Output: the record that one machine
+//! would have produced. The NATS server and the agents keep the state of a run, so that another
+//! coordinator can take over ([`Fleet::attach`], [`Fleet::collect`]). Every wait has a limit, and
+//! no agent continues without a coordinator for longer than its lease.
 
 mod attach;
 mod check;

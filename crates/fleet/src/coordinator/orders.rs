@@ -9,18 +9,18 @@ use crate::link::{LinkError, NatsLink};
 use crate::names::{AgentName, RunId};
 use crate::wire::{AgentOrder, Command, Reply, SenderVersion};
 
-/// Number of exchanges by which a clock is compared.
+/// Number of exchanges for comparing a clock.
 const CLOCK_EXCHANGES: usize = 24;
-/// Time for one exchange.
+/// Timeout of one exchange.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Number of clocks compared at the same time.
+/// Maximum number of clocks that are compared at the same time.
 const CONCURRENT_CLOCKS: usize = 8;
 
 /// Sends each agent its order, and waits for the replies.
 ///
 /// # Errors
 ///
-/// For each agent, the reason why there is no reply.
+/// Returns for each agent the reason why its reply is missing.
 pub(super) fn send(
     link: &NatsLink,
     run: &RunId,
@@ -31,7 +31,7 @@ pub(super) fn send(
     send_for(link, (run, None), orders, within, is_given_up)
 }
 
-/// Like [`send`], for a run of an experiment, which may have reserved the agents.
+/// Like [`send`], for a run that belongs to an experiment, which may have reserved the agents.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub(super) fn send_for(
     let read = |response: Result<bytes::Bytes, LinkError>| {
         let response = response?;
         serde_json::from_slice(&response)
-            .map_err(|error| LinkError::Refused(format!("a reply that can't be read: {error}")))
+            .map_err(|error| LinkError::Refused(format!("invalid reply: {error}")))
     };
     responses.into_iter().map(read).collect()
 }
@@ -85,7 +85,7 @@ pub(super) fn send_all(
 ///
 /// # Errors
 ///
-/// For each agent, the reason why its clock can't be compared.
+/// Returns for each agent the reason why its clock can't be compared.
 pub(super) fn clocks(
     link: &NatsLink,
     clock: &Clock,
@@ -110,7 +110,7 @@ pub(super) fn clocks(
 fn compare(link: &NatsLink, clock: &Clock, agent: &AgentName) -> Result<ClockOffset, FleetError> {
     let mut exchanges = Vec::new();
     let mut failed = None;
-    // One lost exchange is tolerated.
+    // Tolerate one lost exchange.
     let mut losses = 0;
     while exchanges.len() < CLOCK_EXCHANGES && losses < 2 {
         let request_sent = clock.now();

@@ -9,12 +9,12 @@ use crate::link::stream_of;
 use crate::names::{RESULTS_STREAM, RUNS_BUCKET};
 use crate::wire::{Command, RunManifest};
 
-/// Time for agents to delete their results of a run.
+/// Timeout for agents to delete their results of a run.
 const FORGET_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Fleet {
-    /// Removes a run that is over: its manifest and its results from the server, and the results
-    /// that connected agents still keep. Returns the number of messages removed from the server.
+    /// Removes a run that is over: its manifest and results on the server, and the copies of
+    /// connected agents. Returns the number of messages removed from the server.
     ///
     /// # Errors
     ///
@@ -22,7 +22,7 @@ impl Fleet {
     pub fn purge(&self, manifest: &RunManifest) -> Result<u64, FleetError> {
         let run = &manifest.run;
         let orders = manifest.parts.keys().map(|name| (name, Command::Forget));
-        // An agent that is not connected removes its own file when the file is too old.
+        // An agent that is not connected removes its file when the file is too old.
         let _ = orders::send(&self.link, run, orders.collect(), FORGET_TIMEOUT, &|_| {
             false
         });
@@ -37,7 +37,7 @@ impl Fleet {
         Ok(results + order + keys)
     }
 
-    /// Removes all runs from the server, including those of other versions of prony.
+    /// Removes all runs from the server, including runs of other versions of prony.
     ///
     /// # Errors
     ///

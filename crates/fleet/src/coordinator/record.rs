@@ -1,4 +1,4 @@
-//! Makes one record from all agents' parts.
+//! Combines the parts of all agents into one record.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::{findings, schedule, summary};
 use crate::names::AgentName;
 use crate::wire::{EndReason, PartEnd, RunManifest};
 
-/// The record of a run. Counts and histograms are exact sums of the agents' results.
+/// Builds the record of a run. Its counts and histograms are exact sums of the agents' results.
 pub(super) fn build(
     manifest: &RunManifest,
     collector: &ResultCollector,
@@ -57,8 +57,8 @@ pub(super) fn build(
     record
 }
 
-/// Counts requests in flight at lost agents as unfinished, so that every started request is
-/// accounted for. Returns their number by agent.
+/// Counts requests in flight at lost agents as unfinished, so that every started request has an
+/// outcome. Returns their number by agent.
 fn count_unfinished(all: &mut Delta, collector: &ResultCollector) -> BTreeMap<AgentName, u64> {
     let mut in_flight = BTreeMap::new();
     for name in collector
@@ -74,17 +74,17 @@ fn count_unfinished(all: &mut Delta, collector: &ResultCollector) -> BTreeMap<Ag
         in_flight.insert(name.clone(), count);
     }
     if !in_flight.is_empty() {
-        // Agents that are not lost have no requests in flight.
+        // Only lost agents have requests in flight, and these were just counted.
         all.entries.end_in_flight();
     }
     in_flight
 }
 
-/// The measured part, from the first agent's start to the last one's end.
+/// Returns the measured part, from the start of the first agent to the end of the last.
 fn span(collector: &ResultCollector, all: &Delta) -> (Nanos, Nanos) {
     let reported = |part: &ReceivedPart| {
         let (begin, end) = part.end.as_ref()?.span;
-        // A part that was stopped before its measured part has no span.
+        // A part that was stopped during the warm-up has no measured part.
         (begin < end).then_some((Nanos(begin), Nanos(end)))
     };
     let spans = collector
@@ -97,8 +97,8 @@ fn span(collector: &ResultCollector, all: &Delta) -> (Nanos, Nanos) {
         .unwrap_or((Nanos::ZERO, Nanos::ZERO))
 }
 
-/// Combines generators: CPU time and memory are added up; shares are those of the worker with the
-/// largest.
+/// Combines data about generators: adds up CPU time and memory, and keeps the largest shares of any
+/// worker.
 fn combine<'a>(generator: &mut Generator, parts: impl Iterator<Item = &'a Generator>) {
     for part in parts {
         generator.cpu_user_s += part.cpu_user_s;
@@ -170,7 +170,7 @@ fn fleet(manifest: &RunManifest, collector: &ResultCollector) -> FleetUse {
     }
 }
 
-/// The speed and cost of one agent's part.
+/// Speed and cost of one agent's part.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct AgentSpeed {
     ok_per_s: Option<f64>,

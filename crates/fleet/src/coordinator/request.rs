@@ -1,4 +1,4 @@
-//! A load for agents, and its result.
+//! A request for a load on agents, and its result.
 
 use std::time::Duration;
 
@@ -8,27 +8,27 @@ use prony_record::Record;
 use super::choice::AgentChoice;
 use crate::names::RunId;
 
-/// Default of the largest accepted error of an agent's clock.
+/// Default of the maximum accepted error of an agent's clock.
 pub const CLOCK_BOUND_DEFAULT: Duration = Duration::from_millis(5);
 
-/// A load for agents.
+/// Request for a load on agents.
 #[derive(Debug, Clone)]
 pub struct LoadRequest {
-    /// The URL, as `prony load` takes it.
+    /// URL as on the command line of `prony load`.
     pub url: Option<String>,
-    /// The load's options, each `--name=value` or `--name`.
+    /// Settings of the load.
     pub settings: LoadSettings,
-    /// The agents that make the load.
+    /// Selector of the agents.
     pub choice: AgentChoice,
-    /// Largest accepted error of an agent's clock.
+    /// Maximum accepted error of an agent's clock.
     pub clock_bound: Duration,
 }
 
-/// A run that is over.
+/// Result of a run that is over.
 #[derive(Debug, Clone)]
 pub struct FinishedRun {
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
-    /// Its record.
+    /// Record of the run.
     pub record: Record,
 }

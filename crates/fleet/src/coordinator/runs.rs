@@ -1,4 +1,4 @@
-//! Stored runs, and the default run of a command.
+//! Lists stored runs, and selects the default run of a command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,40 +10,40 @@ use crate::link::NatsLink;
 use crate::names::{AgentName, RUNS_BUCKET, RunId};
 use crate::wire::RunManifest;
 
-/// Age from which on a registration doesn't show that the agent is connected.
+/// Age of a registration from which the agent no longer counts as connected.
 const REGISTRATION_AGE_MAX: Duration = Duration::from_secs(9);
 
-/// Agents by the runs that they are working on.
+/// The runs that agents are working on.
 #[derive(Debug, Default)]
 pub(super) struct AgentWork {
-    /// Agents that take part in the run.
+    /// Agents that take part in each run.
     pub(super) busy: BTreeMap<RunId, BTreeSet<AgentName>>,
-    /// Agents with results that the server has not stored yet.
+    /// Agents that have unsent results of each run.
     pub(super) sending: BTreeMap<RunId, BTreeSet<AgentName>>,
 }
 
-/// A run that the server has stored.
+/// A run that is stored on the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRun {
-    /// The run's manifest.
+    /// Manifest of the run.
     pub manifest: RunManifest,
-    /// Number of stored result messages.
+    /// Number of stored result messages of the run.
     pub stored: u64,
     /// Number of agents that take part in the run.
     pub busy: usize,
-    /// Number of agents that still send results of the run.
+    /// Number of agents that are still sending results of the run.
     pub sending: usize,
 }
 
 impl StoredRun {
-    /// Returns true if the run started, and has results or will have some.
+    /// Returns true if the run started and has results, or will have some.
     pub fn has_results(&self) -> bool {
         self.manifest.start.is_some() && (self.stored > 0 || self.busy > 0 || self.sending > 0)
     }
 }
 
-/// Stores that a coordinator ordered the agents to stop, so that later records don't report the
-/// parts as incomplete, and name the condition that ended the load.
+/// Stores that a coordinator ordered the stop, and the condition that caused it, if any. Later
+/// records then don't report the parts as incomplete.
 pub(super) fn store_stopped(link: &NatsLink, manifest: &RunManifest, stop: &StopRequest) {
     let stopped = RunManifest {
         stopped: true,
@@ -51,17 +51,18 @@ pub(super) fn store_stopped(link: &NatsLink, manifest: &RunManifest, stop: &Stop
         ..manifest.clone()
     };
     if let Ok(json) = serde_json::to_vec(&stopped) {
-        // If this fails, other coordinators' records report the parts as incomplete.
+        // If storing fails, other coordinators' records report the parts as incomplete.
         let _ = link.store(&format!("$KV.{RUNS_BUCKET}.{}", manifest.run), None, json);
     }
 }
 
 impl Fleet {
-    /// The named run. Without a name, the newest run with results, or the newest one.
+    /// Returns the run with this id. Without an id, returns the newest run with results, or else
+    /// the newest run.
     ///
     /// # Errors
     ///
-    /// [`FleetError::NoRun`], and see [`crate::link::LinkError`].
+    /// [`FleetError::NoRun`], or see [`crate::link::LinkError`].
     pub fn run(&self, run: Option<&RunId>) -> Result<RunManifest, FleetError> {
         let none = || FleetError::NoRun(run.cloned());
         let Some(run) = run else {
@@ -79,7 +80,7 @@ impl Fleet {
             .ok_or_else(none)
     }
 
-    /// All stored runs, newest first.
+    /// Returns all stored runs, newest first.
     ///
     /// # Errors
     ///
@@ -102,7 +103,7 @@ impl Fleet {
         Ok(runs)
     }
 
-    /// Number of stored messages by run.
+    /// Returns the number of stored messages of each run.
     fn stored(&self) -> Result<BTreeMap<String, u64>, FleetError> {
         let mut stored = BTreeMap::new();
         for (subject, count) in self.link.stored()? {
@@ -113,7 +114,7 @@ impl Fleet {
         Ok(stored)
     }
 
-    /// The runs that connected agents are working on, according to their registrations.
+    /// Returns the runs that connected agents are working on, according to their registrations.
     pub(super) fn agent_work(&self) -> Result<AgentWork, FleetError> {
         let mut agent_work = AgentWork::default();
         for one in self
@@ -137,8 +138,8 @@ impl Fleet {
     }
 }
 
-/// The listed agents that have a part in the run. A registration alone proves nothing: any agent can
-/// name any run.
+/// Returns the listed agents that have a part in the run. A registration alone proves nothing,
+/// because an agent can claim to take part in any run.
 pub(super) fn members<'a>(
     listed: &'a BTreeMap<RunId, BTreeSet<AgentName>>,
     manifest: &RunManifest,

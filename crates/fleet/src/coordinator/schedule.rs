@@ -1,4 +1,4 @@
-//! Computes the requests that each agent must send from the order, without relying on the agents.
+//! Computes from the order how many requests each agent must send, without relying on the agents.
 
 use prony_load::{Arrivals, ScheduleEnd, arrivals_by_worker};
 use prony_record::Nanos;
@@ -7,8 +7,9 @@ use super::collector::{ReceivedPart, ResultCollector};
 use crate::division::AgentShard;
 use crate::wire::{EndReason, RunManifest};
 
-/// Requests due in the measured part of an open loop. If the load did not finish on all agents,
-/// those due until the end of `span`. `None` for a closed loop.
+/// Returns the number of requests that are due in the measured part of an open loop. If the load
+/// did not finish on all agents, counts only up to the end of `span`. Returns `None` for a closed
+/// loop.
 pub(super) fn offered(
     manifest: &RunManifest,
     collector: &ResultCollector,
@@ -31,31 +32,32 @@ pub(super) fn offered(
     let by_worker = arrivals(manifest, at);
     let counted = || by_worker.map(|parts| parts.iter().sum());
     counted().or_else(|| {
-        // There are too many arrivals to draw them one by one.
+        // There are too many arrivals to generate them one by one, so use their expected number.
         let mean = rate.arrivals_until(at.since(warmup(manifest)).as_secs_f64());
         Some((mean as u64).min(manifest.load.requests.unwrap_or(u64::MAX)))
     })
 }
 
-/// End of the measured part since the load's start, if only time ends the load.
+/// Returns the end of the measured part since the start of the load, if the load has a time limit
+/// and no limit on requests.
 pub(super) fn time_limit(manifest: &RunManifest) -> Option<Nanos> {
     let is_counted = manifest.load.requests.is_some();
     Some(planned_end(manifest)).filter(|at| *at != Nanos::MAX && !is_counted)
 }
 
-/// The number of requests that each agent has to account for in a finished part.
+/// Number of requests for which each agent must account in a finished part.
 pub(super) struct RequestQuota(QuotaKind);
 
 enum QuotaKind {
-    /// Open loop: requests of each worker.
+    /// Open loop: number of requests of each worker.
     Open(Vec<u64>),
-    /// Closed loop: requests of all workers.
+    /// Closed loop: total number of requests.
     Closed(u64),
     Unknown,
 }
 
 impl RequestQuota {
-    /// The quota of a run.
+    /// Computes the quota of a run.
     pub(super) fn of(manifest: &RunManifest) -> RequestQuota {
         let load = &manifest.load;
         let is_endless = load.duration_s.is_none() && load.requests.is_none();
@@ -67,7 +69,8 @@ impl RequestQuota {
         })
     }
 
-    /// The quota of an agent's shard. `None` if time ends a closed loop, or if it is unknown.
+    /// Returns the quota of an agent's shard. Returns `None` for a closed loop with a time limit,
+    /// and if the quota is unknown.
     pub(super) fn part(&self, shard: AgentShard) -> Option<u64> {
         match &self.0 {
             QuotaKind::Open(by_worker) => {
@@ -96,7 +99,8 @@ fn arrivals(manifest: &RunManifest, at: Nanos) -> Option<Vec<u64>> {
     arrivals_by_worker(arrivals, &load.rate_profile()?, manifest.seed, workers, end)
 }
 
-/// End of the measured part since the load's start; `Nanos::MAX` if time does not end it.
+/// Returns the end of the measured part since the start of the load, or `Nanos::MAX` without a time
+/// limit.
 fn planned_end(manifest: &RunManifest) -> Nanos {
     let duration = manifest.load.duration_s.map(seconds);
     duration.map_or(Nanos::MAX, |duration| duration + warmup(manifest))
@@ -106,7 +110,7 @@ pub(super) fn warmup(manifest: &RunManifest) -> Nanos {
     seconds(manifest.load.warmup_s)
 }
 
-/// Converts seconds to nanoseconds, rounded.
+/// Converts seconds to nanoseconds, with rounding.
 fn seconds(seconds: f64) -> Nanos {
     Nanos((seconds * 1e9).round() as u64)
 }

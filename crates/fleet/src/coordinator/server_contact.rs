@@ -1,7 +1,7 @@
-//! The contact with the NATS server during a run.
+//! Tracks whether the NATS server is reachable during a run.
 //!
-//! While the server is unreachable, missing messages say nothing about agents. They count again
-//! after the server has returned.
+//! While the server is unreachable, silence doesn't mean that an agent is gone. It counts again
+//! after the server has returned and agents have had time to reconnect.
 
 use std::time::{Duration, Instant};
 
@@ -10,47 +10,48 @@ use super::followed_run::FollowedRun;
 use super::lease::LeaseTimeouts;
 use crate::link::NatsLink;
 
-/// Silence after the server's return after which stored messages are read again.
+/// Time without messages after the server's return, after which stored messages are read again.
 const REPLAY_AFTER: Duration = Duration::from_secs(3);
 /// Time for agents to reconnect after an outage and send their results.
 const RECOVERY_TIME: Duration = Duration::from_secs(15);
-/// Outages shorter than this are not announced.
+/// Minimum length of an outage that is reported.
 const ANNOUNCED_MIN: Duration = Duration::from_secs(2);
 
 /// An outage of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outage {
-    /// The server's URL.
+    /// URL of the server.
     pub(super) server: String,
     /// Length of the outage.
     pub(super) lasted: Duration,
-    /// The run's lease.
+    /// Lease of the run.
     pub(super) lease: Duration,
 }
 
-/// The contact with the server.
+/// State of the contact with the server.
 #[derive(Debug)]
 pub(super) struct ServerContact {
     server: String,
     timeouts: LeaseTimeouts,
-    /// Time from which on silence counts: the end of the last outage plus the recovery time.
+    /// Time from which silence counts again: the end of the last outage plus the recovery time.
     back: Instant,
-    /// Start of following the run.
+    /// Time at which this coordinator began to follow the run.
     started: Instant,
     /// End of the last outage that was handled.
     handled_until: Instant,
-    /// Start of the present outage.
+    /// Start of the current outage.
     away: Option<Instant>,
     announced: bool,
     longest: Duration,
-    /// Return of the server, until a message arrives.
+    /// Time of the server's return; `None` once a message has arrived.
     silent_since: Option<Instant>,
-    /// True if stored messages must be read again, as the server's restart ended the subscription.
+    /// True if stored messages must be read again, because a restart of the server ended the
+    /// subscription.
     replay_due: bool,
 }
 
 impl ServerContact {
-    /// A server that responds.
+    /// Creates the state for a server that responds.
     pub(super) fn new(link: &NatsLink, timeouts: LeaseTimeouts) -> ServerContact {
         let now = Instant::now();
         ServerContact {
@@ -67,11 +68,11 @@ impl ServerContact {
         }
     }
 
-    /// Checks the connection and the lease's observations, and reports changes.
+    /// Updates the state from the connection and the lease's observations, and reports changes.
     pub(super) fn update(&mut self, run: &FollowedRun<'_>, has_message: bool) {
         let now = Instant::now();
         let signs = run.lease.server_signs();
-        // A short outage may have begun and ended since the last check.
+        // An outage may have started and ended since the last check.
         if let Some((began, ended)) = signs
             .outage
             .filter(|(_, ended)| *ended > self.handled_until)
@@ -124,17 +125,17 @@ impl ServerContact {
         }
     }
 
-    /// Time from which on silence counts.
+    /// Returns the time from which silence of agents counts.
     pub(super) fn silence_counts_from(&self) -> Instant {
         self.back
     }
 
-    /// Length of the present outage.
+    /// Returns the length of the current outage.
     pub(super) fn outage_length(&self) -> Option<Duration> {
         self.away.map(|since| since.elapsed())
     }
 
-    /// The longest outage, if it was long enough to be reported.
+    /// Returns the longest outage, if it was long enough to be reported.
     pub(super) fn longest_outage(&self) -> Option<Outage> {
         (self.longest > ANNOUNCED_MIN).then(|| Outage {
             server: self.server.clone(),
@@ -143,7 +144,7 @@ impl ServerContact {
         })
     }
 
-    /// The message that the server is given up.
+    /// Returns the message that the coordinator no longer waits for the server.
     pub(super) fn give_up_message(&self) -> String {
         format!(
             "the NATS server {} has not responded for {} s; giving up",
@@ -152,8 +153,8 @@ impl ServerContact {
         )
     }
 
-    /// Returns true if stored messages must be read again: the server is back, or silent since its
-    /// return.
+    /// Returns true if stored messages must be read again: the server has returned, or has been
+    /// silent since its return.
     pub(super) fn needs_replay(&self) -> bool {
         let needs_replay = self
             .silent_since
@@ -161,16 +162,16 @@ impl ServerContact {
         self.away.is_none() && (needs_replay || self.replay_due)
     }
 
-    /// Notes that this process was suspended. Silence counts from now, and messages may have been
+    /// Records that this process was suspended. Silence counts from now, and messages may have been
     /// missed.
     pub(super) fn note_suspension(&mut self) {
         let now = Instant::now();
         (self.back, self.silent_since) = (self.back.max(now), Some(now));
     }
 
-    /// Notes that stored messages are being read again.
+    /// Records that stored messages are being read again.
     pub(super) fn note_replay(&mut self) {
-        // If nothing arrives, read them once more: the server may have been restarting.
+        // If no message arrives, read them once more, because the server may have been restarting.
         self.silent_since = self.replay_due.then(Instant::now);
         self.replay_due = false;
     }

@@ -1,8 +1,8 @@
 //! Divides source addresses among agents.
 //!
-//! An agent gets the addresses that it is registered with. Loopback addresses, and networks that are
-//! local through a route, are in no registration; they are divided into contiguous parts. The
-//! preparation of the load shows whether they can be used.
+//! An agent gets the addresses in its registration. No registration contains loopback addresses, or
+//! networks that a route makes local; such ranges are divided into contiguous parts. Preparing the
+//! load shows whether the agents can use them.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,14 +11,14 @@ use prony_load::SourceRange;
 
 use crate::wire::Registration;
 
-/// Source addresses by agent.
+/// Source addresses of each agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct SourceDivision {
-    /// Addresses of each agent, in the order of the agents.
+    /// Addresses, in the order of the agents.
     pub(super) each: Vec<Vec<SourceRange>>,
     /// Total number of addresses.
     pub(super) count: u64,
-    /// Notes about assumptions, for the user.
+    /// Notes about assumptions, to show to the user.
     pub(super) notes: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct SourceDivision {
 ///
 /// # Errors
 ///
-/// Returns a message if no agent has an address, or an agent would have none.
+/// Returns a message if no agent has an address of a range, or an agent would get no address.
 pub(super) fn divide(
     given: &[SourceRange],
     agents: &[&Registration],
@@ -86,7 +86,7 @@ pub(super) fn divide(
     }
 }
 
-/// A note about the addresses of a range that no agent has.
+/// Returns a note about the addresses of a range that no agent has.
 fn unused_note(range: &SourceRange, found_count: usize) -> Option<String> {
     let count = count(range.first(), range.last());
     let missing = count
@@ -101,15 +101,15 @@ fn unused_note(range: &SourceRange, found_count: usize) -> Option<String> {
     ))
 }
 
-/// Number of addresses in a range; at most 2^32.
+/// Returns the number of addresses in a range, at most 2^32.
 fn count(first: IpAddr, last: IpAddr) -> u128 {
     number_of(last)
         .saturating_sub(number_of(first))
         .saturating_add(1)
 }
 
-/// Gives each agent a contiguous part. If there are fewer addresses than agents, every agent gets
-/// all of them.
+/// Gives each agent a contiguous part of a range. If there are fewer addresses than agents, every
+/// agent gets all of them.
 fn divide_range(first: IpAddr, last: IpAddr, each: &mut [Vec<SourceRange>]) {
     let (from, count) = (number_of(first), count(first, last));
     let agents = each.len() as u128;
@@ -132,7 +132,7 @@ fn number_of(address: IpAddr) -> u128 {
     }
 }
 
-/// The address of this number in the same family.
+/// Converts a number to an address of the same family.
 fn address_of(family: IpAddr, number: u128) -> IpAddr {
     match family {
         IpAddr::V4(_) => Ipv4Addr::from_bits(number as u32).into(),

@@ -1,4 +1,4 @@
-//! Start times of agents, and the finding about late ones.
+//! Computes when agents started, and reports late starts.
 
 use prony_load::{ArrivalSchedule, Arrivals, ScheduleEnd, Shard};
 use prony_record::{Finding, FindingId, Nanos, Severity};
@@ -9,7 +9,7 @@ use super::summary;
 use crate::division::AgentShard;
 use crate::wire::{PartAssignment, PartEnd, RunManifest};
 
-/// Delay of an agent's first request on the coordinator's clock, in nanoseconds.
+/// Returns the delay of an agent's first request on the coordinator's clock, in nanoseconds.
 pub(super) fn first_start(
     manifest: &RunManifest,
     part: &PartAssignment,
@@ -21,8 +21,8 @@ pub(super) fn first_start(
     Some(clock.to_local(first).saturating_sub(due))
 }
 
-/// Due time of an agent's first request since the load's start, in nanoseconds: zero in a closed
-/// loop, by the schedule in an open one.
+/// Returns the time since the start of the load at which an agent's first request is due, in
+/// nanoseconds. It is zero in a closed loop.
 fn first_due(manifest: &RunManifest, shard: AgentShard) -> i64 {
     let Some(rate) = manifest.load.rate_profile() else {
         return 0;
@@ -31,7 +31,7 @@ fn first_due(manifest: &RunManifest, shard: AgentShard) -> i64 {
         Some("poisson") => Arrivals::Poisson,
         _ => Arrivals::Constant,
     };
-    // The shard's first worker has its first arrival.
+    // The first arrival of a shard belongs to its first worker.
     let first_worker = Shard {
         worker: shard.first.into(),
         of: shard.of.into(),
@@ -46,7 +46,8 @@ fn first_due(manifest: &RunManifest, shard: AgentShard) -> i64 {
     i64::try_from(due.0).unwrap_or(i64::MAX)
 }
 
-/// The finding about agents whose first request was later than the accepted clock error.
+/// Returns the finding about agents whose first request was late by more than the accepted clock
+/// error.
 pub(super) fn late(manifest: &RunManifest, collector: &ResultCollector) -> Option<Finding> {
     let began = manifest.parts.iter().filter_map(|(name, part)| {
         let end = collector.parts.get(name)?.end.as_ref();

@@ -1,18 +1,18 @@
-//! Summarizes what several agents report.
+//! Summarizes the reports of several agents.
 
 use std::collections::BTreeMap;
 
 use prony_record::{Finding, FindingName, SourceSpread, SourceTotals, SourceUse};
 
-/// Number of names that are listed.
+/// Maximum number of names in a list.
 const NAMES_MAX: usize = 6;
-/// Number of different texts of one finding that are kept.
+/// Maximum number of different texts of one finding that are kept.
 const TEXTS_MAX: usize = 3;
-/// Length in bytes from which on texts that differ only in figures are merged.
+/// Minimum length in bytes of texts that are merged if they differ only in numbers.
 const LONG_TEXT_BYTES: usize = 80;
 
-/// Merges the findings of `of` agents: each finding once, with its worst text first and the agents'
-/// names.
+/// Merges the findings of `of` agents. Each kind of finding appears once, with its most severe text
+/// first and the names of the agents.
 pub(super) fn findings<'a>(
     reported: impl Iterator<Item = (&'a str, &'a [Finding])>,
     of: usize,
@@ -33,7 +33,7 @@ pub(super) fn findings<'a>(
     merged.collect()
 }
 
-/// Merges the findings of one id.
+/// Merges findings with the same id.
 fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
     let mut texts: Vec<(&Finding, Vec<&str>)> = Vec::new();
     for (name, finding) in group {
@@ -42,7 +42,7 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
             None => texts.push((finding, vec![name])),
         }
     }
-    // The sort is stable: among equals, the first text stays first.
+    // The sort is stable, so texts of equal severity keep their order.
     texts.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.severity));
     let (worst, _) = texts.first()?;
     let mut alike: Vec<(&Finding, &[&str], Vec<&str>)> = Vec::new();
@@ -59,7 +59,7 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
     let mut reported: Vec<String> = shown
         .map(|(finding, names, others)| {
             let names = shorten(names, of);
-            // The text may already name the agent.
+            // The text may already contain the agent's name.
             let text = if finding.text.starts_with(&format!("Agent {names} ")) {
                 finding.text.clone()
             } else {
@@ -69,7 +69,7 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
                 text
             } else {
                 format!(
-                    "{text} The same with other figures: {}.",
+                    "{text} The same with other numbers: {}.",
                     shorten(others, of)
                 )
             }
@@ -89,7 +89,7 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
     })
 }
 
-/// Returns true if two long texts differ only in figures.
+/// Returns true if two long texts differ only in numbers.
 fn differ_in_figures(one: &str, other: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
         let is_figure = |c: char| c.is_ascii_digit();
@@ -98,11 +98,11 @@ fn differ_in_figures(one: &str, other: &str) -> bool {
             .filter(|it| !matches!(*it, "" | "." | ","));
         split.map(str::to_owned).collect()
     };
-    // Texts that begin with an agent's name are never merged: their names differ, too.
+    // Texts that start with an agent's name are never merged, because their names differ, too.
     one.len() > LONG_TEXT_BYTES && !one.starts_with("Agent ") && words(one) == words(other)
 }
 
-/// A short list of names; `all N agents` if these are all.
+/// Formats a short list of names, or `all N agents` if it contains all of them.
 pub(super) fn shorten(names: &[impl AsRef<str>], of: usize) -> String {
     let mut names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     names.dedup();
@@ -118,13 +118,13 @@ pub(super) fn shorten(names: &[impl AsRef<str>], of: usize) -> String {
     }
 }
 
-/// Merges the use of source addresses. `None` if no agent used any.
+/// Merges the use of source addresses. Returns `None` if no agent used any.
 pub(super) fn sources<'a>(each: impl Iterator<Item = &'a SourceUse>) -> Option<SourceUse> {
     let each: Vec<&SourceUse> = each.collect();
     let first = *each.first()?;
     let listed = each.iter().all(|one| one.each.len() as u64 == one.used);
     let mut sum = if listed {
-        // Several machines may have the same loopback address.
+        // Several machines may use the same loopback address, so count distinct addresses.
         let mut counts = BTreeMap::new();
         for count in each.iter().flat_map(|one| &one.each) {
             let known = counts
@@ -148,7 +148,7 @@ pub(super) fn sources<'a>(each: impl Iterator<Item = &'a SourceUse>) -> Option<S
     sum.kind.clone_from(&first.kind);
     sum.order.clone_from(&first.order);
     sum.given = match first.kind.as_str() {
-        // All agents send the same addresses in the PROXY header.
+        // The PROXY headers of all agents contain the same addresses.
         "told" => first.given,
         _ => each.iter().map(|one| one.given).sum(),
     };
@@ -164,8 +164,8 @@ fn add(sum: &mut SourceTotals, more: &SourceTotals) {
     sum.failed += more.failed;
 }
 
-/// Spread over addresses that are too many to list. Least and most are exact; the median is the
-/// weighted median of the agents' medians.
+/// Summarizes the spread over addresses that are too many to list. Minimum and maximum are exact;
+/// the median is the weighted median of the agents' medians.
 fn spread(each: &[&SourceUse], of: fn(&SourceUse) -> SourceSpread) -> SourceSpread {
     let used = each.iter().filter(|one| one.used > 0);
     let mut medians: Vec<(u64, u64)> = used.clone().map(|one| (of(one).median, one.used)).collect();
@@ -224,7 +224,7 @@ mod tests {
         let each: Vec<(String, Finding)> = (0..20)
             .map(|n| {
                 let severity = [Severity::Note, Severity::Warning][usize::from(n == 7)];
-                // Eight of them have the same text.
+                // Eight of the findings have the same text.
                 let text = format!("{} failed.", n.min(12));
                 (
                     format!("a{n}"),
@@ -271,11 +271,11 @@ mod tests {
             .zip(of.iter().map(|it| &it[..]));
         let merged = findings(reported, 4);
         let text = format!(
-            "a: {} The same with other figures: b, c, d.",
+            "a: {} The same with other numbers: b, c, d.",
             starved("24").text
         );
         assert_eq!(merged[0].text, text);
-        // An agent's own name is not a figure.
+        // Agents' names may differ only in digits, which are not numbers in this sense.
         let lost = |name: &str| {
             let text = format!(
                 "Agent {name} was ended on its own machine in the middle of the load: its figures \

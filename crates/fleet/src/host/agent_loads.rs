@@ -1,4 +1,4 @@
-//! Makes trials' loads with agents.
+//! Runs the loads of trials on agents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,30 +16,30 @@ use crate::coordinator::{
 };
 use crate::names::AgentName;
 
-/// Interval at which a request to stop the load is looked for.
+/// Interval at which the runner checks for a request to stop the load.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Time for agents to become free after the previous load.
+/// Maximum wait for agents to become free after the previous load.
 const BUSY_GRACE: Duration = Duration::from_secs(10);
-/// Pause between two attempts to start a load.
+/// Pause between attempts to start a load.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Receives the feed of each load before the load starts.
+/// Function that receives the feed of each load before the load starts.
 pub type FeedObserver<'a> = &'a (dyn Fn(&Arc<Feed>) + Sync);
 
-/// Makes trials' loads with agents.
+/// Runs the loads of trials on agents.
 pub struct AgentLoads<'a> {
-    /// The coordinator that commands the agents.
+    /// Coordinator that commands the agents.
     pub fleet: Fleet,
-    /// The experiment's reservations. Agents that replace lost ones are reserved here.
+    /// Reservations of the experiment. Agents that replace lost ones are added.
     pub reservations: Option<Arc<Reservations>>,
-    /// Largest accepted error of an agent's clock.
+    /// Maximum accepted error of an agent's clock.
     pub clock_bound: Duration,
-    /// Receives warnings.
+    /// Function that receives warnings.
     pub warn: &'a (dyn Fn(&str) + Sync),
-    /// Receives the feed of each load, if somebody watches.
+    /// Function that receives the feed of each load, if there is a viewer.
     pub show: Option<FeedObserver<'a>>,
-    /// The agents that generated the previous load, by the plan's choice of agents. They also
-    /// generate the next load, so that trials don't differ in their agents.
+    /// Agents that generated the previous load, by the plan's selector. They also generate the next
+    /// load, so that all trials use the same agents.
     pub previous: BTreeMap<String, Vec<AgentName>>,
 }
 
@@ -49,7 +49,7 @@ impl AgentLoadRunner for AgentLoads<'_> {
         let previous = self.previous.get(asked.agents).cloned();
         let (stop, over) = (StopRequest::new(), AtomicBool::new(false));
         thread::scope(|scope| {
-            // A request to stop a local load stops the agents' load.
+            // Pass on a request to stop: it also stops the agents' load.
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     if asked.control.is_stopped() {
@@ -61,7 +61,7 @@ impl AgentLoadRunner for AgentLoads<'_> {
             let made = match previous {
                 None => self.load_by_free_agents(&choice, asked, &stop),
                 Some(names) => match self.load_by(names, asked, &stop) {
-                    // One of the previous agents is lost, so another one replaces it.
+                    // A previous agent is lost, so select agents again.
                     Err(error) if is_unavailable(&error) => {
                         self.load_by_free_agents(&choice, asked, &stop)
                     }
@@ -102,7 +102,7 @@ fn is_unavailable(error: &FleetError) -> bool {
     matches!(error, FleetError::Agents(_) | FleetError::Busy { .. })
 }
 
-/// Returns true if an agent is busy, and may become free.
+/// Returns true if an agent is busy and may become free.
 fn is_busy(error: &FleetError) -> bool {
     match error {
         FleetError::Agents(error) => error.is_busy(),
@@ -112,7 +112,7 @@ fn is_busy(error: &FleetError) -> bool {
 }
 
 impl AgentLoads<'_> {
-    /// Keeps the agents of this load for the next one, unless one of them was lost.
+    /// Stores the agents of this load for the next one, unless one of them was lost.
     fn remember(&mut self, agents: &str, record: Option<&Record>) {
         let Some((record, fleet)) = record.and_then(|it| Some((it, it.fleet.as_ref()?))) else {
             return;
@@ -128,7 +128,7 @@ impl AgentLoads<'_> {
         }
     }
 
-    /// Makes the load with these agents.
+    /// Generates the load with these agents.
     fn load_by(
         &self,
         names: Vec<AgentName>,
@@ -161,7 +161,7 @@ impl AgentLoads<'_> {
         rules.watch(&**feed, &abort, load).0
     }
 
-    /// Picks free agents, reserves them for the experiment, and makes the load with them.
+    /// Picks free agents, reserves them for the experiment, and generates the load with them.
     fn load_by_free_agents(
         &self,
         choice: &AgentChoice,
@@ -183,8 +183,8 @@ impl AgentLoads<'_> {
         self.load_by(names, asked, stop)
     }
 
-    /// Repeats an attempt while agents are busy: those of the previous trial have just become free, and
-    /// may not have registered as free yet.
+    /// Repeats an attempt while agents are busy: after a trial, they need a moment to register as
+    /// free.
     fn retry_while_busy<T>(
         &self,
         stop: &StopRequest,

@@ -1,18 +1,18 @@
-//! Checks the endpoints that an agent says it allocated.
+//! Checks the endpoints that an agent claims to have allocated.
 //!
-//! The load goes to a service's endpoint, from this machine and from other agents. An agent with a stolen
-//! key must not be able to direct it to any machine but its own.
+//! This machine and other agents send load to the endpoint of a service. An agent with a stolen key
+//! must not be able to direct that load to any machine except its own.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use prony_experiment::service::{Allocated, Allocation, Endpoint, ListenKind};
 
-/// Checks the endpoints of an agent's services against the addresses that it is registered with.
+/// Checks the endpoints of an agent's services against the addresses in its registration.
 ///
 /// # Errors
 ///
-/// Returns a message that names the service and listener with a wrong endpoint.
+/// Returns a message with the service and listener whose endpoint is wrong.
 pub(super) fn check(
     wanted: &[Allocation],
     services: &BTreeMap<String, Allocated>,
@@ -42,8 +42,8 @@ pub(super) fn check(
                 | (ListenKind::Udp, Endpoint::Udp(address)) => {
                     let ip = address.ip().to_canonical();
                     let is_own = addresses.contains(&ip) || (ip.is_loopback() && is_this_machine);
-                    // Services that are not exposed are reached only from the same machine, whose
-                    // places have addresses of their own.
+                    // Services that are not exposed are reached only from their own machine, where
+                    // places have separate addresses.
                     address.port() != 0 && (is_own || !wanted.exposed)
                 }
                 _ => false,
@@ -106,7 +106,8 @@ mod tests {
         for own in ["10.0.0.7:80", "[fd00::7]:80", "[::ffff:10.0.0.7]:80"] {
             assert_eq!(checked(tcp(own), true, false), Ok(()), "{own}");
         }
-        // The coordinator's own services, a cloud metadata service, and an unrelated machine.
+        // Endpoints at the coordinator's own services, a cloud metadata service, and an unrelated
+        // machine.
         for other in [
             "127.0.0.1:80",
             "[::1]:80",
@@ -122,7 +123,7 @@ mod tests {
         }
         assert!(checked(Endpoint::Unix("/run/docker.sock".into()), true, true).is_err());
         assert_eq!(checked(tcp("127.0.0.1:80"), true, true), Ok(()));
-        // The address of a namespace, which only its own machine reaches.
+        // An address in a namespace, which only the agent's machine can reach.
         assert_eq!(checked(tcp("10.200.0.2:80"), false, false), Ok(()));
     }
 

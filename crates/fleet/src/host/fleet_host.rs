@@ -1,4 +1,5 @@
-//! This machine and agents' machines as one [`Host`]: each service runs on the machine that the plan names.
+//! Combines this machine and the agents' machines into one [`Host`]: each service runs on the
+//! machine that the plan names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,20 +24,20 @@ use crate::link::NatsLink;
 use crate::names::{AgentName, RunId};
 use crate::wire::{HostCall, HostReply, claims, file_chunks, service_file_name};
 
-/// This machine and agents' machines.
+/// A host that consists of this machine and the agents' machines.
 #[derive(Debug)]
 pub struct FleetHost {
     here: LocalHost,
     roster: Roster,
     reservations: Arc<Reservations>,
-    /// The agent of each host that the plan names; the same for the whole experiment.
+    /// The agent for each host in the plan. It is the same for the whole experiment.
     agents: BTreeMap<String, AgentName>,
-    /// The services of this trial that run on agents' machines.
+    /// Services of this trial that run on agents' machines.
     remote: BTreeMap<String, RemoteService>,
 }
 
 impl FleetHost {
-    /// Joins this machine with the agents in the roster.
+    /// Combines this machine with the agents in the roster.
     #[must_use]
     pub fn new(mut here: LocalHost, link: Arc<NatsLink>, roster: Roster) -> FleetHost {
         if let Some(address) = roster.address_of(None).or_else(|| link.local_address()) {
@@ -52,8 +53,8 @@ impl FleetHost {
         }
     }
 
-    /// Sets the time without contact to the coordinator after which agents release their machines; 10 s by
-    /// default.
+    /// Sets the lease: the time without contact to the coordinator after which agents release their
+    /// machines; 10 s by default.
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> FleetHost {
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
@@ -62,7 +63,7 @@ impl FleetHost {
         self
     }
 
-    /// Sets the experiment's name and forecast end, which are shown to others who want its agents.
+    /// Sets the experiment's name and forecast end, which are shown to other users of the agents.
     #[must_use]
     pub fn with_holder(self, holder: String, until: Option<SystemTime>) -> FleetHost {
         let until = until.map(|until| humantime::format_rfc3339_seconds(until).to_string());
@@ -73,12 +74,12 @@ impl FleetHost {
         self
     }
 
-    /// Reserves agents for the whole experiment: those of these hosts, and those that make its loads. The
-    /// machines of both are watched.
+    /// Reserves agents for the whole experiment: those of these hosts, and those that generate its
+    /// loads. All of their machines are observed.
     ///
     /// # Errors
     ///
-    /// If an agent can't be reached, or another run has it.
+    /// An agent can't be reached, or is used by another run.
     pub fn reserve(&mut self, hosts: &[String], loading: &[AgentName]) -> Result<(), HostError> {
         for host in hosts {
             self.session(host)?;
@@ -89,25 +90,26 @@ impl FleetHost {
         Ok(())
     }
 
-    /// The experiment's reservations, for [`AgentLoads`](super::AgentLoads).
+    /// Returns the reservations of the experiment, for [`AgentLoads`](super::AgentLoads).
     #[must_use]
     pub fn reservations(&self) -> Arc<Reservations> {
         self.reservations.clone()
     }
 
-    /// The run for which agents are reserved.
+    /// Returns the run for which agents are reserved.
     #[must_use]
     pub fn run(&self) -> &RunId {
         self.reservations.run()
     }
 
-    /// Ends like a killed coordinator, without a message to the agents: their leases end. For tests.
+    /// Simulates a killed coordinator: sends agents no message, so that their leases expire. For
+    /// tests.
     #[doc(hidden)]
     pub fn abandon(self) {
         self.reservations.abandon();
     }
 
-    /// The session of the agent that a plan's host means. A lost agent is reserved again.
+    /// Returns the session with the agent for a host in the plan. Reserves a lost agent again.
     fn session(&mut self, host: &str) -> Result<Arc<AgentSession>, HostError> {
         let refuse = |text: String| HostError::Elsewhere {
             host: host.to_owned(),
@@ -133,7 +135,7 @@ impl FleetHost {
         remote.is_some_and(|remote| remote.session.agent() == session.agent())
     }
 
-    /// Returns true if an agent is on this machine, or shares its machine with another agent.
+    /// Returns true if an agent runs on this machine or shares its machine with another agent.
     fn shares_machine(&self, session: &AgentSession) -> bool {
         let sessions = self.reservations.sessions();
         let mut others = sessions
@@ -202,7 +204,7 @@ impl Host for FleetHost {
                 Ok(all)
             }
             Err(error) => {
-                // The first error is the one to report.
+                // Ignore this error: the first one is reported.
                 let _ = self.release();
                 Err(error)
             }
@@ -301,12 +303,13 @@ impl Host for FleetHost {
         let replies = self.reservations.call_all(&HostCall::Sample);
         let mut all = self.here.sample();
         for (session, reply) in replies {
-            // The loss of an agent is reported when the trial ends.
+            // The loss of an agent is reported at the end of the trial.
             let Ok(HostReply::Sample { mut sample }) = reply else {
                 continue;
             };
             let name = session.agent().to_string();
-            // Two processes of prony on one machine see each other's services as foreign.
+            // If several prony processes share a machine, each counts the others' services as
+            // foreign.
             if self.shares_machine(&session) {
                 clear_foreign(&mut sample.host);
             }
@@ -314,7 +317,7 @@ impl Host for FleetHost {
                 clear_foreign(&mut all.host);
             }
             for (service, mut figures) in sample.services {
-                // An agent's figures count only for its own services.
+                // Use an agent's data only for services that it runs.
                 if self.is_on(&service, &session) {
                     figures.host = Some(name.clone());
                     all.services.insert(service, figures);
@@ -337,7 +340,7 @@ impl Host for FleetHost {
                 findings.extend(claims::findings(more));
             }
         }
-        // The loss of an agent that only makes loads is a finding of its load.
+        // The loss of an agent that only generates loads is reported with its load.
         let serving: BTreeSet<&AgentName> = self.agents.values().collect();
         for (agent, session) in &self.reservations.sessions() {
             if let Some(why) = session
@@ -371,7 +374,7 @@ impl Host for FleetHost {
         let stopped = match remote.session.call(call) {
             Ok(HostReply::Stopped { stopped }) => Ok(stopped),
             Ok(other) => Err(remote.session.error(unexpected(&other))),
-            // The service ended with its agent, or ends with the lease.
+            // If the agent is lost, the service ended with it or ends when the lease expires.
             Err(_) if remote.session.loss().is_some() => Ok(ServiceStop {
                 status: None,
                 killed: false,

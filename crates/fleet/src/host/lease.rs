@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use super::session::AgentSession;
 
-/// Longest interval between two renewals; short leases are renewed more often.
+/// Maximum interval between renewals. Short leases are renewed more often.
 const RENEW_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval at which the end of the reservations is checked.
+/// Interval at which the thread checks whether the reservations have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Renews leases, each on its own thread, so that a silent agent delays no other.
+/// Renews leases, each on its own thread, so that a silent agent doesn't delay other renewals.
 #[derive(Debug, Default)]
 pub(super) struct LeaseKeeper {
     over: Arc<AtomicBool>,
@@ -23,10 +23,11 @@ impl LeaseKeeper {
         LeaseKeeper::default()
     }
 
-    /// Renews a session's lease until the session is dropped, its agent is lost, or the keeper ends.
+    /// Renews the lease of a session until the session is dropped, its agent is lost, or the keeper
+    /// ends.
     pub(super) fn keep(&self, session: &Arc<AgentSession>) {
         let (session, over) = (Arc::downgrade(session), self.over.clone());
-        // Without the thread, the lease ends, which is reported like any other loss.
+        // If the thread can't be started, the lease expires, which is reported like any other loss.
         let _ = thread::Builder::new()
             .name("lease".to_owned())
             .spawn(move || renew(&session, &over));

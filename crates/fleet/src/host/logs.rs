@@ -1,4 +1,4 @@
-//! Fetches services' logs from agents' machines.
+//! Fetches the logs of services from agents' machines.
 
 use prony_experiment::host::HostError;
 
@@ -29,12 +29,13 @@ pub(super) fn fetch(session: &AgentSession, service: &str) -> Result<Vec<u8>, Ho
     }
 }
 
-/// Assembles a log from its chunks in order. The first chunk fixes the length, which is bounded. Every chunk
-/// must have full length, so that the number of chunks is bounded, too.
+/// Assembles a log from chunks that arrive in order. The first chunk determines the length, which
+/// is limited. Every chunk except the last must have full length, so that the number of chunks is
+/// limited, too.
 #[derive(Debug, Default)]
 struct LogAssembly {
     bytes: Vec<u8>,
-    /// Length and SHA-256 of the whole log, according to the first chunk.
+    /// Length and SHA-256 of the whole log, from the first chunk.
     claim: Option<(u64, String)>,
 }
 
@@ -68,7 +69,7 @@ impl LogAssembly {
         if sha256_hex(&self.bytes) == *sha256 {
             Ok(true)
         } else {
-            Err("it was damaged on the way: its SHA-256 differs".to_owned())
+            Err("it was damaged in transit: its SHA-256 differs".to_owned())
         }
     }
 }
@@ -106,9 +107,9 @@ mod tests {
             assert!(log.bytes.len() <= 2 * CHUNK_BYTES_MAX);
             added.unwrap_err()
         };
-        // A log that grows with each chunk would never end.
+        // The length must not change: a log that grows with each chunk would never end.
         assert!(forged(&|it| it.length += CHUNK_BYTES_MAX as u64).contains("contradict"));
-        // With one byte per chunk, a log would take millions of calls.
+        // Chunks must be full: with one byte per chunk, a log would take millions of calls.
         assert!(forged(&|it| it.bytes = BASE64.encode("x")).contains("expected"));
         assert!(forged(&|it| it.bytes.clear()).contains("expected"));
         assert!(forged(&|it| it.offset = 0).contains("expected"));

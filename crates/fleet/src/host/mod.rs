@@ -1,13 +1,13 @@
-//! Agents' machines for experiments.
+//! Access to agents' machines for experiments.
 //!
 //! Input: a connection to the fleet's server, and a plan that names agents. Output: a
-//! [`Host`](prony_experiment::host::Host) that runs each service on its machine, and a
-//! [`AgentLoadRunner`](prony_experiment::runner::AgentLoadRunner) that makes loads with agents.
+//! [`Host`](prony_experiment::host::Host) that runs each service on its machine, and an
+//! [`AgentLoadRunner`](prony_experiment::runner::AgentLoadRunner) that generates loads with agents.
 //!
-//! The files of a service are sent to its machine; samples are taken on all machines at the same time and
-//! joined; logs are fetched into the trial's folder. A trial that loses the agent of one of its services
-//! ends with the finding `agent-lost` and keeps what was measured. The next trial that needs the agent
-//! fails.
+//! The files of a service are sent to its machine, samples are taken on all machines at the same
+//! time and combined, and logs are fetched into the trial's folder. If a trial loses the agent of
+//! one of its services, it ends with the finding `agent-lost` and keeps its measurements so far.
+//! The next trial that needs the agent fails.
 
 mod agent_loads;
 mod endpoint_check;

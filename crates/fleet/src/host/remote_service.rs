@@ -13,13 +13,14 @@ use super::session::AgentSession;
 #[derive(Debug)]
 pub(super) struct RemoteService {
     pub(super) session: Arc<AgentSession>,
-    /// Path for the service's log on this machine; set once the service was started.
+    /// Path on this machine to which the service's log is fetched; set when the service has
+    /// started.
     pub(super) log: Option<PathBuf>,
 }
 
 impl RemoteService {
-    /// Fetches the log of a started service into the trial's folder, once. The log of a lost agent is
-    /// skipped.
+    /// Fetches the log of a started service into the trial's folder, unless it was already fetched.
+    /// Skips the log if the agent is lost.
     pub(super) fn fetch_log(&mut self, service: &str) -> Result<(), HostError> {
         let Some(path) = self.log.take() else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The agents that an experiment has reserved, each with its session.
+//! Agents that an experiment has reserved, each with its session.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,8 +12,8 @@ use crate::link::NatsLink;
 use crate::names::{AgentName, RunId};
 use crate::wire::{HostCall, HostReply, OpenRequest};
 
-/// The agents that an experiment has reserved. [`super::FleetHost`] runs services on them, and
-/// [`super::AgentLoads`] makes loads with them.
+/// Agents that an experiment has reserved. [`super::FleetHost`] runs services on them, and
+/// [`super::AgentLoads`] generates loads with them.
 #[derive(Debug)]
 pub struct Reservations {
     link: Arc<NatsLink>,
@@ -27,12 +27,12 @@ pub struct Reservations {
 struct ReservationState {
     request: OpenRequest,
     sessions: BTreeMap<AgentName, Arc<AgentSession>>,
-    /// The current trial's watch, for agents that are reserved in the middle of the trial.
+    /// Things to watch in the current trial, also on agents that are reserved during it.
     watch: Option<WatchSpec>,
 }
 
 impl Reservations {
-    /// No reservations yet, for this run.
+    /// Creates the set for this run, without reservations.
     pub(super) fn new(link: Arc<NatsLink>, run: RunId) -> Reservations {
         Reservations {
             link,
@@ -50,21 +50,22 @@ impl Reservations {
         }
     }
 
-    /// The run for which agents are reserved.
+    /// Returns the run for which agents are reserved.
     pub(super) fn run(&self) -> &RunId {
         &self.run
     }
 
-    /// Changes the request with which further agents are reserved.
+    /// Changes the request that reserves further agents.
     pub(super) fn change_request(&self, change: impl FnOnce(&mut OpenRequest)) {
         change(&mut self.lock().request);
     }
 
-    /// The session of an agent, which is reserved if it isn't yet, or if it was lost.
+    /// Returns the session with an agent. Reserves the agent first if it is not reserved or was
+    /// lost.
     ///
     /// # Errors
     ///
-    /// If the agent can't be reached, or another run has it.
+    /// The agent can't be reached, or is used by another run.
     pub(super) fn reserve(&self, agent: &AgentName) -> Result<Arc<AgentSession>, HostError> {
         let (request, watch) = {
             let state = self.lock();
@@ -77,7 +78,7 @@ impl Reservations {
         let session = Arc::new(AgentSession::open(&self.link, &self.run, agent, &request)?);
         self.keeper.keep(&session);
         if let Some(watch) = watch {
-            // A machine that can't be watched is reported at the end of the trial.
+            // Ignore the error: it is reported at the end of the trial.
             let _ = session.call(HostCall::Watch { watch });
         }
         let mut state = self.lock();
@@ -85,19 +86,19 @@ impl Reservations {
         Ok(session)
     }
 
-    /// All sessions by agent, those of lost agents included.
+    /// Returns all sessions by agent, including those of lost agents.
     pub(super) fn sessions(&self) -> BTreeMap<AgentName, Arc<AgentSession>> {
         self.lock().sessions.clone()
     }
 
-    /// Starts a trial's watch on all agents.
+    /// Starts the watch of a trial on all agents.
     pub(super) fn watch(&self, watch: WatchSpec) {
         self.lock().watch = Some(watch.clone());
-        // A machine that can't be watched is reported at the end of the trial.
+        // Ignore errors: they are reported at the end of the trial.
         drop(self.call_all(&HostCall::Watch { watch }));
     }
 
-    /// Makes the same call to all agents that are not lost, at the same time.
+    /// Makes the same call at the same time to all agents that are not lost.
     pub(super) fn call_all(
         &self,
         call: &HostCall,
@@ -132,7 +133,7 @@ impl Reservations {
         self.lock().sessions.clear();
     }
 
-    /// Forgets all agents without releasing them, as a killed coordinator does.
+    /// Drops all reservations without notifying the agents, like a killed coordinator.
     pub(super) fn abandon(&self) {
         self.keeper.end();
         self.lock().sessions.clear();

@@ -1,4 +1,4 @@
-//! Finds the agents that a plan names, and checks whether they can do what it wants.
+//! Finds the agents that a plan names, and checks whether they meet its requirements.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -13,7 +13,7 @@ use crate::names::{AGENTS_BUCKET, AgentName, RunId};
 use crate::wire::{AgentOrder, Command, Registration, Reply, SenderVersion};
 use crate::wire::{HostCall, HostReply, NumberedCall};
 
-/// Time for an agent to check a service.
+/// Timeout for an agent to check a service.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The agents that are registered.
@@ -23,14 +23,15 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// Reads the registrations.
+    /// Reads the registrations from the server.
     ///
     /// # Errors
     ///
     /// See [`LinkError`].
     pub fn read(link: &NatsLink) -> Result<Roster, LinkError> {
         let entries = link.entries(AGENTS_BUCKET)?;
-        // Registrations that can't be read are of another version; their agents can't be used.
+        // A registration that can't be read comes from another version of prony, so its agent can't
+        // be used.
         let agents = entries
             .iter()
             .filter_map(|(key, json)| Registration::of_entry(key, json));
@@ -40,11 +41,12 @@ impl Roster {
         })
     }
 
-    /// The agent that a plan's `host` means: the agent of that name, or the first by name with that label.
+    /// Returns the agent for a `host` in a plan: the agent with that name, or the first by name
+    /// with that label.
     ///
     /// # Errors
     ///
-    /// Returns a message if the agent is missing, has another version, or is implausible.
+    /// Returns a message if the agent is missing, has another version, or makes implausible claims.
     pub fn find(&self, host: &str) -> Result<&Registration, String> {
         let found = match host.split_once('=') {
             Some((key, value)) => self.agents.values().find(|agent| {
@@ -61,7 +63,7 @@ impl Roster {
             };
             let there: Vec<&str> = self.agents.keys().map(AgentName::as_str).collect();
             return Err(if there.is_empty() {
-                format!("{what}: none is registered")
+                format!("{what}: no agents are registered")
             } else {
                 format!("{what}; there are: {}", there.join(", "))
             });
@@ -81,13 +83,14 @@ impl Roster {
         }
     }
 
-    /// The addresses of an agent's registration.
+    /// Returns the addresses in an agent's registration.
     pub(super) fn addresses(&self, agent: &AgentName) -> &[IpAddr] {
         let agent = self.agents.get(agent);
         agent.map_or(&[], |agent| agent.addresses.as_slice())
     }
 
-    /// The agents that a plan's `agents` means, sorted by name. `None` if it only says how many.
+    /// Returns the agents for an `agents` selector in a plan, sorted by name. Returns `None` if the
+    /// selector is only a number.
     #[must_use]
     pub fn chosen(&self, agents: &str) -> Option<Vec<&Registration>> {
         let all = self.agents.values();
@@ -110,8 +113,9 @@ impl Roster {
         self.agents.values().filter(has).collect()
     }
 
-    /// The address on which a host's services listen for other machines, as far as it is known before
-    /// they start. Without `host`: this machine's address towards the first agent.
+    /// Returns the address on which a host's services listen for other machines, if it is known
+    /// before they start. For `None`, returns the address from which this machine reaches the first
+    /// agent.
     #[must_use]
     pub fn address_of(&self, host: Option<&str>) -> Option<IpAddr> {
         match host {
@@ -124,7 +128,8 @@ impl Roster {
         }
     }
 
-    /// The reason why something that a plan wants is missing; an agent may still register.
+    /// Returns the reason why something that the plan needs is missing. An agent may still
+    /// register.
     #[must_use]
     pub fn missing(&self, wanted: &HostRequirement<'_>) -> Option<String> {
         match wanted {
@@ -135,7 +140,7 @@ impl Roster {
         }
     }
 
-    /// All reasons why agents can't do something that a plan wants.
+    /// Returns all reasons why the agents don't meet a requirement of the plan.
     pub fn objections(&self, link: &NatsLink, wanted: &HostRequirement<'_>) -> Vec<HostObjection> {
         let about_host = |what: String| HostObjection {
             aspect: ServiceAspect::Host,
@@ -163,7 +168,7 @@ impl Roster {
         }
     }
 
-    /// All reasons why these agents can't make a load.
+    /// Returns all reasons why these agents can't generate a load.
     fn wrong_with_load(&self, agents: &str, connections: Option<u64>) -> Vec<String> {
         let choice = match agents.parse() {
             Ok(choice) => choice,
@@ -201,13 +206,13 @@ impl Roster {
     }
 }
 
-/// The address from which this machine reaches another one.
+/// Returns the address from which this machine reaches another one.
 pub(super) fn address_towards(other: IpAddr) -> IpAddr {
     let unspecified: IpAddr = match other {
         IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
     };
-    // Connecting a UDP socket sends nothing; the system only selects a route.
+    // Connecting a UDP socket sends nothing, but makes the system select a route.
     let found = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
         socket.connect(SocketAddr::new(other, 9))?;
         socket.local_addr()
@@ -215,7 +220,7 @@ pub(super) fn address_towards(other: IpAddr) -> IpAddr {
     found.map_or(std::net::Ipv4Addr::LOCALHOST.into(), |found| found.ip())
 }
 
-/// Lets an agent check a service.
+/// Asks an agent to check a service.
 fn check_service(
     link: &NatsLink,
     agent: &AgentName,

@@ -1,5 +1,5 @@
-//! A coordinator's session with one agent's machine. It repeats calls until they are replied to, and ends
-//! when the agent is lost.
+//! A coordinator's session with the machine of one agent. It repeats each call until a reply
+//! arrives or the agent is lost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,24 +13,25 @@ use crate::names::{AgentName, RunId};
 use crate::wire::{AgentOrder, Command, Reply, SenderVersion};
 use crate::wire::{HostCall, HostReply, NumberedCall, OpenRequest};
 
-/// Time to wait for a reply before a call is sent again.
+/// Timeout for a reply, after which a call is sent again.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time for an agent that renews its lease to complete a call.
+/// Timeout for a call to an agent that still renews its lease.
 const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Pause before a call is sent again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// Default time without contact to the coordinator after which an agent releases its machine.
+/// Default lease in milliseconds: the time without contact to the coordinator after which an agent
+/// releases its machine.
 pub(super) const LEASE_DEFAULT_MS: u64 = 10_000;
-/// Time for which the NATS server may be away before agents count as lost.
+/// Maximum outage of the NATS server. After a longer one, agents count as lost.
 const SERVER_AWAY_MAX: Duration = Duration::from_secs(45);
 
-/// A session with an agent that has reserved its machine for the run.
+/// Session with an agent whose machine is reserved for the run.
 #[derive(Debug)]
 pub(super) struct AgentSession {
     link: Arc<NatsLink>,
     agent: AgentName,
     run: RunId,
-    /// The kernel's identifier of the machine's boot.
+    /// Boot identifier of the machine's kernel.
     boot: String,
     /// Time without a renewal after which the agent releases its machine.
     lease: Duration,
@@ -41,18 +42,18 @@ pub(super) struct AgentSession {
 
 #[derive(Debug)]
 struct SessionState {
-    /// Last message of the agent.
+    /// Time of the last message from the agent.
     last_reply: Instant,
-    /// Start of the present outage of the NATS server.
+    /// Start of the current outage of the NATS server.
     server_away: Option<Instant>,
-    /// The reason why the agent is lost.
+    /// Reason why the agent is lost; `None` if it is not.
     loss: Option<String>,
     is_loss_reported: bool,
 }
 
 impl AgentSession {
-    /// Reserves an agent's machine. If another run has it, waits for the length of a lease: that run's
-    /// coordinator may have died.
+    /// Reserves an agent's machine. If another run has reserved it, waits for the length of a
+    /// lease, because that run's coordinator may have died.
     pub(super) fn open(
         link: &Arc<NatsLink>,
         run: &RunId,
@@ -66,7 +67,8 @@ impl AgentSession {
             agent: agent.clone(),
             run: run.clone(),
             boot: String::new(),
-            // A random start, as the agent may still know this run and its last call.
+            // Start at a random number, because the agent may remember a call of an earlier session
+            // of this run.
             next: AtomicU64::new(rand::random::<u64>() >> 1),
             state: Mutex::new(SessionState {
                 last_reply: Instant::now(),
@@ -93,17 +95,17 @@ impl AgentSession {
         }
     }
 
-    /// The agent.
+    /// Returns the agent's name.
     pub(super) fn agent(&self) -> &AgentName {
         &self.agent
     }
 
-    /// The kernel's identifier of the machine's boot.
+    /// Returns the boot identifier of the machine's kernel.
     pub(super) fn boot(&self) -> &str {
         &self.boot
     }
 
-    /// An error of this agent.
+    /// Creates an error that names this agent.
     pub(super) fn error(&self, text: String) -> HostError {
         HostError::Elsewhere {
             host: self.agent.to_string(),
@@ -135,18 +137,18 @@ impl AgentSession {
             .link
             .request(&self.agent.orders_subject(), order.to_vec(), within);
         let reply = reply.map_err(|error| error.to_string())?;
-        // Repeating the call would give the same reply.
+        // An invalid reply is final, because repeating the call would give the same reply.
         let unreadable = |error| Reply::Wrong {
             text: format!("its response can't be read: {error}"),
         };
         Ok(serde_json::from_slice(&reply).unwrap_or_else(unreadable))
     }
 
-    /// Makes a call and waits until it is carried out.
+    /// Makes a call and waits for the result.
     ///
     /// # Errors
     ///
-    /// If the agent refuses or fails, or is lost.
+    /// The agent rejects the call, fails, or is lost.
     pub(super) fn call(&self, call: HostCall) -> Result<HostReply, HostError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let order = self.order(NumberedCall { number, call });
@@ -167,7 +169,7 @@ impl AgentSession {
                     return Ok(reply);
                 }
                 Ok(reply) => return Err(self.refusal(&reply)),
-                // Renewals of the lease show whether the agent is lost or slow.
+                // Try again. The renewals of the lease detect a lost agent.
                 Err(_) => thread::sleep(RETRY_INTERVAL),
             }
         }
@@ -194,12 +196,13 @@ impl AgentSession {
         }
     }
 
-    /// Time without a response after which an agent is lost, if the server responds.
+    /// Returns the time without a response after which an agent is lost, if the server responds.
     fn silence_max(&self) -> Duration {
         self.lease * 3 / 5
     }
 
-    /// Decides whether the agent is lost. While the server is away, silence says nothing about agents.
+    /// Determines whether the agent is lost. While the server is unreachable, silence doesn't mean
+    /// that the agent is gone.
     fn judge_silence(&self, server_responds: bool) {
         let mut state = self.lock();
         let now = Instant::now();
@@ -227,7 +230,7 @@ impl AgentSession {
         }
     }
 
-    /// Releases the machine. If the call is lost, the lease ends.
+    /// Releases the machine. If this call is lost, the lease expires instead.
     pub(super) fn close(&self) {
         if self.loss().is_none() {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -238,17 +241,17 @@ impl AgentSession {
         }
     }
 
-    /// Time without a renewal after which the agent releases its machine.
+    /// Returns the time without a renewal after which the agent releases its machine.
     pub(super) fn lease(&self) -> Duration {
         self.lease
     }
 
-    /// The reason why the agent is lost, if it is.
+    /// Returns the reason why the agent is lost, or `None` if it is not.
     pub(super) fn loss(&self) -> Option<String> {
         self.lock().loss.clone()
     }
 
-    /// Like [`AgentSession::loss`], but only the first time.
+    /// Like [`AgentSession::loss`], but returns the reason only once.
     pub(super) fn unreported_loss(&self) -> Option<String> {
         let mut state = self.lock();
         let unreported = state.loss.clone().filter(|_| !state.is_loss_reported);
@@ -270,7 +273,7 @@ impl AgentSession {
     }
 }
 
-/// The message about a reply that does not fit the call.
+/// Returns the error message for a reply that doesn't match the call.
 pub(super) fn unexpected(reply: &HostReply) -> String {
     format!("unexpected reply: {reply:?}")
 }

@@ -1,7 +1,7 @@
-//! The connection to the NATS server, for blocking callers.
+//! A blocking interface to the NATS server.
 //!
-//! NATS's client is asynchronous. It runs on one separate thread, which load workers never use.
-//! Calls to this module block the calling thread for a bounded time.
+//! The NATS client is asynchronous. It runs on one separate thread, which load workers never use.
+//! Functions of this module block the calling thread for a limited time.
 
 mod stored;
 
@@ -23,36 +23,36 @@ use crate::credentials::{FleetCredentials, KeyFile};
 use crate::permissions::Role;
 pub use stored::{REGISTRATION_TTL, StoredMessages, stream_of};
 
-/// Time for the server to respond.
+/// Timeout for a response from the server.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval at which a canceled request is noticed.
+/// Interval at which a request checks whether it was canceled.
 const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The reason why the server can't be used, or refused a request.
+/// Reason why the server can't be used or rejected a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkError {
     /// The credentials can't be used.
     Credentials(String),
     /// The connection failed.
     Connect {
-        /// The server.
+        /// URL of the server.
         server: String,
         /// The reason.
         why: String,
-        /// True if another attempt may succeed; false if the server refused the credentials, or has
-        /// a certificate of another authority.
+        /// True if another attempt may succeed. False if the server rejected the credentials or has
+        /// a certificate from another authority.
         retryable: bool,
     },
-    /// Nobody subscribes to the subject: the agent does not exist, or is not connected.
+    /// The subject has no subscriber, so the agent doesn't exist or is not connected.
     NoResponders(String),
-    /// There was no response in time.
+    /// No response arrived in time.
     Timeout {
-        /// The subject or store of the request.
+        /// Subject of the request, or a description of the requested data.
         subject: String,
-        /// The NATS server.
+        /// URL of the server.
         server: String,
     },
-    /// The server refused, with its message.
+    /// The server rejected the request with this message.
     Refused(String),
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for LinkError {
                         "agent {agent} is not connected (is `prony agent` running on its machine?)"
                     )
                 }
-                None => write!(f, "nobody subscribes to {subject}"),
+                None => write!(f, "no subscriber to {subject}"),
             },
             LinkError::Timeout { subject, server } => {
                 write!(
@@ -89,37 +89,37 @@ impl std::error::Error for LinkError {}
 /// A received message.
 #[derive(Debug, Clone)]
 pub struct NatsMessage {
-    /// The subject.
+    /// Subject of the message.
     pub subject: String,
-    /// The subject at which the sender expects the reply.
+    /// Subject for the reply, if the sender expects one.
     pub reply: Option<String>,
-    /// The contents.
+    /// Content of the message.
     pub payload: Bytes,
 }
 
-/// A connection that reconnects by itself.
+/// A connection that reconnects automatically.
 pub struct NatsLink {
-    // The runtime is dropped last: the client's tasks run on it.
+    // The runtime must be dropped last, because the client's tasks run on it.
     client: Client,
     jetstream: jetstream::Context,
-    /// The server's URL; several are separated by commas.
+    /// URL of the server. If there are several, they are separated by commas.
     server: String,
-    /// Secret prefix of the identifiers of stored messages. Anyone who knew it could use an identifier
-    /// first, and the server would then drop the real message as a duplicate.
+    /// Secret prefix of the identifiers of stored messages. Anyone who knew it could use an
+    /// identifier first, and the server would then drop the real message as a duplicate.
     numbers: String,
-    /// Time since which the server has refused the credentials.
+    /// Time at which the server started to reject the credentials; `None` while it accepts them.
     refused_since: Arc<Mutex<Option<Instant>>>,
     runtime: Arc<Runtime>,
 }
 
-/// A subscription to one or several subjects.
+/// A subscription to one or more subjects.
 pub struct Subscription {
     messages: async_nats::Subscriber,
     runtime: Arc<Runtime>,
 }
 
 impl NatsLink {
-    /// Connects as `role` to this server, or to those that the credentials name.
+    /// Connects as `role` to this server, or to those in the credentials.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl NatsLink {
         if let FleetCredentials::Key(file) = credentials
             && file.role() != *role
         {
-            // The server itself would ignore every message without an error.
+            // The server would silently ignore every message from the wrong role.
             let why = format!("they are for {}, and {role} needs its own", file.role());
             return Err(LinkError::Credentials(why));
         }
@@ -150,7 +150,9 @@ impl NatsLink {
             .thread_name("nats")
             .enable_all()
             .build()
-            .map_err(|error| LinkError::Refused(format!("starting a thread for NATS: {error}")))?;
+            .map_err(|error| {
+                LinkError::Refused(format!("can't start a thread for NATS: {error}"))
+            })?;
         let refused_since = Arc::<Mutex<Option<Instant>>>::default();
         let noted = refused_since.clone();
         let options = options(credentials, role)?.event_callback(move |event| {
@@ -172,7 +174,7 @@ impl NatsLink {
             .block_on(async { timeout(2 * RESPONSE_TIMEOUT, options.connect(addresses)).await })
             .map_err(|_| failed("no response in time".to_owned(), true))?
             .map_err(|error| failed(in_full(&error), retryable(&error)))?;
-        // Creating the context starts a task.
+        // The context can only be created within the runtime, because it starts a task.
         let entered = runtime.enter();
         let jetstream = jetstream::ContextBuilder::new()
             .timeout(RESPONSE_TIMEOUT)
@@ -193,14 +195,14 @@ impl NatsLink {
         self.client.connection_state() == async_nats::connection::State::Connected
     }
 
-    /// The server's URL; several are separated by commas.
+    /// Returns the URL of the server. If there are several, they are separated by commas.
     pub fn server(&self) -> &str {
         &self.server
     }
 
     /// Returns true if the server itself responds to a request, which only a coordinator may send.
-    /// This distinguishes an unreachable server from a silent agent, even if the connection still
-    /// seems to be up.
+    /// This distinguishes an unreachable server from a silent agent, even if the connection seems
+    /// to be up.
     pub fn server_responds(&self, within: Duration) -> bool {
         self.is_connected() && self.request("$JS.API.INFO", "", within).is_ok()
     }
@@ -212,18 +214,19 @@ impl NatsLink {
         }
     }
 
-    /// Time for which the server has refused the credentials in every attempt to reconnect; zero if
-    /// it accepts them or can't be reached.
+    /// Returns the time for which the server has been rejecting the credentials at every attempt to
+    /// reconnect. It is zero if the server accepts them or is unreachable.
     pub fn refused_for(&self) -> Duration {
         let since = self.refused_since.lock();
         let since = *since.unwrap_or_else(PoisonError::into_inner);
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// This machine's address as the server sees it; `None` behind network address translation.
+    /// Returns the address of this machine as the server sees it, or `None` behind network address
+    /// translation.
     pub fn local_address(&self) -> Option<IpAddr> {
         let seen: IpAddr = self.client.server_info().client_ip.parse().ok()?;
-        // Only an address of this machine can be bound.
+        // Binding succeeds only for an address of this machine.
         UdpSocket::bind((seen, 0)).is_ok().then_some(seen)
     }
 
@@ -247,8 +250,8 @@ impl NatsLink {
     ///
     /// # Errors
     ///
-    /// [`LinkError::NoResponders`] at once if nobody subscribes to the subject; otherwise see
-    /// [`LinkError`].
+    /// [`LinkError::NoResponders`] immediately if the subject has no subscriber. For other errors,
+    /// see [`LinkError`].
     pub fn request(
         &self,
         subject: &str,
@@ -280,12 +283,12 @@ impl NatsLink {
         }
     }
 
-    /// Sends many requests at the same time and waits for all replies, in the order of the requests.
-    /// A request for whose index `is_given_up` returns true is canceled.
+    /// Sends several requests at the same time and waits for all replies. The replies are in the
+    /// order of the requests. Request number `i` is canceled when `is_given_up(i)` returns true.
     ///
     /// # Errors
     ///
-    /// For each request as [`NatsLink::request`].
+    /// For each request, those of [`NatsLink::request`].
     pub fn request_all(
         &self,
         questions: Vec<(String, Bytes)>,
@@ -315,13 +318,13 @@ impl NatsLink {
     ///
     /// # Errors
     ///
-    /// If the message can't be sent.
+    /// The message can't be sent.
     pub fn publish(&self, subject: &str, payload: impl Into<Bytes>) -> Result<(), LinkError> {
         let published = async {
             self.client
                 .publish(subject.to_owned(), payload.into())
                 .await?;
-            // The client batches messages; flush, as no reply is awaited.
+            // The client buffers messages, so flush the buffer.
             let _ = self.client.flush().await;
             Ok::<(), async_nats::PublishError>(())
         };
@@ -332,7 +335,8 @@ impl NatsLink {
     ///
     /// # Errors
     ///
-    /// If the server can't be reached. A refusal by the server shows only as silence.
+    /// The server is unreachable. If the server rejects the subscription, no error is reported, but
+    /// no messages arrive.
     pub fn subscribe(&self, subject: &str) -> Result<Subscription, LinkError> {
         let subscribed = self.client.subscribe(subject.to_owned());
         let messages = self.wait(subject, RESPONSE_TIMEOUT, subscribed)?;
@@ -359,7 +363,7 @@ impl fmt::Debug for Subscription {
 }
 
 impl Subscription {
-    /// The next message; `None` if the time is up, or the connection was closed.
+    /// Returns the next message, or `None` after a timeout or when the connection is closed.
     pub fn next(&mut self, within: Duration) -> Option<NatsMessage> {
         let next = self
             .runtime
@@ -373,12 +377,12 @@ impl Subscription {
     }
 }
 
-/// Returns true if an event means that the server refuses the credentials, false if it accepts them,
-/// and `None` for other events.
+/// Interprets an event: true means that the server rejects the credentials, false that it accepts
+/// them. Returns `None` for other events.
 fn is_refusal(event: &async_nats::Event) -> Option<bool> {
     match event {
         async_nats::Event::Connected => Some(false),
-        // The client reports the reason only as text.
+        // The client provides the reason only as text.
         async_nats::Event::ClientError(error) => {
             Some(error.to_string().contains("authorization violation"))
         }
@@ -398,7 +402,7 @@ fn retryable(error: &async_nats::ConnectError) -> bool {
     while let Some(error) = source {
         let inner = error.downcast_ref::<std::io::Error>();
         let inner = inner.and_then(std::io::Error::get_ref);
-        // A certificate of another authority stays wrong.
+        // Another attempt would meet the same invalid certificate.
         if inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
             return false;
         }
@@ -407,7 +411,7 @@ fn retryable(error: &async_nats::ConnectError) -> bool {
     passes
 }
 
-/// An error with its causes, each mentioned once.
+/// Formats an error with its causes, each once.
 fn in_full(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -442,7 +446,7 @@ fn options(credentials: &FleetCredentials, role: &Role) -> Result<ConnectOptions
         .reconnect_delay_callback(|tries| Duration::from_millis(100 * (tries as u64).min(10))))
 }
 
-/// A TLS configuration that trusts only the credentials' own authority.
+/// Creates a TLS configuration that trusts only the authority in the credentials.
 fn trusting(file: &KeyFile) -> Result<rustls::ClientConfig, LinkError> {
     let wrong = |why: &dyn fmt::Display| LinkError::Credentials(format!("authority: {why}"));
     let mut roots = rustls::RootCertStore::empty();

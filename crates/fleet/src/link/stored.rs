@@ -1,4 +1,4 @@
-//! Data on the server: the buckets of agents and runs, and the stream of results.
+//! Data stored on the server: the buckets of agents and runs, and the stream of results.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use crate::names::{AGENTS_BUCKET, RESULTS_STREAM, RUNS_BUCKET};
 
 /// Time after which a registration expires.
 pub const REGISTRATION_TTL: Duration = Duration::from_secs(15);
-/// Time for which runs and results are kept.
+/// Time for which runs and results are stored.
 const RUN_RETENTION: Duration = Duration::from_secs(7 * 86_400);
-/// Total size of the stored results, in bytes; the oldest are removed first.
+/// Maximum total size in bytes of the stored results. The oldest are removed first.
 const RESULTS_BYTES_MAX: i64 = 4 << 30;
-/// Largest result message, in bytes; agents keep to half of it.
+/// Maximum size in bytes of a result message. Agents use at most half of it.
 const RESULT_BYTES_MAX: i32 = 1 << 20;
 
-/// The limits of a bucket.
+/// Limits of a bucket.
 struct BucketLimits {
     bucket: &'static str,
     max_age: Duration,
-    /// Total size, in bytes.
+    /// Maximum total size in bytes.
     bytes: i64,
-    /// Size of one entry, in bytes.
+    /// Maximum size in bytes of an entry.
     entry_bytes: i32,
     discard: stream::DiscardPolicy,
 }
 
-/// Limits of the bucket of agents. An agent can write only its own key, so that a thief of one key
-/// can't keep other agents from registering. There is room for 4,000 agents.
+/// Limits of the bucket of agents. An agent can write only its own key, so a stolen key can't be
+/// used to prevent other agents from registering. The bucket has room for 4,000 agents.
 const AGENTS_LIMITS: BucketLimits = BucketLimits {
     bucket: AGENTS_BUCKET,
     max_age: REGISTRATION_TTL,
@@ -52,28 +52,29 @@ const RUNS_LIMITS: BucketLimits = BucketLimits {
     discard: stream::DiscardPolicy::Old,
 };
 
-/// Number of entries read at the same time.
+/// Maximum number of entries that are read at the same time.
 const CONCURRENT_READS: usize = 64;
-/// Time for which the server detects duplicates.
+/// Time for which the server detects duplicates of a message.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
-/// Attempts to create a stream.
+/// Maximum number of attempts to create a stream.
 const CREATE_ATTEMPTS: u32 = 3;
 
-/// Pause between two attempts to create a stream.
+/// Pause between attempts to create a stream.
 const CREATE_PAUSE: Duration = Duration::from_millis(200);
 
 impl NatsLink {
-    /// Creates the buckets and streams of a fleet on the server. Existing ones are left unchanged.
+    /// Creates the buckets and streams of a fleet on the server. Existing ones are kept.
     ///
     /// # Errors
     ///
-    /// If the server refuses, for example without JetStream.
+    /// The server rejects the request, for example because it runs without JetStream.
     pub fn prepare_server(&self) -> Result<(), LinkError> {
         for limits in [AGENTS_LIMITS, RUNS_LIMITS] {
             let bucket = limits.bucket;
-            // A bucket is a stream with certain settings. The client's function for buckets requires
-            // information that servers before 2.10 don't report.
+            // A bucket is a stream with certain settings. It is created as a stream, because the
+            // client's function for buckets requires information that servers before 2.10 don't
+            // report.
             let config = stream::Config {
                 name: stream_of(bucket),
                 subjects: vec![format!("$KV.{bucket}.>")],
@@ -82,7 +83,7 @@ impl NatsLink {
                 max_bytes: limits.bytes,
                 max_message_size: limits.entry_bytes,
                 discard: limits.discard,
-                // With rollup, anyone who may write one key could empty the bucket.
+                // With rollup, anyone who may write one key could delete all others.
                 allow_rollup: false,
                 deny_delete: true,
                 allow_direct: true,
@@ -103,7 +104,7 @@ impl NatsLink {
         self.make(results)
     }
 
-    /// Creates a stream, or adds limits to one of an earlier version.
+    /// Creates a stream, or adds limits to a stream that an earlier version created.
     fn make(&self, config: stream::Config) -> Result<(), LinkError> {
         let name = config.name.clone();
         let mut attempt = 1;
@@ -111,8 +112,8 @@ impl NatsLink {
             let made = self.jetstream.get_or_create_stream(config.clone());
             match self.wait(&name, RESPONSE_TIMEOUT, made) {
                 Ok(stream) => break stream.cached_info().config.clone(),
-                // Members that join a new server at the same time create the same streams, and the
-                // server refuses some of them.
+                // If several processes connect to a new server at the same time, they all create
+                // the same streams, and the server rejects some of the requests.
                 Err(LinkError::Refused(_)) if attempt < CREATE_ATTEMPTS => {
                     std::thread::sleep(CREATE_PAUSE);
                 }
@@ -134,12 +135,12 @@ impl NatsLink {
         self.wait(&name, RESPONSE_TIMEOUT, updated).map(|_| ())
     }
 
-    /// Stores a message in a stream or bucket, and waits for the confirmation. The server drops a
-    /// message with the `number` of an earlier one of this link.
+    /// Stores a message in a stream or bucket, and waits for the acknowledgement. The server drops
+    /// a message if an earlier one from this link had the same `number`.
     ///
     /// # Errors
     ///
-    /// If there is no confirmation in time. The server may have stored the message nevertheless.
+    /// No acknowledgement arrived in time. The server may still have stored the message.
     pub fn store(
         &self,
         subject: &str,
@@ -153,11 +154,11 @@ impl NatsLink {
         self.store_with(subject, headers, payload.into())
     }
 
-    /// Removes a key of a bucket, by its subject.
+    /// Removes a key from a bucket. `subject` is the key's subject.
     ///
     /// # Errors
     ///
-    /// Those of [`NatsLink::store`].
+    /// As for [`NatsLink::store`].
     pub fn remove(&self, subject: &str) -> Result<(), LinkError> {
         let mut headers = async_nats::HeaderMap::new();
         headers.insert("KV-Operation", "DEL");
@@ -192,7 +193,7 @@ impl NatsLink {
         Ok(self.wait(stream, 2 * RESPONSE_TIMEOUT, purged)?.purged)
     }
 
-    /// All keys of a bucket with their values.
+    /// Returns all keys of a bucket with their values.
     ///
     /// # Errors
     ///
@@ -202,7 +203,7 @@ impl NatsLink {
         Ok(entries.map(|entry| (entry.key, entry.value)).collect())
     }
 
-    /// All keys of a bucket, each with its age and value.
+    /// Returns all keys of a bucket with their ages and values.
     ///
     /// # Errors
     ///
@@ -213,7 +214,7 @@ impl NatsLink {
     ) -> Result<Vec<(String, Duration, Bytes)>, LinkError> {
         let aged = self.read_entries(bucket)?.into_iter().map(|entry| {
             let written = std::time::SystemTime::from(entry.created);
-            // The server's wall clock may be ahead of this machine's.
+            // The age is zero if the server's wall clock is ahead of this machine's.
             (
                 entry.key,
                 written.elapsed().unwrap_or_default(),
@@ -223,8 +224,8 @@ impl NatsLink {
         Ok(aged.collect())
     }
 
-    /// Reads all entries. The keys come from the stream's information: the client's function lists
-    /// keys with a consumer, which hangs if a key is rewritten meanwhile.
+    /// Reads all entries. Takes the keys from information about the stream, because the client's
+    /// function lists keys with a consumer, which hangs if a key is rewritten at the same time.
     fn read_entries(&self, bucket: &str) -> Result<Vec<jetstream::kv::Entry>, LinkError> {
         let prefix = format!("$KV.{bucket}.");
         let all = async {
@@ -239,7 +240,7 @@ impl NatsLink {
             let mut entries = entries.buffered(CONCURRENT_READS);
             let mut read_entries = Vec::new();
             while let Some(entry) = entries.next().await {
-                // The entry may have expired since it was listed.
+                // The entry may have expired after its key was listed.
                 read_entries.extend(entry?.filter(is_put));
             }
             Ok::<_, BoxedError>(read_entries)
@@ -247,7 +248,7 @@ impl NatsLink {
         self.wait(bucket, 2 * RESPONSE_TIMEOUT, all)
     }
 
-    /// The value of a key, if it exists.
+    /// Returns the value of a key, if it exists.
     ///
     /// # Errors
     ///
@@ -260,7 +261,7 @@ impl NatsLink {
         self.wait(bucket, RESPONSE_TIMEOUT, entry)
     }
 
-    /// Number of stored result messages by subject.
+    /// Returns the number of stored result messages for each subject.
     ///
     /// # Errors
     ///
@@ -283,7 +284,7 @@ impl NatsLink {
         self.wait(RESULTS_STREAM, 2 * RESPONSE_TIMEOUT, counted)
     }
 
-    /// Reads the stored results of a subject from the first one on, and then new ones.
+    /// Reads the stored results of a subject from the beginning, and then new ones.
     ///
     /// # Errors
     ///
@@ -310,20 +311,20 @@ impl NatsLink {
     }
 }
 
-/// The name of the stream behind a bucket.
+/// Returns the name of the stream that implements a bucket.
 pub fn stream_of(bucket: &str) -> String {
     format!("KV_{bucket}")
 }
 
-/// Stored messages in order.
+/// A reader of stored messages, in their order.
 pub struct StoredMessages {
     messages: Box<jetstream::consumer::pull::Ordered>,
     runtime: Arc<Runtime>,
 }
 
 impl StoredMessages {
-    /// The next message; `None` if the time is up. Retries on errors, for example while the server
-    /// is away.
+    /// Returns the next message, or `None` after a timeout. Retries after errors, for example while
+    /// the server is unreachable.
     pub fn next(&mut self, within: Duration) -> Option<NatsMessage> {
         let next = async {
             loop {

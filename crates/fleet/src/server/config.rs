@@ -1,4 +1,4 @@
-//! The text of the server's configuration.
+//! Generates the server's configuration file.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use crate::permissions::{
 pub(super) struct ServerUser {
     /// The user's role.
     pub(super) role: Role,
-    /// Public half of the user's key.
+    /// Public key of the user.
     pub(super) public: String,
 }
 
-/// The configuration of a server with this address and these users. File names are relative, so that
-/// the folder may be moved.
+/// Returns the configuration of a server with this address and these users. File names are
+/// relative, so that the folder can be moved.
 pub(super) fn text(listen: SocketAddr, users: &[ServerUser]) -> String {
     let mut text = format!(
         "# Written by `prony fleet up`, which overwrites it. To run the server yourself, start it in this\n\
@@ -46,7 +46,7 @@ pub(super) fn text(listen: SocketAddr, users: &[ServerUser]) -> String {
             Role::Agent(_) | Role::Token(_) => {
                 write!(text, "  {name}: {}", user.isolated_account())
             }
-            // The registrar is a user of the coordinator's account.
+            // The registrar belongs to the coordinator's account.
             Role::Registrar => Ok(()),
         };
     }
@@ -55,8 +55,8 @@ pub(super) fn text(listen: SocketAddr, users: &[ServerUser]) -> String {
 }
 
 impl ServerUser {
-    /// The coordinator's account, which has JetStream. It receives agents' messages and sends them
-    /// orders; with a registrar, it also receives enrollment requests.
+    /// Returns the coordinator's account, which has JetStream. It imports the agents' messages and
+    /// exports orders. If there is a registrar, it also imports enrollment requests.
     fn coordinator_account(&self, registrar: Option<&ServerUser>) -> String {
         let received = [self.role.permissions().inbox].into_iter();
         let requests = registrar.map(|_| ENROLL_SUBJECTS.to_owned());
@@ -72,7 +72,7 @@ impl ServerUser {
         )
     }
 
-    /// The account of an agent or a token, which only its permitted messages leave.
+    /// Returns the account of an agent or a token. Only permitted messages can leave it.
     fn isolated_account(&self) -> String {
         let Permissions {
             publish, subscribe, ..
@@ -130,7 +130,7 @@ fn lines(items: impl Iterator<Item = String>) -> String {
     items.map(|item| format!("      {{ {item} }}\n")).collect()
 }
 
-/// Quotes a string of the configuration language.
+/// Quotes a string for the configuration file.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

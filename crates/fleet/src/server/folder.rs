@@ -1,4 +1,4 @@
-//! A server's folder: locks, the last setup, and private files.
+//! The folder of a server: locks, the last setup, and private files.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,22 +10,22 @@ use serde::{Deserialize, Serialize};
 
 use super::ServerError;
 
-/// The server's configuration.
+/// Configuration file of the server.
 pub(super) const CONFIG: &str = "nats.conf";
-/// The server's process id.
+/// File with the server's process id.
 pub(super) const PID: &str = "store/nats.pid";
-/// The server's certificate.
+/// File with the server's certificate.
 pub(super) const CERTIFICATE: &str = "server.pem";
-/// The certificate's private key.
+/// File with the private key of the server's certificate.
 pub(super) const PRIVATE_KEY: &str = "server.key";
-/// Names that agents can't have, as other roles have their files.
+/// Names that agents can't have, because credentials of other roles use these file names.
 pub(super) const RESERVED: [&str; 2] = ["coordinator", "registrar"];
-/// The server's log.
+/// Log of the server.
 pub(super) const LOG: &str = "nats.log";
-/// The server's data.
+/// Folder with the server's data.
 pub(super) const STORE: &str = "store";
 
-/// An exclusive lock on a folder: no other process of prony runs a server in it.
+/// An exclusive lock on a folder, which prevents other prony processes from running a server in it.
 #[derive(Debug)]
 pub struct FolderLock {
     pub(super) folder: PathBuf,
@@ -33,11 +33,12 @@ pub struct FolderLock {
 }
 
 impl FolderLock {
-    /// Locks the folder, and creates it if needed. `None` if another process holds the lock.
+    /// Locks the folder, and creates it if necessary. Returns `None` if another process holds the
+    /// lock.
     ///
     /// # Errors
     ///
-    /// If the folder can't be created or written to.
+    /// The folder can't be created or written to.
     pub fn hold(folder: &Path) -> Result<Option<FolderLock>, ServerError> {
         make(folder)?;
         let path = folder.join("lock");
@@ -56,7 +57,7 @@ impl FolderLock {
     }
 }
 
-/// Waits for the lock on the folder's configuration, which is held until the result is dropped.
+/// Waits for the lock on the folder's configuration. Dropping the returned file releases the lock.
 pub(super) fn lock_for_writing(folder: &Path) -> Result<fs::File, ServerError> {
     make(folder)?;
     let path = folder.join("write.lock");
@@ -68,21 +69,21 @@ pub(super) fn lock_for_writing(folder: &Path) -> Result<fs::File, ServerError> {
     Ok(file)
 }
 
-/// The last setup of a folder's server.
+/// Last setup of the server in a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownServer {
-    /// The server's address.
+    /// Address of the server.
     pub listen: SocketAddr,
-    /// The names of [`super::ServerSetup`].
+    /// Names as in [`super::ServerSetup`].
     pub names: Vec<String>,
 }
 
 impl KnownServer {
-    /// Reads the last setup of a folder; `None` if there was no server yet.
+    /// Reads the last setup from a folder. Returns `None` if the folder has had no server yet.
     ///
     /// # Errors
     ///
-    /// If the file is invalid.
+    /// The file is invalid.
     pub fn read(folder: &Path) -> Result<Option<KnownServer>, ServerError> {
         let path = folder.join("up.toml");
         let text = match fs::read_to_string(&path) {
@@ -102,8 +103,8 @@ impl KnownServer {
     }
 }
 
-/// Creates a folder that only its owner can enter. An existing folder keeps its mode, except the
-/// store.
+/// Creates a folder that only its owner can access. The permissions of an existing folder are kept,
+/// except those of the store.
 pub(super) fn make(folder: &Path) -> Result<(), ServerError> {
     let failed = |error| ServerError::File(folder.to_owned(), error);
     let mut builder = fs::DirBuilder::new();
@@ -114,7 +115,8 @@ pub(super) fn make(folder: &Path) -> Result<(), ServerError> {
     fs::set_permissions(&store, fs::Permissions::from_mode(0o700)).map_err(failed)
 }
 
-/// Writes a file that only its owner can read, atomically, so that a key is never lost.
+/// Writes a file that only its owner can read. Replaces the file atomically, so that a key is never
+/// lost.
 pub(super) fn write_secret(path: &Path, text: &str) -> Result<(), ServerError> {
     let failed = |error| ServerError::File(path.to_owned(), error);
     let temporary = path.with_extension("new");

@@ -1,4 +1,4 @@
-//! Certificates of a server's folder.
+//! Creates the certificates of a server.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,8 @@ use rcgen::{
 use super::folder::{CERTIFICATE, PRIVATE_KEY, write_secret};
 use super::{CertificateMode, ServerError};
 
-/// The certificate of the folder's own authority, PEM. Creates the authority if there is none, and
-/// issues the server's certificate.
+/// Returns the certificate of the folder's authority as PEM. Creates the authority if necessary,
+/// and issues the server's certificate.
 pub(super) fn authority(
     folder: &Path,
     names: &[String],

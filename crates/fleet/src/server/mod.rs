@@ -1,8 +1,8 @@
 //! A NATS server for a fleet: its keys, configuration and process.
 //!
-//! Everything is in one private folder: the server's configuration, certificate and data, and
+//! All data is in one private folder: the server's configuration, certificate and data, and
 //! credentials files for the coordinator and for each agent. A restart on the same folder keeps all
-//! keys. New agents get new keys; an agent whose file was removed is locked out.
+//! keys. New agents get new keys. An agent can no longer connect after its file is removed.
 
 mod config;
 mod folder;
@@ -27,42 +27,42 @@ use crate::credentials::{FleetCredentials, KeyFile, Secret};
 use crate::names::AgentName;
 use crate::permissions::Role;
 
-/// The setup of a server.
+/// Setup of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSetup {
-    /// The server's folder.
+    /// Folder of the server.
     pub folder: PathBuf,
-    /// The server's address.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// Names and addresses at which the server is reached, for its certificate. The first one goes
-    /// into credentials files.
+    /// Names and addresses at which agents reach the server. The certificate contains all of them,
+    /// and credentials files the first one.
     pub names: Vec<String>,
-    /// Agents that get credentials, in addition to those that have some.
+    /// Agents to create credentials for, in addition to existing ones.
     pub agents: Vec<AgentName>,
 }
 
-/// The reason why there is no server.
+/// Reason why the server can't be prepared, started or changed.
 #[derive(Debug)]
 pub enum ServerError {
     /// A file can't be read or written.
     File(PathBuf, io::Error),
-    /// A file has unexpected contents.
+    /// The file has invalid content, for this reason.
     Unfit(PathBuf, String),
-    /// An agent's name is reserved for another file of the folder.
+    /// An agent can't have this name, because another file in the folder uses it.
     Reserved(AgentName),
     /// Keys or certificates can't be created.
     Keys(String),
     /// nats-server is not installed.
     NotInstalled,
-    /// The address can't be used.
+    /// The server can't listen on the address.
     Listen(SocketAddr, io::Error),
     /// The process can't be started or signaled.
     Process(io::Error),
     /// The process exited, doesn't listen, or rejects its configuration.
     Ended {
-        /// The server's address.
+        /// Address of the server.
         listen: SocketAddr,
-        /// The end of the server's log.
+        /// End of the server's log.
         log: String,
     },
 }
@@ -75,7 +75,7 @@ impl fmt::Display for ServerError {
             ServerError::Reserved(name) => {
                 write!(
                     f,
-                    "an agent can't be called {name}: the name is taken by another role or an enrolled agent"
+                    "an agent can't have the name {name}: it is reserved, or an enrolled agent has it"
                 )
             }
             ServerError::Keys(why) => write!(f, "creating keys: {why}"),
@@ -111,16 +111,16 @@ impl fmt::Display for ServerError {
 
 impl std::error::Error for ServerError {}
 
-/// The handling of the server's certificate.
+/// Policy for an existing server certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CertificateMode {
-    /// Issue a new certificate: the server may be reached by other names now.
+    /// Issue a new certificate, because the server may be reached by other names now.
     Reissue,
-    /// Keep the certificate: a new one would disturb agents that are just connecting.
+    /// Keep the certificate, because a new one would interrupt agents that are connecting.
     Keep,
 }
 
-/// A folder with everything that a server needs.
+/// A folder with all files that a server needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedServer {
     folder: PathBuf,
@@ -133,7 +133,7 @@ impl ServerSetup {
     ///
     /// # Errors
     ///
-    /// See [`ServerError`]; existing keys stay unchanged.
+    /// See [`ServerError`]. Existing keys stay unchanged.
     pub fn prepare(&self) -> Result<PreparedServer, ServerError> {
         let _lock = self.lock_for_writing()?;
         self.prepare_locked(CertificateMode::Reissue)
@@ -168,7 +168,7 @@ impl ServerSetup {
             .into_iter()
             .filter(|token| token.is_served(now))
             .collect();
-        // Without tokens, no registrar is needed.
+        // A registrar is needed only if there are tokens.
         let registrar = (!tokens.is_empty()).then_some(Role::Registrar);
         let mut users = std::iter::once(Role::Coordinator)
             .chain(registrar)
@@ -192,14 +192,14 @@ impl ServerSetup {
         .write(folder)?;
         let absolute = std::path::absolute(folder);
         Ok(PreparedServer {
-            // The server's process starts in this folder.
+            // Make the path absolute, because the server's process starts in this folder.
             folder: absolute.map_err(|error| ServerError::File(folder.clone(), error))?,
             listen: self.listen,
             agents,
         })
     }
 
-    /// Returns true if a public key already belongs to a role.
+    /// Returns true if a role already has this public key.
     fn knows(&self, public: &str) -> Result<bool, ServerError> {
         let folder = &self.folder;
         let agents = agents(folder)?.into_iter().map(Role::Agent);
@@ -217,19 +217,20 @@ impl ServerSetup {
         Ok(is_token || enrolled.iter().any(|it| it.public == public))
     }
 
-    /// A user of the server, whose credentials file is written.
+    /// Returns a user of the server, after writing the user's credentials file.
     fn user(&self, role: Role, authority: &str) -> Result<config::ServerUser, ServerError> {
         let path = credentials(&self.folder, &role);
         let seed = match read_key_file(&path)? {
             Some(file) if file.role() == role => file.seed,
             Some(_) => {
-                let why = "holds credentials of another role than its name says".to_owned();
+                let why =
+                    "contains credentials of a role that doesn't match the file's name".to_owned();
                 return Err(ServerError::Unfit(path, why));
             }
             None => Secret::new_user_seed().map_err(ServerError::Keys)?,
         };
         let public = seed.public_key().map_err(ServerError::Keys)?;
-        // Rewritten each time: the server may be reached by another name now.
+        // Always rewrite the file, because the server may be reached by another name now.
         let servers = self.names.iter().take(1);
         let servers = servers.map(|name| url(name, self.listen.port())).collect();
         let file = KeyFile::new(&role, seed, servers, authority);
@@ -239,17 +240,17 @@ impl ServerSetup {
 }
 
 impl PreparedServer {
-    /// The path of a role's credentials file.
+    /// Returns the path of a role's credentials file.
     pub fn credentials(&self, role: &Role) -> PathBuf {
         credentials(&self.folder, role)
     }
 
-    /// The agents that have credentials, sorted by name.
+    /// Returns the agents that have credentials, sorted by name.
     pub fn agents(&self) -> &[AgentName] {
         &self.agents
     }
 
-    /// The server's URL for this machine.
+    /// Returns the server's URL for clients on this machine.
     pub fn local_url(&self) -> String {
         let local = process::local(self.listen);
         url(&local.ip().to_string(), local.port())
@@ -260,12 +261,12 @@ impl PreparedServer {
 ///
 /// # Errors
 ///
-/// Returns a message.
+/// Returns a message if it is invalid.
 pub fn check_name(name: &str) -> Result<(), String> {
     if let Ok(address) = name.parse::<IpAddr>() {
         return if address.is_unspecified() {
             Err(format!(
-                "{name} is not reachable; give an address of this machine"
+                "{name} is not an address that agents can reach; use an address of this machine"
             ))
         } else {
             Ok(())
@@ -279,7 +280,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "{name:?} is not a host; give a name or an address without port, such as 10.0.0.1 (the port is that of --listen)"
+            "{name:?} is not a host; write a name or an address without port, such as 10.0.0.1 (the port is that of --listen)"
         ))
     }
 }
@@ -296,12 +297,12 @@ fn credentials(folder: &Path, role: &Role) -> PathBuf {
         Role::Coordinator => "coordinator.creds".to_owned(),
         Role::Agent(name) => format!("{name}.creds"),
         Role::Registrar => "registrar.creds".to_owned(),
-        // A token's file is printed, not kept.
+        // The credentials of a token are printed; this file is never written.
         Role::Token(id) => format!("{id}.token"),
     })
 }
 
-/// The agents that have credentials in a folder.
+/// Returns the agents that have credentials in a folder.
 fn agents(folder: &Path) -> Result<Vec<AgentName>, ServerError> {
     let failed = |error| ServerError::File(folder.to_owned(), error);
     let mut agents = Vec::new();
@@ -323,7 +324,7 @@ fn read_key_file(path: &Path) -> Result<Option<KeyFile>, ServerError> {
     match FleetCredentials::read(path) {
         Ok(FleetCredentials::Key(file)) => Ok(Some(file)),
         Ok(FleetCredentials::Jwt(_)) => {
-            let why = "is a file of NATS's own tools, not of prony".to_owned();
+            let why = "comes from NATS's own tools, not from prony".to_owned();
             Err(ServerError::Unfit(path.to_owned(), why))
         }
         Err(why) => Err(ServerError::Unfit(path.to_owned(), why)),

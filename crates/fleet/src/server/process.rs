@@ -1,4 +1,4 @@
-//! The process of a NATS server.
+//! Starts, reloads and stops the process of a NATS server.
 
 use std::fs;
 use std::io;
@@ -15,11 +15,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::folder::{CONFIG, FolderLock, LOG, PID};
 use super::{PreparedServer, ServerError};
 
-/// Time for the server to listen.
+/// Timeout for the server to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(15);
-/// Time for the server to reload its configuration.
+/// Timeout for the server to reload its configuration.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for the server to exit.
+/// Timeout for the server to exit.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl PreparedServer {
@@ -27,7 +27,7 @@ impl PreparedServer {
     ///
     /// # Errors
     ///
-    /// See [`ServerError`]; no process is running then.
+    /// See [`ServerError`]. On an error, no process is left running.
     pub fn start(&self) -> Result<ServerProcess, ServerError> {
         free_address(self.listen)?;
         let log = self.folder.join(LOG);
@@ -45,7 +45,8 @@ impl PreparedServer {
             .stdin(Stdio::null())
             .stdout(file)
             .stderr(errors)
-            // Ctrl-C in a terminal is for prony, which stops the server afterwards.
+            // Use a separate process group, so that Ctrl-C in a terminal doesn't reach the server.
+            // prony stops it afterwards.
             .process_group(0)
             .spawn()
             .map_err(|error| match error.kind() {
@@ -69,12 +70,12 @@ impl PreparedServer {
         }
     }
 
-    /// Reloads the configuration of the server that another process runs on this folder, and waits
-    /// for it. Removed users are disconnected; the others stay connected.
+    /// Reloads the configuration of a server that another process runs on this folder, and waits
+    /// for the reload. Users that were removed are disconnected; the others stay connected.
     ///
     /// # Errors
     ///
-    /// If no server is running, or it rejects the configuration.
+    /// No server is running, or the server rejects the configuration.
     pub fn reload(&self) -> Result<(), ServerError> {
         let gone = || {
             io::Error::new(
@@ -82,7 +83,7 @@ impl PreparedServer {
                 "no server is running on this folder",
             )
         };
-        // The exports of an account that is new in one reload take effect at the next one
+        // Reload twice: the exports of a new account take effect only at the second reload
         // (reloadAuthorization in the server's reload.go, 2.9 and 2.10).
         for _ in 0..2 {
             let before = self.readings();
@@ -101,7 +102,7 @@ impl PreparedServer {
         Ok(())
     }
 
-    /// Number of reloads, according to the server's log.
+    /// Returns the number of reloads so far, from the server's log.
     fn readings(&self) -> usize {
         let log = fs::read_to_string(self.folder.join(LOG)).unwrap_or_default();
         log.matches("Reloaded server configuration").count()
@@ -113,12 +114,12 @@ impl PreparedServer {
 }
 
 impl FolderLock {
-    /// Stops a server that a killed prony left running on this folder.
+    /// Stops a server that is still running on this folder because its prony process was killed.
     pub fn end_leftover(&self) {
         let Some(pid) = running(&self.folder) else {
             return;
         };
-        // The process may exit at the same moment.
+        // Ignore the error: the process may exit at the same time.
         let _ = kill_process(pid, Signal::TERM);
         let until = Instant::now() + STOP_TIMEOUT;
         while running(&self.folder).is_some() && Instant::now() < until {
@@ -128,24 +129,24 @@ impl FolderLock {
     }
 }
 
-/// The process that runs with a folder's configuration.
+/// Returns the process that runs with a folder's configuration.
 fn running(folder: &Path) -> Option<Pid> {
     let text = fs::read_to_string(folder.join(PID)).ok()?;
     let pid = Pid::from_raw(text.trim().parse().ok()?)?;
-    // The process id may have been reused.
+    // Check the command line, because the process id may have been reused.
     let config = folder.join(CONFIG);
     let is_it = words(pid).contains(&*config.to_string_lossy());
     is_it.then_some(pid)
 }
 
-/// A running server, stopped when dropped.
+/// A running server, which stops when this value is dropped.
 #[derive(Debug)]
 pub struct ServerProcess {
     child: Child,
 }
 
 impl ServerProcess {
-    /// The server's process id.
+    /// Returns the server's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -161,7 +162,7 @@ impl Drop for ServerProcess {
         if !self.is_running() {
             return;
         }
-        // On SIGTERM, the server writes its data. It may have exited at the same time.
+        // On SIGTERM, the server saves its data. Ignore the error: it may already have exited.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let until = Instant::now() + STOP_TIMEOUT;
         while self.is_running() && Instant::now() < until {
@@ -172,7 +173,7 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Checks that a server can listen on this address; replaces port 0 by a free port.
+/// Checks that a server can listen on this address. Replaces port 0 with a free port.
 ///
 /// # Errors
 ///
@@ -183,7 +184,7 @@ pub fn free_address(listen: SocketAddr) -> Result<SocketAddr, ServerError> {
         .map_err(|error| ServerError::Listen(listen, error))
 }
 
-/// The address at which this machine reaches the server.
+/// Returns the address at which this machine reaches the server.
 pub(super) fn local(mut listen: SocketAddr) -> SocketAddr {
     if listen.ip().is_unspecified() {
         listen.set_ip(match listen {
@@ -194,10 +195,11 @@ pub(super) fn local(mut listen: SocketAddr) -> SocketAddr {
     listen
 }
 
-/// Environment variable with the path of nats-server, if it is not on PATH.
+/// Environment variable with the path of nats-server, for a program that is not in PATH.
 const PROGRAM: &str = "PRONY_NATS_SERVER";
 
-/// The command that starts nats-server. Debian installs it where only root's PATH looks.
+/// Creates a command that starts nats-server. Debian installs it in a folder that only root has in
+/// PATH.
 fn command() -> Command {
     if let Some(program) = std::env::var_os(PROGRAM).filter(|it| !it.is_empty()) {
         return Command::new(program);
@@ -215,7 +217,7 @@ fn command() -> Command {
     }
 }
 
-/// The command line of a process; empty if there is no such process.
+/// Returns the command line of a process, or an empty string if the process doesn't exist.
 fn words(pid: Pid) -> String {
     let pid = pid.as_raw_nonzero().to_string();
     if let Ok(words) = fs::read(format!("/proc/{pid}/cmdline")) {

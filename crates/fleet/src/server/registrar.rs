@@ -1,4 +1,5 @@
-//! Enrolls agents with tokens, in the process that runs the server.
+//! The registrar, which enrolls agents with tokens. It runs in the same process as `prony fleet
+//! up`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -11,36 +12,36 @@ use crate::names::TokenId;
 use crate::permissions::{ENROLL_SUBJECTS, Role};
 use crate::wire::EnrollReply;
 
-/// Interval at which the folder is searched for tokens.
+/// Interval at which the registrar looks for tokens in the folder.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Age at which a subscription is renewed. After a reload of the configuration, an older one may
-/// miss requests from other accounts.
+/// Age at which the connection is renewed. After a reload of the configuration, an older
+/// subscription may miss requests from other accounts.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(5);
-/// Time for which a used-up token still gets replies to repeated requests.
+/// Time for which repeated requests with a used-up token still get replies.
 const USED_UP_GRACE: Duration = Duration::from_secs(60);
 
-/// Time to wait for further requests after the first one. Each reload of the configuration disturbs
-/// agents that are connecting, so that requests are handled in batches.
+/// Time to wait for further requests after the first one. Requests are handled in batches, because
+/// each reload of the configuration interrupts agents that are connecting.
 const BATCH_TIME: Duration = Duration::from_secs(1);
-/// Number of requests handled together.
+/// Maximum number of requests in a batch.
 const BATCH_MAX: usize = 100;
 
-/// Handles enrollment requests. Without a usable token it is not connected.
+/// Handles enrollment requests. It is connected only while there is a usable token.
 pub struct Registrar {
     setup: ServerSetup,
     prepared: PreparedServer,
     connection: Option<(NatsLink, Subscription)>,
     checked_at: Option<Instant>,
     reconnect_at: Instant,
-    /// Tokens in the server's configuration.
+    /// Tokens that are in the server's configuration.
     served: Vec<TokenId>,
-    /// Time since which a token is known to be used up.
+    /// Time at which each used-up token was found to be used up.
     used_up: BTreeMap<TokenId, Instant>,
 }
 
 impl Registrar {
-    /// A registrar for the server of a folder.
+    /// Creates a registrar for the server of a folder.
     pub fn new(setup: &ServerSetup, prepared: &PreparedServer) -> Registrar {
         Registrar {
             setup: ServerSetup {
@@ -73,7 +74,7 @@ impl Registrar {
             std::thread::sleep(within);
             return lines;
         };
-        // One reload covers all agents that send requests at the same time.
+        // Collect requests, so that one reload is enough for all of them.
         let mut batch: Vec<NatsMessage> = requests.next(within).into_iter().collect();
         let until = Instant::now() + BATCH_TIME;
         while !batch.is_empty() && batch.len() < BATCH_MAX {
@@ -92,7 +93,7 @@ impl Registrar {
         lines
     }
 
-    /// Connects if there is a token, and removes tokens that have expired or are used up.
+    /// Connects if there is a token, and removes tokens that are expired or used up.
     fn check_tokens(&mut self, lines: &mut Vec<String>) -> Result<(), String> {
         let now = SystemTime::now();
         let text_of = |error: ServerError| error.to_string();
@@ -102,7 +103,7 @@ impl Registrar {
             let why = match (token.is_open(now), token.is_served(now)) {
                 (true, _) => None,
                 (false, false) => Some("has expired"),
-                // Repeated requests still get a reply.
+                // The token is kept for a while, so that repeated requests get a reply.
                 (false, true) => {
                     let since = self.used_up.entry(token.id.clone());
                     let since = since.or_insert_with(Instant::now);
@@ -143,14 +144,15 @@ impl Registrar {
         Ok((link, requests))
     }
 
-    /// Writes the server's configuration and reloads it.
+    /// Writes the server's configuration and reloads the server.
     fn apply(&self) -> Result<(), ServerError> {
         let _lock = self.setup.lock_for_writing()?;
         self.setup.prepare_locked(CertificateMode::Keep)?.reload()
     }
 
-    /// Enrolls the agents of these requests and reloads the server. Replies are sent first: the
-    /// reload interrupts requests in flight, and agents retry until the server accepts them.
+    /// Enrolls the agents that sent these requests, and reloads the server. Replies are sent first,
+    /// because the reload interrupts requests in flight. Agents retry until the server accepts
+    /// their keys.
     fn enroll_all(
         &self,
         batch: &[NatsMessage],
@@ -176,7 +178,7 @@ impl Registrar {
             };
             if let (Some((link, _)), Some(to)) = (&self.connection, &request.reply) {
                 let json = serde_json::to_vec(&reply).expect("strings");
-                // An agent that gets no reply retries.
+                // If the reply is lost, the agent retries.
                 let _ = link.publish(to, json);
             }
         }

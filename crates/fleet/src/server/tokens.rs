@@ -1,8 +1,9 @@
-//! Enrollment tokens, with which new agents get credentials until the token expires or is used up.
+//! Enrollment tokens, with which new agents obtain credentials until the token expires or is used
+//! up.
 //!
-//! A token's file holds the key of a user who can do one thing: publish an enrollment request at the
-//! token's own subject. Agents make their own keys and send only the public half; private keys never
-//! leave their machines.
+//! The file of a token contains the key of a user with a single permission: to publish enrollment
+//! requests on the token's subject. Agents generate their own keys and send only the public key;
+//! private keys never leave their machines.
 
 use std::fs;
 use std::io;
@@ -17,25 +18,25 @@ use crate::names::{AgentName, TokenId};
 use crate::permissions::Role;
 use crate::wire::EnrollRequest;
 
-/// Folder of the usable tokens.
+/// Folder of usable tokens.
 const TOKENS: &str = "tokens";
 /// Folder of the enrolled agents' public keys.
 const ENROLLED: &str = "enrolled";
-/// Longest enrollment request, in bytes.
+/// Maximum length of an enrollment request, in bytes.
 const REQUEST_BYTES_MAX: usize = 2048;
-/// Largest number of agents that a token can enroll.
+/// Maximum number of agents that a token can enroll.
 pub const USES_MAX: u32 = 1000;
-/// Longest validity of a token.
+/// Maximum validity of a token.
 pub const VALID_MAX: Duration = Duration::from_secs(30 * 86_400);
 
-/// A token, as the folder stores it.
+/// A token, as stored in the folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnrollmentToken {
-    /// The token's name.
+    /// Id of the token.
     pub id: TokenId,
-    /// Public half of the token's key.
+    /// Public key of the token.
     public: String,
-    /// Expiry, UTC, RFC 3339.
+    /// Expiry time, UTC, RFC 3339.
     pub expires: String,
     /// Number of agents that the token can enroll.
     pub uses: u32,
@@ -48,7 +49,7 @@ pub struct EnrollmentToken {
 pub(super) struct Enrolled {
     pub(super) name: AgentName,
     pub(super) public: String,
-    /// The token that enrolled the agent.
+    /// Id of the token that enrolled the agent.
     token: TokenId,
     /// Time of the enrollment, UTC, RFC 3339.
     at: String,
@@ -61,11 +62,11 @@ impl EnrollmentToken {
         self.used < self.uses && expires.is_ok_and(|expires| now < expires)
     }
 
-    /// Creates a token. Returns it with the text of its file, which is not stored.
+    /// Creates a token. Returns it and the content of its file, which is not stored.
     ///
     /// # Errors
     ///
-    /// If the token can't be stored.
+    /// The token can't be stored.
     pub fn make(
         setup: &ServerSetup,
         valid: Duration,
@@ -99,20 +100,20 @@ impl EnrollmentToken {
         write(folder, TOKENS, self.id.as_str(), &text)
     }
 
-    /// All tokens of a folder, including unusable ones.
+    /// Returns all tokens in a folder, including unusable ones.
     ///
     /// # Errors
     ///
-    /// If a token can't be read.
+    /// A token can't be read.
     pub fn all(folder: &Path) -> Result<Vec<EnrollmentToken>, ServerError> {
         read_all(folder, TOKENS)
     }
 
-    /// Removes a token. Returns false if there is none.
+    /// Removes a token. Returns false if it doesn't exist.
     ///
     /// # Errors
     ///
-    /// If the token can't be removed.
+    /// The token can't be removed.
     pub fn remove(folder: &Path, id: &TokenId) -> Result<bool, ServerError> {
         let path = file(folder, TOKENS, id.as_str());
         match fs::remove_file(&path) {
@@ -122,25 +123,26 @@ impl EnrollmentToken {
         }
     }
 
-    /// Returns true if the server has to accept the token. A used-up token stays for a while, so
-    /// that repeated requests get a reply.
+    /// Returns true if the server has to accept the token. This includes used-up tokens for a
+    /// while, so that repeated requests get a reply.
     pub(super) fn is_served(&self, now: SystemTime) -> bool {
         humantime::parse_rfc3339(&self.expires).is_ok_and(|expires| now < expires)
     }
 
-    /// Public half of the token's key.
+    /// Returns the public key of the token.
     pub(super) fn public(&self) -> &str {
         &self.public
     }
 }
 
-/// The agents that were enrolled in a folder.
+/// Returns the agents that were enrolled in a folder.
 pub(super) fn enrolled(folder: &Path) -> Result<Vec<Enrolled>, ServerError> {
     read_all(folder, ENROLLED)
 }
 
-/// Enrolls an agent in the folder. The caller holds the folder's lock and rewrites the server's
-/// configuration afterwards. Returns the agent's name, and false if the request is a repetition.
+/// Enrolls an agent in the folder. The caller must hold the folder's lock, and must rewrite the
+/// server's configuration afterwards. Returns the agent's name, and false if the request is a
+/// repetition.
 ///
 /// # Errors
 ///
@@ -175,7 +177,7 @@ pub(super) fn enroll(
         return Ok((request.name, false));
     }
     if !token.is_open(now) {
-        return Err(format!("token {id} has expired, or is used up"));
+        return Err(format!("token {id} has expired or is used up"));
     }
     let name = &request.name;
     let is_taken = known.iter().any(|it| it.name == *name)
@@ -183,13 +185,14 @@ pub(super) fn enroll(
         || folder::RESERVED.contains(&name.as_str());
     if is_taken {
         return Err(format!(
-            "there is already an agent {name} with another key (choose another name with --name)"
+            "agent {name} already exists with another key (choose another name with --name)"
         ));
     }
     if setup.knows(&request.public).map_err(failed)? {
         return Err("this key is already in use".to_owned());
     }
-    // A crash after this line loses a use of the token, but never grants one.
+    // Count the use first: a crash after this line wastes a use of the token, but never grants an
+    // additional one.
     token.used += 1;
     token.write(folder).map_err(failed)?;
     let agent = Enrolled {
@@ -205,7 +208,7 @@ pub(super) fn enroll(
 
 /// Removes an enrolled agent that the server did not accept.
 pub(super) fn forget(folder: &Path, name: &AgentName) {
-    // A file that can't be removed is passed to the server at the next reload.
+    // If the file can't be removed, the server gets the agent's key at the next reload.
     let _ = fs::remove_file(file(folder, ENROLLED, name.as_str()));
 }
 
@@ -234,7 +237,7 @@ fn read_all<T: for<'a> Deserialize<'a>>(folder: &Path, kind: &str) -> Result<Vec
             continue;
         }
         let text = match fs::read_to_string(&path) {
-            // The file was removed since it was listed.
+            // The file was removed after it was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             text => text.map_err(|error| ServerError::File(path.clone(), error))?,
         };
@@ -294,7 +297,7 @@ mod tests {
             let error = ask(&of(taken), now).unwrap_err();
             assert!(error.contains("already"), "{taken}: {error}");
         }
-        // A key that is not the requester's, or is already known.
+        // A request with another agent's key, or with a key that is already in use.
         let stolen = EnrollRequest {
             name: "web-9".parse().unwrap(),
             ..one.clone()

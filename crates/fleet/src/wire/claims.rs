@@ -1,7 +1,7 @@
-//! Bounds on the results that agents claim.
+//! Limits on what agents claim in their results.
 //!
-//! An agent's credentials can be stolen. Nothing that an agent sends may take unbounded memory or time
-//! here, reach a terminal unfiltered, or make a figure absurd.
+//! An agent's credentials may be stolen. Nothing that an agent sends may use unbounded memory or
+//! time in the coordinator, reach a terminal unfiltered, or produce absurd results.
 
 use prony_record::{
     Finding, Generator, Negotiated, QuicUse, SourceSpread, SourceTotals, SourceUse, Summary,
@@ -10,18 +10,18 @@ use prony_record::{
 use super::legible::{FINDING_TEXT_MAX, legible, short};
 use super::result::PartEnd;
 
-/// Number of findings kept of one agent.
+/// Maximum number of findings that are kept from one agent.
 const FINDINGS_MAX: usize = 32;
-/// Number of source addresses of one agent that are kept one by one.
+/// Maximum number of source addresses of one agent that are listed individually.
 const SOURCES_MAX: usize = 1_000;
-/// Upper bound of requests, connections and addresses of one agent's part.
+/// Maximum plausible number of requests, connections or addresses in one agent's part.
 const COUNT_MAX: u64 = 1 << 40;
-/// Upper bound of an agent's CPU time for one load, in seconds.
+/// Maximum plausible CPU time of an agent for one load, in seconds.
 const CPU_MAX_S: f64 = 1e10;
-/// Upper bound of an agent's memory, in bytes.
+/// Maximum plausible memory use of an agent, in bytes.
 const MEMORY_BYTES_MAX: u64 = 1 << 50;
 
-/// Drops findings with impossible names, and bounds the number and the texts of the others.
+/// Drops findings with invalid ids, and limits the number and the length of the others.
 pub(crate) fn findings(claimed: Vec<Finding>) -> Vec<Finding> {
     let is_name = |id: &str| {
         let is_good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -37,8 +37,8 @@ pub(crate) fn findings(claimed: Vec<Finding>) -> Vec<Finding> {
     bounded.collect()
 }
 
-/// Replaces impossible figures in the end of a part; returns false next to it if spans or start times were
-/// impossible. No time of the load is later than `latest_ns` after its start.
+/// Replaces implausible values in the end of a part. Also returns false if spans or start times
+/// were implausible. `latest_ns` is the latest plausible time since the start of the load.
 pub(crate) fn part_end(claimed: PartEnd, latest_ns: u64) -> (PartEnd, bool) {
     let is_possible = claimed.span.0 <= claimed.span.1 && claimed.span.1 <= latest_ns;
     let is_soon = |(at, first): &(i64, i64)| {
@@ -103,7 +103,7 @@ fn generator(claimed: &Generator) -> Generator {
         queue_share: between(claimed.queue_share, 1.0),
         starved_share: between(claimed.starved_share, 1.0),
         max_rss_bytes: claimed.max_rss_bytes.min(MEMORY_BYTES_MAX),
-        // Lateness and gaps are counted, and come with the counts.
+        // Delays and gaps are derived from the counts instead.
         ..Generator::default()
     }
 }

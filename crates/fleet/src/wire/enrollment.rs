@@ -1,4 +1,4 @@
-//! The request with which a new agent asks to be enrolled, and the registrar's reply.
+//! Request of a new agent to be enrolled, and the registrar's reply.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -8,31 +8,31 @@ use serde::{Deserialize, Serialize};
 use crate::credentials::Secret;
 use crate::names::{AgentName, TokenId};
 
-/// An agent's request to be enrolled.
+/// Request of an agent to be enrolled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnrollRequest {
-    /// The requested name.
+    /// The name that the agent requests.
     pub name: AgentName,
-    /// The public half of the agent's key.
+    /// Public key of the agent.
     pub public: String,
-    /// Signature with the agent's key, base64. It proves that the requester has the private half.
+    /// Base64 signature with the agent's key. It proves that the requester has the private key.
     pub signature: String,
 }
 
-/// The registrar's reply to a request.
+/// Reply of the registrar to an enrollment request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum EnrollReply {
-    /// The server accepts the key from now on.
+    /// The agent is enrolled, and the server will accept its key.
     Enrolled,
-    /// The request was refused.
+    /// The request was rejected.
     Refused {
         /// The reason.
         text: String,
     },
 }
 
-/// The text that an agent signs when it asks to be enrolled.
+/// Returns the text that an agent signs in its request.
 fn signed_text(token: &TokenId, name: &AgentName, public: &str) -> String {
     format!("prony enrollment\n{token}\n{name}\n{public}")
 }
@@ -56,7 +56,7 @@ impl EnrollRequest {
         })
     }
 
-    /// Checks that the key is a user's, and that the requester has its private half.
+    /// Checks that the key belongs to a user, and that the requester has the private key.
     ///
     /// # Errors
     ///

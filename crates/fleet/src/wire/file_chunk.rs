@@ -1,34 +1,34 @@
-//! Files that travel in chunks.
+//! Splits files into chunks that fit into messages.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Longest chunk of a file in bytes, before base64, so that it fits into a NATS message.
+/// Maximum size of a chunk in bytes, before base64, so that it fits into a NATS message.
 pub const CHUNK_BYTES_MAX: usize = 256 * 1024;
 
 /// One chunk of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChunk {
-    /// The file's name in the run's folder.
+    /// Name of the file in the run's folder.
     pub name: String,
     /// Position of the chunk in the file, in bytes.
     pub offset: u64,
-    /// The chunk's bytes, base64.
+    /// Content of the chunk, as base64.
     pub bytes: String,
-    /// Length of the whole file, in bytes.
+    /// Length of the whole file in bytes.
     pub length: u64,
-    /// SHA-256 of the whole file, hexadecimal; checked when all chunks have arrived.
+    /// SHA-256 of the whole file, in hexadecimal. It is checked when all chunks have arrived.
     pub sha256: String,
 }
 
 impl FileChunk {
-    /// The chunk's bytes, decoded.
+    /// Decodes the content of the chunk.
     ///
     /// # Errors
     ///
-    /// Returns a message if they are not base64.
+    /// Returns a message if it is not base64.
     pub(crate) fn decode(&self) -> Result<Vec<u8>, &'static str> {
         BASE64
             .decode(&self.bytes)
@@ -56,7 +56,7 @@ pub(crate) fn file_chunks<'a>(
     })
 }
 
-/// The SHA-256 of some bytes, hexadecimal.
+/// Returns the SHA-256 of these bytes, in hexadecimal.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     let hash = Sha256::digest(bytes);
     hash.iter().map(|byte| format!("{byte:02x}")).collect()

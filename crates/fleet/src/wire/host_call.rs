@@ -1,8 +1,8 @@
-//! Calls that an experiment's coordinator makes to an agent's machine, and their replies.
+//! Calls from an experiment's coordinator to an agent's machine, and their replies.
 //!
-//! They are the methods of [`prony_experiment::host::Host`] as messages. The calls of one run are
-//! numbered: a call that is sent again because its reply was lost gets the same reply, and is not carried
-//! out twice.
+//! They correspond to the methods of [`prony_experiment::host::Host`]. The calls of a run are
+//! numbered: if a call is sent again because its reply was lost, it is not carried out again, and
+//! gets the same reply.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,17 @@ use serde::{Deserialize, Serialize};
 
 use super::file_chunk::FileChunk;
 
-/// Bytes that an agent reads of a service's log, counted from the log's end.
+/// Maximum number of bytes that an agent reads from a service's log, counted from the end of the
+/// log.
 pub(crate) const LOG_READ_BYTES_MAX: u64 = 16 << 20;
-/// Bytes that an agent sends of a log: what it read, and a line about what was left out.
+/// Maximum number of bytes that an agent sends from a log: what it has read, plus a line about
+/// omitted bytes.
 pub(crate) const LOG_SENT_BYTES_MAX: u64 = LOG_READ_BYTES_MAX + 256;
 
 /// A call with its number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NumberedCall {
-    /// Number of the call among those of one run to one agent.
+    /// Number of the call, counted over all calls of one run to one agent.
     pub number: u64,
     /// The call.
     #[serde(flatten)]
@@ -35,93 +37,95 @@ pub struct NumberedCall {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "kebab-case")]
 pub enum HostCall {
-    /// Check whether this service could be started, without starting it.
+    /// Check whether a service could be started, without starting it.
     #[serde(rename = "look")]
     CheckService {
-        /// The service, with made-up addresses.
+        /// Specification of the service, with placeholder addresses.
         spec: Box<ServiceSpec>,
     },
-    /// Reserve the machine for the run, until the run is closed or its lease ends.
+    /// Reserve the machine for the run, until the run is closed or its lease expires.
     Open(OpenRequest),
     /// Renew the lease.
     Renew,
-    /// Allocate places and addresses for a trial's services. Removes what an earlier trial left.
+    /// Allocate places and addresses for the services of a trial. Removes the remains of an earlier
+    /// trial.
     Allocate {
-        /// The services in the order in which they start.
+        /// The services, in the order of their starts.
         wanted: Vec<Allocation>,
     },
     /// Store a chunk of a file.
     Put(FileChunk),
     /// Start a service.
     Start {
-        /// The service.
+        /// Specification of the service.
         spec: Box<ServiceSpec>,
-        /// Names of its files, which were sent before ([`service_file_name`]).
+        /// Names of the service's files, which were sent before ([`service_file_name`]).
         files: Vec<String>,
-        /// Names of the files that only their owner may read.
+        /// Names of the files that only the owner may read.
         secrets: Vec<String>,
     },
-    /// Report whether a service still runs.
+    /// Report whether a service is still running.
     Alive {
-        /// The service.
+        /// Name of the service.
         service: String,
     },
     /// Probe a service at one of its own listeners.
     #[serde(rename = "knock")]
     Probe {
-        /// The service.
+        /// Name of the service.
         service: String,
-        /// The probe.
+        /// Type of the probe.
         #[serde(rename = "knock")]
         probe: ReadinessProbe,
     },
     /// Return the last lines of a service's log.
     LogTail {
-        /// The service.
+        /// Name of the service.
         service: String,
-        /// Number of lines.
+        /// Maximum number of lines.
         lines: usize,
     },
     /// Return a chunk of a service's log.
     Log {
-        /// The service.
+        /// Name of the service.
         service: String,
-        /// Position of the chunk, in bytes.
+        /// Position of the chunk in the log, in bytes.
         offset: u64,
     },
     /// Start watching counters and services.
     Watch {
-        /// The things to watch.
+        /// Counters and services to watch.
         watch: WatchSpec,
     },
     /// Return the current resource use.
     Sample,
-    /// Return findings about what could not be watched.
+    /// Return findings about counters that could not be watched.
     Unwatched,
-    /// Examine the cryptography of a running service.
+    /// Examine the cryptography library of a running service.
     Crypto {
-        /// The service.
+        /// Specification of the service.
         spec: Box<ServiceSpec>,
     },
     /// Stop a service.
     Stop {
-        /// The service.
+        /// Name of the service.
         service: String,
     },
-    /// Stop and remove everything of the trial.
+    /// Stop the trial's services and remove its resources.
     Release,
-    /// Describe the machine and the programs of its services.
+    /// Describe the machine and the programs of the services.
     Environment,
-    /// End the run: stop and remove everything.
+    /// End the run: stop all services and remove all resources.
     Close,
 }
 
 /// A request to reserve an agent's machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenRequest {
-    /// Time without a renewal after which everything is stopped and removed, in milliseconds.
+    /// Lease in milliseconds: the time without a renewal after which all services are stopped and
+    /// removed.
     pub lease_ms: u64,
-    /// Description of the experiment and its coordinator, shown to others who request the agent.
+    /// Name of the experiment and its coordinator, for other users of the agent.
     #[serde(default)]
     pub holder: String,
     /// Forecast end of the experiment, UTC, RFC 3339.
@@ -129,14 +133,15 @@ pub struct OpenRequest {
     pub until: Option<String>,
 }
 
-/// The reply to a call that was carried out. A call that failed gets another
+/// Reply to a call that was carried out. If a call failed, the agent sends another
 /// [`Reply`](crate::wire::Reply).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum HostReply {
-    /// The call was carried out and returns nothing.
+    /// The call was carried out and has no result.
     Done,
-    /// The agent doesn't know the run: it was closed, its lease ended, or the agent was restarted.
+    /// The agent doesn't know the run: it was closed, its lease expired, or the agent was
+    /// restarted.
     Unknown,
     /// Reasons why a service can't be started.
     Objections {
@@ -145,26 +150,26 @@ pub enum HostReply {
     },
     /// The machine is reserved for the run.
     Opened {
-        /// The kernel's identifier of the machine's boot.
+        /// Boot identifier of the machine's kernel.
         boot: String,
     },
     /// The allocated endpoints and folders.
     Allocated {
-        /// By service.
+        /// The endpoints and folder of each service, by name.
         services: BTreeMap<String, Allocated>,
     },
-    /// A service exited by itself.
+    /// The service has exited.
     Exited {
-        /// Its status and the end of its log.
+        /// Its exit status and the end of its log.
         exited: ServiceExit,
     },
-    /// A service responded to a probe.
+    /// The service responded to the probe.
     #[serde(rename = "knocked")]
     Responded {
-        /// The HTTP status; `None` if the probe only connected.
+        /// Status code of the HTTP response; `None` if the probe only connected.
         status: Option<u16>,
     },
-    /// A service did not respond to a probe.
+    /// The service did not respond to the probe.
     Silent {
         /// The reason.
         why: String,
@@ -179,7 +184,8 @@ pub enum HostReply {
     Chunk(FileChunk),
     /// Resource use.
     Sample {
-        /// Serialized as JSON within a string: a tagged enum can't hold maps with numeric keys.
+        /// The sample, serialized as JSON within a string, because a tagged enum can't contain maps
+        /// with numeric keys.
         #[serde(with = "json_text")]
         sample: Box<TelemetrySample>,
     },
@@ -188,9 +194,9 @@ pub enum HostReply {
         /// The findings.
         findings: Vec<Finding>,
     },
-    /// A service was stopped.
+    /// The service was stopped.
     Stopped {
-        /// The service's end.
+        /// Details of the stop.
         stopped: ServiceStop,
     },
     /// A description of the machine.
@@ -200,7 +206,7 @@ pub enum HostReply {
     },
 }
 
-/// A value as JSON within a string.
+/// Serializes a value as JSON within a string.
 mod json_text {
     use serde::de::{DeserializeOwned, Error as _};
     use serde::ser::Error as _;
@@ -221,7 +227,7 @@ mod json_text {
     }
 }
 
-/// The name under which a service's file is sent.
+/// Returns the name under which a service's file is sent.
 pub(crate) fn service_file_name(service: &str, is_secret: bool, name: &str) -> String {
     let kind = if is_secret { "secret" } else { "plain" };
     format!("{service}/{kind}/{name}")

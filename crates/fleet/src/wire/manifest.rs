@@ -1,4 +1,4 @@
-//! The description of a run that the NATS server keeps, so that any coordinator can continue it.
+//! Description of a run, stored on the NATS server so that any coordinator can continue the run.
 
 use std::collections::BTreeMap;
 
@@ -9,54 +9,54 @@ use crate::clock::ClockOffset;
 use crate::division::AgentShard;
 use crate::names::{AgentName, RunId};
 
-/// The schema of [`RunManifest`].
+/// Schema of [`RunManifest`].
 pub const RUN_SCHEMA: &str = "prony.run/1";
 
-/// A run as the NATS server stores it.
+/// Description of a run, as stored on the NATS server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunManifest {
-    /// `prony.run/1`.
+    /// Always `prony.run/1`.
     pub schema: String,
-    /// The coordinator's version of prony.
+    /// Version of prony of the coordinator.
     pub version: String,
-    /// The run.
+    /// Id of the run.
     pub run: RunId,
     /// Creation time, UTC, RFC 3339.
     pub made_at: String,
-    /// The URL without its credentials.
+    /// URL without its credentials, or `None` for a list of URLs only.
     pub url: Option<String>,
-    /// The load as the record describes it.
+    /// Settings of the load, as in the record.
     pub load: LoadInfo,
-    /// Seed of arrivals and of random order.
+    /// Seed of random arrivals and orders.
     pub seed: u64,
-    /// Largest accepted error of an agent's clock, in nanoseconds.
+    /// Maximum accepted error of an agent's clock, in nanoseconds.
     pub clock_bound_ns: u64,
     /// Each agent's part.
     pub parts: BTreeMap<AgentName, PartAssignment>,
-    /// Start on the coordinator's clock, in nanoseconds; `None` until all agents are ready.
+    /// Start time on the coordinator's clock, in nanoseconds; `None` until all agents are ready.
     pub start: Option<i64>,
-    /// Identity of the coordinator's clock.
+    /// Identifier of the coordinator's clock.
     #[serde(default)]
     pub clock: Option<String>,
-    /// Time without contact to a coordinator after which agents stop, in milliseconds.
+    /// Lease in milliseconds: the time without contact to a coordinator after which agents stop.
     #[serde(default)]
     pub lease_ms: Option<u64>,
     /// True if a coordinator ordered the agents to stop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
-    /// The `--abort-if` condition because of which the coordinator ordered the stop, if there was one.
+    /// Condition of `--abort-if` that caused the coordinator's order to stop, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted: Option<LoadAbort>,
 }
 
-/// The part of a run that one agent makes.
+/// The part of a run that is assigned to one agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PartAssignment {
-    /// The agent's instance.
+    /// Identifier of the agent's process.
     pub instance: String,
-    /// The agent's operating system and kernel.
+    /// Operating system and kernel of the agent.
     pub system: String,
-    /// The agent's workers.
+    /// Workers of the load that the agent runs.
     #[serde(rename = "stretch")]
     pub shard: AgentShard,
     /// Offset of the agent's clock before the load.

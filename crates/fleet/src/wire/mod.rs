@@ -1,8 +1,8 @@
-//! The messages between coordinator, agents and registrar.
+//! Messages between coordinator, agents and registrar.
 //!
-//! All messages are JSON: orders and replies, registrations, results, and what the NATS server stores of
-//! a run. Both sides need the same version of prony and the same [`WIRE_VERSION`]; an agent refuses
-//! orders of another version.
+//! All messages are JSON: orders and replies, registrations, results, and the data of a run that
+//! the NATS server stores. Both sides need the same version of prony and the same [`WIRE_VERSION`];
+//! an agent rejects orders of another version.
 
 pub(crate) mod claims;
 mod enrollment;

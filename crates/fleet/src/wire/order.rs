@@ -12,18 +12,19 @@ use super::version::SenderVersion;
 use crate::division::AgentShard;
 use crate::names::RunId;
 
-/// Leases that an agent accepts, in milliseconds. A shorter lease would end during a network hiccup.
+/// Range of leases that an agent accepts, in milliseconds. A shorter lease could expire during a
+/// network hiccup.
 pub const LEASE_RANGE_MS: RangeInclusive<u64> = 200..=120_000;
 
-/// One order.
+/// An order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentOrder {
-    /// The coordinator's version.
+    /// Version of the coordinator.
     #[serde(flatten)]
     pub sender: SenderVersion,
-    /// The run that the order belongs to.
+    /// Run that the order belongs to.
     pub run: RunId,
-    /// The experiment that the run belongs to. An agent reserved for it accepts the order.
+    /// Experiment that the run belongs to. An agent that is reserved for it accepts the order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experiment: Option<RunId>,
     /// The command to carry out.
@@ -31,13 +32,14 @@ pub struct AgentOrder {
     pub command: Command,
 }
 
-/// The fields that an order of every version has, read first to tell versions and recipients apart.
+/// Fields that orders of all versions contain. They are parsed first, to detect other versions and
+/// to find the recipient.
 #[derive(Debug, Deserialize)]
 pub(crate) struct OrderHeader {
-    /// The coordinator's version.
+    /// Version of the coordinator.
     #[serde(flatten)]
     pub(crate) sender: SenderVersion,
-    /// The name of the command.
+    /// Name of the command.
     #[serde(rename = "do", default)]
     pub(crate) command: String,
 }
@@ -46,38 +48,39 @@ pub(crate) struct OrderHeader {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Command {
-    /// Check that the agent could make this load, and that the target responds.
+    /// Check that the agent could generate this load, and that the target responds.
     Check(LoadOrder),
     /// Store a chunk of a file for the run.
     Put(FileChunk),
-    /// Prepare a load: validate it, start workers, open connections. Starts the run's lease.
+    /// Prepare a load: validate it, start workers, open connections. This starts the run's lease.
     Prepare(LoadOrder),
     /// Start the prepared load.
     Start {
-        /// Start time on the agent's own clock, in nanoseconds.
+        /// Start time on the agent's clock, in nanoseconds.
         at: i64,
     },
     /// Renew the run's lease.
     Renew,
-    /// Stop the load now, and send what was measured.
+    /// Stop the load now, and send the results so far.
     Stop,
-    /// Delete everything kept for the run: the coordinator has all of it.
+    /// Delete all data of the run, because the coordinator has collected it.
     Forget,
-    /// Call the agent's machine on behalf of an experiment.
+    /// Call to the agent's machine on behalf of an experiment.
     Host(NumberedCall),
 }
 
-/// One agent's part of a load, as ordered.
+/// One agent's part of a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadOrder {
-    /// The URL, as `prony load` takes it.
+    /// URL as on the command line of `prony load`.
     pub url: Option<String>,
-    /// The load's settings. File names in them refer to files that the coordinator has sent.
+    /// Settings of the load. File names in them refer to files that the coordinator has sent.
     pub settings: LoadSettings,
     /// The workers of the load that this agent runs.
     #[serde(rename = "stretch")]
     pub shard: AgentShard,
-    /// Time without contact to the coordinator after which the agent stops the load, in milliseconds.
+    /// Lease in milliseconds: the time without contact to the coordinator after which the agent
+    /// stops the load.
     pub lease_ms: u64,
 }
 
@@ -95,17 +98,17 @@ pub enum Reply {
     Host(HostReply),
     /// The agent's policy forbids the order.
     Refused {
-        /// The policy rule, such as `load.targets`.
+        /// Policy rule, such as `load.targets`.
         rule: String,
         /// The requested value, and the values that the rule allows.
         text: String,
     },
-    /// Another run or experiment has the agent.
+    /// The agent is used by another run or experiment.
     Busy {
         /// The other run, and its forecast end if known.
         text: String,
     },
-    /// The order itself is wrong.
+    /// The order itself is invalid.
     Wrong {
         /// The reason.
         text: String,
@@ -117,23 +120,23 @@ pub enum Reply {
     },
 }
 
-/// The state of an agent that is ready to start its load.
+/// Report of an agent that is ready to start its load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReadyReport {
     /// Number of open connections.
     pub connections: u64,
-    /// Problems that can be foreseen before the load.
+    /// Problems of the load that are predicted before it starts.
     pub forecast: Vec<Finding>,
-    /// The load as the agent read it, with this agent's threads.
+    /// The load as the agent resolved it, with this agent's number of threads.
     pub load: Box<LoadInfo>,
 }
 
 /// The result of checking a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckReport {
-    /// A summary of the response to the first request, or the reason why there was none.
+    /// Summary of the response to the first request, or the reason why there was none.
     pub target: Result<String, String>,
-    /// Problems that can be foreseen before the load.
+    /// Problems of the load that are predicted before it starts.
     pub forecast: Vec<Finding>,
 }
 

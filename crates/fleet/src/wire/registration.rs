@@ -1,4 +1,4 @@
-//! An agent's registration in the bucket of agents, and the reservation that it shows.
+//! Registration of an agent in the bucket of agents, and the reservation that it contains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,37 +10,38 @@ use super::legible::{FINDING_TEXT_MAX, legible, short};
 use super::version::SenderVersion;
 use crate::names::{AgentName, RunId};
 
-/// The schema of [`Registration`].
+/// Schema of [`Registration`].
 pub const AGENT_SCHEMA: &str = "prony.agent/1";
 
-/// Number of cores that an agent can claim to have.
+/// Maximum plausible number of an agent's cores.
 const CORES_MAX: u32 = 4_096;
-/// Number of addresses kept of a registration.
+/// Maximum number of addresses that are kept from a registration.
 const ADDRESSES_MAX: usize = 1_024;
-/// Number of labels kept of a registration.
+/// Maximum number of labels that are kept from a registration.
 const LABELS_MAX: usize = 64;
-/// Longest name of a reservation's holder, in characters.
+/// Maximum length of a holder's name in a reservation, in characters.
 const HOLDER_CHARS_MAX: usize = 120;
 
-/// An agent's description of itself, stored under its name in the bucket of agents.
+/// Description that an agent stores under its name in the bucket of agents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Registration {
-    /// `prony.agent/1`.
+    /// Always `prony.agent/1`.
     pub schema: String,
-    /// The agent's version.
+    /// Version of the agent.
     #[serde(flatten)]
     pub sender: SenderVersion,
-    /// The agent's name. The NATS server authenticates only the bucket's key, so readers take the
-    /// name from the key ([`Registration::of_entry`]) and ignore the one in the value.
+    /// Name of the agent. The NATS server protects only the key in the bucket. Readers therefore
+    /// take the name from the key ([`Registration::of_entry`]) and ignore the name in the value.
     #[serde(skip_deserializing, default = "AgentName::unknown")]
     pub name: AgentName,
     /// Random identifier of this start of the agent.
     pub instance: String,
     /// The agent's labels.
     pub labels: BTreeMap<String, String>,
-    /// Number of cores that the agent may use.
+    /// Number of cores that loads on the agent may use.
     pub cores: u32,
-    /// The machine's addresses without loopback; first the one from which it reaches the NATS server.
+    /// Addresses of the machine without loopback addresses. The first one is that from which it
+    /// reaches the NATS server.
     pub addresses: Vec<IpAddr>,
     /// Operating system and kernel, such as `Linux 6.1.0`.
     pub system: String,
@@ -48,7 +49,7 @@ pub struct Registration {
     pub host: String,
     /// Limit on open files of the agent's process.
     pub open_files: u64,
-    /// The machine's clock source, such as `tsc`, if the system reports one.
+    /// Clock source of the machine, such as `tsc`, if the system reports one.
     pub clock: Option<String>,
     /// Summary of the agent's policy.
     pub policy: String,
@@ -57,22 +58,22 @@ pub struct Registration {
     /// The experiment that has reserved the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved: Option<Reservation>,
-    /// Runs with results that the agent has not stored on the server yet.
+    /// Runs whose results the agent has not completely stored on the server yet.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub sending: BTreeSet<RunId>,
 }
 
 impl Registration {
-    /// Reads an entry of the bucket of agents and bounds its contents. The name is the entry's key:
-    /// an agent's credentials permit it to write its own key only. Returns `None` if the key or the
-    /// value can't be read, for example because another version wrote it.
+    /// Reads an entry of the bucket of agents and limits its contents. Takes the name from the key,
+    /// because an agent's credentials permit it to write only its own key. Returns `None` if the
+    /// key or the value can't be read, for example because another version wrote it.
     pub fn of_entry(key: &str, value: &[u8]) -> Option<Registration> {
         let name = key.parse().ok()?;
         let claimed: Registration = serde_json::from_slice(value).ok()?;
         Some(Registration { name, ..claimed }.bounded())
     }
 
-    /// The registration with shortened texts and without addresses that no machine can have.
+    /// Truncates long texts, and drops impossible addresses and excess entries.
     fn bounded(self) -> Registration {
         let labels = self.labels.iter().take(LABELS_MAX);
         let addresses = self.addresses.into_iter().map(|it| it.to_canonical());
@@ -105,7 +106,7 @@ impl Registration {
         }
     }
 
-    /// The reason why this registration can't be true, as the predicate of a sentence.
+    /// Returns the reason why this registration can't be true, as the predicate of a sentence.
     pub(crate) fn implausibility(&self) -> Option<String> {
         let cores = self.cores;
         (cores == 0 || cores > CORES_MAX)
@@ -122,19 +123,20 @@ fn is_reachable_address(address: &IpAddr) -> bool {
     !(is_special || address.is_unspecified() || address.is_multicast() || address.is_loopback())
 }
 
-/// An agent's reservation for an experiment. It ends with the experiment, or with its lease.
+/// Reservation of an agent for an experiment. It ends with the experiment or when its lease
+/// expires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
-    /// The experiment's run.
+    /// Run id of the experiment.
     pub run: RunId,
-    /// The experiment and its coordinator in words; may be empty.
+    /// Name of the experiment and its coordinator; may be empty.
     pub holder: String,
     /// Forecast end of the experiment, UTC, RFC 3339.
     pub until: Option<String>,
 }
 
 impl Reservation {
-    /// Creates a reservation. A long holder's name is cut, and an invalid time is dropped.
+    /// Creates a reservation. Truncates a long holder's name, and drops an invalid time.
     pub fn new(run: &RunId, holder: String, until: Option<String>) -> Reservation {
         let printable = holder.chars().filter(|c| !c.is_control());
         Reservation {

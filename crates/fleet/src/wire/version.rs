@@ -1,4 +1,4 @@
-//! The versions that a coordinator and its agents must have in common.
+//! Versions, which must be equal for a coordinator and its agents.
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 /// The version of prony.
 pub const PRONY_VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The version of the messages' format. Raise it with each change that earlier versions can't read.
+/// Version of the message format. Increase it with every change that earlier versions can't read.
 pub const WIRE_VERSION: u32 = 3;
 
-/// The versions of a message's sender.
+/// Versions of the sender of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SenderVersion {
     /// The version of prony.
     #[serde(rename = "version")]
     pub prony: String,
-    /// The version of the messages' format; 0 if the message doesn't name it.
+    /// Version of the message format; 0 if the message doesn't contain it.
     #[serde(rename = "wire_version", default)]
     pub wire: u32,
 }
 
 impl SenderVersion {
-    /// The versions of this program.
+    /// Returns the versions of this program.
     pub fn own() -> SenderVersion {
         SenderVersion {
             prony: PRONY_VERSION.to_owned(),
@@ -29,7 +29,7 @@ impl SenderVersion {
         }
     }
 
-    /// Returns true if this program can exchange messages with the sender.
+    /// Returns true if the sender has the same versions as this program.
     pub fn is_own(&self) -> bool {
         *self == SenderVersion::own()
     }

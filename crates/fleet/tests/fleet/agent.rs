@@ -1,4 +1,4 @@
-//! An agent's registration, name, credentials and clock.
+//! Tests of an agent's registration, name, credentials and clock.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use prony_fleet::wire::{Command, Reply, SenderVersion};
 use crate::harness::{RunningAgent, TestCoordinator, load, settings, wait_until};
 use crate::nats_server::{TestServer, agent};
 
-/// The text of a refusal.
+/// Returns the text of a reply that rejects an order.
 pub(crate) fn no(reply: Reply) -> String {
     match reply {
         Reply::Wrong { text } | Reply::Environment { text } | Reply::Busy { text } => text,
@@ -38,7 +38,7 @@ fn an_agent_is_registered_while_it_runs() {
     assert!(!registration.host.is_empty() && registration.system.contains(' '));
     assert!(registration.addresses.iter().all(|it| !it.is_loopback()));
     assert_eq!(registration.busy_with, None);
-    // A busy agent updates its registration at once.
+    // An agent that becomes busy updates its registration immediately.
     let load = load("http://127.0.0.1:9/", "-c 1", 1);
     let ready = coordinator.order(&agent.name, "r1", Command::Prepare(load));
     assert!(matches!(ready, Reply::Ready(_)), "{ready:?}");
@@ -97,7 +97,7 @@ fn credentials_name_their_role() {
     let error = AgentSettings::name(&theirs, None).unwrap_err();
     assert!(error.contains("coordinator"), "{error}");
 
-    // A server that doesn't know the key is not retried.
+    // The agent doesn't retry if the server rejects its key.
     let other = TestServer::new(&["one"]);
     let (FleetCredentials::Key(mut key), FleetCredentials::Key(strange)) =
         (mine, other.credentials(&agent("one")))

@@ -1,4 +1,4 @@
-//! Faults in the middle of an agent's load.
+//! Faults during an agent's load.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,14 +14,14 @@ use crate::harness::{
 };
 use crate::nats_server::TestServer;
 
-/// Stops the server, waits, and restarts it on its data.
+/// Stops the server, waits, and restarts it with its stored data.
 fn restart(nats: &mut TestServer, after: Duration) {
     nats.process.take();
     std::thread::sleep(after);
     nats.process = Some(nats.prepared.start().unwrap());
 }
 
-/// The sum of some messages.
+/// Adds up the results in these messages.
 fn sum(messages: &[ResultMessage]) -> Delta {
     let mut sum = Delta::default();
     for message in messages {
@@ -42,7 +42,7 @@ fn an_agent_waits_for_a_server_that_is_not_there_yet() {
     let coordinator = TestCoordinator::new(&nats);
     coordinator.wait_for(&agent);
     agent.end(true).unwrap();
-    // An agent that never connected can be stopped.
+    // An agent can be stopped before it has ever connected.
     nats.process.take();
     let other = RunningAgent::start(settings(&nats, "one"));
     wait_until("the other agent logs that it retries", || {
@@ -72,10 +72,10 @@ fn after_a_server_restart_every_message_is_stored_once() {
     assert_eq!(ledger.total(), sum(&own));
     assert!(
         own.len() >= 4,
-        "each second, whether the server is there or not"
+        "one message per second, even during the outage"
     );
-    // The agent is ready for the next run.
-    wait_until("it has its connection again", || {
+    // After the restart, the agent can take part in another run.
+    wait_until("the agent is connected again", || {
         coordinator
             .link
             .request(&agent.name.clock_subject(), "", Duration::from_secs(1))
@@ -109,7 +109,7 @@ fn an_agent_that_is_cut_off_stops_with_its_lease_and_reports_later() {
     assert_eq!(end.reason, EndReason::LeaseEnded);
     assert!(ledger.total().outcomes.get(Outcome::Ok) > 0);
     wait_until("the agent logs that it is connected again", || {
-        agent.logged("connected again").then_some(())
+        agent.logged("reconnected").then_some(())
     });
 }
 
@@ -159,7 +159,7 @@ fn a_restart_sends_the_results_of_a_killed_agent() {
     for name in &names {
         let messages: Vec<_> = (0..3).map(|n| message(name, n)).collect();
         let lines = messages.iter().map(|it| serde_json::to_string(it).unwrap());
-        // The last line is incomplete, as after a kill.
+        // Simulate a killed agent, whose last line is incomplete.
         let text = lines.collect::<Vec<_>>().join("\n") + "\n{\"run\":\"r1\",\"agent";
         fs::write(runs.join(format!("r1.{name}.jsonl")), text).unwrap();
         expected.push(sum(&messages));
@@ -177,7 +177,7 @@ fn a_restart_sends_the_results_of_a_killed_agent() {
     assert_eq!(end.reason, EndReason::Failed);
     assert_eq!(end.findings[0].id, FindingId::AgentLost);
     assert_eq!(ledger.total(), expected[0]);
-    // The agent can't take part in that run again: its message numbers are used.
+    // The agent can't take part in the same run again, because it would reuse sequence numbers.
     let again = Command::Prepare(load("http://127.0.0.1:1/", "-c 1", 1));
     match coordinator.order(&names[0], "r1", again) {
         Reply::Wrong { text } => assert!(text.contains("already"), "{text}"),
@@ -196,7 +196,7 @@ fn an_agent_that_cannot_write_results_refuses_the_load() {
     let nats = TestServer::new(&["one"]);
     let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    // A folder in place of a file fails even for root.
+    // A folder in place of the file makes writing fail even for root.
     let agent = RunningAgent::start(AgentSettings {
         state: nats.folder.path().join("other"),
         ..settings(&nats, "one")

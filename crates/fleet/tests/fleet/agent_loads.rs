@@ -1,4 +1,4 @@
-//! Loads of an experiment's trials, made by agents.
+//! Loads of trials that agents generate.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::harness::{RunningAgent, TestCoordinator, origin, settings, wait_until
 use crate::nats_server::TestServer;
 use crate::scripted_agent::{AgentScript, ScriptedAgent};
 
-/// A URL where nobody listens.
+/// A URL that refuses connections.
 const URL: &str = "http://127.0.0.1:9/";
 
-/// Makes a load, and returns the names of the agents that made it.
+/// Runs a load, and returns the names of the agents that generated it.
 fn makers(maker: &mut AgentLoads<'_>, agents: &str) -> Vec<String> {
     makers_of(maker, agents, URL, &[])
 }
@@ -53,13 +53,13 @@ fn the_same_agents_make_every_trials_load() {
     let mut agents = vec![start("b")];
     assert_eq!(makers(&mut maker, "1"), ["b"]);
     assert_eq!(makers(&mut maker, "kind=fake"), ["b"]);
-    // A new agent would be the first by name, and has the label, too.
+    // The new agent sorts first by name, and has the label, too.
     agents.push(start("a"));
     assert_eq!(makers(&mut maker, "1"), ["b"]);
     assert_eq!(makers(&mut maker, "kind=fake"), ["b"]);
     assert_eq!(makers(&mut maker, "2"), ["a", "b"]);
 
-    // A missing agent is replaced.
+    // The missing agent is replaced.
     let gone = ["b", "c"].map(|name| name.parse().unwrap());
     maker.previous.insert("2".to_owned(), gone.to_vec());
     assert_eq!(makers(&mut maker, "2"), ["a", "b"]);
@@ -100,7 +100,7 @@ fn an_agent_that_replaces_a_lost_one_is_reserved() {
         coordinator.registered(&replacement.name)?.reserved
     });
     assert_eq!(reservation.run, *host.run());
-    // The experiment's end releases it.
+    // The agent is released when the experiment ends.
     drop((maker, host));
     wait_until("the replacement is free", || {
         let registration = coordinator.registered(&replacement.name)?;

@@ -1,4 +1,4 @@
-//! Checks, policies, files and invalid orders of an agent.
+//! Tests of an agent's checks, policy and files, and of invalid orders.
 
 use base64::Engine as _;
 use prony_fleet::agent::AgentSettings;
@@ -46,7 +46,8 @@ fn a_target_is_checked() {
     let none = "http://127.0.0.1:1/";
     let refused = checked(none, "").unwrap_err();
     assert!(refused.contains("onnect"), "{refused}");
-    // Such a load can be prepared: the target may come up, and if not, that is a result.
+    // A load can be prepared although its target doesn't respond yet. If the target stays down, the
+    // record shows it.
     let ready = coordinator.order(&agent.name, "r1", Command::Prepare(load(none, "", 1)));
     let Reply::Ready(ready) = ready else {
         panic!("{ready:?}");
@@ -102,7 +103,7 @@ fn the_policy_names_the_violated_rule() {
             other => panic!("{url} {words}: {other:?}"),
         }
     }
-    // Only the agent's share counts.
+    // The policy limits only the agent's share of the load.
     let reply = prepare(&url, "-r 200 -c 8", (1, 2, 4));
     assert!(matches!(reply, Reply::Ready(_)), "{reply:?}");
 }
@@ -153,7 +154,7 @@ fn only_files_that_were_sent_are_read() {
             "{error}"
         );
     }
-    // Files of a run keep the agent busy for other runs.
+    // While it has files for a run, the agent is busy for other runs.
     let other = coordinator.order(name, "r2", Command::Put(piece("x", b"y")));
     assert_eq!(no(other), "it is busy with run r1");
     assert_eq!(coordinator.order(name, "r1", Command::Stop), Reply::Done);
@@ -161,7 +162,8 @@ fn only_files_that_were_sent_are_read() {
     assert_eq!(other, Reply::Done);
 }
 
-/// Returns the text of an order with these settings, if they can't be read as settings of a load.
+/// Returns an order with these settings if they are invalid as settings of a load, otherwise
+/// `None`.
 fn unreadable_prepare_order(url: &str, words: &str) -> Option<String> {
     let settings = crate::harness::flags::settings(words.split_whitespace());
     let read = serde_json::from_value::<prony_load::LoadSettings>(settings.clone());

@@ -1,4 +1,4 @@
-//! Single runs of an agent: their start, stop and lease.
+//! Tests of single runs of an agent: start, stop and lease.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,8 @@ use crate::agent::no;
 use crate::harness::{RunningAgent, TestCoordinator, kept, load, origin, settings, wait_until};
 use crate::nats_server::TestServer;
 
-/// Orders starts of run `r1` that are too far in the future or the past.
+/// Sends orders to start run `r1` too far in the future or the past, and checks that the agent
+/// rejects them.
 fn impossible_starts_are_refused(coordinator: &TestCoordinator, agent: &RunningAgent) {
     let name = &agent.name;
     let now = agent.clock.now();
@@ -36,7 +37,7 @@ fn a_load_starts_on_time_and_its_messages_add_up_exactly() {
     let name = &agent.name;
     let asked = load(&url, "-c 4 -d 1600ms --no-resumption", 2);
     let ready = coordinator.order(name, "r1", Command::Prepare(asked.clone()));
-    // A repeated order gets the same reply.
+    // A repeated order has the same reply.
     assert_eq!(
         coordinator.order(name, "r1", Command::Prepare(asked.clone())),
         ready
@@ -71,7 +72,8 @@ fn a_load_starts_on_time_and_its_messages_add_up_exactly() {
     );
     let (intended, first) = end.began.unwrap();
     assert_eq!(intended, at);
-    // By its own clock, which is seven seconds behind; a busy machine may start late.
+    // The start is on the agent's clock, which is seven seconds behind. On a busy machine the first
+    // request may be late.
     assert!(first >= at && first < at + 5_000_000_000, "{first} {at}");
     assert_eq!(end.span.0, 0);
     assert!(messages.len() >= 2, "each second: {}", messages.len());
@@ -83,12 +85,12 @@ fn a_load_starts_on_time_and_its_messages_add_up_exactly() {
     );
     assert_eq!(total.span, Some((Nanos(end.span.0), Nanos(end.span.1))));
 
-    // Its own file has the same messages, until the coordinator confirms them.
+    // The agent's file contains the same messages until the coordinator has confirmed them.
     let own = kept(&nats, "r1", name).unwrap();
     assert_eq!(own, messages);
     assert_eq!(
         no(coordinator.order(name, "r1", Command::Renew)),
-        "run r1 is over here"
+        "run r1 is over on this agent"
     );
     let reply = no(coordinator.order(name, "r1", Command::Prepare(asked)));
     assert!(reply.contains("over"), "{reply}");
@@ -116,7 +118,8 @@ fn a_start_just_in_the_past_is_late_but_accepted() {
     assert_eq!(end.reason, EndReason::Done);
     let (due, first) = end.began.unwrap();
     assert!(due == at && first > at + 500_000_000, "{due} {first}");
-    // Requests due meanwhile are made, and their response times include the delay.
+    // Requests that were due before the late start are still sent, and their response times include
+    // the delay.
     let all = ledger.total();
     assert_eq!(all.started, 200);
     assert!(
@@ -154,7 +157,7 @@ fn an_agent_has_one_run_at_a_time_and_a_stop_frees_it() {
     let (_, ledger, end) = results.whole(name);
     assert_eq!(end.reason, EndReason::Stopped);
     assert!(ledger.total().outcomes.get(Outcome::Ok) > 0);
-    // A prepared load can be canceled, even if its start is far ahead.
+    // A prepared load can be canceled, even if its start is far in the future.
     for (run, starts) in [("r2", false), ("r3", true)] {
         let reply = wait_until("it is free", || {
             let reply = coordinator.order(name, run, Command::Prepare(long.clone()));
@@ -232,7 +235,7 @@ fn a_load_ends_when_nobody_renews_its_lease() {
     assert_eq!(end.reason, EndReason::LeaseEnded);
     assert!(end.span.1 > 1_000_000_000, "{:?}", end.span);
     assert!(ledger.total().outcomes.get(Outcome::Ok) > 0);
-    // The agent is free again. A run that never starts ends in the same way.
+    // The agent is free again. This is also true for a run that never starts.
     wait_until("it is free", || {
         let reply = coordinator.order(name, "r2", Command::Prepare(brief(300)));
         matches!(reply, Reply::Ready(_)).then_some(())

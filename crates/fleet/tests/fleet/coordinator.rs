@@ -1,4 +1,4 @@
-//! Loads that a coordinator makes with scripted agents.
+//! Loads that a coordinator runs on scripted agents.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) fn fleet(nats: &TestServer) -> Fleet {
     Fleet::connect(None, &credentials).unwrap()
 }
 
-/// A server with scripted agents.
+/// Starts a server with scripted agents.
 pub(crate) fn with_agents(
     scripts: &[(&str, AgentScript)],
 ) -> (TestServer, Fleet, Vec<ScriptedAgent>) {
@@ -39,7 +39,7 @@ pub(crate) fn wanted(words: &[&str]) -> LoadRequest {
         url: Some("http://127.0.0.1:9/".to_owned()),
         settings: crate::harness::load_settings(words),
         choice: AgentChoice::All,
-        // On a busy machine agents start late.
+        // The bound is large because agents may start late on a busy machine.
         clock_bound: Duration::from_secs(5),
     }
 }
@@ -57,10 +57,10 @@ pub(crate) fn load(fleet: &Fleet, wanted: &LoadRequest) -> Result<FinishedRun, F
     )
 }
 
-/// The warm-up of loads that have one, in seconds.
+/// Length of the warm-up, for loads that have one, in seconds.
 pub(crate) const WARMUP_S: f64 = 2.0;
 
-/// All results of a scripted agent, including requests that are unfinished at the end.
+/// Returns all results of a scripted agent, including requests that are unfinished at the end.
 pub(crate) fn whole(script: &AgentScript) -> Delta {
     let mut whole = Delta::default();
     script.deltas.iter().for_each(|delta| whole.merge(delta));
@@ -69,7 +69,7 @@ pub(crate) fn whole(script: &AgentScript) -> Delta {
     whole
 }
 
-/// The ids of a record's findings.
+/// Returns the ids of a record's findings.
 pub(crate) fn found(record: &Record) -> Vec<&str> {
     record.findings.iter().map(|it| it.id.as_str()).collect()
 }
@@ -147,7 +147,7 @@ fn parts_add_up_to_the_last_bucket() {
         );
         assert_eq!(load.shard.of, 6);
     }
-    // The run stays on the server, and gives the same record again.
+    // The server still stores the run, and collecting it gives the same record.
     let run = fleet.run(None).unwrap();
     let stop = StopRequest::new();
     let again = fleet.collect(&run, watching(&stop)).unwrap();
@@ -166,7 +166,7 @@ fn collect_waits_for_results_that_are_still_being_sent() {
     let mut registration = coordinator.registered(&name).unwrap();
     let (mut sent, ..) = coordinator.results(manifest.run.as_str()).whole(&name);
 
-    // Imitates a run without stored results, whose agent was cut off until now.
+    // Simulates a run without stored results, whose agent was disconnected until now.
     manifest.run = "later".parse().unwrap();
     registration.sending.insert(manifest.run.clone());
     let link = nats.link(&agent(name.as_str()));
@@ -175,7 +175,7 @@ fn collect_waits_for_results_that_are_still_being_sent() {
     store(&format!("$KV.{AGENTS_BUCKET}.{name}"), json);
     let collected = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Longer than the collector waits for messages that nobody is sending.
+            // Wait longer than the collector waits for missing messages.
             std::thread::sleep(Duration::from_secs(2));
             for message in &mut sent {
                 message.run = manifest.run.clone();
@@ -258,13 +258,13 @@ fn one_refusal_cancels_the_load() {
         "agent b: rejected by policy rule load.targets: 8.8.8.8 is not allowed"
     );
     assert!(agents[0].seen.received_order(&Command::Stop) && !agents[0].seen.is_loading());
-    // Nothing was measured, which later commands report.
+    // Later commands report that nothing was measured.
     let run = fleet.run(None).unwrap();
     let stop = StopRequest::new();
     let error = fleet.collect(&run, watching(&stop)).unwrap_err();
     assert!(error.to_string().contains("never started"), "{error}");
 
-    // A run with results is preferred over a newer one without.
+    // The default run is the newest with results, even if a newer run has none.
     let alone = LoadRequest {
         choice: "a".parse().unwrap(),
         ..wanted(&[])
@@ -287,7 +287,7 @@ fn one_refusal_cancels_the_load() {
     );
 }
 
-/// A load that takes a while.
+/// Returns the script of an agent whose load takes several seconds.
 pub(crate) fn long() -> AgentScript {
     AgentScript {
         deltas: (0..60)

@@ -1,4 +1,4 @@
-//! Clocks of agents: offsets, jumps and late starts.
+//! Tests of agents' clocks: offsets, jumps and late starts.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn clock_offsets_are_compensated() {
         let apart = (agent.clock_offset_us.unwrap() - offset_us).abs();
         assert!(apart <= agent.clock_bound_us.unwrap(), "{agent:?}");
     }
-    // A missing correction would show as an hour.
+    // Without a correction, the skew would be an hour.
     assert!(parts.start_skew_us.unwrap() < 10e6, "{parts:?}");
 }
 
@@ -133,7 +133,7 @@ fn every_record_of_a_run_judges_the_clocks() {
             "{found:?}"
         );
     };
-    // Imitates a coordinator that died before it compared the clocks.
+    // Simulates a coordinator that died before it compared the clocks again.
     expect(
         collected(&unchecked),
         "clock-doubtful",
@@ -166,6 +166,6 @@ fn every_record_of_a_run_judges_the_clocks() {
     );
     agents.clear();
     expect(collected(&unchecked), "clock-unchecked", "(not connected)");
-    // Stored results of the comparison stay.
+    // The stored results of the comparison are still used.
     expect(collected(&run), "clock-doubtful", "Agent a: its clock");
 }

@@ -1,4 +1,4 @@
-//! Early ends of loads: killed agents, stops, and coordinators that are gone.
+//! Early ends of loads: killed agents, stop requests, and coordinators that exit.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::scripted_agent::AgentScript;
 #[test]
 fn the_results_of_a_killed_agent_count() {
     let (_nats, fleet, mut agents) = with_agents(&[("a", long()), ("b", long())]);
-    // A shorter lease detects its silence sooner.
+    // With a shorter lease, the agent's silence is detected sooner.
     let fleet = fleet.with_lease(Duration::from_secs(2));
     let doomed = agents.remove(0);
     let finished = std::thread::scope(|scope| {
@@ -61,7 +61,7 @@ fn a_load_that_is_stopped_gives_what_was_measured() {
             .all(|it| it.ended_because == "stopped" && it.ok > 0)
     );
     assert_eq!(found(&finished.record), [""; 0]);
-    // Before the start, a stop cancels the load.
+    // A stop request before the start cancels the load.
     let error = fleet.load(&wanted(&[]), watching(&stop)).unwrap_err();
     assert_eq!(error, FleetError::CalledOff);
 }
@@ -81,7 +81,7 @@ fn a_second_stop_returns_at_once_and_the_rest_can_be_collected() {
         stop.soon();
         let until = Instant::now() + Duration::from_secs(20);
         while !agents[0].seen.received_order(&Command::Stop) {
-            assert!(Instant::now() < until, "it gets the order to stop");
+            assert!(Instant::now() < until, "timeout: no order to stop arrived");
             std::thread::sleep(Duration::from_millis(10));
         }
         stop.at_once();
@@ -92,7 +92,8 @@ fn a_second_stop_returns_at_once_and_the_rest_can_be_collected() {
     let text = &record.findings[0].text;
     let line = format!("`prony fleet collect {}`", finished.run);
     assert!(
-        text.contains("a was not waited for") && text.contains(&line),
+        text.contains("a had not finished when the coordinator stopped waiting")
+            && text.contains(&line),
         "{text}"
     );
     assert_eq!(
@@ -134,7 +135,7 @@ fn a_run_outlives_its_coordinator() {
     let attached = std::thread::scope(|scope| {
         let loading = scope.spawn(|| fleet.load(&wanted(&[]), watching(&stop)));
         agents[0].wait_for_load();
-        // Watching does not interfere with the run.
+        // Watching a run doesn't affect it.
         let run = other.run(None).unwrap();
         let attached = other.attach(&run, watching(&stop)).unwrap();
         let first = loading.join().unwrap().unwrap();

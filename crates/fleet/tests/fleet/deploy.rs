@@ -21,7 +21,7 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(file(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A folder as `prony fleet up --keys-only --agents 2` makes it.
+/// Creates a folder like `prony fleet up --keys-only --agents 2`.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let wanted = ServerSetup {
@@ -34,7 +34,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// The accounts of a configuration without comments and keys, line by line.
+/// Returns the lines of a configuration's accounts, without comments and keys.
 fn accounts(config: &str) -> Vec<String> {
     let lines = config.lines().map(str::trim);
     let lines = lines.skip_while(|line| !line.starts_with("accounts"));
@@ -70,7 +70,7 @@ fn nats_server_accepts_the_example_configuration() {
             command.output()
         };
         let output = match check("nats-server") {
-            // Debian installs it where only root's PATH looks.
+            // Debian installs nats-server in a folder that only root has in PATH.
             Err(error) if error.kind() == ErrorKind::NotFound => check("/usr/sbin/nats-server"),
             other => other,
         };
@@ -83,7 +83,7 @@ fn nats_server_accepts_the_example_configuration() {
 #[test]
 fn the_example_policy_has_every_key() {
     let policy = Policy::read(&file("deploy/policy.toml")).unwrap();
-    // A new key of the policy must be added to the file, too.
+    // This pattern lists all keys, so that a new key of the policy must be added to the file, too.
     let Policy { load, services } = policy;
     assert!(!load.targets.is_empty() && !load.refuse && !services.commands.is_empty());
     assert!(services.env.is_some());
@@ -109,7 +109,7 @@ fn the_example_policy_has_every_key() {
     assert_eq!(Policy::read(&path).unwrap().load.targets, ["10.0.0.0/8"]);
 }
 
-/// The tables of permissions in docs/fleet.md.
+/// Generates the tables of permissions in docs/fleet.md.
 fn tables() -> String {
     let list = |subjects: &[String]| {
         let quoted: Vec<String> = subjects.iter().map(|it| format!("`{it}`")).collect();
@@ -158,7 +158,7 @@ fn the_document_lists_the_permissions_of_each_role() {
     assert_eq!(documented, tables(), "UPDATE_GOLDEN=1 updates it");
 }
 
-/// Runs the supervisor of deploy/rc.d with a shell program, and returns its exit status.
+/// Runs the supervisor script of deploy/rc.d with a shell command, and returns its exit status.
 fn supervise(program: &str) -> Option<i32> {
     let mut command = Command::new("sh");
     command
@@ -173,14 +173,14 @@ fn the_supervisor_restarts_an_agent_unless_its_arguments_are_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("starts");
     let starts = || std::fs::read_to_string(&log).unwrap().lines().count();
-    // Status 1 twice, then status 2.
+    // The command exits with status 1 twice, then with status 2.
     let program = format!(
         "echo start >> {log}; [ $(wc -l < {log}) -lt 3 ] || exit 2; exit 1",
         log = log.display()
     );
     assert_eq!(supervise(&program), Some(2));
     assert_eq!(starts(), 3);
-    // SIGTERM to the supervisor ends the agent, too.
+    // SIGTERM to the supervisor also ends the agent.
     let program = format!(
         "trap 'exit 7' TERM; echo start >> {}; kill -TERM $PPID; while :; do sleep 0.05; done",
         log.display()

@@ -1,4 +1,4 @@
-//! Enrollment with tokens, on a real server with a registrar.
+//! Enrollment with tokens, through a real server and a registrar.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use prony_fleet::server::{Registrar, ServerSetup};
 use crate::harness::{RunningAgent, TestCoordinator, settings, wait_until};
 use crate::nats_server::TestServer;
 
-/// A registrar on a thread, stopped when dropped.
+/// A registrar that runs on a thread. Dropping this value stops it.
 struct Serving {
     over: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -75,7 +75,7 @@ fn one_token_enrolls_twenty_agents_and_no_more() {
     wanted.prepare().unwrap().reload().unwrap();
     let file = key_file(&text, &nats);
 
-    // The token permits nothing else.
+    // Agents with only a token have no other permissions.
     let role = Role::Token(token.id.clone());
     let link = NatsLink::connect(None, &FleetCredentials::Key(file.clone()), &role).unwrap();
     let soon = Duration::from_millis(500);
@@ -98,7 +98,7 @@ fn one_token_enrolls_twenty_agents_and_no_more() {
         "{error}"
     );
     let names: Vec<String> = (0..20).map(|n| format!("web-{n}")).collect();
-    // All enroll at the same time, as machines do that are started together.
+    // All agents enroll at the same time, like machines that boot together.
     let made: Vec<FleetCredentials> = std::thread::scope(|scope| {
         let asking = names.iter().map(|name| scope.spawn(|| own(name).unwrap()));
         let asking: Vec<_> = asking.collect();
@@ -118,19 +118,19 @@ fn one_token_enrolls_twenty_agents_and_no_more() {
     agents
         .iter()
         .for_each(|agent| drop(coordinator.wait_for(agent)));
-    // An agent with credentials needs no token. Other agents can't use it any more.
+    // An agent that has credentials needs no token, and another agent can't enroll under its name.
     let kept = std::fs::read_to_string(folder("web-0").join("web-0.creds")).unwrap();
     assert!(kept.contains("web-0"));
     assert!(own("web-0").is_ok());
     let error = own("late").unwrap_err();
     assert!(error.contains("used up"), "{error}");
-    // The folder has none of their private keys.
+    // The server's folder contains no private keys of agents.
     let enrolled = nats.folder.path().join("enrolled/web-0.toml");
     let public = std::fs::read_to_string(enrolled).unwrap();
     assert!(!public.contains("\"SU"), "{public}");
-    // Existing agents stayed connected.
+    // Agents that were connected before stayed connected.
     assert!(coordinator.registered(&before.name).is_some());
-    // Credentials can't be created under the name of an enrolled agent.
+    // `prony fleet up` can't create credentials with the name of an enrolled agent.
     let again = ServerSetup {
         agents: vec!["web-0".parse().unwrap()],
         ..wanted.clone()
@@ -159,7 +159,9 @@ fn a_revoked_or_expired_token_is_refused() {
     let link = NatsLink::connect(None, &credentials, &role).unwrap();
     EnrollmentToken::remove(nats.folder.path(), &revoked.id).unwrap();
     apply();
-    wait_until("it is cut off", || (!link.is_connected()).then_some(()));
+    wait_until("the agent is disconnected", || {
+        (!link.is_connected()).then_some(())
+    });
     let again = NatsLink::connect(None, &credentials, &role);
     assert!(
         matches!(

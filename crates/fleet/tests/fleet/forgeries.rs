@@ -1,4 +1,4 @@
-//! False claims of agents with stolen keys.
+//! False claims from agents with stolen keys.
 
 use prony_fleet::coordinator::LoadRequest;
 use prony_fleet::host::Roster;
@@ -50,7 +50,7 @@ fn the_record_describes_the_ordered_load_not_an_agents_claim() {
         assert_eq!((load.warmup_s, load.rate_per_s), (0.0, None), "{name}");
         assert_eq!((load.url.as_str(), load.tls), ("http://127.0.0.1:9/", None));
         assert_eq!((load.threads, load.sources, load.urls), (4, 0, 1));
-        // Only the honest agent's backend is valid.
+        // Only the backend that the honest agent reports is valid.
         assert_eq!(load.io, "poll");
     }
 }
@@ -59,7 +59,7 @@ fn the_record_describes_the_ordered_load_not_an_agents_claim() {
 fn registrations_are_named_by_their_keys_alone() {
     let (nats, fleet, agents) =
         with_agents(&[("a", AgentScript::default()), ("b", AgentScript::default())]);
-    // With a stolen key, agent a claims to be agent b, which is busy and elsewhere.
+    // An attacker with the key of agent a claims that agent b is busy and elsewhere.
     let coordinator = TestCoordinator {
         link: nats.link(&Role::Coordinator),
     };
@@ -91,7 +91,7 @@ fn registrations_are_named_by_their_keys_alone() {
     );
     let roster = Roster::read(&coordinator.link).unwrap();
     assert_eq!(roster.find("b").unwrap().instance, "one");
-    // Agent a has no part in the run, so its claim to be busy with it doesn't count.
+    // Agent a takes no part in the run, so its claim to be busy with the run is ignored.
     load(
         &fleet,
         &LoadRequest {
@@ -113,7 +113,7 @@ fn registrations_are_named_by_their_keys_alone() {
         let last = agent.seen.loads().pop().unwrap();
         assert_eq!(last.shard.part(1000), 500);
     }
-    // Both sent fewer requests than ordered.
+    // Both agents sent fewer requests than ordered.
     let partial = &record.findings[0];
     assert_eq!(partial.id, FindingId::Partial);
     let text = "2 of 2 agents did not complete their parts: a accounted for 25 of the 500 requests";
@@ -132,7 +132,7 @@ fn an_agent_without_a_result_makes_the_record_partial() {
     assert_eq!(record.findings[0].severity, Severity::Error);
     let text = &record.findings[0].text;
     assert!(
-        text.contains("1 of 2 agents") && text.contains("idle reported no request"),
+        text.contains("1 of 2 agents") && text.contains("agent idle reported no request"),
         "{text}"
     );
 }
@@ -143,7 +143,8 @@ fn an_open_loop_offers_what_its_schedule_holds() {
         with_agents(&[("a", AgentScript::default()), ("b", AgentScript::default())]);
     let words = ["--rate=300", "--duration=3s", "--warmup=500ms"];
     let record = load(&fleet, &wanted(&words)).unwrap().record;
-    // The requests that agents started don't define the offered rate.
+    // The offered rate follows from the order, not from the number of requests that agents claim to
+    // have started.
     let offered = record.rate.offered_per_s.unwrap() * record.totals.elapsed_s;
     assert!((offered - 900.0).abs() < 1e-6, "{offered}");
     assert_eq!(found(&record), ["partial"]);
@@ -165,14 +166,14 @@ fn absurd_claims_of_an_agent_change_no_figure_of_the_others() {
     };
     let (nats, fleet, _agents) = with_agents(&[("a", AgentScript::default()), ("b", absurd)]);
     let record = load(&fleet, &wanted(&[])).unwrap().record;
-    // A span of 584 years would make every rate 0.
+    // A claimed measured part of 584 years would make every rate 0.
     assert!(record.totals.elapsed_s <= 10.0, "{:?}", record.totals);
     assert_eq!(found(&record), ["partial", "errors"]);
     assert!(record.findings[0].text.contains("1 of 2 agents"));
     let json = record.to_json();
     assert!(!json.contains("\\u001b") && !json.contains("NOT A NAME"));
 
-    // An agent with four billion cores would get all of the load.
+    // If the claim of four billion cores were accepted, this agent would get the whole load.
     let coordinator = TestCoordinator {
         link: nats.link(&Role::Coordinator),
     };

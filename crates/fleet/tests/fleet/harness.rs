@@ -1,4 +1,4 @@
-//! An agent in this process, and a coordinator that sends single orders.
+//! Runs an agent in the test process, and a coordinator that sends single orders.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(crate) struct RunningAgent {
     thread: Option<JoinHandle<Result<(), AgentError>>>,
 }
 
-/// Default settings of an agent, whose state is in the server's folder.
+/// Returns default settings for an agent, whose state is in the server's folder.
 pub(crate) fn settings(nats: &TestServer, name: &str) -> AgentSettings {
     AgentSettings {
         name: name.parse().unwrap(),
@@ -49,13 +49,13 @@ pub(crate) fn settings(nats: &TestServer, name: &str) -> AgentSettings {
     }
 }
 
-/// A log that a failed test shows.
+/// Creates a log that is printed if the test fails.
 pub(crate) fn log_to_stderr(agent: &str) -> LogSink {
     let agent = agent.to_owned();
     Arc::new(move |line: &str| eprintln!("agent {agent}: {line}"))
 }
 
-/// The folder in which agents keep their results.
+/// Returns the folder in which agents keep their results.
 pub(crate) fn state(nats: &TestServer) -> PathBuf {
     nats.folder.path().join("state")
 }
@@ -95,13 +95,13 @@ impl RunningAgent {
         }
     }
 
-    /// Returns true if a line of the agent's log contains this text.
+    /// Returns true if the agent has logged a line with this text.
     pub(crate) fn logged(&self, text: &str) -> bool {
         let log = self.log.lock().unwrap();
         log.iter().any(|line| line.contains(text))
     }
 
-    /// Waits for the agent's end, and requests it first if `is_asked_for`.
+    /// Waits until the agent exits. If `is_asked_for` is true, first asks it to exit.
     pub(crate) fn end(mut self, is_asked_for: bool) -> Result<(), AgentError> {
         if is_asked_for {
             self.stop.store(true, Ordering::Relaxed);
@@ -119,12 +119,12 @@ impl Drop for RunningAgent {
     }
 }
 
-/// Waits until `look` returns something. Panics with `what` after the tests' timeout.
+/// Waits until `look` returns a value. Panics with `what` after [`TEST_TIMEOUT`].
 pub(crate) fn wait_until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     look_until_timeout(look).unwrap_or_else(|| panic!("timeout: {what}"))
 }
 
-/// Repeats `look` until it returns something, or the tests' timeout is over.
+/// Repeats `look` until it returns a value. Returns `None` after [`TEST_TIMEOUT`].
 pub(crate) fn look_until_timeout<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let until = Instant::now() + TEST_TIMEOUT;
     loop {
@@ -179,7 +179,7 @@ impl TestCoordinator {
         self.send_raw(agent, serde_json::to_vec(&order).unwrap())
     }
 
-    /// Prepares a load and starts it soon. Returns the start on the agent's clock.
+    /// Prepares a load and starts it soon afterwards. Returns the start time on the agent's clock.
     pub(crate) fn begin(&self, agent: &RunningAgent, run: &str, load: LoadOrder) -> i64 {
         let reply = self.order(&agent.name, run, Command::Prepare(load));
         assert!(matches!(reply, Reply::Ready(_)), "{reply:?}");
@@ -194,7 +194,7 @@ impl TestCoordinator {
     pub(crate) fn results(&self, run: &str) -> Results {
         let run: RunId = run.parse().unwrap();
         Results {
-            replay: wait_until("the stream is there", || {
+            replay: wait_until("the stream of results exists", || {
                 self.link.replay(&run.results_subject()).ok()
             }),
             messages: Vec::new(),
@@ -209,7 +209,7 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    /// Waits for the next message.
+    /// Waits for the next message and returns it.
     pub(crate) fn next(&mut self) -> &ResultMessage {
         let message = self.replay.next(TEST_TIMEOUT).expect("a message comes");
         self.messages
@@ -242,7 +242,7 @@ impl Results {
     }
 }
 
-/// The settings that these flags give.
+/// Parses flags into settings.
 pub(crate) fn load_settings(flags: &[&str]) -> prony_load::LoadSettings {
     serde_json::from_value(flags::settings(flags.iter().copied())).unwrap()
 }
@@ -250,7 +250,7 @@ pub(crate) fn load_settings(flags: &[&str]) -> prony_load::LoadSettings {
 #[path = "../../../load/tests/flags/mod.rs"]
 pub(crate) mod flags;
 
-/// An order for a whole load with this number of workers.
+/// Creates an order for a whole load with this number of workers.
 pub(crate) fn load(url: &str, words: &str, workers: u32) -> LoadOrder {
     LoadOrder {
         url: Some(url.to_owned()),
@@ -264,13 +264,13 @@ pub(crate) fn load(url: &str, words: &str, workers: u32) -> LoadOrder {
     }
 }
 
-/// The messages in an agent's own file of a run.
+/// Returns the messages in an agent's result file of a run, or `None` if the file doesn't exist.
 pub(crate) fn kept(nats: &TestServer, run: &str, name: &AgentName) -> Option<Vec<ResultMessage>> {
     let path = state(nats).join(format!("runs/{run}.{name}.jsonl"));
     path.exists().then(|| spool::read(&path).unwrap())
 }
 
-/// A server to load.
+/// Starts a server to load, and returns it with its URL.
 pub(crate) fn origin() -> (Origin, String) {
     let origin = Origin::start(Config {
         listen: vec!["127.0.0.1:0".parse().unwrap()],

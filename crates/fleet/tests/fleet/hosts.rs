@@ -1,4 +1,4 @@
-//! Plans whose services run on agents' machines, with real nginx.
+//! Plans whose services run on agents' machines, with a real nginx.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,10 +25,10 @@ use prony_record::FindingId;
 use crate::harness::{log_to_stderr, wait_until};
 use crate::nats_server::{TestServer, agent};
 
-/// Environment variable that makes this program an agent instead of a test.
+/// Environment variable that makes the test program run as an agent.
 const BE_AN_AGENT: &str = "PRONY_TEST_AGENT";
 
-/// A plan with two variants: nginx on one host or on another, named by `hosts`.
+/// Returns a plan with two variants: nginx on one host or on another, as `hosts` names them.
 fn plan(hosts: &str, command: &str, more: &str) -> String {
     format!(
         r#"name = "two hosts"
@@ -88,7 +88,7 @@ fn settings(nats: &TestServer, name: &str, policy: &str) -> AgentSettings {
     }
 }
 
-/// An agent on a thread.
+/// An agent that runs on a thread.
 struct InThread {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -118,7 +118,7 @@ impl Drop for InThread {
 
 const ALLOWED: &str = "[services]\ncommands = ['nginx']";
 
-/// Waits for registrations, and joins this machine with the agents.
+/// Waits until the agents are registered, and combines this machine with theirs.
 fn fleet(
     nats: &TestServer,
     agents: usize,
@@ -132,7 +132,7 @@ fn fleet(
     let roster = Roster::read(&link).unwrap();
     let here = LocalHost::new().unwrap();
     (
-        // A shorter lease than the default, so that tests notice lost agents sooner.
+        // The lease is shorter than the default, so that tests detect lost agents sooner.
         FleetHost::new(here, link.clone(), roster.clone()).with_lease(Duration::from_secs(4)),
         link,
         roster,
@@ -149,7 +149,7 @@ fn experiment(
     run(plan, host, &settings, &Interrupt::default(), &mut on).unwrap()
 }
 
-/// Command lines that contain this text.
+/// Returns the command lines of processes that contain this text.
 fn processes_with(text: &str) -> Vec<String> {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
@@ -157,13 +157,14 @@ fn processes_with(text: &str) -> Vec<String> {
     lines.filter(|line| line.contains(text)).collect()
 }
 
-/// Waits until no process or file of a trial's services is left; their command lines contain their
-/// folders.
+/// Waits until no process or file of a trial's services exists. The services' command lines contain
+/// these folders.
 fn nothing_left(folders: &[String]) {
     nothing_left_by(folders, || ());
 }
 
-/// Like [`nothing_left`], with repeated sweeps: a process that is still ending can't be swept.
+/// Like [`nothing_left`], but repeats `sweep` while waiting, because a process that is still
+/// exiting can't be swept.
 fn nothing_left_by(folders: &[String], sweep: impl Fn()) {
     assert!(!folders.is_empty());
     wait_until("processes and files of the services are gone", || {
@@ -174,7 +175,7 @@ fn nothing_left_by(folders: &[String], sweep: impl Fn()) {
     });
 }
 
-/// The folders of the trials' configurations, as named in them.
+/// Returns the folders of the services of each trial, as named in their configurations.
 fn folders(out: &Path) -> Vec<String> {
     let mut folders = Vec::new();
     for trial in std::fs::read_dir(out.join("trials")).unwrap().flatten() {
@@ -233,8 +234,8 @@ fn one_agent_loads_what_another_one_serves() {
     let coordinator = nats.link(&Role::Coordinator);
     coordinator.prepare_server().unwrap();
     let _agents = ["one", "two"].map(|name| InThread::start(settings(&nats, name, ALLOWED)));
-    // Each agent serves once and loads once; serving for this run does not make it busy for its
-    // loads.
+    // Each agent runs the service in one variant and generates the load in the other. Running a
+    // service of this run doesn't make an agent busy for the run's loads.
     let levels = r#"{ name = "one", by = "two" }, { name = "two", by = "one" }"#;
     let text = plan(levels, NGINX, "").replace("{{ host }}", "{{ host.name }}");
     let plan = read(&text.replace(
@@ -294,7 +295,7 @@ fn one_agent_loads_what_another_one_serves() {
                 > 5
         );
     }
-    // Viewers saw the same counts.
+    // The feed contained the same counts.
     let mut seen: Vec<u64> = Vec::new();
     for feed in shown.lock().unwrap().iter() {
         seen.push(feed.record_so_far().unwrap().totals.ok);
@@ -331,7 +332,7 @@ fn a_forbidden_command_is_refused_by_its_rule() {
         "{text}"
     );
     assert!(text.contains("in variant two"), "{text}");
-    // The agent itself refuses, too.
+    // The agent itself rejects the service, too.
     let finished = experiment(&refused, &mut host, nats.folder.path().join("a"), |_| {});
     let failed = finished.failed.unwrap().to_string();
     assert!(
@@ -413,7 +414,7 @@ fn an_impossible_load_is_refused_before_it_starts() {
     }
 }
 
-/// An agent in its own process, which can be killed.
+/// An agent in a separate process, which can be killed.
 struct InProcess(Child);
 
 impl InProcess {
@@ -440,7 +441,7 @@ impl Drop for InProcess {
     }
 }
 
-/// Not a test: the agent that [`InProcess`] starts.
+/// Not a test: runs the agent that [`InProcess`] starts.
 #[test]
 fn an_agent_in_a_process_of_its_own() {
     let Ok(words) = std::env::var(BE_AN_AGENT) else {
@@ -482,7 +483,9 @@ fn an_agent_that_is_killed_in_mid_trial_is_named_and_leaves_nothing() {
         }
         _ => {}
     });
-    let failed = finished.failed.expect("the next trial on it can't be made");
+    let failed = finished
+        .failed
+        .expect("the next trial that needs the agent fails");
     assert!(matches!(*failed.error, TrialError::Host(_)), "{failed}");
     assert!(failed.to_string().contains("host two"), "{failed}");
     let (_, findings) = ended
@@ -497,7 +500,7 @@ fn an_agent_that_is_killed_in_mid_trial_is_named_and_leaves_nothing() {
         "{findings:?}"
     );
     drop(host);
-    // The next start on that machine sweeps the killed agent's folders.
+    // At its next start on that machine, an agent removes the folders of a killed one.
     nothing_left_by(&folders(&out), || drop(prony_experiment::sweep::sweep()));
 }
 
@@ -553,7 +556,7 @@ fn a_lost_coordinator_leaves_no_service_behind() {
         (!processes_with(&folder).is_empty()).then_some(())
     });
     host.abandon();
-    wait_until("its lease has ended", || {
+    wait_until("the agent's lease has expired", || {
         let is_gone = processes_with(&folder).is_empty() && !Path::new(&folder).exists();
         is_gone.then_some(())
     });

@@ -1,4 +1,4 @@
-//! The fleet over real nats-server processes.
+//! Tests of the fleet with real nats-server processes.
 
 mod agent;
 mod agent_faults;

@@ -1,4 +1,4 @@
-//! A NATS server for a test.
+//! Starts NATS servers for tests.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -8,7 +8,7 @@ use prony_fleet::names::AgentName;
 use prony_fleet::permissions::Role;
 use prony_fleet::server::{PreparedServer, ServerProcess, ServerSetup};
 
-/// A running server in its own folder.
+/// A running server and its folder.
 pub(crate) struct TestServer {
     pub(crate) prepared: PreparedServer,
     pub(crate) process: Option<ServerProcess>,
@@ -26,10 +26,10 @@ fn free_port() -> SocketAddr {
 }
 
 impl TestServer {
-    /// Starts a server with credentials for these agents.
+    /// Starts a server and creates credentials for these agents.
     pub(crate) fn new(agents: &[&str]) -> TestServer {
         let folder = tempfile::tempdir().unwrap();
-        // If another process takes the free port first, try another one.
+        // If another process takes the free port before the server listens, try another port.
         for attempt in 0.. {
             let listen = free_port();
             let wanted = ServerSetup {

@@ -1,5 +1,5 @@
-//! Credentials of NATS's own tools: a server in operator mode, with accounts and users as signed
-//! claims (NATS docs, "JWTs"), made here in the same way.
+//! Credentials from NATS's own tools: a server in operator mode, with accounts and users as signed
+//! claims (NATS docs, "JWTs"). The tests create these claims themselves.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -20,16 +20,16 @@ use serde_json::{Value, json};
 use crate::harness::{RunningAgent, log_to_stderr, look_until_timeout, origin, wait_until};
 use crate::nats_server::agent;
 
-/// The accounts of agents.
+/// Assignment of agents to accounts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Accounts {
-    /// All in the coordinator's account.
+    /// All agents are in the coordinator's account.
     One,
-    /// Each in its own account, with the imports that `prony fleet up` configures.
+    /// Each agent has its own account, with the imports that `prony fleet up` configures.
     Each,
 }
 
-/// Signs claims.
+/// Creates and signs a claim.
 fn signed(signer: &KeyPair, subject: &str, name: &str, nats: Value) -> String {
     let header = json!({"typ": "JWT", "alg": "ed25519-nkey"});
     let claims = json!({
@@ -58,7 +58,7 @@ fn account_claims(has_store: bool, exports: Vec<Value>, imports: Vec<Value>) -> 
     })
 }
 
-/// The contents of a user's file, as `nsc generate creds` writes it.
+/// Returns the content of a user's credentials file in the format of `nsc generate creds`.
 fn creds(account: &KeyPair, role: &Role) -> String {
     let user = KeyPair::new_user();
     let may = role.permissions();
@@ -80,14 +80,14 @@ fn creds(account: &KeyPair, role: &Role) -> String {
     )
 }
 
-/// A server in operator mode with a coordinator and agents.
+/// A server in operator mode, with credentials for a coordinator and agents.
 struct Operated {
     folder: tempfile::TempDir,
     _server: Process,
     url: String,
 }
 
-/// A process that is killed when dropped.
+/// A process that is killed when this value is dropped.
 struct Process(Child);
 
 impl Drop for Process {
@@ -146,7 +146,7 @@ impl Operated {
         NatsLink::connect(Some(&self.url), &self.credentials(role), role)
     }
 
-    /// The server's log.
+    /// Returns the server's log.
     fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
@@ -165,10 +165,11 @@ impl Operated {
         })
     }
 
-    /// Runs a load with two agents, and returns its record.
+    /// Runs a load on two agents, and returns its record.
     fn load(&self) -> Record {
-        // The coordinator connects first, as docs/fleet.md recommends: a server in operator mode loads
-        // accounts at their first connections, and may lose imports if that happens at the same time.
+        // Connect the coordinator first, as docs/fleet.md recommends: a server in operator mode
+        // loads each account at its first connection, and may lose imports if several accounts are
+        // loaded at the same time.
         let credentials = self.credentials(&Role::Coordinator);
         let fleet = Fleet::connect(Some(&self.url), &credentials).unwrap();
         let _agents = ["one", "two"].map(|name| self.agent(name));
@@ -193,7 +194,7 @@ impl Operated {
             feed: None,
         };
         let finished = fleet.load(&wanted, watcher).unwrap();
-        // The run is stored.
+        // The run was stored.
         let run = fleet.run(Some(&finished.run)).unwrap();
         let again = fleet.collect(&run, watcher).unwrap();
         assert_eq!(again.record.histograms, finished.record.histograms);
@@ -228,7 +229,7 @@ fn agents_account(operator: &KeyPair, own: &KeyPair, main: &KeyPair, role: &Role
     signed(operator, &own.public_key(), &role.account(), claims)
 }
 
-/// Starts a server with these accounts, on a free port.
+/// Starts a server with these accounts on a free port. Returns its process and URL.
 fn start(folder: &Path, operator: &str, system: &KeyPair, known: &[String]) -> (Process, String) {
     let preload: String = known
         .iter()
@@ -274,8 +275,9 @@ fn expect_whole(record: &Record) {
     }
 }
 
-/// Stores a message on behalf of agent one whose acknowledgement would empty the results. Returns
-/// the number of stored results afterwards.
+/// Stores a message with the credentials of agent one. The message asks for its acknowledgement on
+/// a subject that would delete all results. Returns the number of results that are stored
+/// afterwards.
 fn reflect(nats: &Operated) -> u64 {
     let coordinator = nats.link(&Role::Coordinator).unwrap();
     let stored = || {
@@ -299,11 +301,11 @@ fn reflect(nats: &Operated) -> u64 {
         let purge = "$JS.API.STREAM.PURGE.PRONY_RESULTS";
         let published = client.publish_with_reply("$KV.prony_agents.one", purge, "{}".into());
         published.await.unwrap();
-        // Once this is acknowledged, earlier messages have been handled.
+        // When this request is acknowledged, the server has handled earlier messages.
         let settled = client.request("$KV.prony_agents.one", "{}".into());
         settled.await.unwrap();
     });
-    // A purge takes a moment.
+    // The server may not have completed the purge yet.
     for _ in 0..20 {
         if stored() < before {
             break;
@@ -324,7 +326,7 @@ fn agents_in_separate_accounts_load_together_and_reflect_nothing() {
 fn agents_in_the_coordinators_account_load_together_and_may_empty_what_is_stored() {
     let nats = Operated::new(Accounts::One, &["one", "two"]);
     expect_whole(&nats.load());
-    // This is why docs/fleet.md recommends separate accounts.
+    // Because the attack succeeds in a shared account, docs/fleet.md recommends separate ones.
     assert_eq!(reflect(&nats), 0);
 }
 

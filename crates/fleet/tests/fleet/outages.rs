@@ -1,4 +1,4 @@
-//! The NATS server is away during a load; agents don't count as lost.
+//! Outages of the NATS server during a load. Agents must not count as lost.
 
 use std::time::Duration;
 
@@ -12,12 +12,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::harness::{RunningAgent, TestCoordinator, origin, settings, wait_until};
 use crate::nats_server::TestServer;
 
-/// The agents' lease. After 1.3 leases of silence an agent would count as lost.
+/// Lease of the agents. Without an outage, an agent counts as lost after being silent for 1.3
+/// leases.
 const LEASE: Duration = Duration::from_secs(2);
-/// Longer than that silence.
+/// Length of the outage: longer than 1.3 leases.
 const OUTAGE: Duration = Duration::from_millis(3_500);
 
-/// Makes a load with two agents until their lease ends, while `outage` stops and restarts the
+/// Runs a load on two agents until their lease expires, while `outage` stops and restarts the
 /// server. Returns the record and the coordinator's messages.
 fn loaded_through(outage: impl FnOnce(&mut TestServer)) -> (Record, Vec<String>) {
     let mut nats = TestServer::new(&["a", "b"]);
@@ -66,7 +67,7 @@ fn loaded_through(outage: impl FnOnce(&mut TestServer)) -> (Record, Vec<String>)
     (record, lines)
 }
 
-/// Checks that both agents stopped with their lease and that the findings name the server.
+/// Checks that both agents stopped when their lease expired, and that the findings name the server.
 fn expect_leases_ended(record: &Record, lines: &[String]) {
     let parts = &record.fleet.as_ref().unwrap().agents;
     let because: Vec<&str> = parts.iter().map(|it| it.ended_because.as_str()).collect();

@@ -1,5 +1,5 @@
-//! Attacks with an agent's key through the server: acknowledgements sent to foreign subjects, and
-//! headers that replace messages.
+//! Attacks on the server with an agent's key: messages whose acknowledgements go to forbidden
+//! subjects, and headers that replace stored messages.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -16,12 +16,12 @@ use crate::nats_server::{TestServer, agent};
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 const BRIEF: Duration = Duration::from_millis(500);
 
-/// NATS's own client with an agent's key, for messages that [`prony_fleet::link::NatsLink`] can't
+/// A NATS client with an agent's key. It sends messages that [`prony_fleet::link::NatsLink`] can't
 /// send.
 struct Thief {
     client: Client,
     runtime: Runtime,
-    /// The server's error messages.
+    /// Error messages from the server.
     complaints: mpsc::Receiver<String>,
 }
 
@@ -53,7 +53,7 @@ impl Thief {
         }
     }
 
-    /// Waits for an error message of the server.
+    /// Returns true if the server sends an error message about this subject.
     fn receives_error_about(&self, subject: &str) -> bool {
         let quoted = format!("\"{subject}\"");
         let until = Instant::now() + TEST_TIMEOUT;
@@ -79,7 +79,7 @@ impl Thief {
         self.runtime.block_on(self.client.flush()).unwrap();
     }
 
-    /// Stores an honest message. Once it is stored, earlier messages have been handled.
+    /// Stores a permitted message. When it is stored, the server has handled earlier messages.
     fn settle(&self, subject: &str) {
         let asked = self.client.request(subject.to_owned(), "x".into());
         self.runtime.block_on(asked).unwrap();
@@ -156,7 +156,7 @@ fn no_header_replaces_stored_messages_of_others() {
             thief.publish(subject, &inbox, &[("Nats-Rollup", rollup)]);
         }
     }
-    // A number that another agent will use.
+    // Uses a message identifier that another agent will use later.
     thief.publish(
         &one.results_subject(&run),
         &inbox,
@@ -245,7 +245,7 @@ fn refused(nats: &TestServer, role: &Role, say: &[&str], hear: &[&str]) {
         let _subscription = thief.runtime.block_on(subscription).unwrap();
         assert!(
             thief.receives_error_about(subject),
-            "{role:?} may hear {subject}"
+            "{role:?} may subscribe to {subject}"
         );
     }
 }

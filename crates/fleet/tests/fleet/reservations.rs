@@ -23,7 +23,7 @@ fn fleet(nats: &TestServer) -> Fleet {
     Fleet::connect(None, &credentials).unwrap()
 }
 
-/// An experiment that has reserved these agents.
+/// Reserves these agents for an experiment.
 fn reserving(nats: &TestServer, agents: &[&RunningAgent], lease: Duration) -> FleetHost {
     let link = Arc::new(nats.link(&Role::Coordinator));
     let roster = Roster::read(&link).unwrap();
@@ -80,14 +80,14 @@ fn a_reserved_agent_names_the_holder_and_the_forecast_end() {
     let error = make(&fleet(&nats), &url, "a").unwrap_err();
     assert!(matches!(error, FleetError::Agents(_)), "{error}");
     assert!(error.to_string().contains(&who), "{error}");
-    // The agent itself refuses such an order, too.
+    // The agent itself rejects such an order, too.
     let order = Command::Prepare(load(&url, "-c 1 -d 1s", 1));
     let reply = coordinator.order(&agents[0].name, "r1", order);
     assert!(
         matches!(&reply, Reply::Busy { text } if text.contains(&who)),
         "{reply:?}"
     );
-    // Other agents are free, and so is this one for the experiment's own loads.
+    // Other agents are free, and the reserved agent can generate the experiment's own loads.
     assert!(make(&fleet(&nats), &url, "1").is_ok());
     let own = fleet(&nats).for_experiment(host.run().clone());
     let record = make(&own, &url, "a").unwrap().record;
@@ -102,10 +102,10 @@ fn a_reserved_agent_names_the_holder_and_the_forecast_end() {
         "{part:?}"
     );
 
-    // The telemetry includes its machine.
+    // Telemetry samples include the agent's machine.
     host.watch(WatchSpec::default());
     assert!(host.sample().hosts.contains_key("a"));
-    // The end of the experiment frees it.
+    // Ending the experiment releases the agent.
     drop(host);
     let waiting = fleet(&nats).with_wait(TEST_TIMEOUT);
     assert!(make(&waiting, &url, "a").is_ok());
@@ -165,7 +165,7 @@ fn missing_agents_are_waited_for() {
     });
     let names: Vec<String> = picked.unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(names, ["a", "b"]);
-    // A stop request ends the wait.
+    // A stop request ends the waiting.
     let stop = StopRequest::new();
     stop.soon();
     let watcher = LoadObserver {

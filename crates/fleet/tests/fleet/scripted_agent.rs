@@ -1,4 +1,4 @@
-//! An agent without a load engine, which sends the results that a test scripts.
+//! An agent without a load engine. It sends the results in a test's script.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,23 +20,23 @@ use crate::nats_server::{TestServer, agent};
 /// The behavior of a scripted agent.
 #[derive(Clone)]
 pub(crate) struct AgentScript {
-    /// The results, one message each.
+    /// Results, one message for each.
     pub(crate) deltas: Vec<Delta>,
-    /// Pause between two messages.
+    /// Pause between messages.
     pub(crate) pace: Duration,
-    /// Reply to a preparation or check, if it differs from the default.
+    /// Reply to an order to prepare or check a load, instead of the default reply.
     pub(crate) reply: Option<Reply>,
     pub(crate) findings: Vec<Finding>,
-    /// The claimed measured part, if it differs from the order.
+    /// Start and end of the measured part to report, instead of those of the order, in nanoseconds.
     pub(crate) span: Option<(u64, u64)>,
     pub(crate) clock: Clock,
-    /// Jump of its clock at the load's start, in nanoseconds.
+    /// Jump of the agent's clock at the start of the load, in nanoseconds.
     pub(crate) jump: i64,
-    /// Delay of its start.
+    /// Delay of the start.
     pub(crate) late: Duration,
-    /// True if it ignores orders to stop.
+    /// True if the agent ignores orders to stop.
     pub(crate) is_deaf: bool,
-    /// Delay of its replies to clock requests.
+    /// Delay of replies to clock requests.
     pub(crate) slow_clock: Duration,
     pub(crate) instance: String,
     pub(crate) addresses: Vec<std::net::IpAddr>,
@@ -61,7 +61,7 @@ impl Default for AgentScript {
     }
 }
 
-/// Results with `n` successful requests, one failed one, and one in flight.
+/// Returns results with `n` successful requests, one failed request, and one in flight.
 pub(crate) fn measured(n: u64) -> Delta {
     let mut delta = Delta::default();
     let end = Nanos(500_000_000 + n * 1_000_000_000);
@@ -76,7 +76,7 @@ pub(crate) fn measured(n: u64) -> Delta {
     delta
 }
 
-/// Orders that an agent received, and the state of its load.
+/// Orders that an agent has received, and the state of its load.
 #[derive(Default)]
 pub(crate) struct Observed {
     pub(crate) orders: Mutex<Vec<Command>>,
@@ -109,14 +109,14 @@ impl Observed {
     }
 }
 
-/// A scripted agent, killed when dropped.
+/// A running scripted agent, which ends when this value is dropped.
 pub(crate) struct ScriptedAgent {
     pub(crate) seen: Arc<Observed>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl ScriptedAgent {
-    /// Registers `name`, and waits for orders.
+    /// Registers an agent with this name, and starts waiting for orders.
     pub(crate) fn start(nats: &TestServer, name: &str, script: AgentScript) -> ScriptedAgent {
         let name: AgentName = name.parse().unwrap();
         let link = Arc::new(nats.link(&agent(name.as_str())));
@@ -154,7 +154,7 @@ impl ScriptedAgent {
         }
     }
 
-    /// Waits until its load runs.
+    /// Waits until the agent is loading.
     pub(crate) fn wait_for_load(&self) {
         let until = Instant::now() + Duration::from_secs(20);
         while !self.seen.is_loading() {
@@ -204,7 +204,7 @@ fn tell_time(link: &NatsLink, script: &AgentScript, question: &NatsMessage) {
     std::thread::sleep(script.slow_clock);
     let reply = ClockReply {
         received,
-        // The delay looks like time on the way.
+        // To the coordinator, the delay looks like network latency.
         sent: received,
     };
     let _ = link.publish(
@@ -258,7 +258,7 @@ fn handle_order(
         },
         Command::Put(_) | Command::Renew | Command::Forget => Reply::Done,
         Command::Host(_) => Reply::Wrong {
-            text: "it makes loads alone".to_owned(),
+            text: "scripted agents only generate loads".to_owned(),
         },
     };
     let json = serde_json::to_vec(&reply).unwrap();
@@ -274,13 +274,13 @@ fn ready(part: &LoadOrder) -> Reply {
         threads: part.shard.workers,
         io: "poll".to_owned(),
         sources: 1,
-        // The coordinator relies on the typed duration, not on the agent's.
+        // The coordinator must take the duration from the command line, not from the agent.
         duration_s: None,
         ..LoadInfo::default()
     })
 }
 
-/// The reply of an agent that is ready with this load.
+/// Returns the reply of an agent that is ready to start this load.
 pub(crate) fn ready_for(load: LoadInfo) -> Reply {
     Reply::Ready(ReadyReport {
         connections: 0,
@@ -323,7 +323,7 @@ impl ScriptedLoad {
         } else {
             EndReason::Done
         };
-        // Requests in flight end with the load.
+        // Requests in flight end when the load ends.
         let mut last = Delta::default();
         last.outcomes.add_many(Outcome::Unfinished, sequence);
         let end = PartEnd {
@@ -347,7 +347,7 @@ impl ScriptedLoad {
         self.seen.is_loading.store(false, Ordering::Relaxed);
     }
 
-    /// The measured part according to the order.
+    /// Returns the start and end of the measured part according to the order.
     fn span(&self) -> (u64, u64) {
         let load = self.seen.loads().pop().unwrap();
         let options = &load.settings;
@@ -356,7 +356,7 @@ impl ScriptedLoad {
         (begin, begin + measured.as_nanos() as u64)
     }
 
-    /// Retries until the server has the message, as an agent does.
+    /// Sends a message repeatedly until the server has stored it, like a real agent.
     fn send(&self, sequence: u64, delta: &Delta, end: Option<Box<PartEnd>>) {
         let message = ResultMessage {
             run: self.run.clone(),

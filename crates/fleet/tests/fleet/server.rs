@@ -1,4 +1,4 @@
-//! The server of `prony fleet up`, and the permissions of each role.
+//! Tests of the server that `prony fleet up` starts, and of each role's permissions.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn roles_talk_to_each_other_and_results_are_kept() {
     let link = nats.link(&agent("one"));
 
     let mut orders = link.subscribe(&one.orders_subject()).unwrap();
-    // The reply on a connection follows earlier messages on it.
+    // The server replies only after it has handled earlier messages on the same connection.
     link.store("$KV.prony_agents.one", None, "here").unwrap();
     std::thread::scope(|scope| {
         let asked = scope
@@ -50,7 +50,7 @@ fn roles_talk_to_each_other_and_results_are_kept() {
         "asked"
     );
 
-    // Stored messages survive the server's process, and duplicates are dropped.
+    // Stored messages survive a restart of the server, and duplicates are dropped.
     for (number, text) in [("r1.one.0", "a"), ("r1.one.1", "b"), ("r1.one.0", "a")] {
         link.store(&one.results_subject(&run), Some(number), text)
             .unwrap();
@@ -87,7 +87,7 @@ fn an_agents_credentials_command_no_agent() {
             .request(&two.orders_subject(), "load them", brief)
             .is_err()
     );
-    // The server reports no error, but delivers nothing.
+    // The server reports no error, but doesn't deliver the message.
     let _ = thief.publish(&two.orders_subject(), "load them");
     let run: RunId = "r1".parse().unwrap();
     for subject in [
@@ -121,7 +121,7 @@ fn foreign_servers_are_refused() {
     let (mine, other) = (TestServer::new(&["one"]), TestServer::new(&["one"]));
     let credentials = mine.credentials(&agent("one"));
     let there = format!("tls://{}", other.listen);
-    // The other server's certificate is from another authority.
+    // The other server has a certificate from another authority.
     let error = NatsLink::connect(Some(&there), &credentials, &agent("one")).unwrap_err();
     let is_final = matches!(
         error,
@@ -134,7 +134,10 @@ fn foreign_servers_are_refused() {
     assert!(error.to_string().contains(&there), "{error}");
     let plain = format!("nats://{}", mine.listen);
     let link = NatsLink::connect(Some(&plain), &credentials, &agent("one")).unwrap();
-    assert!(link.is_connected(), "TLS is used, whatever the scheme says");
+    assert!(
+        link.is_connected(),
+        "TLS is used even if the URL's scheme is nats"
+    );
 }
 
 #[test]
@@ -196,12 +199,12 @@ fn credentials_work_only_for_their_role() {
     let error = NatsLink::connect(None, &agents, &Role::Coordinator).unwrap_err();
     let text = "they are for agent one, and the coordinator needs its own".to_owned();
     assert_eq!(error, LinkError::Credentials(text));
-    // The file claims another role with the same key; the server goes by the key.
+    // The file claims another role with the same key, but the server checks only the key.
     let path = nats.prepared.credentials(&agent("one"));
     let text = std::fs::read_to_string(&path).unwrap();
     let text = text.replace("role = \"agent\"\n", "role = \"coordinator\"\n");
     let forged = path.with_extension("forged");
-    // The copy has the mode that a private key needs.
+    // Copying keeps the file's mode, which must be private.
     std::fs::copy(&path, &forged).unwrap();
     std::fs::write(&forged, text.replace("name = \"one\"\n", "")).unwrap();
     let forged = prony_fleet::credentials::FleetCredentials::read(&forged).unwrap();
@@ -213,7 +216,7 @@ fn credentials_work_only_for_their_role() {
         .unwrap();
     let _ = forger.publish(&one.orders_subject(), "load them");
     assert!(orders.next(Duration::from_millis(500)).is_none());
-    // A coordinator would get a response.
+    // A real coordinator would get a response.
     let brief = Duration::from_millis(500);
     assert!(forger.request("$JS.API.INFO", "", brief).is_err());
 }

@@ -1,4 +1,4 @@
-//! Slow orders don't block other orders.
+//! Slow orders must not delay other orders.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +14,7 @@ fn leases_are_renewed_while_a_load_gets_ready() {
     let coordinator = TestCoordinator::new(&nats);
     let agent = RunningAgent::start(settings(&nats, "one"));
     coordinator.wait_for(&agent);
-    // A server that accepts connections and never sends anything: TLS handshakes wait until they
-    // time out.
+    // The server accepts connections but never sends anything, so TLS handshakes time out.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", silent.local_addr().unwrap());
     let is_ready = AtomicBool::new(false);
@@ -30,7 +29,7 @@ fn leases_are_renewed_while_a_load_gets_ready() {
         wait_until("it gets ready", || {
             let reply = coordinator.order(&agent.name, "r1", Command::Renew);
             let is_early = !is_ready.load(Ordering::SeqCst);
-            assert!(is_early, "no renewal got a reply before it was ready");
+            assert!(is_early, "no renewal got a reply before the load was ready");
             (reply == Reply::Done).then_some(())
         });
         let busy = coordinator.order(
@@ -43,7 +42,7 @@ fn leases_are_renewed_while_a_load_gets_ready() {
             "{busy:?}"
         );
         assert!(!is_ready.load(Ordering::SeqCst));
-        // The preparation is abandoned, and its order gets a reply.
+        // The preparation is abandoned, and the order to prepare gets a reply.
         assert_eq!(
             coordinator.order(&agent.name, "r1", Command::Stop),
             Reply::Done

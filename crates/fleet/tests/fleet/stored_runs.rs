@@ -1,4 +1,4 @@
-//! Runs that the NATS server stores, and their removal.
+//! Runs that the NATS server stores, and how they are removed.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -17,9 +17,9 @@ use crate::harness::{RunningAgent, TestCoordinator, settings};
 use crate::nats_server::TestServer;
 use crate::scripted_agent::AgentScript;
 
-/// The password in the URL, and its encoding in the Authorization header.
+/// The password in the URL, in cleartext and as part of the Authorization header.
 const URL_SECRETS: [&str; 2] = ["url-s3cret", "bWU6dXJsLXMzY3JldA=="];
-/// The Authorization header that is given as an option.
+/// Secret in the Authorization header that is passed as an option.
 const HEADER_SECRET: &str = "header-s3cret";
 
 /// Starts an HTTP server that collects Authorization headers. Returns its address.
@@ -28,7 +28,7 @@ fn authorization_log() -> (String, Arc<Mutex<Vec<String>>>) {
     let address = listener.local_addr().unwrap().to_string();
     let log = Arc::new(Mutex::new(Vec::new()));
     let kept = log.clone();
-    // The thread ends with the test's process.
+    // The thread ends with the test process.
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let kept = kept.clone();
@@ -48,13 +48,13 @@ fn authorization_log() -> (String, Arc<Mutex<Vec<String>>>) {
     (address, log)
 }
 
-/// Returns true if a file in this folder or below contains the text.
+/// Returns true if a file in this folder or below it contains the text.
 fn folder_contains(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).unwrap().flatten().any(|entry| {
         let path = entry.path();
         match path.is_dir() {
             true => folder_contains(&path, text),
-            // The server may have removed the file since it was listed.
+            // The server may have removed the file after it was listed.
             false => fs::read(&path).is_ok_and(|bytes| contains(&bytes, text)),
         }
     })
@@ -66,13 +66,13 @@ fn contains(bytes: &[u8], text: &str) -> bool {
         .any(|window| window == text.as_bytes())
 }
 
-/// The keys in the bucket of runs.
+/// Returns the keys in the bucket of runs.
 fn keys(link: &NatsLink) -> Vec<String> {
     let entries = link.entries(RUNS_BUCKET).unwrap().into_iter();
     entries.map(|(key, _)| key).collect()
 }
 
-/// Number of stored result messages of a run.
+/// Returns the number of stored result messages of a run.
 fn result_messages(link: &NatsLink, run: &RunId) -> u64 {
     let counts = link.stored().unwrap().into_iter();
     let of_run = counts.filter(|(subject, _)| subject.ends_with(&format!(".{run}")));
@@ -89,7 +89,7 @@ fn the_server_stores_no_credentials_of_a_load() {
     let (address, log) = authorization_log();
     let url = format!("http://me:{}@{address}/path", URL_SECRETS[0]);
     let header = format!("--header=Authorization: Bearer {HEADER_SECRET}");
-    // Without the option, the agent sends the URL's credentials.
+    // Without the option, the agent sends the credentials in the URL.
     for words in [
         &["--requests=5", "--connections=1"][..],
         &["--requests=5", "--connections=1", &header][..],
@@ -103,7 +103,7 @@ fn the_server_stores_no_credentials_of_a_load() {
             assert!(!json.contains(secret), "{json}");
         }
     }
-    // The agent got the credentials with its orders.
+    // The agent received the credentials in its orders.
     let sent = log.lock().unwrap().join("\n");
     assert!(
         sent.contains(URL_SECRETS[1]) && sent.contains(HEADER_SECRET),
@@ -144,7 +144,7 @@ fn a_purge_removes_one_run_and_leaves_the_others() {
 
     let manifest = fleet.run(Some(&runs[0])).unwrap();
     let removed = fleet.purge(&manifest).unwrap();
-    assert!(removed > stored, "its order and results: {removed}");
+    assert!(removed > stored, "messages removed with the run: {removed}");
     assert_eq!(forgets(), before + 1);
     assert_eq!(keys(&link), [runs[1].to_string()]);
     assert_eq!(result_messages(&link, &runs[0]), 0);

@@ -1,5 +1,4 @@
-//! Parses ab's command line: one-letter flags before the first other word, and a few long flags
-//! that ab lacks.
+//! Parses ab's command line: one-letter flags before the URL, and some long flags that prony adds.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -13,12 +12,12 @@ use super::url::AbUrl;
 use crate::getopt::{Known, Options, Placing, Slip, Takes};
 use crate::session::Refusal;
 
-/// Requests that `-t` implies, as in ab's manual.
+/// Number of requests that `-t` implies, according to ab's manual.
 const TIMED_REQUESTS: u64 = 50_000;
 /// Default port of a proxy.
 const PROXY_PORT: u16 = 80;
 
-/// The result of parsing.
+/// Result of parsing.
 #[derive(Debug)]
 pub(super) enum AbCommand {
     /// `-V`.
@@ -29,14 +28,14 @@ pub(super) enum AbCommand {
     Load(Box<AbArguments>),
 }
 
-/// The reason why the arguments are refused.
+/// Reason why the arguments are rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mistake {
-    /// Invalid arguments. The usage follows the message.
+    /// Invalid arguments. The usage is printed after the message.
     Usage(String),
     /// A flag has an invalid value.
     Value(String),
-    /// The engine or the environment refuses it.
+    /// The load engine or the machine rejects the load.
     Refused(Refusal),
 }
 
@@ -51,11 +50,11 @@ pub(super) struct AbArguments {
     pub(super) time_limit: Option<Duration>,
     /// `-s`.
     pub(super) timeout: Duration,
-    /// `-b`, in bytes.
+    /// Socket buffer size of `-b`, in bytes.
     pub(super) window: Option<u32>,
     /// `-B`.
     pub(super) sources: Vec<SourceRange>,
-    /// The method of `-i`, `-p`, `-u` or `-m`.
+    /// Method of `-i`, `-p`, `-u` or `-m`.
     pub(super) method: String,
     /// `-p` or `-u`.
     pub(super) body_file: Option<PathBuf>,
@@ -63,15 +62,15 @@ pub(super) struct AbArguments {
     pub(super) content_type: Option<String>,
     /// `-v`.
     pub(super) verbosity: u32,
-    /// `-w`, `-x`, `-y`, `-z`.
+    /// Attributes of `-x`, `-y`, `-z`, if `-w` or one of them is given.
     pub(super) html: Option<Attributes>,
     /// `-C`.
     pub(super) cookies: Vec<String>,
     /// `-H`.
     pub(super) headers: Vec<String>,
-    /// `-A`, `USER:PASSWORD`.
+    /// `-A`, as `USER:PASSWORD`.
     pub(super) login: Option<String>,
-    /// `-P`, `USER:PASSWORD`.
+    /// `-P`, as `USER:PASSWORD`.
     pub(super) proxy_login: Option<String>,
     /// `-X`.
     pub(super) proxy: Option<AbProxy>,
@@ -93,7 +92,7 @@ pub(super) struct AbArguments {
     pub(super) hides_name: bool,
     /// `-Z`.
     pub(super) ciphers: Vec<String>,
-    /// `-f`, unless it allows any version.
+    /// Version of `-f`, or `None` for any version.
     pub(super) tls: Option<TlsVersion>,
     /// `-E`.
     pub(super) certificate: Option<PathBuf>,
@@ -101,7 +100,7 @@ pub(super) struct AbArguments {
     pub(super) expected_size: Option<u64>,
     /// `--start-at`.
     pub(super) start_at: Option<SystemTime>,
-    /// The target.
+    /// URL to load.
     pub(super) url: AbUrl,
 }
 
@@ -110,20 +109,20 @@ pub(super) struct AbArguments {
 pub(super) struct AbProxy {
     /// Host as typed, without the port.
     pub(super) host: String,
-    /// As typed, or the default.
+    /// Port as typed, or the default.
     pub(super) port: u16,
-    /// The proxy as the engine's option.
+    /// The proxy as a setting of the load engine.
     pub(super) target: HttpProxy,
 }
 
-/// Attributes of the tags of `-w`.
+/// Attributes of the HTML tags that `-w` prints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Attributes {
-    /// `-x`: of the table.
+    /// `-x`: attributes of the table.
     pub(super) table: String,
-    /// `-y`: of each row.
+    /// `-y`: attributes of each row.
     pub(super) row: String,
-    /// `-z`: of each cell.
+    /// `-z`: attributes of each cell.
     pub(super) cell: String,
 }
 
@@ -155,14 +154,14 @@ const fn long(name: &'static str, letter: char) -> Known {
     }
 }
 
-/// Represents `--expect-size`.
+/// Identifies `--expect-size`, which has no letter.
 const EXPECT_SIZE: char = '1';
-/// Represents `--start-at`.
+/// Identifies `--start-at`, which has no letter.
 const START_AT: char = '2';
 
-/// Flags without a value.
+/// Letters of flags without a value.
 const ALONE: &str = "lrkVhwiIdSq";
-/// Flags with a value.
+/// Letters of flags with a value.
 const WITH_VALUE: &str = "nctsbTpuvxyzCHPAgXeBmZfE";
 
 fn known() -> Vec<Known> {
@@ -172,7 +171,7 @@ fn known() -> Vec<Known> {
     alone.chain(with_value).chain(lacking).collect()
 }
 
-/// Words the error like APR, which parses ab's flags.
+/// Formats the error like APR, the library with which ab parses flags.
 fn slipped(slip: Slip) -> Mistake {
     Mistake::Usage(match slip {
         Slip::NoSuchLetter(letter) => format!("illegal option -- {letter}"),
@@ -183,7 +182,7 @@ fn slipped(slip: Slip) -> Mistake {
     })
 }
 
-/// Parses the words after the command's name.
+/// Parses the arguments after the command's name.
 ///
 /// # Errors
 ///
@@ -225,7 +224,7 @@ pub(super) fn parse(words: &[OsString]) -> Result<AbCommand, Mistake> {
     Ok(AbCommand::Load(Box::new(arguments)))
 }
 
-/// Settings that depend on combinations of flags.
+/// Flags whose effect depends on other flags.
 #[derive(Debug, Default)]
 struct Order {
     requests: Option<u64>,
@@ -284,7 +283,7 @@ impl AbArguments {
             'd' => self.percentages = false,
             'S' => self.deviations = false,
             'q' => self.quiet = true,
-            // Only -r remains. It has no effect, because no failure ends a run.
+            // Only -r remains. It has no effect, because in prony a failure never ends a run.
             _ => {}
         }
         Ok(())
@@ -362,7 +361,7 @@ impl AbArguments {
     }
 }
 
-/// Checks that `-i`, `-p` and `-u` are not combined.
+/// Checks that at most one of `-i`, `-p` and `-u` is used.
 fn no_other_method(order: &Order, method: &str) -> Result<(), Mistake> {
     match order.head || order.with_body.is_some() {
         true => Err(Mistake::Value(format!(
@@ -376,7 +375,7 @@ fn flagged(flag: &str, error: String) -> Mistake {
     Mistake::Value(format!("{flag}: {error}"))
 }
 
-/// Parses a whole number. (ab accepts any prefix, so that `-n 10k` is ten.)
+/// Parses a whole number. (ab accepts any prefix of digits, so that `-n 10k` means 10.)
 fn number(value: &str, what: &str) -> Result<u64, Mistake> {
     let invalid = |_| Mistake::Value(format!("Invalid {what} \"{value}\""));
     value.trim().parse::<u64>().map_err(invalid)
@@ -398,7 +397,7 @@ fn window(value: &str) -> Result<Option<u32>, Mistake> {
     Ok(Some(bytes).filter(|bytes| *bytes > 0))
 }
 
-/// Parses `-B`: addresses, networks and ranges separated by commas, or a name of this machine.
+/// Parses `-B`: addresses, networks and ranges separated by commas, or a host name of this machine.
 fn sources(value: &str) -> Result<Vec<SourceRange>, Mistake> {
     let one = |typed: &str| {
         typed.parse::<SourceRange>().or_else(|error| {
@@ -420,7 +419,7 @@ fn proxy(value: &str) -> Result<AbProxy, Mistake> {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| wrong())?),
         _ => (value, PROXY_PORT),
     };
-    // Credentials belong in -P, and a scheme isn't accepted.
+    // Credentials belong in -P, and a scheme is not allowed.
     if host.contains(['@', '/']) {
         return Err(wrong());
     }
@@ -432,7 +431,7 @@ fn proxy(value: &str) -> Result<AbProxy, Mistake> {
     })
 }
 
-/// Splits `-Z` at OpenSSL's separators.
+/// Splits the value of `-Z` at OpenSSL's separators.
 fn ciphers(value: &str) -> impl Iterator<Item = String> + '_ {
     value
         .split([':', ',', ' '])
@@ -440,7 +439,8 @@ fn ciphers(value: &str) -> impl Iterator<Item = String> + '_ {
         .map(str::to_owned)
 }
 
-/// Parses `-f`; None means any version. ab treats unknown words as any version too.
+/// Parses `-f`. `None` means any version. Unlike prony, ab accepts unknown words and treats them as
+/// any version.
 fn tls(value: &str) -> Result<Option<TlsVersion>, Mistake> {
     match value.to_ascii_uppercase().as_str() {
         "ALL" => Ok(None),

@@ -1,9 +1,9 @@
-//! Prints the name, version and usage.
+//! Texts of ab's name, version and usage.
 
 use super::arguments::Attributes;
 
-/// The first three lines of ab's output. Scripts look for the first one and its version. The others
-/// name prony instead of ab's authors, so that the output is not mistaken for ab's.
+/// First three lines of the output. Scripts look for the first line and the version in it. The
+/// other lines name prony instead of ab's authors, so that nobody mistakes the output for ab's.
 const LINES: [&str; 3] = [
     concat!(
         "This is ApacheBench, Version 2.3 <prony ",
@@ -29,7 +29,7 @@ pub(super) fn banner(html: Option<&Attributes>) -> String {
     }
 }
 
-/// The output of `-h`.
+/// Output of `-h`.
 pub(super) const USAGE: &str = "\
 Usage: ab [options] [http[s]://]hostname[:port]/path
 Options are:

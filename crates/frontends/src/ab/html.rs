@@ -4,7 +4,7 @@ use super::arguments::Attributes;
 use super::report::{AbReport, whole_ms};
 use super::times::Column;
 
-/// The whole table.
+/// Returns the whole table.
 pub(super) fn html(report: &AbReport, attributes: &Attributes) -> String {
     let mut table = Table {
         attributes,

@@ -1,4 +1,4 @@
-//! Converts ab's arguments to a load.
+//! Converts ab's arguments to settings of the load engine.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use super::arguments::AbArguments;
 use super::secured;
 use crate::session::Words;
 
-/// Maximum connect timeout, regardless of `-s`: about as long as TCP itself tries.
+/// Maximum connect timeout, regardless of `-s`. It is about as long as TCP itself retries.
 const LONGEST_CONNECT: Duration = Duration::from_secs(130);
 
-/// The load's options, without its request.
+/// Returns the settings of the load, except for its request.
 pub(super) fn options(arguments: &AbArguments) -> LoadSettings {
     let mut options = LoadSettings {
         connections: Some(arguments.concurrency),
@@ -27,7 +27,7 @@ pub(super) fn options(arguments: &AbArguments) -> LoadSettings {
         connect_timeout: Some(arguments.timeout.min(LONGEST_CONNECT)),
         expect_status: Some(StatusSet::all()),
         expect_size: arguments.expected_size,
-        // ab verifies no certificate and resumes no session.
+        // Like ab, verify no certificates and resume no sessions.
         insecure: true,
         no_resumption: true,
         tls_min: arguments.tls,
@@ -37,7 +37,7 @@ pub(super) fn options(arguments: &AbArguments) -> LoadSettings {
         key: arguments.certificate.clone(),
         ..LoadSettings::from_environment()
     };
-    // If the host is an address, the handshake has no server name (RFC 6066, section 3).
+    // If the host is an address, the handshake contains no server name (RFC 6066, section 3).
     let named = secured::name(arguments).unwrap_or_else(|| "127.0.0.1".to_owned());
     options.sni = arguments.url.is_tls.then_some(named);
     if arguments.verbosity >= 2 {
@@ -46,7 +46,8 @@ pub(super) fn options(arguments: &AbArguments) -> LoadSettings {
     options
 }
 
-/// The proxy with the login for tunnels. Requests to the proxy already contain the header.
+/// Returns the proxy with its credentials. The engine sends them only to open tunnels; other
+/// requests already contain the header.
 fn proxy(arguments: &AbArguments) -> Option<HttpProxy> {
     let proxy = arguments.proxy.as_ref()?.target.clone();
     Some(match &arguments.proxy_login {
@@ -55,8 +56,8 @@ fn proxy(arguments: &AbArguments) -> Option<HttpProxy> {
     })
 }
 
-/// The suites offered by default, in OpenSSL's order. Servers that follow the client's preference
-/// choose as they do for ab.
+/// Cipher suites that are offered by default, in OpenSSL's order, so that servers that follow the
+/// client's preference select the same suite as with ab.
 const TLS13: [&str; 3] = [
     "TLS_AES_256_GCM_SHA384",
     "TLS_CHACHA20_POLY1305_SHA256",
@@ -71,18 +72,20 @@ const TLS12: [&str; 6] = [
     "ECDHE-RSA-AES128-GCM-SHA256",
 ];
 
-/// OpenSSL's names for groups of suites, of which the library supports these six of TLS 1.2.
+/// OpenSSL's names for groups of cipher suites. The library supports the six TLS 1.2 suites above
+/// from each of these groups.
 const CIPHER_GROUPS: [&str; 4] = ["ALL", "DEFAULT", "HIGH", "TLSv1.2"];
 
-/// The suites to offer. `-Z` selects among those of TLS 1.2. Those of TLS 1.3 are offered too,
-/// unless `-Z` names some of them or `-f` excludes them, as in OpenSSL.
+/// Returns the cipher suites to offer. As in OpenSSL, `-Z` selects TLS 1.2 suites; TLS 1.3 suites
+/// are offered, too, unless `-Z` names some of them or `-f` excludes TLS 1.3.
 fn ciphers(arguments: &AbArguments) -> Vec<String> {
     let is_13 = |name: &str| name.starts_with("TLS_") && !name.contains("_WITH_");
     let mut typed: Vec<&str> = Vec::new();
     for name in arguments.ciphers.iter().map(String::as_str) {
         match name {
             many if CIPHER_GROUPS.contains(&many) => typed.extend(TLS12),
-            // Excludes null ciphers, MD5, RC4 and similar ones, which the library lacks anyway.
+            // An exclusion such as null ciphers, MD5 or RC4 has no effect, because the library
+            // lacks them.
             left_out if left_out.starts_with('!') && lacks(&left_out[1..]) => {}
             name => typed.push(name),
         }
@@ -111,7 +114,7 @@ fn lacks(kind: &str) -> bool {
     KINDS.contains(&kind)
 }
 
-/// ab's flags in place of the engine's, for error messages.
+/// Replaces the engine's flags with ab's in error messages.
 pub(super) const WORDS: &Words = &[
     ("--connections", "-c"),
     ("--requests", "-n"),
@@ -159,7 +162,7 @@ mod tests {
         assert_eq!(of("https://h/").sni.unwrap(), "h");
         assert_eq!(of("-H Host:other:81 https://h/").sni.unwrap(), "other");
         for nameless in ["-I https://h/", "https://127.0.0.2/", "https://[::1]/"] {
-            // No handshake names an address.
+            // If the host is an address, the handshake contains no server name.
             assert_eq!(of(nameless).sni.unwrap(), "127.0.0.1", "{nameless}");
         }
     }
@@ -177,7 +180,7 @@ mod tests {
         let chosen = of("-f TLS1.3 -Z TLS_AES_128_GCM_SHA256 https://h/").ciphers;
         assert_eq!(chosen, ["TLS_AES_128_GCM_SHA256"]);
         assert_eq!(of("-Z HIGH:!aNULL:!MD5 https://h/").ciphers, all);
-        // Unknown names are passed to the engine, which refuses them by name.
+        // Unknown names are passed to the engine, whose error message names them.
         assert!(
             of("-Z AES128-SHA https://h/")
                 .ciphers

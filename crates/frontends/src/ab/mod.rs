@@ -1,4 +1,4 @@
-//! ab's arguments and output. docs/front-ends.md lists the differences from Apache's.
+//! Emulates ab's arguments and output. docs/front-ends.md lists the differences from Apache's ab.
 
 mod arguments;
 mod banner;
@@ -36,9 +36,9 @@ use text::Parts;
 use times::RequestTimes;
 use trace::Trace;
 
-/// ab's status for a wrong command (EINVAL).
+/// ab's exit status for an invalid command (EINVAL).
 const WRONG_COMMAND: Ending = Ending::Status(22);
-/// ab's status for a wrong value.
+/// ab's exit status for an invalid value.
 const WRONG_VALUE: Ending = Ending::Status(1);
 /// Interval between checks for progress.
 const LOOK: Duration = Duration::from_millis(50);
@@ -76,7 +76,7 @@ fn report(mistake: &Mistake) -> Ending {
     }
 }
 
-/// The resources of a run, and its output files.
+/// Resources of a run, and its output files.
 struct Run {
     written: Written,
     spec: LoadSpec,
@@ -85,7 +85,8 @@ struct Run {
 }
 
 impl Run {
-    /// Reads and opens all files and looks up all names, so that errors occur before the load.
+    /// Reads and opens all files and looks up all names, so that errors occur before the load
+    /// starts.
     fn prepare(arguments: &AbArguments) -> Result<Run, Mistake> {
         let body = match &arguments.body_file {
             Some(path) => input_file::read(path, DATA_BYTES_MAX).map_err(|error| {
@@ -112,7 +113,7 @@ impl Run {
         })
     }
 
-    /// Writes the files of `-e` and `-g`.
+    /// Writes the output files of `-e` and `-g`.
     fn leave(
         &mut self,
         report: &AbReport,
@@ -175,7 +176,7 @@ fn perform(arguments: &AbArguments, session: &Session) -> Result<Ending, Mistake
     })
 }
 
-/// The line printed before the load, which progress continues.
+/// Returns the line that is printed before the load. Progress messages follow on the same line.
 fn announcement(arguments: &AbArguments, beat: &Beat) -> String {
     let through = match &arguments.proxy {
         Some(proxy) => format!("[through {}:{}] ", proxy.host, proxy.port),
@@ -188,7 +189,7 @@ fn announcement(arguments: &AbArguments, beat: &Beat) -> String {
     )
 }
 
-/// Waits for the common start time of several runs.
+/// Waits until the time of `--start-at`, at which several runs can start together.
 fn wait_until(moment: Option<SystemTime>, session: &Session) -> Result<(), Mistake> {
     let Some(moment) = moment else {
         return Ok(());
@@ -209,14 +210,15 @@ fn wait_until(moment: Option<SystemTime>, session: &Session) -> Result<(), Mista
     Ok(())
 }
 
-/// The interval of progress messages.
+/// Schedule of progress messages.
 struct Beat {
-    /// Number of requests between messages, if there are any.
+    /// Number of requests between messages, or `None` for no messages.
     every: Option<u64>,
 }
 
 impl Beat {
-    /// A tenth of the requests, at least a hundred; no messages for small numbers.
+    /// Reports progress after each tenth of the requests, but not more often than every hundred
+    /// requests. Small loads have no messages.
     fn of(arguments: &AbArguments) -> Beat {
         let every = (arguments.requests / 10).max(100);
         Beat {
@@ -224,7 +226,7 @@ impl Beat {
         }
     }
 
-    /// Prints the messages due at `done` requests that are not yet `printed`.
+    /// Prints the messages that are due at `done` requests, except those up to `printed`.
     fn print(&self, done: u64, printed: &mut u64) {
         let Some(every) = self.every else {
             return;

@@ -1,13 +1,13 @@
-//! Builds the request that ab repeats.
+//! Builds the request that ab sends repeatedly.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::arguments::AbArguments;
 
-/// The bytes of an HTTP/1.0 request, with headers in ab's order and those of `-H` as typed.
+/// The bytes of an HTTP/1.0 request. Headers are in ab's order, and those of `-H` are unchanged.
 pub(super) struct Written {
-    /// Request line and headers, including the empty line.
+    /// Request line and headers, including the empty line at the end.
     pub(super) head: Vec<u8>,
     /// The body.
     pub(super) body: Vec<u8>,
@@ -34,7 +34,7 @@ impl Written {
                 .as_ref()
                 .map(|login| format!("Authorization: {}", basic(login))),
         );
-        // In a tunnel, the header would reach the server itself.
+        // In a tunnel, the header with the proxy's credentials would reach the server.
         let asks_proxy = !(arguments.url.is_tls && arguments.proxy.is_some());
         lines.extend(
             arguments
@@ -63,13 +63,14 @@ impl Written {
         Written { head, body }
     }
 
-    /// Head and body.
+    /// Returns head and body.
     pub(super) fn bytes(&self) -> Vec<u8> {
         [self.head.as_slice(), &self.body].concat()
     }
 }
 
-/// The target of the request line: the whole URL for a proxy without a tunnel.
+/// Returns the target for the request line. It is the whole URL if a proxy is used without a
+/// tunnel.
 fn target(arguments: &AbArguments) -> String {
     match &arguments.proxy {
         Some(_) if !arguments.url.is_tls => arguments.url.whole(),
@@ -77,7 +78,7 @@ fn target(arguments: &AbArguments) -> String {
     }
 }
 
-/// The value that `-H` gives to a header.
+/// Returns the value of a header in `-H`.
 pub(super) fn given<'a>(arguments: &'a AbArguments, name: &str) -> Option<&'a str> {
     arguments.headers.iter().find_map(|line| {
         let (own, value) = line.split_once(':')?;

@@ -1,4 +1,4 @@
-//! Describes the negotiated TLS parameters in ab's words.
+//! Describes the negotiated TLS parameters in ab's terms.
 
 use std::net::IpAddr;
 
@@ -10,17 +10,17 @@ use super::request::given;
 /// The negotiated TLS parameters, as ab prints them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Tls {
-    /// Version, cipher suite, and key lengths of server and cipher; empty if no connection
-    /// succeeded.
+    /// Version, cipher suite, key length of the server, and key length of the cipher; empty if no
+    /// connection succeeded.
     pub(super) protocol: String,
     /// Group and key length of the key exchange, if known.
     pub(super) exchange: Option<String>,
-    /// The server name of the handshake.
+    /// Server name in the handshake.
     pub(super) name: Option<String>,
 }
 
-/// The server name of the handshake: that of the Host header; None for an address (RFC 6066,
-/// section 3).
+/// Returns the server name for the handshake, taken from the Host header. Returns `None` for an
+/// address (RFC 6066, section 3).
 pub(super) fn name(arguments: &AbArguments) -> Option<String> {
     let host = match given(arguments, "Host") {
         Some(given) => given.rsplit_once(':').map_or(given, |(host, _)| host),
@@ -30,7 +30,7 @@ pub(super) fn name(arguments: &AbArguments) -> Option<String> {
     (!arguments.hides_name && is_name).then(|| host.to_owned())
 }
 
-/// ab's lines about TLS.
+/// Returns the data of ab's lines about TLS.
 pub(super) fn tls(agreed: &Negotiated, arguments: &AbArguments) -> Tls {
     let (Some(version), Some(cipher)) = (&agreed.tls, &agreed.cipher) else {
         return Tls {
@@ -50,7 +50,7 @@ pub(super) fn tls(agreed: &Negotiated, arguments: &AbArguments) -> Tls {
     }
 }
 
-/// Converts IANA's name of a cipher suite to OpenSSL's. Names of TLS 1.3 are equal.
+/// Converts the IANA name of a cipher suite to OpenSSL's name. For TLS 1.3 they are equal.
 pub(super) fn openssl_name(iana: &str) -> String {
     let Some((exchange, cipher)) = iana
         .strip_prefix("TLS_")
@@ -66,7 +66,7 @@ pub(super) fn openssl_name(iana: &str) -> String {
     format!("{}-{cipher}", exchange.replace('_', "-"))
 }
 
-/// OpenSSL's name of a group, with the length of its keys.
+/// Returns OpenSSL's name of a group, with its key length.
 fn openssl_group(group: &str) -> String {
     match group {
         "X25519" => "X25519 253 bits".to_owned(),
@@ -76,7 +76,7 @@ fn openssl_group(group: &str) -> String {
     }
 }
 
-/// Key length of a cipher in bits.
+/// Returns the key length of a cipher in bits.
 fn cipher_bits(iana: &str) -> u32 {
     if iana.contains("AES_128") { 128 } else { 256 }
 }

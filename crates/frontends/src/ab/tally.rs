@@ -1,4 +1,4 @@
-//! Counts requests. Each worker of the load has its own counter.
+//! Counts requests in ab's categories. Each worker of the load has its own counter.
 
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
@@ -24,16 +24,16 @@ pub(super) struct First {
 pub(super) struct Failed {
     /// No connection, including TLS failures.
     pub(super) connect: u64,
-    /// An incomplete or missing response: reset, close, or timeout.
+    /// Incomplete or missing response: reset, closed connection, or timeout.
     pub(super) receive: u64,
-    /// The body has an unexpected length, or is shorter than announced.
+    /// The body has an unexpected length, or is shorter than its Content-Length.
     pub(super) length: u64,
     /// The response is not valid HTTP.
     pub(super) exceptions: u64,
 }
 
 impl Failed {
-    /// The sum.
+    /// Returns the total.
     pub(super) fn all(&self) -> u64 {
         self.connect + self.receive + self.length + self.exceptions
     }
@@ -42,19 +42,19 @@ impl Failed {
 /// The counts of a load.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AbTally {
-    /// Requests that ended, with any outcome.
+    /// Number of requests that ended, with any outcome.
     pub(super) complete: u64,
     /// Failed requests.
     pub(super) failed: Failed,
-    /// Complete responses with a status other than 2xx.
+    /// Number of complete responses with a status other than 2xx.
     pub(super) non_2xx: u64,
-    /// Complete 2xx responses with the right length.
+    /// Number of complete 2xx responses with the right length.
     pub(super) successful: u64,
-    /// Responses after which the connection stayed open.
+    /// Number of responses after which the connection stayed open.
     pub(super) kept_alive: u64,
     /// Times of requests with a response, and of those that timed out.
     pub(super) times: Times,
-    /// The same times one by one, if requested.
+    /// Times of each request, if requested.
     pub(super) rows: Vec<RequestTimes>,
 }
 
@@ -73,7 +73,7 @@ impl AbTally {
     }
 }
 
-/// Creates the workers' counters, and adds them up.
+/// Creates a counter for each worker, and adds up the counts.
 #[derive(Debug)]
 pub(super) struct AbWatch {
     rules: Rules,
@@ -85,7 +85,7 @@ pub(super) struct AbWatch {
 /// Settings of the counters.
 #[derive(Debug, Clone, Copy)]
 struct Rules {
-    /// The required length of bodies; by default that of the first.
+    /// Required length of bodies. By default, the length of the first body is required.
     length: Option<u64>,
     any_length: bool,
     keepalive: bool,
@@ -93,7 +93,7 @@ struct Rules {
 }
 
 impl AbWatch {
-    /// Creates the counters for a load with these arguments.
+    /// Creates the watch for a load with these arguments.
     pub(super) fn new(arguments: &AbArguments) -> AbWatch {
         AbWatch {
             rules: Rules {
@@ -108,12 +108,12 @@ impl AbWatch {
         }
     }
 
-    /// The first complete response, if there was one.
+    /// Returns the first complete response, if there was one.
     pub(super) fn first(&self) -> Option<&First> {
         self.first.get()
     }
 
-    /// Takes the sum of all workers that have ended.
+    /// Returns the sum over all workers that have ended.
     pub(super) fn take(&self) -> AbTally {
         std::mem::take(&mut *self.whole())
     }
@@ -134,7 +134,7 @@ impl AbWatch {
     }
 
     fn whole(&self) -> MutexGuard<'_, AbTally> {
-        // A worker that panicked has added its counts completely or not at all.
+        // Ignore poisoning: a worker that panicked has added its counts completely or not at all.
         self.whole
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -159,11 +159,11 @@ impl Director for AbWatch {
     }
 }
 
-/// One worker's counter.
+/// Counter of one worker.
 struct Counter<'a> {
     watch: &'a AbWatch,
     tally: AbTally,
-    /// The response whose end is expected next.
+    /// The response of the request whose end will be reported next.
     last_response: Option<JudgedResponse>,
 }
 
@@ -233,7 +233,7 @@ impl AbTally {
     }
 }
 
-/// ab's category of a failure.
+/// ab's categories of failures.
 enum Kind {
     None,
     Connect,
@@ -262,8 +262,9 @@ fn kind(outcome: Outcome) -> Kind {
     }
 }
 
-/// The times of a request that received at least a part of a response, or timed out. Refusals and
-/// resets have no times, because they may occur at once and would make the server look fast.
+/// Returns the times of a request that received at least a part of a response, or timed out. Other
+/// failures have no times, because refusals and resets can occur very quickly and would make the
+/// server look fast.
 fn times(outcome: Outcome, exchange: &Exchange, connect: Nanos) -> Option<RequestTimes> {
     let start = exchange.intended;
     match outcome {
@@ -286,7 +287,7 @@ fn times(outcome: Outcome, exchange: &Exchange, connect: Nanos) -> Option<Reques
     }
 }
 
-/// The Server header up to its first space, such as `nginx/1.22.1`.
+/// Returns the Server header up to its first space, such as `nginx/1.22.1`.
 fn software(head: &[u8]) -> String {
     let server = texts(head).find(|(name, _)| name.eq_ignore_ascii_case("server"));
     let value = server.map_or("", |(_, value)| value);
@@ -297,8 +298,8 @@ fn software(head: &[u8]) -> String {
         .to_owned()
 }
 
-/// True if the server says that the connection stays open, which a response to HTTP/1.0 must do
-/// (RFC 9112, section C.2.2).
+/// True if the head of a response says that the connection stays open. A response to HTTP/1.0 must
+/// say so explicitly (RFC 9112, section C.2.2).
 fn says_keep_alive(head: &[u8]) -> bool {
     texts(head).any(|(name, value)| {
         name.eq_ignore_ascii_case("connection")

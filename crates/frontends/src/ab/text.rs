@@ -1,9 +1,9 @@
-//! Formats the report as text, as ab does.
+//! Formats the report as text like ab.
 
 use super::report::{AbReport, PERCENTAGES, whole_ms};
 use super::times::Column;
 
-/// The optional parts of the report.
+/// Optional parts of the report.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts {
     /// The table of percentages (off with `-d`).
@@ -12,7 +12,7 @@ pub(super) struct Parts {
     pub(super) deviations: bool,
 }
 
-/// The whole report.
+/// Returns the whole report.
 pub(super) fn text(report: &AbReport, parts: Parts) -> String {
     let mut out = String::from("\n\n");
     server(report, &mut out);
@@ -31,7 +31,7 @@ pub(super) fn text(report: &AbReport, parts: Parts) -> String {
     out
 }
 
-/// Adds a line with its value in the 25th column.
+/// Adds a line whose value starts in column 25.
 fn line(out: &mut String, name: &str, value: impl std::fmt::Display) {
     *out += &format!("{:<24}{value}\n", format!("{name}:"));
 }
@@ -166,7 +166,7 @@ fn with_deviations(report: &AbReport, out: &mut String) {
         );
     }
     for (_, what, column) in columns(report) {
-        // As in ab, uses the printed figures, rounded to milliseconds.
+        // Like ab, use the printed values, which are rounded to milliseconds.
         let mean = whole_ms(column.mean_ms()) as f64;
         let apart = (mean - whole_ms(column.median_ms()) as f64).abs();
         if apart > 2.0 * column.deviation_ms() {

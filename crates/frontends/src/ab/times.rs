@@ -1,33 +1,34 @@
-//! Collects times in ab's four columns.
+//! Collects times for ab's four columns.
 
 use prony_record::{Distribution, Nanos};
 
-/// One request's times.
+/// Times of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestTimes {
-    /// Its start, from the start of the load.
+    /// Start of the request, relative to the start of the load.
     pub(super) start: Nanos,
-    /// Connect and TLS handshake; zero on a reused connection.
+    /// Time for the connect and the TLS handshake; zero on a reused connection.
     pub(super) connect: Nanos,
-    /// From the first byte sent to the end; None if nothing was sent.
+    /// Time from the first byte sent to the end; `None` if nothing was sent.
     pub(super) processing: Option<Nanos>,
-    /// From the first byte sent to the first byte received.
+    /// Time from the first byte sent to the first byte received.
     pub(super) waiting: Option<Nanos>,
 }
 
 impl RequestTimes {
-    /// From the start to the end.
+    /// Returns the time from the start of the connect to the end.
     pub(super) fn total(&self) -> Nanos {
         self.connect + self.processing.unwrap_or_default()
     }
 }
 
-/// One column. Its figures are exact, except quantiles, which have an error of 0.1%.
+/// Times in one column. Statistics are exact, except for quantiles, which have an error of up to
+/// 0.1%.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Column {
     count: u64,
     sum_ns: u128,
-    /// Sum of the squares.
+    /// Sum of the squared times.
     squares: u128,
     min: Option<Nanos>,
     max: Nanos,
@@ -59,22 +60,22 @@ impl Column {
         self.spread.merge(&other.spread);
     }
 
-    /// The number of times.
+    /// Returns the number of times.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The minimum in milliseconds; 0 if there is none.
+    /// Returns the minimum in milliseconds, or 0 without any times.
     pub(super) fn min_ms(&self) -> f64 {
         ms(self.min.unwrap_or_default())
     }
 
-    /// The maximum in milliseconds.
+    /// Returns the maximum in milliseconds.
     pub(super) fn max_ms(&self) -> f64 {
         ms(self.max)
     }
 
-    /// The arithmetic mean, in milliseconds.
+    /// Returns the arithmetic mean in milliseconds.
     pub(super) fn mean_ms(&self) -> f64 {
         match self.count {
             0 => 0.0,
@@ -82,7 +83,7 @@ impl Column {
         }
     }
 
-    /// The sample's standard deviation in milliseconds; 0 for fewer than two times.
+    /// Returns the sample standard deviation in milliseconds, or 0 for fewer than two times.
     pub(super) fn deviation_ms(&self) -> f64 {
         if self.count < 2 {
             return 0.0;
@@ -92,13 +93,13 @@ impl Column {
         (squared.max(0.0) / (self.count - 1) as f64).sqrt() / 1e6
     }
 
-    /// The median, in milliseconds.
+    /// Returns the median in milliseconds.
     pub(super) fn median_ms(&self) -> f64 {
         self.at_ms(self.count / 2)
     }
 
-    /// The time at this index in ascending order, from 0, in milliseconds. Larger indexes give the
-    /// last.
+    /// Returns the time at this index in ascending order, in milliseconds. Indexes start at 0; too
+    /// large ones return the last time.
     pub(super) fn at_ms(&self, index: u64) -> f64 {
         if index == 0 {
             return self.min_ms();
@@ -106,10 +107,10 @@ impl Column {
         if index >= self.count.saturating_sub(1) {
             return self.max_ms();
         }
-        // Half a rank more, so that rounding can't select another one.
+        // Add half a rank, so that rounding can't select a neighboring rank.
         let quantile = (index as f64 + 0.5) / self.count as f64;
         let (time, _) = self.spread.quantile(quantile);
-        // A bucket's end may exceed the longest time in it.
+        // The end of a histogram bucket may exceed the maximum.
         ms(time).min(self.max_ms())
     }
 }
@@ -118,16 +119,16 @@ fn ms(time: Nanos) -> f64 {
     time.0 as f64 / 1e6
 }
 
-/// ab's columns.
+/// Times in all of ab's columns.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Times {
-    /// Connect and TLS handshake.
+    /// Time for the connect and the TLS handshake.
     pub(super) connect: Column,
-    /// From the first byte sent to the end.
+    /// Time from the first byte sent to the end.
     pub(super) processing: Column,
-    /// From the first byte sent to the first byte received.
+    /// Time from the first byte sent to the first byte received.
     pub(super) waiting: Column,
-    /// The whole request.
+    /// Time of the whole request.
     pub(super) total: Column,
 }
 
@@ -142,7 +143,7 @@ impl Times {
         row.waiting.iter().for_each(|time| self.waiting.add(*time));
     }
 
-    /// Adds all times of others.
+    /// Adds all times of another load or worker.
     pub(super) fn merge(&mut self, other: &Times) {
         self.connect.merge(&other.connect);
         self.processing.merge(&other.processing);
@@ -183,7 +184,7 @@ mod tests {
         for (index, expected) in [1.0, 3.0, 5.0, 7.0, 9.0, 9.0].into_iter().enumerate() {
             assert!(near(column.at_ms(index as u64), expected), "{index}");
         }
-        // For an even count, ab takes the upper of the two middle values.
+        // For an even count, ab uses the upper of the two middle values.
         assert!(near(of(&[1, 2, 3, 4]).median_ms(), 3.0));
     }
 

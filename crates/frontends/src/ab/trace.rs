@@ -10,7 +10,7 @@ use crate::output::{complain, note, print};
 /// Maximum number of bytes of a response that are printed.
 const SHOWN: usize = 8192;
 
-/// Prints the data that the level of `-v` selects.
+/// Prints the messages that the level of `-v` selects.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trace {
     verbosity: u32,
@@ -22,13 +22,13 @@ impl Trace {
         Trace { verbosity }
     }
 
-    /// Number of body bytes to capture.
+    /// Returns the number of body bytes to capture.
     pub(super) fn body_bytes(&self) -> usize {
         if self.verbosity >= 2 { SHOWN } else { 0 }
     }
 
-    /// True if responses are printed. Then only one thread generates the load, so that related
-    /// lines stay together.
+    /// True if responses are printed. In this case, only one thread generates the load, so that
+    /// related lines stay together.
     pub(super) fn prints_responses(&self) -> bool {
         self.verbosity >= 2
     }
@@ -41,14 +41,14 @@ impl Trace {
         }
     }
 
-    /// Prints a response.
+    /// Prints a response, if the level selects it.
     pub(super) fn responded(&self, response: &ResponseView<'_>) {
         if self.prints_responses() {
             print(&response_lines(self.verbosity, response));
         }
     }
 
-    /// Prints the negotiated TLS parameters.
+    /// Prints the negotiated TLS parameters, if the level selects them.
     pub(super) fn agreed(&self, agreed: &Negotiated) {
         if let (true, Some(version), Some(cipher)) =
             (self.prints_responses(), &agreed.tls, &agreed.cipher)
@@ -60,7 +60,7 @@ impl Trace {
         }
     }
 
-    /// Prints a failure.
+    /// Prints a failure, if the level selects it.
     pub(super) fn ended(&self, end: &RequestEnd<'_>) {
         if self.verbosity >= 1 && end.outcome.is_failure() {
             let name = end.outcome.name();

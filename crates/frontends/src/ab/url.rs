@@ -1,20 +1,20 @@
-//! Parses the target as ab does.
+//! Parses the URL as ab does.
 
-/// A target: `[http[s]://]HOST[:PORT]/PATH`.
+/// A URL of the form `[http[s]://]HOST[:PORT]/PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AbUrl {
     /// True for `https`.
     pub(super) is_tls: bool,
-    /// Without the brackets of an IPv6 address.
+    /// Host without the brackets of an IPv6 address.
     pub(super) host: String,
-    /// The port typed, or the scheme's default.
+    /// Port as typed, or the scheme's default.
     pub(super) port: u16,
     /// Path and query, as typed.
     pub(super) path: String,
 }
 
 impl AbUrl {
-    /// Parses a target; the host must be followed by a slash.
+    /// Parses a URL. The host must be followed by a slash.
     ///
     /// # Errors
     ///
@@ -39,7 +39,7 @@ impl AbUrl {
             None if port.is_empty() => Some(if is_tls { 443 } else { 80 }),
             None => None,
         };
-        // Rejects credentials, zones, and other characters that names can't contain.
+        // Reject credentials, zone identifiers, and other characters that host names can't contain.
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-._~:".contains(c);
         if host.is_empty() || !host.chars().all(is_name) {
             return Err(wrong());
@@ -55,7 +55,8 @@ impl AbUrl {
         })
     }
 
-    /// `HOST[:PORT]`, with the port only if it isn't the scheme's default, for the Host header.
+    /// Returns `HOST[:PORT]` for the Host header, with the port only if it isn't the scheme's
+    /// default.
     pub(super) fn authority(&self) -> String {
         let host = match self.host.contains(':') {
             true => format!("[{}]", self.host),
@@ -67,13 +68,13 @@ impl AbUrl {
         }
     }
 
-    /// Scheme and authority, with the path's first slash.
+    /// Returns the scheme, the authority and the slash that follows it.
     pub(super) fn root(&self) -> String {
         let scheme = if self.is_tls { "https" } else { "http" };
         format!("{scheme}://{}/", self.authority())
     }
 
-    /// The whole URL, as proxies expect it.
+    /// Returns the whole URL, for requests to a proxy.
     pub(super) fn whole(&self) -> String {
         let root = self.root();
         format!("{}{}", root.trim_end_matches('/'), self.path)

@@ -1,4 +1,4 @@
-//! The body that curl's data options describe.
+//! Builds the request body from curl's data options.
 
 use std::path::{Path, PathBuf};
 
@@ -7,26 +7,26 @@ use prony_load::input_file::{self, DATA_BYTES_MAX};
 
 use super::options::DataKind;
 
-/// Characters that `--data-urlencode` encodes: all but the unreserved ones (RFC 3986 §2.3).
+/// Characters that `--data-urlencode` encodes: all except unreserved ones (RFC 3986 §2.3).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// The data of a command.
+/// Data that the command's options describe.
 #[derive(Debug, Default)]
 pub(super) struct RequestData {
     pieces: Vec<u8>,
-    /// File of the body, if it is the only piece.
+    /// File with the whole body. Set if the file is the only piece of data.
     file: Option<PathBuf>,
     /// True if there is any data, even if it is empty.
     is_given: bool,
-    /// True if `--json` gave data.
+    /// True if `--json` provided data.
     is_json: bool,
 }
 
-/// The complete body of a request.
+/// Complete body of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DataBody {
     Text(String),
@@ -48,7 +48,7 @@ impl RequestData {
         self.add_piece(value, DataKind::Binary, "")
     }
 
-    /// Adds a piece, with an `&` before it unless it is the first.
+    /// Adds a piece of data, with an `&` before it unless it is the first.
     pub(super) fn add(&mut self, value: &[u8], kind: DataKind) -> Result<(), String> {
         self.add_piece(value, kind, "&")
     }
@@ -62,7 +62,7 @@ impl RequestData {
             self.file = Some(path(name)?);
             return Ok(());
         }
-        // To join several pieces, they must be text.
+        // The file is now only one of several pieces, so read it and join them as text.
         if let Some(file) = self.file.take() {
             self.pieces = read(&file)?;
         }
@@ -74,7 +74,7 @@ impl RequestData {
         Ok(())
     }
 
-    /// The body of the request.
+    /// Returns the body of the request.
     pub(super) fn into_body(self) -> Result<DataBody, String> {
         match self.file {
             Some(file) => Ok(DataBody::File(file)),
@@ -84,7 +84,7 @@ impl RequestData {
         }
     }
 
-    /// The data as a query, for `-G`.
+    /// Returns the data as a query, for `-G`.
     pub(super) fn into_query(mut self) -> Result<String, String> {
         if let Some(file) = self.file.take() {
             self.pieces = read(&file)?;
@@ -106,7 +106,8 @@ fn piece(value: &[u8], kind: DataKind) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Encodes `CONTENT`, `=CONTENT`, `NAME=CONTENT`, `@FILE` or `NAME@FILE`.
+/// Encodes the value of `--data-urlencode`: `CONTENT`, `=CONTENT`, `NAME=CONTENT`, `@FILE` or
+/// `NAME@FILE`.
 fn url_encoded(value: &[u8]) -> Result<Vec<u8>, String> {
     let sign = value.iter().position(|byte| b"=@".contains(byte));
     let (name, content) = match sign {
@@ -122,7 +123,7 @@ fn url_encoded(value: &[u8]) -> Result<Vec<u8>, String> {
     Ok(piece)
 }
 
-/// The path of the file with this name. Standard input is refused.
+/// Returns the path of the file with this name. Rejects standard input.
 fn path(name: &[u8]) -> Result<PathBuf, String> {
     match std::str::from_utf8(name) {
         Ok("-") => Err("@- is standard input; save it to a file and write @FILE".to_owned()),

@@ -1,7 +1,8 @@
-//! Reads a curl command, as pasted from a browser's developer tools, into the settings of a load.
+//! Converts a curl command, as pasted from a browser's developer tools, into settings of a load.
 //!
-//! This module runs neither curl nor a shell. Options that would change the load in a way that
-//! prony doesn't support are refused by name; options that only change curl's output are ignored.
+//! This module runs neither curl nor a shell. It rejects options that would change the load in a
+//! way that prony doesn't support, and names them. It ignores options that change only curl's
+//! output.
 
 mod data;
 mod options;
@@ -14,21 +15,21 @@ use prony_load::LoadSettings;
 use self::data::{DataBody, RequestData};
 use self::options::CurlOption;
 
-/// Value of Accept-Encoding for `--compressed`.
+/// Value of the Accept-Encoding header for `--compressed`.
 const ENCODINGS: &str = "deflate, gzip, br, zstd";
-/// Redirects that `-L` follows, unless `--max-redirs` is given.
+/// Maximum number of redirects for `-L` without `--max-redirs`.
 const REDIRECTS_MAX: u64 = 50;
 /// Default port of a proxy.
 const PROXY_PORT: u16 = 1080;
-/// Longest time that is accepted, in seconds.
+/// Maximum accepted time, in seconds.
 const LONGEST_S: f64 = 1e6;
 
-/// A curl command as a load.
+/// A curl command, converted to a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CurlCommand {
-    /// The command's URL, as typed.
+    /// URL of the command, as typed.
     pub url: String,
-    /// The settings that the command gives.
+    /// Settings from the command's options.
     pub settings: LoadSettings,
 }
 
@@ -40,7 +41,7 @@ pub struct CurlCommand {
 pub fn parse(text: &str) -> Result<CurlCommand, String> {
     let words = words::split(text)?;
     let mut words = words.into_iter().peekable();
-    // A shell prompt that was copied with the command.
+    // Skip a shell prompt that was copied with the command.
     words.next_if(|word| word == b"$");
     match words.next().as_deref() {
         Some(b"curl") => {}
@@ -59,7 +60,7 @@ pub fn parse(text: &str) -> Result<CurlCommand, String> {
     request.finish()
 }
 
-/// The request, as read so far.
+/// The part of the request that has been parsed so far.
 #[derive(Debug, Default)]
 struct CurlRequest {
     urls: Vec<String>,
@@ -78,7 +79,7 @@ struct CurlRequest {
 }
 
 impl CurlRequest {
-    /// Reads a word and, if it is an option, its value.
+    /// Handles an argument. If it is an option with a value, also reads the value.
     fn add_word(
         &mut self,
         word: &[u8],
@@ -115,7 +116,7 @@ impl CurlRequest {
         Ok(())
     }
 
-    /// Applies an option. `typed` is its name for messages.
+    /// Applies an option. `typed` is its name in messages.
     fn add(
         &mut self,
         option: CurlOption,
@@ -156,7 +157,7 @@ impl CurlRequest {
         applied.map_err(wrong)
     }
 
-    /// Adds a header of `-H`: `NAME: VALUE`, `NAME;` for an empty one, or `NAME:` for none.
+    /// Adds a header of `-H`: `NAME: VALUE`, `NAME;` for an empty header, or `NAME:` to remove one.
     fn add_header(&mut self, typed: &str) -> Result<(), String> {
         if typed.starts_with('@') {
             return Err("headers in a file are not read; write them into the command".to_owned());
@@ -169,7 +170,8 @@ impl CurlRequest {
         match (typed.split_once(':'), typed.strip_suffix(';')) {
             (Some((name, _)), _) if name.trim().eq_ignore_ascii_case("content-length") => {}
             (Some(_), _) => self.headers.push(typed.trim_end().to_owned()),
-            // `-H 'NAME;'` sends an empty header. The space distinguishes it from `-H 'NAME:'`.
+            // `-H 'NAME;'` sends an empty header. The space after the colon distinguishes it from
+            // `-H 'NAME:'`.
             (None, Some(name)) => self.headers.push(format!("{name}: ")),
             (None, None) => {
                 return Err(format!(
@@ -247,7 +249,7 @@ impl CurlRequest {
         })
     }
 
-    /// Adds the headers that other options imply, unless `-H` has them.
+    /// Adds the headers that other options imply, unless `-H` provides them.
     fn finish_headers(&mut self) {
         let mut implied = Vec::new();
         if let Some(agent) = self.agent.take() {
@@ -286,7 +288,7 @@ impl CurlRequest {
         headers.retain(|line| !is_removal(line));
         if !self.cookies.is_empty() {
             let cookies = self.cookies.join("; ");
-            // Like curl, sends the cookies of both options in one header.
+            // Like curl, send the cookies of `-b` and `-H` in one header.
             match headers.iter_mut().find(|line| name_of(line) == "cookie") {
                 Some(line) => *line = format!("{}; {cookies}", line.trim_end()),
                 None => implied.push(("Cookie", cookies)),
@@ -333,7 +335,7 @@ fn set<T>(field: &mut T, value: T) -> Result<(), String> {
     Ok(())
 }
 
-/// Adds curl's default port to a proxy that has none.
+/// Adds curl's default port to a proxy without one.
 fn proxy_with_port(typed: &str) -> String {
     let typed = typed.trim_end_matches('/');
     let address = typed.rsplit(['/', '@']).next().unwrap_or(typed);

@@ -1,4 +1,4 @@
-//! The options of curl that are recognized.
+//! The curl options that prony recognizes.
 
 use prony_load::{HttpVersion, TlsVersion};
 
@@ -7,14 +7,14 @@ use self::CurlOption::{
     Refused, RefusedValue, TlsMax, TlsMin,
 };
 
-/// The part of the request that an option sets.
+/// Effect of an option.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum CurlOption {
-    /// The option changes only curl's output, or how curl finds its files.
+    /// The option is ignored: it changes only curl's output, or where curl looks for its files.
     Ignored,
     /// Like `Ignored`, for an option with a value.
     IgnoredValue,
-    /// The option can't be used. Contains the reason.
+    /// The option is rejected, for this reason.
     Refused(&'static str),
     /// Like `Refused`, for an option with a value.
     RefusedValue(&'static str),
@@ -48,10 +48,10 @@ pub(super) enum CurlOption {
     ConnectTimeout,
 }
 
-/// The treatment of an option's data.
+/// Treatment of the value of a data option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DataKind {
-    /// Text; `@FILE` reads a file, and its line ends are removed.
+    /// Text; `@FILE` reads a file and removes its line breaks.
     Text,
     /// `@FILE` reads a file unchanged.
     Binary,
@@ -79,7 +79,8 @@ impl CurlOption {
     }
 }
 
-const ONE: &str = "only one request per command is supported; list several in a file for --urls";
+const ONE: &str =
+    "only one request per command is supported; list several requests in a file for --urls";
 const FORM: &str = "multipart forms are not supported; copy the request from a browser, which \
                     writes the finished body with --data-raw";
 const FILE: &str = "write uploads as -X PUT --data-binary @FILE";
@@ -94,7 +95,7 @@ const PROXY_USER: &str = "write -x http://USER:PASSWORD@HOST:PORT";
 const NETRC: &str = "write -u USER:PASSWORD";
 const HTTP2: HttpVersion = HttpVersion::Http2;
 
-/// Long name, letter and meaning of each option.
+/// Long name, letter and effect of each option.
 const OPTIONS: &[(&str, Option<char>, CurlOption)] = &[
     ("url", None, CurlOption::Url),
     ("request", Some('X'), CurlOption::Method),
@@ -134,7 +135,7 @@ const OPTIONS: &[(&str, Option<char>, CurlOption)] = &[
     ("tls13-ciphers", None, CurlOption::Ciphers),
     ("max-time", Some('m'), CurlOption::Timeout),
     ("connect-timeout", None, CurlOption::ConnectTimeout),
-    // Output, progress and diagnostics.
+    // Options for output, progress and diagnostics.
     ("output", Some('o'), IgnoredValue),
     ("output-dir", None, IgnoredValue),
     ("remote-name", Some('O'), Ignored),
@@ -164,7 +165,7 @@ const OPTIONS: &[(&str, Option<char>, CurlOption)] = &[
     ("fail", Some('f'), Ignored),
     ("fail-with-body", None, Ignored),
     ("fail-early", None, Ignored),
-    // Behavior that is the same in prony.
+    // Options whose effect is prony's default behavior.
     ("globoff", Some('g'), Ignored),
     ("path-as-is", None, Ignored),
     ("basic", None, Ignored),
@@ -173,7 +174,7 @@ const OPTIONS: &[(&str, Option<char>, CurlOption)] = &[
     ("keepalive-time", None, IgnoredValue),
     ("alpn", None, Ignored),
     ("disable", Some('q'), Ignored),
-    // Options that would change the load.
+    // Options that would change the load in an unsupported way.
     ("next", Some(':'), Refused(ONE)),
     (
         "config",
@@ -257,7 +258,7 @@ pub(super) fn by_letter(letter: char) -> Option<CurlOption> {
     Some(*option)
 }
 
-/// Finds an option whose name begins like `name`, for a hint.
+/// Finds an option whose name resembles `name`, for a hint.
 pub(super) fn similar(name: &str) -> Option<&'static str> {
     let names = OPTIONS.iter().map(|(known, ..)| *known);
     let mut similar = names.filter(|known| !name.is_empty() && known.starts_with(name));

@@ -8,7 +8,7 @@ fn parsed(text: &str) -> CurlCommand {
     parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// The values of the command's headers with this name.
+/// Returns the values of all headers with this name in the command.
 fn header<'a>(command: &'a CurlCommand, name: &str) -> Vec<&'a str> {
     let lines = command.settings.header.iter();
     let fields = lines.filter_map(|line| line.split_once(':'));
@@ -16,7 +16,7 @@ fn header<'a>(command: &'a CurlCommand, name: &str) -> Vec<&'a str> {
     named.map(|(_, value)| value.trim()).collect()
 }
 
-/// A request with a JSON body as copied by Chrome: continued lines, and `$'…'` for text that
+/// A request with a JSON body, as copied by Chrome: with continued lines, and `$'…'` for text that
 /// contains `!`.
 const CHROME: &str = r#"curl 'https://shop.example.test/api/cart?id=7&lang=en' \
   -H 'accept: application/json, text/plain, */*' \
@@ -81,7 +81,7 @@ fn a_command_copied_from_firefox_is_read() {
     assert_eq!(header(&command, "accept-encoding"), ["gzip, deflate"]);
     assert_eq!(header(&command, "content-type").len(), 1);
     assert_eq!(header(&command, "cookie"), ["csrftoken=t0k3n"]);
-    // prony sets the length of the body itself.
+    // The Content-Length header is dropped, because prony computes it.
     assert!(header(&command, "content-length").is_empty());
 }
 

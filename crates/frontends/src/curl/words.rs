@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Splits a command into words. Words are bytes, because `$'\xff'` needn't be UTF-8.
+/// Splits a command into words. Words are bytes, because `$'\xff'` is not valid UTF-8.
 ///
 /// # Errors
 ///
@@ -18,7 +18,7 @@ pub(super) fn split(text: &str) -> Result<Vec<Vec<u8>>, String> {
     Ok(splitter.words)
 }
 
-/// The state of the split.
+/// State of the splitting.
 struct Splitter<'a> {
     rest: Peekable<Chars<'a>>,
     words: Vec<Vec<u8>>,
@@ -67,7 +67,7 @@ impl Splitter<'_> {
         self.rest.clone().all(char::is_whitespace)
     }
 
-    /// Returns true if an unquoted or double-quoted `$` begins an expansion.
+    /// Returns true if a `$` outside single quotes begins an expansion.
     fn is_expansion(&mut self) -> bool {
         let next = self.rest.peek();
         next.is_some_and(|&c| c.is_ascii_alphanumeric() || "_{(@*#?-$!".contains(c))
@@ -87,7 +87,7 @@ impl Splitter<'_> {
         self.word().extend_from_slice(bytes);
     }
 
-    /// Handles an unquoted backslash. Before the end of a line it continues the line; otherwise it
+    /// Handles an unquoted backslash. At the end of a line, it continues the line; elsewhere, it
     /// quotes the next character.
     fn escaped(&mut self) {
         if self.skip_line_end() {
@@ -141,7 +141,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// Reads the rest of `$'…'`, with the escapes of C.
+    /// Reads the rest of `$'…'`, which may contain escapes as in C.
     fn ansi_quoted(&mut self) -> Result<(), String> {
         self.word();
         loop {
@@ -174,7 +174,7 @@ impl Splitter<'_> {
             },
             '0'..='7' => {
                 let first = c.to_digit(8).unwrap_or(0);
-                // Like bash, uses only the low eight bits.
+                // Like bash, use only the low eight bits.
                 self.number(first, 8, 2).unwrap_or(first) as u8
             }
             'c' => match self.rest.next() {
@@ -189,15 +189,15 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    /// Adds an unknown escape literally, with its backslash.
+    /// Adds an unknown escape literally, including its backslash.
     fn add_literally(&mut self, c: char) -> Result<(), String> {
         self.add('\\');
         self.add(c);
         Ok(())
     }
 
-    /// Reads up to `digits` more digits of a number that begins with `first`. Returns `None` if there
-    /// are none.
+    /// Reads up to `digits` more digits of a number that begins with the digit `first`. Returns
+    /// `None` if there are none.
     fn number(&mut self, first: u32, radix: u32, digits: usize) -> Option<u32> {
         let mut number = None;
         for _ in 0..digits {
@@ -210,7 +210,7 @@ impl Splitter<'_> {
         number
     }
 
-    /// Adds the character of a `\u` or `\U`. Two UTF-16 surrogates form one character.
+    /// Adds the character of a `\u` or `\U` escape. Two UTF-16 surrogates form one character.
     fn unicode(&mut self, letter: char, digits: usize) -> Result<(), String> {
         let Some(mut code) = self.number(0, 16, digits) else {
             return self.add_literally(letter);

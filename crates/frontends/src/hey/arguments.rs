@@ -1,4 +1,4 @@
-//! Parses and checks arguments as hey does.
+//! Parses and validates arguments as hey does.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,45 +12,45 @@ use prony_load::HttpProxy;
 use super::flags::{FlagError, FlagValue, GoFlag, split};
 use super::url::HeyUrl;
 
-/// A load in hey's terms.
+/// A load as described by hey's arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HeyArguments {
     pub(super) url: String,
-    /// Ignored if there is a duration.
+    /// Total number of requests. Ignored if there is a duration.
     pub(super) requests: u64,
     pub(super) workers: u64,
-    /// Requests per second and worker.
+    /// Requests per second for each worker.
     pub(super) rate: Option<f64>,
     pub(super) time: Option<Duration>,
     pub(super) csv: bool,
     pub(super) method: String,
-    /// By canonical name, as Go spells them; without Host.
+    /// Headers by canonical name as in Go, except for Host.
     pub(super) headers: BTreeMap<String, String>,
     pub(super) host: Option<String>,
     pub(super) body: Option<String>,
-    /// Takes precedence over `body`.
+    /// File with the body. Takes precedence over `body`.
     pub(super) body_file: Option<PathBuf>,
     pub(super) timeout: Option<Duration>,
     pub(super) proxy: Option<HeyProxy>,
     pub(super) h2: bool,
     pub(super) keepalive: bool,
     pub(super) redirects: bool,
-    /// Worker threads, if a number was typed.
+    /// Number of worker threads, if given.
     pub(super) cores: Option<u64>,
     pub(super) timeline: Option<PathBuf>,
     pub(super) progress: bool,
-    /// Messages about arguments that hey silently ignores.
+    /// Messages about arguments that hey ignores without a message.
     pub(super) notes: Vec<String>,
 }
 
-/// The reason why nothing can run.
+/// Reason why no load can run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HeyError {
     /// The usage was requested.
     Help,
     /// A flag is invalid.
     Flag(String),
-    /// The arguments describe no load; without a message if the URL is missing.
+    /// The arguments don't describe a load. There is no message if the URL is missing.
     Load(Option<String>),
 }
 
@@ -67,7 +67,7 @@ fn load(text: impl Into<String>) -> HeyError {
     HeyError::Load(Some(text.into()))
 }
 
-/// hey's own User-Agent.
+/// hey's default User-Agent.
 const USER_AGENT: &str = "hey/0.0.1";
 
 fn takes(name: &str) -> Option<FlagValue> {
@@ -81,7 +81,7 @@ fn takes(name: &str) -> Option<FlagValue> {
     }
 }
 
-/// The flags' values, before they are checked together.
+/// Values of the flags, before they are validated together.
 struct Typed {
     n: i64,
     c: i64,
@@ -171,7 +171,7 @@ impl Typed {
             "x" => self.proxy = flag.value,
             "timeline" => self.timeline = flag.value,
             "progress" => self.progress = flag.value,
-            name => unreachable!("-{name} is not among those that `takes` lets through"),
+            name => unreachable!("`takes` must reject -{name}"),
         }
         Ok(())
     }
@@ -263,8 +263,8 @@ impl Typed {
         }
     }
 
-    /// The headers sent in addition to Host, Content-Length and Connection. `user` comes from the
-    /// URL.
+    /// Returns the headers that are sent in addition to Host, Content-Length and Connection. `user`
+    /// contains the credentials in the URL.
     fn headers(
         &self,
         method: &str,
@@ -315,7 +315,7 @@ impl Typed {
         };
         let agent = format!("{own} {USER_AGENT}").trim_start().to_owned();
         headers.insert("User-Agent".to_owned(), agent);
-        // Go's client asks for compression unless another header prevents it.
+        // Like Go's client, ask for compression unless another header prevents it.
         let named = |name: &str| headers.contains_key(name);
         if !self.no_compression && !named("Accept-Encoding") && !named("Range") && method != "HEAD"
         {
@@ -325,7 +325,7 @@ impl Typed {
     }
 }
 
-/// A header's canonical name and its value.
+/// Parses a header into its canonical name and its value.
 fn header(typed: &str) -> Option<(String, &str)> {
     let (name, value) = typed.split_once(':')?;
     let value = value.trim_start();
@@ -352,12 +352,12 @@ fn canonical(name: &str) -> String {
         .collect()
 }
 
-/// The proxy for all requests.
+/// Proxy for all requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HeyProxy {
-    /// Includes its credentials.
+    /// The proxy with its credentials, as a setting of the load engine.
     pub(super) engines: HttpProxy,
-    /// `host:port`, for messages.
+    /// `host:port`, for error messages.
     pub(super) address: String,
 }
 

@@ -1,4 +1,5 @@
-//! Describes failed requests in the words of Go's HTTP client, which scripts look for.
+//! Describes failed requests with the same texts as Go's HTTP client, because scripts look for
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use prony_record::Outcome;
 
 use super::watch::Noted;
 
-/// The request, as far as failure texts mention it.
+/// The parts of a request that failure texts mention.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) method: &'a str,
@@ -15,7 +16,7 @@ pub(super) struct Asked<'a> {
     pub(super) proxy: Option<&'a str>,
 }
 
-/// The number of failures of each kind, sorted by text.
+/// Returns the number of failures for each text, sorted by text.
 pub(super) fn failures(noted: &Noted, asked: Asked<'_>) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for ((outcome, reason), count) in &noted.failures {
@@ -66,7 +67,7 @@ fn words(outcome: Outcome, reason: Option<&str>, asked: Asked<'_>) -> String {
         }
         Outcome::Redirect => because.to_owned(),
         Outcome::Unfinished => "net/http: request canceled".to_owned(),
-        // All statuses are successes here, so these can't occur.
+        // In this load every status counts as success, so these outcomes can't occur.
         Outcome::Ok
         | Outcome::UnexpectedStatus
         | Outcome::UnexpectedSize
@@ -75,7 +76,7 @@ fn words(outcome: Outcome, reason: Option<&str>, asked: Asked<'_>) -> String {
     }
 }
 
-/// `host:port` of a URL.
+/// Returns `host:port` of a URL.
 fn authority(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

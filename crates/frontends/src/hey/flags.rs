@@ -1,28 +1,28 @@
-//! Parses arguments as Go's flag package does: `-n 5`, `-n=5`, `--n=5`. A switch takes a value only
-//! after `=`. The first word that is not a flag ends the flags.
+//! Parses flags as Go's flag package does: `-n 5`, `-n=5`, `--n=5`. A switch takes a value only
+//! after `=`. The first argument that is not a flag ends the flags.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// The value that a flag takes.
+/// Values that a flag takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FlagValue {
-    /// The next word, or the text after `=`.
+    /// A required value: the text after `=`, or the next argument.
     Value,
-    /// None, `=true` or `=false`.
+    /// A switch: no value, `=true` or `=false`.
     Nothing,
 }
 
-/// The reason why arguments are invalid.
+/// Reason why arguments are invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FlagError {
     /// `-help`: the usage was requested.
     Help,
-    /// A message in Go's words.
+    /// A flag is invalid. Contains the same message as from Go.
     Wrong(String),
 }
 
-/// One flag as typed. A switch has the value `true` or `false`.
+/// A flag and its value. A switch has the value `true` or `false`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct GoFlag {
     /// Name of the flag, without dashes.
@@ -31,11 +31,12 @@ pub(super) struct GoFlag {
     pub(super) value: String,
 }
 
-/// Splits arguments into flags and the words after them. `takes` returns the kind of each flag.
+/// Splits the arguments into flags and what follows them. `takes` returns the kind of value for a
+/// flag, or `None` for an unknown flag.
 ///
 /// # Errors
 ///
-/// Returns the first flag that is unknown, malformed, or lacks its value.
+/// Returns an error for the first flag that is unknown, malformed, or lacks its value.
 pub(super) fn split(
     arguments: &[OsString],
     takes: impl Fn(&str) -> Option<FlagValue>,
@@ -105,7 +106,7 @@ impl GoFlag {
         }
     }
 
-    /// Parses a duration such as `1h30m` or `1.5s`; None for zero and negative ones.
+    /// Parses a duration such as `1h30m` or `1.5s`. Returns `None` for zero and negative durations.
     pub(super) fn time(&self) -> Result<Option<Duration>, FlagError> {
         let unsigned = self.value.trim_start_matches(['+', '-']);
         let is_negative = self.value.starts_with('-');
@@ -150,7 +151,7 @@ fn integer(typed: &str) -> Result<i64, &'static str> {
     i64::from_str_radix(&format!("{sign}{digits}"), radix).map_err(|_| "value out of range")
 }
 
-/// Parses a duration in Go's notation without its sign: numbers with units, or `0`.
+/// Parses the absolute value of a duration in Go's notation: numbers with units, or `0`.
 fn duration(typed: &str) -> Option<Duration> {
     if typed == "0" {
         return Some(Duration::ZERO);

@@ -1,4 +1,4 @@
-//! hey's arguments and output. Enters: its flags. Leaves: its summary or its CSV.
+//! Emulates hey. Input: hey's flags. Output: hey's summary or CSV.
 
 mod arguments;
 mod failures;
@@ -27,10 +27,10 @@ use crate::session::{self, Ending, Refusal, Session, Tick, resolve};
 
 const TOOL: &str = "hey";
 
-/// Interval of the lines `N requests done.` of older versions of hey.
+/// Interval of the lines `N requests done.`, which older versions of hey print.
 const PROGRESS: Duration = Duration::from_millis(500);
 
-/// Timeout of the request that checks for HTTP/2.
+/// Timeout of the request that detects HTTP/2.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// See [`crate::Tool::run`].
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     }
 }
 
-/// Reports wrong arguments as hey does.
+/// Reports invalid arguments as hey does.
 fn refuse(wrong: &HeyError) -> Ending {
     let usage = usage::usage(std::thread::available_parallelism().map_or(1, |n| n.get()));
     let (text, ending) = match wrong {
@@ -56,8 +56,8 @@ fn refuse(wrong: &HeyError) -> Ending {
     ending
 }
 
-/// The number of connections and streams. With `-h2`, one HEAD request checks whether the server
-/// supports HTTP/2.
+/// Determines the number of connections and streams. With `-h2`, sends one HEAD request to detect
+/// whether the server supports HTTP/2.
 fn spread(arguments: &HeyArguments) -> Spread {
     let each = Spread::connections(arguments.workers);
     if !(arguments.h2 && arguments.is_tls() && arguments.keepalive) {
@@ -79,7 +79,7 @@ fn spread(arguments: &HeyArguments) -> Spread {
     }
 }
 
-/// Checks the files that are read and written, before the load.
+/// Opens the input and output files before the load.
 fn files(arguments: &HeyArguments) -> Result<Option<(File, String)>, Refusal> {
     if let Some(body) = &arguments.body_file {
         File::open(body)
@@ -102,7 +102,7 @@ fn load(arguments: &HeyArguments, session: &Session) -> Result<Ending, Refusal> 
     let timeline_file = files(arguments)?;
     let mut spec = resolve(Some(&arguments.url), &arguments.options(spread(arguments)))?;
     if arguments.redirects {
-        // hey stops after 10 redirects, with an error.
+        // hey stops after 10 redirects with an error.
         spec.fail_redirects_beyond_limit();
     }
     let watch = HeyWatch::new(arguments.csv, arguments.until(), arguments.workers);
@@ -149,10 +149,7 @@ fn report(arguments: &HeyArguments, session: &Session, loaded: &RunResult, noted
     if arguments.csv {
         heed(results.write_csv(&mut BufWriter::new(std::io::stdout().lock())));
         if !results.failures.is_empty() {
-            complain(
-                TOOL,
-                &format!("not among the lines: {}", results.failures()),
-            );
+            complain(TOOL, &format!("not in the CSV: {}", results.failures()));
         }
     } else {
         if arguments.progress && !is_interrupted {
@@ -164,7 +161,9 @@ fn report(arguments: &HeyArguments, session: &Session, loaded: &RunResult, noted
     if unstarted > 0 && !is_interrupted {
         complain(
             TOOL,
-            &format!("{unstarted} requests were due by -q and not begun: no worker was free"),
+            &format!(
+                "{unstarted} requests were due according to -q but not started, because no worker was free"
+            ),
         );
     }
     match results.noted.responses {

@@ -1,4 +1,4 @@
-//! Converts hey's settings to the engine's.
+//! Converts hey's arguments to settings of the load engine.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use prony_record::Nanos;
 use super::arguments::HeyArguments;
 use crate::session::Words;
 
-/// Duration of a load that ends when its workers stop: a thousand years.
+/// Duration of a load whose workers decide when it ends: a thousand years.
 const NEVER: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
 
-/// Redirects that Go's client follows: it sends at most ten requests.
+/// Maximum number of redirects: Go's client sends at most ten requests.
 const REDIRECTS: u64 = 9;
 
-/// Streams per connection; servers should allow at least 100 (RFC 9113, section 6.5.2).
+/// Streams per connection. Servers should allow at least 100 (RFC 9113, section 6.5.2).
 const STREAMS: u64 = 100;
 
-/// hey's flags in place of the engine's, for error messages.
+/// Replaces the engine's flags with hey's in error messages.
 pub(super) const WORDS: &Words = &[
     ("--connections", "-c"),
     ("--rate", "-q times -c, "),
@@ -30,7 +30,7 @@ pub(super) const WORDS: &Words = &[
     ("--sni", "-host"),
 ];
 
-/// The distribution of concurrent requests over connections and streams.
+/// Distribution of concurrent requests over connections and streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spread {
     pub(super) connections: u64,
@@ -38,7 +38,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// One connection per worker.
+    /// Uses one connection per worker.
     pub(super) fn connections(workers: u64) -> Spread {
         Spread {
             connections: workers,
@@ -46,7 +46,7 @@ impl Spread {
         }
     }
 
-    /// The fewest connections that HTTP/2 needs.
+    /// Uses HTTP/2 streams on as few connections as possible.
     pub(super) fn streams(workers: u64) -> Spread {
         let connections = workers.div_ceil(STREAMS);
         Spread {
@@ -57,18 +57,18 @@ impl Spread {
 }
 
 impl HeyArguments {
-    /// The total rate, if there is one.
+    /// Returns the total rate in requests per second, if there is one.
     pub(super) fn total_rate(&self) -> Option<f64> {
         self.rate.map(|rate| rate * self.workers as f64)
     }
 
-    /// The time after which no request is started; requests in flight are completed.
+    /// Returns the time after which no request is started. Requests in flight are completed.
     pub(super) fn until(&self) -> Option<Nanos> {
         self.time.map(Nanos::from)
     }
 
-    /// Length of an open loop's schedule in seconds. A load whose last response arrived earlier was
-    /// not faster than its rate.
+    /// Returns the length of an open loop's schedule in seconds. If the last response arrives
+    /// earlier, rates are still computed over this time, because the load was not faster.
     pub(super) fn schedule_s(&self) -> f64 {
         match (self.end(), self.total_rate()) {
             ((Some(requests), _), Some(rate)) => requests as f64 / rate,
@@ -76,7 +76,7 @@ impl HeyArguments {
         }
     }
 
-    /// The engine's options for this load.
+    /// Returns the engine's settings for this load.
     pub(super) fn options(&self, spread: Spread) -> LoadSettings {
         let (requests, duration) = self.end();
         LoadSettings {
@@ -98,7 +98,7 @@ impl HeyArguments {
             follow: self.redirects.then_some(REDIRECTS),
             proxy: self.proxy.as_ref().map(|proxy| proxy.engines.clone()),
             timeout: Some(self.timeout.unwrap_or_default()),
-            // hey's timeout covers the whole request.
+            // hey's timeout covers the whole request, including the connect.
             connect_timeout: Some(self.timeout.unwrap_or(NEVER)),
             expect_status: Some(StatusSet::all()),
             insecure: true,
@@ -107,8 +107,8 @@ impl HeyArguments {
         }
     }
 
-    /// The end of the load by requests or by time. With a time, an open loop's schedule ends then,
-    /// and a closed loop's workers stop.
+    /// Returns the limits on requests and time. A time limit ends the schedule of an open loop, or
+    /// stops the workers of a closed loop.
     fn end(&self) -> (Option<u64>, Option<Duration>) {
         match (self.time, self.total_rate()) {
             (None, _) => (Some(self.requests), None),
@@ -122,7 +122,7 @@ impl HeyArguments {
 
     fn header_lines(&self) -> Vec<String> {
         let host = self.host.as_ref().map(|host| ("Host", host.as_str()));
-        // An empty Accept header suppresses the engine's own.
+        // An empty Accept header prevents the engine from sending its default.
         let no_accept = (!self.headers.contains_key("Accept")).then_some(("Accept", ""));
         let others = self
             .headers
@@ -142,7 +142,7 @@ impl HeyArguments {
             .is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
     }
 
-    /// The host name of `-host`, without the port.
+    /// Returns the host name in `-host`, without the port.
     fn host_name(&self) -> Option<String> {
         let host = self.host.as_deref()?;
         let name = match host.rsplit_once(':') {

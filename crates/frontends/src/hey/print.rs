@@ -8,35 +8,35 @@ use prony_record::{Nanos, Slice};
 
 use super::watch::{Noted, Stage};
 
-/// The input of hey's output.
+/// Results that hey's output contains.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HeyResults {
-    /// From the start of the load to the end of its last request, in seconds.
+    /// Time from the start of the load to the end of its last request, in seconds.
     pub(super) total_s: f64,
     pub(super) noted: Noted,
-    /// Response times of requests with a response, ascending, each with its count.
+    /// Response times of requests with a response in ascending order, each with its count.
     pub(super) times: Vec<(Nanos, u64)>,
     pub(super) statuses: BTreeMap<u16, u64>,
-    /// The number of other requests by reason.
+    /// Number of requests without a response, by reason.
     pub(super) failures: BTreeMap<String, u64>,
 }
 
-/// Bars of the histogram, besides the one for the fastest request.
+/// Number of bars in the histogram, not counting the bar for the fastest request.
 const BARS: usize = 10;
-/// The length of the longest bar.
+/// Length of the longest bar, in characters.
 const LONGEST_BAR: u64 = 40;
 const PERCENTAGES: [u64; 7] = [10, 25, 50, 75, 90, 95, 99];
 
 impl HeyResults {
-    /// Requests with and without a response.
+    /// Returns the number of requests, with and without a response.
     fn requests(&self) -> u64 {
         self.noted.responses + self.failures.values().sum::<u64>()
     }
 
-    /// The summary.
+    /// Returns the summary.
     pub(super) fn summary(&self) -> String {
         let mut out = String::new();
-        // Writing to a string doesn't fail.
+        // Writing to a string can't fail.
         let _ = self.write_summary(&mut out);
         out
     }
@@ -69,8 +69,9 @@ impl HeyResults {
             }
         }
         writeln!(out, "\nDetails (average, fastest, slowest):")?;
-        // The engine hands over each request whole, so the kernel's part of sending is in the wait.
-        // Names are looked up once, before the load.
+        // Lookup and write times are zero here: names are looked up once before the load, and the
+        // engine passes each request to the kernel whole, so the time of sending is part of the
+        // wait.
         let none = Stage::default();
         for (name, stage) in [
             ("DNS+dialup", &noted.dial),
@@ -90,7 +91,7 @@ impl HeyResults {
         writeln!(out, "\n")
     }
 
-    /// The error distribution; empty without errors.
+    /// Returns the error distribution, or an empty string without errors.
     pub(super) fn failures(&self) -> String {
         if self.failures.is_empty() {
             return String::new();
@@ -110,7 +111,8 @@ impl HeyResults {
         )
     }
 
-    /// Writes the histogram. The first bar is for the fastest request; the others divide the range above it evenly.
+    /// Writes the histogram. The first bar is for the fastest request; the other bars divide the
+    /// range above it evenly.
     fn write_histogram(&self, out: &mut String) -> std::fmt::Result {
         if self.noted.responses == 0 {
             return Ok(());
@@ -122,8 +124,8 @@ impl HeyResults {
         let mut counts = [0u64; BARS + 1];
         let mut fastest_left = 1;
         for &(time, count) in &self.times {
-            // A bucket of the distribution is 0.1% wide, and the fastest request is in one of the
-            // first.
+            // Buckets of the distribution are 0.1% wide, so the fastest request is in one of the
+            // first buckets.
             let first = if fastest == slowest {
                 count
             } else {
@@ -149,7 +151,7 @@ impl HeyResults {
         Ok(())
     }
 
-    /// A percentile of the response times.
+    /// Returns a percentile of the response times.
     fn percentile(&self, percentage: u64) -> Nanos {
         let rank = (self.noted.responses * percentage).div_ceil(100).max(1);
         let mut seen = 0;
@@ -189,7 +191,8 @@ impl HeyResults {
     }
 }
 
-/// JSON with `[seconds, completions since the last]` per half second, beginning with `[0, 0]`.
+/// Returns JSON with one `[seconds, completions since the previous entry]` per half second,
+/// starting with `[0, 0]`.
 pub(super) fn timeline(series: &[Slice]) -> String {
     let pairs = series
         .iter()
@@ -201,7 +204,7 @@ pub(super) fn timeline(series: &[Slice]) -> String {
     format!("[\n{}\n]\n", pairs.join(",\n"))
 }
 
-/// The minimum of a stage; 0 if it never occurred.
+/// Returns the minimum of a stage, or 0 if it never occurred.
 fn fastest(stage: &Stage) -> Nanos {
     stage.fastest.min(stage.slowest)
 }
@@ -214,7 +217,7 @@ fn seconds(time: Nanos) -> String {
     number(time.as_secs_f64())
 }
 
-/// Formats a number as `%4.4f`.
+/// Formats a number as Go's `%4.4f` does.
 fn number(number: f64) -> String {
     if number.is_nan() {
         return " NaN".to_owned();

@@ -1,11 +1,11 @@
-//! Converts URLs as Go's client does: invalid characters are percent-encoded, and credentials
-//! become a header.
+//! Converts URLs as Go's client does: percent-encodes invalid characters, and converts credentials
+//! into a header.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-/// Characters of a query that Go encodes, besides those that aren't ASCII.
+/// Characters of a query that Go encodes, in addition to non-ASCII characters.
 const INVALID_IN_QUERY: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>');
-/// Characters of a path that Go encodes.
+/// Characters of a path that Go encodes, in addition to non-ASCII characters.
 const INVALID_IN_PATH: &AsciiSet = &INVALID_IN_QUERY
     .add(b'#')
     .add(b'?')
@@ -16,18 +16,18 @@ const INVALID_IN_PATH: &AsciiSet = &INVALID_IN_QUERY
     .add(b'|')
     .add(b'}');
 
-/// A URL that can be sent.
+/// A URL that can be requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HeyUrl {
-    /// Without fragment and credentials.
+    /// URL without fragment and credentials.
     pub(super) text: String,
-    /// `user:password`, or `user:` without a password.
+    /// Credentials in the URL: `user:password`, or `user:` without a password.
     pub(super) user: Option<String>,
 }
 
 impl HeyUrl {
-    /// Splits and rejoins a URL. An invalid URL is returned unchanged; resolving it reports the
-    /// error.
+    /// Parses a URL and formats it again. Returns an invalid URL unchanged, so that resolving it
+    /// reports the error.
     pub(super) fn typed(typed: &str) -> HeyUrl {
         let Some((scheme, rest)) = typed.split_once("://") else {
             return HeyUrl {

@@ -1,6 +1,6 @@
-//! The usage that `prony hey -help` prints, and that follows error messages.
+//! The usage text, which `prony hey -help` prints and which follows some error messages.
 
-/// The usage, on a machine with this number of cores.
+/// Returns the usage text for a machine with this number of cores.
 pub(super) fn usage(cores: usize) -> String {
     format!(
         "\

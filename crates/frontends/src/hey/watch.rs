@@ -1,5 +1,5 @@
-//! Collects data of each request during the load: the stages of requests with a response, and the
-//! reasons of the others.
+//! Collects data about each request during the load: the times of the stages for requests with a
+//! response, and the reasons for other requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use prony_load::script::{CaptureSpec, Director, RequestEnd, Script, UserStep, Users};
 use prony_record::{Exchange, Nanos, Outcome};
 
-/// A stage of the requests with a response.
+/// Times of one stage, over all requests with a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stage {
     sum_ns: u128,
@@ -38,13 +38,13 @@ impl Stage {
         self.slowest = self.slowest.max(other.slowest);
     }
 
-    /// The mean over this number of requests, in seconds; NaN for none.
+    /// Returns the mean over this number of requests in seconds, or NaN for 0 requests.
     pub(super) fn mean_s(&self, requests: u64) -> f64 {
         self.sum_ns as f64 / requests as f64 / 1e9
     }
 }
 
-/// One response, for `-o csv`.
+/// Data of one response, for `-o csv`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CsvRow {
     pub(super) response: Nanos,
@@ -56,22 +56,22 @@ pub(super) struct CsvRow {
     pub(super) offset: Nanos,
 }
 
-/// All requests, with and without a response.
+/// Data about all requests, with and without a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Noted {
-    /// Complete responses with any status.
+    /// Number of complete responses with any status.
     pub(super) responses: u64,
-    /// From the time a request was due to the end of its response.
+    /// Time from when a request was due to the end of its response.
     pub(super) response: Stage,
-    /// Connect and TLS handshake; zero on a reused connection.
+    /// Time for the connect and the TLS handshake; zero on a reused connection.
     pub(super) dial: Stage,
-    /// From the first byte sent to the first byte received.
+    /// Time from the first byte sent to the first byte received.
     pub(super) wait: Stage,
-    /// From the first to the last byte received.
+    /// Time from the first to the last byte received.
     pub(super) read: Stage,
     pub(super) body_bytes: u64,
     pub(super) failures: BTreeMap<(Outcome, Option<String>), u64>,
-    /// Empty unless requested.
+    /// Rows of the CSV; empty unless requested.
     pub(super) rows: Vec<CsvRow>,
 }
 
@@ -120,15 +120,15 @@ impl Noted {
 /// Collects the data of all workers.
 pub(super) struct HeyWatch {
     keeps_rows: bool,
-    /// No request starts after this time; requests in flight are completed.
+    /// Time after which no request is started. Requests in flight are completed.
     until: Option<Nanos>,
-    /// hey's workers. The engine may have more virtual users; the others stay idle.
+    /// Number of hey's workers. The engine may have more virtual users, which stay idle.
     workers: u64,
     gathered: Mutex<Noted>,
 }
 
 impl HeyWatch {
-    /// Creates an empty log.
+    /// Creates a watch without data.
     pub(super) fn new(keeps_rows: bool, until: Option<Nanos>, workers: u64) -> HeyWatch {
         HeyWatch {
             keeps_rows,
@@ -138,7 +138,7 @@ impl HeyWatch {
         }
     }
 
-    /// All data, after the load; rows in the order of their responses.
+    /// Returns the data of the whole load. Rows are in the order of their responses.
     pub(super) fn noted(self) -> Noted {
         let gathered = self.gathered.into_inner();
         let mut noted = gathered.unwrap_or_else(PoisonError::into_inner);
@@ -163,7 +163,7 @@ impl Director for HeyWatch {
     }
 }
 
-/// One worker's data.
+/// Data of one worker.
 struct Watcher<'a> {
     watch: &'a HeyWatch,
     noted: Noted,
@@ -190,7 +190,7 @@ impl Script for Watcher<'_> {
 
     fn finish(self: Box<Self>) {
         let gathered = self.watch.gathered.lock();
-        // If another worker panicked, the load ends anyway.
+        // Ignore poisoning: if another worker panicked, the load ends anyway.
         let mut gathered = gathered.unwrap_or_else(PoisonError::into_inner);
         gathered.merge(self.noted);
     }

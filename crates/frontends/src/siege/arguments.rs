@@ -1,22 +1,23 @@
-//! Parses siege's command line: bundled short options, and unambiguous abbreviations of long ones.
+//! Parses siege's command line, with bundled short options and unambiguous abbreviations of long
+//! ones.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::getopt::{Known, Options, Placing, Takes};
 
-/// The number of repetitions per user.
+/// Number of repetitions per user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reps {
-    /// Until a time limit or Ctrl-C.
+    /// Repeat until a time limit or Ctrl-C.
     Forever,
     /// This number of requests.
     Times(u64),
-    /// Once through the whole list.
+    /// Request each URL of the list once.
     Once,
 }
 
-/// One option.
+/// A parsed option.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum SiegeFlag {
     Version,
@@ -50,7 +51,7 @@ pub(super) enum SiegeFlag {
 pub(super) struct SiegeArguments {
     /// The options, in order.
     pub(super) flags: Vec<SiegeFlag>,
-    /// The other words, in order; the last one is the URL.
+    /// The other arguments, in order. The last one is the URL.
     pub(super) operands: Vec<String>,
 }
 
@@ -63,8 +64,8 @@ const fn option(name: &'static str, letter: char, takes: Takes) -> Known {
     }
 }
 
-/// The options. `agent` and `L`, and values attached to `get` and `print`, exist only in siege's
-/// manual page.
+/// Options of siege. `agent` and `L`, and values attached to `get` and `print`, are documented only
+/// in siege's manual page.
 const KNOWN: &[Known] = &[
     option("version", 'V', Takes::Nothing),
     option("help", 'h', Takes::Nothing),
@@ -110,7 +111,7 @@ const fn letter(letter: char, takes: Takes) -> Known {
 }
 
 impl SiegeArguments {
-    /// Parses the words.
+    /// Parses the arguments.
     ///
     /// # Errors
     ///
@@ -122,7 +123,7 @@ impl SiegeArguments {
         while let Some(read) = options.next() {
             let (letter, value) = read.map_err(|slip| slip.to_string())?;
             flags.push(flag(letter, value)?);
-            // The manual page has --get=URL, the usage -g URL: both mean the same.
+            // The manual page documents --get=URL, the usage -g URL; both mean the same.
             if let ('g' | 'p', Some(url)) = (letter, value) {
                 options.keep(url);
             }
@@ -198,7 +199,8 @@ fn delay(typed: &str) -> Result<f64, String> {
     }
 }
 
-/// Seconds of `30S`, `5M` or `1H`; minutes without a letter. `None` if invalid.
+/// Converts `30S`, `5M` or `1H` to seconds. A number without a unit is in minutes. Returns `None`
+/// if the text is invalid.
 pub(super) fn seconds_of(typed: &str) -> Option<u64> {
     let typed = typed.trim();
     let end = typed.bytes().take_while(u8::is_ascii_digit).count();

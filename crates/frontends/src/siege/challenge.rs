@@ -6,7 +6,7 @@ use super::listed::Method;
 use super::settings::Login;
 use super::url::SiegeUrl;
 
-/// A user's credentials for one server's challenge. They are sent only to that server.
+/// Credentials of a user for the challenge of one server. They are sent only to that server.
 #[derive(Debug)]
 pub(super) struct Authentication {
     client: PasswordClient,
@@ -15,8 +15,8 @@ pub(super) struct Authentication {
 }
 
 impl Authentication {
-    /// Chooses credentials for the challenges of `url`'s server; None without a matching login or
-    /// scheme.
+    /// Selects credentials for the challenges of the server of `url`. Returns `None` if no login or
+    /// scheme matches.
     pub(super) fn choose(
         challenges: &[&str],
         logins: &[Login],
@@ -52,7 +52,7 @@ impl Authentication {
         })
     }
 
-    /// The value of the Authorization header; None for other servers.
+    /// Returns the value of the Authorization header, or `None` for other servers.
     pub(super) fn header(&mut self, method: Method, url: &SiegeUrl, body: &[u8]) -> Option<String> {
         if !self.server.is_same_server(url) {
             return None;
@@ -64,7 +64,7 @@ impl Authentication {
             method: method.name(),
             body: Some(body),
         };
-        // If this fails, the request is sent without the header, and the server refuses it again.
+        // If this fails, the request is sent without the header, and the server rejects it again.
         self.client.respond(&asked).ok()
     }
 }

@@ -1,4 +1,4 @@
-//! Parses requests: a line of a URL file, or the URL of the command line.
+//! Parses requests from the lines of a URL file, or from the URL on the command line.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::url::SiegeUrl;
 use super::variables::{Variables, is_name};
 use prony_load::input_file::{self, DATA_BYTES_MAX};
 
-/// A request's method.
+/// HTTP method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Method {
     Get,
@@ -30,7 +30,7 @@ impl Method {
         Method::Options,
     ];
 
-    /// Its name.
+    /// Returns the method's name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Method::Get => "GET",
@@ -43,13 +43,13 @@ impl Method {
         }
     }
 
-    /// True if siege sends a body with it, even an empty one.
+    /// True if siege sends a body with this method, even an empty one.
     pub(super) fn has_body(self) -> bool {
         !matches!(self, Method::Get | Method::Head)
     }
 }
 
-/// One request of the list.
+/// One request in the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ListedRequest {
     pub(super) url: SiegeUrl,
@@ -58,7 +58,7 @@ pub(super) struct ListedRequest {
 }
 
 impl ListedRequest {
-    /// A GET request for a page or a part of one.
+    /// Creates a GET request for a page or for a part of a page.
     pub(super) fn get(url: SiegeUrl) -> ListedRequest {
         ListedRequest {
             url,
@@ -67,11 +67,11 @@ impl ListedRequest {
         }
     }
 
-    /// Parses a line: `URL`, `URL METHOD body`, `URL METHOD <file`.
+    /// Parses a line: `URL`, `URL METHOD body` or `URL METHOD <file`.
     ///
     /// # Errors
     ///
-    /// Returns a message about what is wrong.
+    /// Returns a message if the line is invalid.
     pub(super) fn parse(line: &str, escape: bool) -> Result<ListedRequest, String> {
         let line = unquoted(line.trim());
         let Some((url, method, body)) = split_method(line) else {
@@ -93,7 +93,7 @@ impl ListedRequest {
     }
 }
 
-/// Removes quotes around the whole line, which come from shells.
+/// Removes quotes around the whole line.
 fn unquoted(line: &str) -> &str {
     for quote in ['"', '\''] {
         if let Some(inner) = line
@@ -106,7 +106,7 @@ fn unquoted(line: &str) -> &str {
     line
 }
 
-/// The URL, the first method after a blank, and the rest.
+/// Splits a line into the URL, the first method after a blank, and the rest.
 fn split_method(line: &str) -> Option<(&str, Method, &str)> {
     let found = Method::ALL.iter().filter_map(|&method| {
         line.match_indices(method.name())
@@ -121,8 +121,8 @@ fn split_method(line: &str) -> Option<(&str, Method, &str)> {
     Some((&line[..at], method, line[end..].trim_start()))
 }
 
-/// Files of these types are sent unchanged. Other text files are sent without white space at both
-/// ends.
+/// Extensions of files that are sent unchanged. White space is removed from both ends of other
+/// files, which are text.
 const AS_THEY_ARE: &str = "ai aif aifc aiff au avi bcpio bin ccad cdf class cpio cpt csh dcr dir dms doc \
     drw dvi dwg dxf dxr eps exe ez fli gif gtar gz hdf hqx ice ico ief iges igs ips ipx jpe jpeg jpg js \
     json kar latex lha lsp lzh man me mesh mid midi mif mime mov movie mp2 mp3 mpe mpeg mpg mpga ms msh \
@@ -142,21 +142,21 @@ fn read_body(file: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The content of a URL file.
+/// Content of a URL file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct UrlFile {
     /// The requests, in order.
     pub(super) wanted: Vec<ListedRequest>,
-    /// Messages about the file, each with its line.
+    /// Warnings about the file, each with its line number.
     pub(super) remarks: Vec<String>,
 }
 
-/// The reason why a URL file can't be used.
+/// Reason why a URL file can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UrlFileError {
     /// The file can't be read.
     Unreadable(String),
-    /// A line of the file is wrong.
+    /// A line of the file is invalid.
     Line(String),
 }
 
@@ -203,8 +203,8 @@ impl UrlFile {
     }
 }
 
-/// Removes a comment. A `#` starts one at the beginning of a line or after a blank; elsewhere it
-/// may belong to a URL.
+/// Removes a comment. A `#` starts a comment only at the beginning of a line or after a blank;
+/// elsewhere, it may belong to a URL.
 fn without_comment(line: &str) -> &str {
     let begins = |&(at, _): &(usize, &str)| at == 0 || line[..at].ends_with(char::is_whitespace);
     let end = line.match_indices('#').find(begins).map(|(at, _)| at);

@@ -1,5 +1,5 @@
-//! siege's arguments and output: virtual users who request a list of URLs, keep cookies, follow
-//! redirects, and fetch the parts of pages.
+//! Emulates siege's arguments and output. Virtual users request a list of URLs, store cookies,
+//! follow redirects, and fetch the parts of pages.
 
 mod arguments;
 mod challenge;
@@ -38,7 +38,7 @@ use self::verbose::Printer;
 use crate::output::{complain, note, print};
 use crate::session::{self, Ending, Refusal, Session, Words, message_of};
 
-/// Duration of a load without time limit or repetitions: fifty years.
+/// Duration of a load without a limit on time or repetitions: fifty years.
 const FOR_EVER: Duration = Duration::from_secs(50 * 365 * 86_400);
 
 /// See [`crate::Tool::run`].
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     }
 }
 
-/// siege's flags and keys in place of the engine's, for error messages.
+/// Replaces the engine's flags with siege's flags and configuration keys in error messages.
 const WORDS: &Words = &[
     ("--proxy", "proxy-host"),
     ("--connections", "-c"),
@@ -59,11 +59,11 @@ const WORDS: &Words = &[
     ("--key", "ssl-key"),
 ];
 
-/// The result of the arguments.
+/// Result of the arguments.
 enum Prepared {
-    /// Everything requested has been printed.
+    /// The requested text has been printed, and no load runs.
     Printed,
-    /// A load.
+    /// A load to run.
     Course(Box<Course>),
 }
 
@@ -110,7 +110,7 @@ fn prepare(words: &[OsString]) -> Result<Prepared, Refusal> {
     course(rc.settings).map(|course| Prepared::Course(Box::new(course)))
 }
 
-/// Reads the list of URLs.
+/// Reads the list of URLs and prepares the load.
 fn course(settings: Settings) -> Result<Course, Refusal> {
     let wrong = |error: String| Refusal::Wrong(error);
     let list = match &settings.url {
@@ -138,7 +138,7 @@ fn course(settings: Settings) -> Result<Course, Refusal> {
     };
     if list.is_empty() {
         let text = format!(
-            "{}: the file contains no URL; write one per line",
+            "{}: the file contains no URLs; write one per line",
             settings.file.display()
         );
         return Err(Refusal::Wrong(text));
@@ -165,7 +165,7 @@ fn in_words(error: &UrlFileError) -> String {
     }
 }
 
-/// The load's options; a script provides the requests.
+/// Returns the engine's settings for the load. A script provides the requests.
 fn options(settings: &Settings) -> Result<LoadSettings, Refusal> {
     let timeout = Duration::from_secs(settings.timeout_s.max(1));
     if settings.key.is_some() && settings.certificate.is_none() {
@@ -198,10 +198,10 @@ fn options(settings: &Settings) -> Result<LoadSettings, Refusal> {
         no_keepalive: !settings.keep_alive,
         timeout: Some(timeout),
         connect_timeout: Some(timeout),
-        // As in siege, certificates are not verified.
+        // Like siege, verify no certificates.
         insecure: true,
         cert: settings.certificate.clone(),
-        // One file can contain both the key and the certificate.
+        // A single file may contain both the key and the certificate.
         key: settings.key.clone().or(settings.certificate.clone()),
         ciphers: settings
             .ciphers
@@ -256,8 +256,8 @@ fn besiege(course: &Course, session: &Session) -> Ending {
     }
 }
 
-/// Checks that every request of the list can be built. After that, only URLs in pages can be
-/// refused.
+/// Checks that every request in the list can be built. During the load, building can then only fail
+/// for URLs found in pages.
 fn check(course: &Course, form: &RequestForm, spec: &LoadSpec) -> Result<(), Refusal> {
     let writer = spec.writer();
     for wanted in course.list.iter().chain(&course.logins) {
@@ -270,7 +270,7 @@ fn check(course: &Course, form: &RequestForm, spec: &LoadSpec) -> Result<(), Ref
     Ok(())
 }
 
-/// Prints the report and writes the log.
+/// Prints the report and writes the log file.
 fn print_report(settings: &Settings, report: &SiegeReport) {
     let is_given_up = settings.failures > 0 && report.tally.failed >= settings.failures;
     if settings.json {

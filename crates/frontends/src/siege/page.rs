@@ -1,4 +1,4 @@
-//! Finds the parts of a page (style sheets, scripts, images) and its refresh target.
+//! Finds the parts of an HTML page (style sheets, scripts, images) and its refresh target.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,13 +9,13 @@ use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 use super::response::Coding;
 use super::url::SiegeUrl;
 
-/// Maximum number of body bytes that are kept of a page.
+/// Maximum number of body bytes of a page that are captured.
 pub(super) const PAGE_BYTES: usize = 2 << 20;
 
 /// Maximum number of decoded bytes of a page that are parsed.
 const DECODED_BYTES_MAX: usize = 16 << 20;
 
-/// The URLs that a page refers to, in order, each once.
+/// URLs that a page refers to. Each occurs once, in the order of the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Page {
     /// URLs to fetch as parts of the page.
@@ -25,11 +25,11 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Parses a page from `url`. References that can't be requested are skipped.
+    /// Parses a page that was loaded from `url`. Skips references that can't be requested.
     pub(super) fn read(body: &[u8], coding: Coding, url: &SiegeUrl, escape: bool) -> Page {
         let html = unpacked(body, coding, DECODED_BYTES_MAX);
         let mut emitter = DefaultEmitter::default();
-        // Text in scripts and style sheets is not parsed as tags.
+        // Don't look for tags in the text of scripts and style sheets.
         emitter.naively_switch_states(true);
         let mut page = Page::default();
         let mut seen = HashSet::new();
@@ -64,7 +64,7 @@ impl Page {
     }
 }
 
-/// A nonempty attribute.
+/// Returns an attribute, unless it is empty.
 fn attribute(tag: &StartTag<()>, name: &[u8]) -> Option<String> {
     let value = tag.attributes.get(name)?;
     let value = String::from_utf8_lossy(value).trim().to_owned();
@@ -78,7 +78,7 @@ fn style_sheet(tag: &StartTag<()>) -> Option<String> {
     (is("stylesheet") && !is("alternate")).then_some(href)
 }
 
-/// The URL of `content="0; url=…"`.
+/// Returns the URL in `content="0; url=…"`.
 fn refresh(tag: &StartTag<()>) -> Option<String> {
     let kind = attribute(tag, b"http-equiv")?;
     let content = attribute(tag, b"content")?;
@@ -90,17 +90,18 @@ fn refresh(tag: &StartTag<()>) -> Option<String> {
     (is_url && !url.is_empty()).then(|| url.to_owned())
 }
 
-/// Decodes a body as far as possible, up to `most` bytes.
+/// Decodes a body up to the first error, and up to `most` bytes.
 pub(super) fn unpacked(body: &[u8], coding: Coding, most: usize) -> Cow<'_, [u8]> {
     let mut plain = Vec::new();
     let most = most as u64;
-    // A truncated body yields its beginning.
+    // Ignore the error: a truncated body still yields its beginning.
     let _ = match coding {
         Coding::Plain => return Cow::Borrowed(body),
         Coding::Gzip => flate2::read::MultiGzDecoder::new(body)
             .take(most)
             .read_to_end(&mut plain),
-        // RFC 9110, section 8.4.1.2, means the zlib format; some servers send raw deflate.
+        // Deflate means the zlib format (RFC 9110, section 8.4.1.2), but some servers send raw
+        // deflate.
         Coding::Deflate if body.first().is_some_and(|byte| byte & 0x0f == 8) => {
             flate2::read::ZlibDecoder::new(body)
                 .take(most)

@@ -1,4 +1,5 @@
-//! Reads siege's configuration file: one key and value per line. An unknown key defines a variable.
+//! Reads siege's configuration file, which has one key and value per line. An unknown key defines a
+//! variable.
 
 use std::path::{Path, PathBuf};
 
@@ -12,15 +13,16 @@ use prony_load::input_file::{self, TEXT_BYTES_MAX};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Rc {
     pub(super) settings: Settings,
-    /// The file, if there is one.
+    /// Path of the file, if there is one.
     pub(super) path: Option<PathBuf>,
-    /// Messages about unsupported keys and undefined variables.
+    /// Warnings about unsupported keys and undefined variables.
     pub(super) remarks: Vec<String>,
 }
 
 impl Rc {
-    /// Reads the configuration: the file given, else the one that SIEGERC names, else
-    /// `~/.siege/siege.conf`, else the system's, else none. No file is ever created.
+    /// Reads the first configuration file of these: the given one, the one that SIEGERC names,
+    /// `~/.siege/siege.conf`, the system's. Without any of them, uses the defaults. Never creates a
+    /// file.
     ///
     /// # Errors
     ///
@@ -70,7 +72,7 @@ fn parse(text: &str, shown: &str) -> Result<(Settings, Vec<String>), String> {
         let expanded = variables.expand(value);
         for name in &expanded.undefined {
             remarks.push(format!(
-                "{shown}:{number}: ${name} is not defined, and is replaced by nothing"
+                "{shown}:{number}: ${name} is not defined; using an empty value"
             ));
         }
         used.extend(expanded.used);
@@ -93,15 +95,15 @@ fn parse(text: &str, shown: &str) -> Result<(Settings, Vec<String>), String> {
     for (number, key) in unknown {
         if !used.contains(&key) {
             remarks.push(format!(
-                "{shown}:{number}: {key}: not a known setting, nor a variable that the file uses"
+                "{shown}:{number}: {key}: unknown setting, and no variable that the file uses"
             ));
         }
     }
     Ok((settings, remarks))
 }
 
-/// Splits a line at blanks and one or more `=` or `:`. A `#` starts a comment at the beginning of a
-/// line or after a blank; elsewhere it may belong to a password.
+/// Splits a line into key and value at blanks and one or more `=` or `:`. A `#` starts a comment
+/// only at the beginning of a line or after a blank; elsewhere, it may belong to a password.
 fn key_and_value(line: &str) -> Option<(&str, &str)> {
     let begins = |&(at, _): &(usize, &str)| at == 0 || line[..at].ends_with(char::is_whitespace);
     let end = line.match_indices('#').find(begins).map(|(at, _)| at);
@@ -112,7 +114,7 @@ fn key_and_value(line: &str) -> Option<(&str, &str)> {
     (!key.is_empty()).then(|| (key, value.trim_start_matches(separates)))
 }
 
-/// The reason why a key is not accepted.
+/// Reason why a key is not accepted.
 enum Complaint {
     /// siege has no such key.
     Unknown,
@@ -123,7 +125,7 @@ enum Complaint {
 }
 
 fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Complaint> {
-    // A key without a value changes nothing.
+    // A key without a value has no effect.
     if value.is_empty() && key != "accept-encoding" {
         return if KEYS.contains(&key) {
             Ok(())
@@ -182,7 +184,7 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Complain
     Ok(())
 }
 
-/// All keys of siege, including unsupported ones.
+/// All keys of siege, including those that prony doesn't support.
 const KEYS: [&str; 50] = [
     "verbose",
     "color",
@@ -236,7 +238,7 @@ const KEYS: [&str; 50] = [
     "debug",
 ];
 
-/// The setting of a boolean key.
+/// Returns the setting for a boolean key.
 fn switch<'s>(settings: &'s mut Settings, key: &str) -> Option<&'s mut bool> {
     Some(match key {
         "verbose" => &mut settings.verbose,
@@ -259,7 +261,7 @@ fn switch<'s>(settings: &'s mut Settings, key: &str) -> Option<&'s mut bool> {
     })
 }
 
-/// Refuses keys that are not supported, unless their value asks for nothing.
+/// Rejects a key that is not supported, unless its value disables the feature.
 fn lacking(key: &str, value: &str) -> Result<(), Complaint> {
     let (asks, why) = match key {
         "cache" => (
@@ -275,7 +277,7 @@ fn lacking(key: &str, value: &str) -> Result<(), Complaint> {
             "there is no debug trace; -g and -p show the request and the response",
         ),
         "ssl-timeout" => (true, "the key timeout applies to the handshake, too"),
-        // FTP URLs are refused when they are parsed. The spinner has no effect.
+        // FTP URLs are rejected when they are parsed. The spinner has no effect.
         "ftp-login" | "unique" | "spinner" => (false, ""),
         _ => return Err(Complaint::Unknown),
     };

@@ -6,7 +6,7 @@ use super::tally::{SiegeTally, share};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SiegeReport {
     pub(super) tally: SiegeTally,
-    /// From the first user's first request to the last user's end.
+    /// Time from the first request of the first user to the end of the last user, in seconds.
     pub(super) elapsed_s: f64,
 }
 
@@ -25,7 +25,7 @@ impl SiegeReport {
         share(self.tally.time.as_secs_f64(), self.elapsed_s)
     }
 
-    /// The text printed after a run.
+    /// Returns the text that is printed after a run.
     pub(super) fn text(&self) -> String {
         let tally = &self.tally;
         let counted = |label: &str, count: u64| format!("{label}{count:>12}");
@@ -48,7 +48,7 @@ impl SiegeReport {
         lines.join("\n")
     }
 
-    /// The report as one JSON object.
+    /// Returns the report as one JSON object.
     pub(super) fn json(&self) -> String {
         let tally = &self.tally;
         let count = |count: u64| format!("{count:>12}");
@@ -80,14 +80,14 @@ impl SiegeReport {
         format!("{{{}\n}}\n", fields.join(",\n"))
     }
 
-    /// The line for the log, at this local time.
+    /// Returns the line for the log, at this local time.
     pub(super) fn log_line(&self, time: &str) -> String {
         let tally = &self.tally;
         format!(
             "{time},{:>7},{:>11.2},{:>12},{:>11.2},{:>12.2},{:>12.2},{:>12.2},{:>8},{:>8}\n",
             tally.transactions,
             self.elapsed_s,
-            // The log has whole megabytes, and the throughput is based on them.
+            // The log contains whole megabytes, from which siege also computes the throughput.
             self.megabytes() as u64,
             tally.response_time_s(),
             self.rate_per_s(),

@@ -1,25 +1,27 @@
-//! Builds requests as siege does, header by header.
+//! Builds requests with the same headers as siege, in the same order.
 
 use http_auth::basic::encode_credentials;
 
 use super::listed::ListedRequest;
 use super::settings::Settings;
 
-/// Builds requests from parts that are computed once.
+/// The parts of requests that don't change, computed once.
 #[derive(Debug, Clone)]
 pub(super) struct RequestForm {
     version: &'static str,
-    /// Headers from Accept to Connection, with the typed ones between them.
+    /// Headers from Accept to Connection, including those from `-H`.
     middle: String,
-    /// The Content-Type of bodies.
+    /// Content-Type of request bodies.
     content_type: Option<String>,
     names_host: bool,
-    /// Credentials for the proxy of cleartext requests, if there is a proxy.
+    /// Credentials for the proxy. The outer `Option` is set if there is a proxy for cleartext
+    /// requests, the inner one if it needs credentials.
     proxy: Option<Option<String>>,
 }
 
 impl RequestForm {
-    /// Prepares the headers. Typed headers replace siege's own of the same name, except Cookie.
+    /// Prepares the headers. Headers from `-H` replace siege's own headers of the same name, except
+    /// for Cookie.
     ///
     /// # Errors
     ///
@@ -83,7 +85,7 @@ impl RequestForm {
         })
     }
 
-    /// The bytes of one request.
+    /// Returns the bytes of one request.
     pub(super) fn write(
         &self,
         wanted: &ListedRequest,
@@ -92,7 +94,7 @@ impl RequestForm {
     ) -> Vec<u8> {
         let url = &wanted.url;
         let mut out = Vec::with_capacity(256 + self.middle.len() + wanted.body.len());
-        // In a tunnel, the headers reach the server itself.
+        // In a tunnel, the headers for the proxy would reach the server.
         let proxy = self.proxy.as_ref().filter(|_| !url.is_tls());
         let target = match proxy {
             Some(_) => url.text(),
@@ -151,9 +153,7 @@ fn check(name: &str, value: &str) -> Result<(), String> {
         ));
     }
     if ["content-length", "transfer-encoding"].contains(&name.to_ascii_lowercase().as_str()) {
-        return Err(format!(
-            "-H {name}: where a body ends is said by its own length"
-        ));
+        return Err(format!("-H {name}: this header is computed from the body"));
     }
     Ok(())
 }

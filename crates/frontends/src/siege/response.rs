@@ -1,4 +1,4 @@
-//! Parses the parts of a response's head that matter to siege's users.
+//! Parses the headers of a response that siege's users act on.
 
 use prony_load::response_head::texts;
 
@@ -15,20 +15,20 @@ pub(super) enum Coding {
 /// A parsed response head.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Head<'a> {
-    /// For example `HTTP/1.1`.
+    /// Protocol version, such as `HTTP/1.1`.
     pub(super) protocol: &'a str,
     pub(super) status: u16,
-    /// True if the body is a page to parse.
+    /// True if the body is an HTML page to parse.
     pub(super) is_html: bool,
     pub(super) coding: Coding,
     pub(super) location: Option<&'a str>,
     pub(super) set_cookies: Vec<&'a str>,
-    /// Values of WWW-Authenticate.
+    /// Values of the WWW-Authenticate headers.
     pub(super) challenges: Vec<&'a str>,
 }
 
 impl<'a> Head<'a> {
-    /// Parses the head that [`prony_load::script::ResponseView`] contains.
+    /// Parses the head in a [`prony_load::script::ResponseView`].
     pub(super) fn parse(text: &'a [u8], status: u16) -> Head<'a> {
         let mut head = Head {
             protocol: "HTTP/1.1",
@@ -41,7 +41,7 @@ impl<'a> Head<'a> {
         {
             head.protocol = protocol;
         }
-        // Values that aren't UTF-8 are never needed.
+        // Skip values that aren't UTF-8, because they are never needed.
         for (name, value) in texts(text) {
             let is = |other: &str| name.trim().eq_ignore_ascii_case(other);
             if is("content-type") {

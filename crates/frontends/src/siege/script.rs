@@ -1,4 +1,5 @@
-//! Runs siege's users in the engine: chooses each user's next request and handles its response.
+//! Runs siege's users in the load engine: selects each user's next request and handles its
+//! response.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -21,17 +22,17 @@ use super::user::{Ask, Course, Turn, User};
 use super::verbose::{Done, Line};
 use crate::session::message_of;
 
-/// Maximum number of body bytes that `-p` prints; there is one user then.
+/// Maximum number of body bytes that `-p` prints. With `-p`, there is only one user.
 const PRINTED_BYTES: usize = 256 << 20;
 
-/// Timeout and polling interval of host name lookups.
+/// Timeout of host name lookups, and interval for checking them.
 const LOOKUP_TIMEOUT: Nanos = Nanos::from_secs(5);
 const LOOKUP_POLL_INTERVAL: Nanos = Nanos::from_millis(2);
 
 /// Maximum number of cached requests.
 const WRITTEN_REQUESTS_MAX: usize = 4096;
 
-/// All users of a run.
+/// State that all users of a run share.
 pub(super) struct Siege<'a> {
     course: &'a Course,
     form: &'a RequestForm,
@@ -43,7 +44,7 @@ pub(super) struct Siege<'a> {
 }
 
 impl<'a> Siege<'a> {
-    /// Creates the users. Output lines go to `lines`.
+    /// Creates the users. Lines of output are sent to `lines`.
     pub(super) fn new(
         course: &'a Course,
         form: &'a RequestForm,
@@ -61,7 +62,7 @@ impl<'a> Siege<'a> {
         }
     }
 
-    /// The counts, after the load.
+    /// Returns the counts, after the load.
     pub(super) fn into_tally(self) -> SiegeTally {
         self.total
             .into_inner()
@@ -74,7 +75,7 @@ impl<'a> Siege<'a> {
     }
 
     fn show(&self, line: Line) {
-        // A printer that ended has reported the reason.
+        // Ignore the error: a printer that has ended has already reported the reason.
         let _ = self.lines.send(line);
     }
 }
@@ -110,27 +111,27 @@ impl Director for Siege<'_> {
     }
 }
 
-/// A user and the request that it waits for.
+/// A user and its request in progress.
 struct ActiveUser {
     user: User,
     current: Option<Current>,
-    /// A request whose host is being looked up, and the start of the lookup.
+    /// A request whose host name is being looked up, and the time when the lookup started.
     looked_up: Option<(Ask, Nanos)>,
 }
 
 struct Current {
     ask: Ask,
     asked: Nanos,
-    /// Protocol and status of a complete response.
+    /// Protocol and status of the complete response, if there is one.
     response: Option<(String, u16)>,
 }
 
-/// One worker's users.
+/// Users of one worker.
 struct Worker<'a> {
     siege: &'a Siege<'a>,
     first: u32,
     seats: Vec<ActiveUser>,
-    /// The list's requests without cookies and credentials.
+    /// Cached requests of the list, by index, without cookies and credentials.
     listed: Vec<Option<Arc<Request>>>,
     /// Other cached requests.
     others: HashMap<(Method, String), Arc<Request>>,
@@ -142,7 +143,7 @@ impl Worker<'_> {
         &mut self.seats[(user - self.first) as usize]
     }
 
-    /// The user's request as bytes; None while its host is being looked up.
+    /// Returns the request of a user as bytes, or `None` while its host name is being looked up.
     fn written(&mut self, user: u32, ask: &Ask) -> Result<Option<Arc<Request>>, String> {
         let siege = self.siege;
         let user = &mut self.seat(user).user;
@@ -203,7 +204,7 @@ impl Siege<'_> {
         written.map(Some).map_err(|error| message_of(&error))
     }
 
-    /// The name of a request in output lines: the path for GET, otherwise the URL.
+    /// Returns the name of a request in lines of output: the path for GET, otherwise the URL.
     fn shown(&self, wanted: &ListedRequest) -> Arc<str> {
         match wanted.method == Method::Get && !self.course.settings.full_url {
             true => wanted.url.path().into(),
@@ -212,7 +213,7 @@ impl Siege<'_> {
     }
 }
 
-/// A failure's message; it begins as siege's do.
+/// Returns the message for a failure. It begins like siege's message.
 fn failure(end: &RequestEnd<'_>, wanted: &ListedRequest) -> String {
     let what = match end.outcome {
         Outcome::ConnectRefused
@@ -223,7 +224,7 @@ fn failure(end: &RequestEnd<'_>, wanted: &ListedRequest) -> String {
         other => other.name(),
     };
     let why = match end.reason {
-        // Removes the system's error number.
+        // Remove the error number of the system.
         Some(reason) => format!(": {}", reason.split(" (os error").next().unwrap_or(reason)),
         None => String::new(),
     };
@@ -275,8 +276,7 @@ impl Script for Worker<'_> {
                 Err(error) => {
                     let text = format!("{}: {error}", ask.wanted.url.text());
                     self.fail(text);
-                    // The list's requests were checked before the load, so this can't repeat
-                    // forever. Another user asks again at once.
+                    // A request of the list may fail again at once, so pause before the next one.
                     if ask.listed.is_some() {
                         return UserStep::Rest(Nanos::from_millis(100));
                     }
@@ -318,7 +318,7 @@ impl Script for Worker<'_> {
         let is_looked_into = settings.print || settings.parser && head.is_html;
         if is_looked_into && response.length > seen as u64 {
             siege.show(Line::Failed(format!(
-                "{}: a page of {} bytes; only the first {seen} were looked into",
+                "{}: a page of {} bytes; only the first {seen} were parsed",
                 current.ask.wanted.url.text(),
                 response.length
             )));

@@ -8,17 +8,17 @@ use super::listed::Method;
 /// The version of siege that is emulated.
 pub(super) const VERSION: &str = "4.0.7";
 
-/// Name and password for a realm.
+/// User name and password for a realm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Login {
     pub(super) name: String,
     pub(super) password: String,
-    /// None: any realm.
+    /// Realm of the login; `None` means any realm.
     pub(super) realm: Option<String>,
 }
 
 impl Login {
-    /// Parses `NAME:PASSWORD` or `NAME:PASSWORD:REALM`. The realms `any` and `all` match any.
+    /// Parses `NAME:PASSWORD` or `NAME:PASSWORD:REALM`. The realms `any` and `all` mean any realm.
     pub(super) fn parse(typed: &str) -> Login {
         let mut parts = typed.splitn(3, ':').map(str::trim);
         let mut part = || parts.next().map(str::to_owned);
@@ -31,7 +31,7 @@ impl Login {
     }
 }
 
-/// The settings of a run.
+/// Settings of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settings {
     pub(super) verbose: bool,
@@ -50,7 +50,7 @@ pub(super) struct Settings {
     pub(super) get: bool,
     /// `-p`.
     pub(super) print: bool,
-    /// The method of `-g`.
+    /// Method of the request that `-g` sends.
     pub(super) get_method: Method,
     pub(super) users: u64,
     pub(super) reps: Reps,
@@ -64,26 +64,26 @@ pub(super) struct Settings {
     pub(super) login_urls: Vec<String>,
     pub(super) user_agent: String,
     pub(super) content_type: String,
-    /// The value of Accept-Encoding.
+    /// Value of the Accept-Encoding header.
     pub(super) encoding: String,
-    /// Headers of `-H`, in order.
+    /// Headers from `-H`, in order.
     pub(super) headers: Vec<(String, String)>,
     pub(super) http11: bool,
     pub(super) keep_alive: bool,
     pub(super) timeout_s: u64,
     pub(super) parser: bool,
-    /// Hosts whose parts of pages are not fetched; matches any part of the name.
+    /// Parts of pages are not fetched from hosts whose name contains one of these texts.
     pub(super) left_alone: Vec<String>,
     pub(super) follow: bool,
     pub(super) cookies: bool,
     pub(super) expire_session: bool,
     pub(super) zero_ok: bool,
     pub(super) escape: bool,
-    /// Number of failures that ends the run; 0 means never.
+    /// Number of failures that ends the run; 0 means no limit.
     pub(super) failures: u64,
     pub(super) limit: u64,
     pub(super) logins: Vec<Login>,
-    /// Attempts at authentication, including the first.
+    /// Number of attempts at authentication, including the first.
     pub(super) attempts: u64,
     pub(super) proxy_host: Option<String>,
     pub(super) proxy_port: u16,
@@ -94,7 +94,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Values of keys that a configuration file leaves out.
+    /// Returns the values of keys that a configuration file omits.
     pub(super) fn bare() -> Settings {
         Settings {
             verbose: false,
@@ -154,8 +154,8 @@ impl Settings {
         }
     }
 
-    /// Values of siege's template, for machines without a configuration file. The report is text,
-    /// as the template's comment promises.
+    /// Returns the values of siege's template, for machines without a configuration file. The
+    /// report is text, as the template's comment says.
     pub(super) fn template() -> Settings {
         Settings {
             verbose: true,
@@ -177,7 +177,7 @@ impl Settings {
         }
     }
 
-    /// Applies command-line options over the configuration.
+    /// Overrides the configuration with command-line options.
     ///
     /// # Errors
     ///
@@ -197,7 +197,7 @@ impl Settings {
                 SiegeFlag::Get => self.get = true,
                 SiegeFlag::Print => {
                     self.print = true;
-                    // One page, unless later options request more.
+                    // Request one page, unless later options request more.
                     self.one_page();
                 }
                 SiegeFlag::Concurrent(users) => self.users = *users,
@@ -228,11 +228,11 @@ impl Settings {
         Ok(())
     }
 
-    /// Parses `Name: value` of `-H` or of the key `header`.
+    /// Parses `Name: value` from `-H` or from the key `header`.
     ///
     /// # Errors
     ///
-    /// Returns an error without a colon.
+    /// Returns a message if there is no colon.
     pub(super) fn add_header(&mut self, typed: &str) -> Result<(), String> {
         let (name, value) = typed
             .split_once(':')
@@ -242,7 +242,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The login for the proxy: the first for any realm, or else the first.
+    /// Returns the login for the proxy: the first one for any realm, or else the first one.
     pub(super) fn proxy_login(&self) -> Option<&Login> {
         let of_all = self.proxy_logins.iter().find(|login| login.realm.is_none());
         of_all.or(self.proxy_logins.first())
@@ -254,8 +254,7 @@ impl Settings {
         self.time_s = None;
     }
 
-    /// Resolves dependencies between settings. Returns the message about a conflict, if there is
-    /// one.
+    /// Resolves dependencies between settings. Returns a message if settings contradict each other.
     pub(super) fn settle(&mut self) -> Option<String> {
         let mut conflict = None;
         if self.benchmark {

@@ -1,15 +1,15 @@
-//! The output of `-h`, `-V` and `-C`.
+//! Formats the output of `-h`, `-V` and `-C`.
 
 use super::arguments::Reps;
 use super::rc::Rc;
 use super::settings::{Login, Settings, VERSION};
 
-/// The version line, with siege's version and prony's name.
+/// Returns the version line, with siege's version and prony's name.
 pub(super) fn version() -> String {
     format!("SIEGE {VERSION} (prony {})", env!("CARGO_PKG_VERSION"))
 }
 
-/// The usage text.
+/// Returns the usage text.
 pub(super) fn usage() -> &'static str {
     "\
 Usage: siege [options]
@@ -45,7 +45,7 @@ siege's arguments and output, prony's engine; docs/front-ends.md lists the diffe
 "
 }
 
-/// The current configuration, one line per setting.
+/// Formats the current configuration with one line per setting.
 pub(super) fn configuration(rc: &Rc) -> String {
     let settings = &rc.settings;
     let mut text = format!(
@@ -80,7 +80,7 @@ fn login(login: &Login) -> String {
 
 type SettingRow = (&'static str, String);
 
-/// All rows, in siege's order.
+/// Returns all rows, in siege's order.
 fn rows(rc: &Rc) -> Vec<SettingRow> {
     let mut rows = spoken(&rc.settings);
     rows.extend(load(&rc.settings));
@@ -92,7 +92,7 @@ fn flag(on: bool) -> String {
     on.to_string()
 }
 
-/// Rows about requests.
+/// Returns the rows about requests.
 fn spoken(settings: &Settings) -> Vec<SettingRow> {
     let either = |on: bool, one: &str, other: &str| if on { one } else { other }.to_owned();
     let mut rows = vec![
@@ -117,7 +117,7 @@ fn spoken(settings: &Settings) -> Vec<SettingRow> {
     rows
 }
 
-/// Rows about the load.
+/// Returns the rows about the load.
 fn load(settings: &Settings) -> Vec<SettingRow> {
     let none = || "n/a".to_owned();
     let time = settings.time_s.map(|time| format!("{time} seconds"));
@@ -141,7 +141,7 @@ fn load(settings: &Settings) -> Vec<SettingRow> {
     ]
 }
 
-/// Rows about files.
+/// Returns the rows about files.
 fn files(rc: &Rc) -> Vec<SettingRow> {
     let settings = &rc.settings;
     let none = || "none".to_owned();

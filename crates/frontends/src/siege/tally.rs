@@ -5,14 +5,14 @@ use prony_record::Nanos;
 /// Counts and times of transactions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SiegeTally {
-    /// Complete responses that are not failures.
+    /// Number of complete responses that are not failures.
     pub(super) transactions: u64,
-    /// Transactions with a status below 400, or a request for authentication.
+    /// Number of transactions whose status is below 400, or that are requests for authentication.
     pub(super) successful: u64,
     pub(super) failed: u64,
-    /// Complete responses of any status.
+    /// Number of complete responses with any status.
     responded: u64,
-    /// Body bytes as received.
+    /// Number of body bytes as received.
     pub(super) body_bytes: u64,
     /// Sum of the times of all complete responses.
     pub(super) time: Nanos,
@@ -20,19 +20,19 @@ pub(super) struct SiegeTally {
     shortest: Option<Nanos>,
 }
 
-/// The class of a complete response.
+/// Classification of a complete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// A successful transaction.
     Success,
-    /// A transaction without success, such as 404.
+    /// A transaction that did not succeed, such as 404.
     Other,
     /// A failure of the server, which is not a transaction.
     Failure,
 }
 
 impl Verdict {
-    /// The class of a status.
+    /// Classifies a status code.
     pub(super) fn of(status: u16) -> Verdict {
         match status {
             ..=399 | 401 | 407 => Verdict::Success,
@@ -78,7 +78,7 @@ impl SiegeTally {
         self.shortest = both.into_iter().flatten().min();
     }
 
-    /// Percentage of attempts that were transactions.
+    /// Returns the percentage of attempts that were transactions.
     pub(super) fn availability_percent(&self) -> f64 {
         share(
             self.transactions as f64,
@@ -86,18 +86,18 @@ impl SiegeTally {
         ) * 100.0
     }
 
-    /// Mean time of a complete response, in seconds.
+    /// Returns the mean time of a complete response, in seconds.
     pub(super) fn response_time_s(&self) -> f64 {
         share(self.time.as_secs_f64(), self.responded as f64)
     }
 
-    /// Minimum time of a complete response.
+    /// Returns the minimum time of a complete response.
     pub(super) fn shortest(&self) -> Nanos {
         self.shortest.unwrap_or(Nanos::ZERO)
     }
 }
 
-/// `part` / `whole`; 0 if `whole` is 0.
+/// Returns `part` / `whole`, or 0 if `whole` is 0.
 pub(super) fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

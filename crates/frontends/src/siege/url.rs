@@ -1,15 +1,16 @@
-//! Parses URLs as siege does: without a scheme or a path, with blanks, relative to a page.
+//! Parses URLs as siege does: the scheme and the path may be missing, blanks are allowed, and links
+//! are resolved against the page's URL.
 
 use std::fmt::Write;
 
 use percent_encoding::percent_decode_str;
 use prony_load::{CookieUrl, reference};
 
-/// A request's URL.
+/// URL of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct SiegeUrl {
     tls: bool,
-    /// Without the brackets of an IPv6 address.
+    /// Host without the brackets of an IPv6 address.
     host: String,
     port: u16,
     /// Path and query, beginning with `/`.
@@ -19,12 +20,12 @@ pub(super) struct SiegeUrl {
 }
 
 impl SiegeUrl {
-    /// Parses a typed URL. With `escape`, characters that can't be in a request are written as
+    /// Parses a URL. If `escape` is true, writes characters that can't be in a request line as
     /// `%XX`.
     ///
     /// # Errors
     ///
-    /// Returns a message about what is wrong.
+    /// Returns a message if the URL is invalid.
     pub(super) fn parse(typed: &str, escape: bool) -> Result<SiegeUrl, String> {
         let (scheme, rest) = split_scheme(typed);
         let tls = match scheme.to_ascii_lowercase().as_str() {
@@ -63,11 +64,11 @@ impl SiegeUrl {
         })
     }
 
-    /// Resolves `link` on a page with this URL (RFC 3986, section 5.2).
+    /// Resolves `link` against this URL, which is that of the page (RFC 3986, section 5.2).
     ///
     /// # Errors
     ///
-    /// Returns a message about what is wrong.
+    /// Returns a message if the resulting URL is invalid.
     pub(super) fn join(&self, link: &str, escape: bool) -> Result<SiegeUrl, String> {
         let link = link.trim();
         if reference::scheme(link).is_some() {
@@ -84,12 +85,12 @@ impl SiegeUrl {
         })
     }
 
-    /// Path and query, for the request line.
+    /// Returns the path and query, for the request line.
     pub(super) fn path(&self) -> &str {
         &self.path
     }
 
-    /// The host's name or address.
+    /// Returns the host's name or address.
     pub(super) fn host(&self) -> &str {
         &self.host
     }
@@ -99,7 +100,7 @@ impl SiegeUrl {
         self.tls
     }
 
-    /// The parts that determine the cookies.
+    /// Returns the parts of the URL that determine which cookies are sent.
     pub(super) fn cookie_url(&self) -> CookieUrl<'_> {
         CookieUrl {
             host: self.host(),
@@ -108,21 +109,22 @@ impl SiegeUrl {
         }
     }
 
-    /// Name and password, if there are any.
+    /// Returns the user name and password, if there are any.
     pub(super) fn login(&self) -> Option<(&str, &str)> {
         self.login
             .as_ref()
             .map(|(name, password)| (name.as_str(), password.as_str()))
     }
 
-    /// True if both URLs name the same server.
+    /// True if both URLs have the same scheme, host and port.
     pub(super) fn is_same_server(&self, other: &SiegeUrl) -> bool {
         self.tls == other.tls
             && self.port == other.port
             && self.host.eq_ignore_ascii_case(&other.host)
     }
 
-    /// The value of the Host header, with the port unless it is the scheme's default.
+    /// Returns the value of the Host header. It contains the port unless that is the scheme's
+    /// default.
     pub(super) fn host_header(&self) -> String {
         let host = match self.host.contains(':') {
             true => format!("[{}]", self.host),
@@ -134,14 +136,14 @@ impl SiegeUrl {
         }
     }
 
-    /// The whole URL without credentials.
+    /// Returns the whole URL without credentials.
     pub(super) fn text(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}{}", self.host_header(), self.path)
     }
 }
 
-/// The scheme (empty if there is none), and the text after `//`.
+/// Splits a URL into the scheme (empty if missing) and the text after `//`.
 fn split_scheme(typed: &str) -> (&str, &str) {
     let scheme = reference::scheme(typed).unwrap_or_default();
     match typed[scheme.len()..].strip_prefix("://") {
@@ -150,7 +152,7 @@ fn split_scheme(typed: &str) -> (&str, &str) {
     }
 }
 
-/// Host and port; None if the port is invalid.
+/// Splits an address into host and port. Returns `None` if the port is invalid.
 fn split_port(address: &str) -> Option<(&str, Option<u16>)> {
     if let Some(rest) = address.strip_prefix('[')
         && let Some((host, rest)) = rest.split_once(']')
@@ -171,7 +173,7 @@ fn port_number(text: &str) -> Option<u16> {
     text.parse().ok().filter(|&port| port > 0)
 }
 
-/// A path for a request line: it begins with `/` and has no fragment.
+/// Converts a path for the request line: it begins with `/` and has no fragment.
 fn path_of(typed: &str, escape: bool) -> String {
     let path = typed.split('#').next().unwrap_or_default().trim();
     let path = if path.starts_with('/') {
@@ -182,8 +184,8 @@ fn path_of(typed: &str, escape: bool) -> String {
     if escape { escaped(&path) } else { path }
 }
 
-/// Escapes characters that can't be in a request line as `%XX`. A `%` before two hexadecimal digits
-/// stays.
+/// Writes characters that can't be in a request line as `%XX`. A `%` before two hexadecimal digits
+/// is kept.
 fn escaped(path: &str) -> String {
     let bytes = path.as_bytes();
     let mut escaped = String::with_capacity(path.len());

@@ -1,5 +1,5 @@
-//! One virtual user: its position in the list, its pending parts and redirects, its cookies and its
-//! credentials.
+//! State of a virtual user: its position in the list, the parts and redirects that it will request,
+//! its cookies and its credentials.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -17,38 +17,38 @@ use super::response::Head;
 use super::settings::Settings;
 use super::url::SiegeUrl;
 
-/// Maximum number of consecutive redirects; siege follows them until it crashes.
+/// Maximum number of consecutive redirects. siege has no limit and eventually crashes.
 pub(super) const REDIRECTS_MAX: u32 = 50;
 
-/// Maximum depth of parts within parts. Servers that send their start page for every URL would nest
-/// them forever.
+/// Maximum nesting depth of parts. If a server sent its start page for every URL, parts would be
+/// nested without end.
 pub(super) const PART_DEPTH_MAX: u32 = 8;
 
-/// Settings and list that all users share.
+/// Settings and list of URLs that all users share.
 #[derive(Debug, Clone)]
 pub(super) struct Course {
     pub(super) settings: Settings,
-    /// The list; never empty.
+    /// The list of requests, which is never empty.
     pub(super) list: Vec<Arc<ListedRequest>>,
-    /// Requests that users make before the list, in turns.
+    /// Login requests. Users take turns with them, before they start with the list.
     pub(super) logins: Vec<Arc<ListedRequest>>,
 }
 
-/// One request of a user.
+/// A request that a user will send.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
     pub(super) wanted: Arc<ListedRequest>,
-    /// Its index in the list, if it comes from there.
+    /// Index of the request in the list, if it comes from the list.
     pub(super) listed: Option<usize>,
-    /// Number of redirects that led to it.
+    /// Number of redirects that led to this request.
     redirects: u32,
-    /// Number of authentication attempts.
+    /// Number of attempts at authentication so far.
     tries: u64,
-    /// Depth of nested pages that it is a part of.
+    /// Nesting depth, if the request is for a part of a page.
     depth: u32,
 }
 
-/// A user's next action.
+/// Next action of a user.
 #[derive(Debug, Clone)]
 pub(super) enum Turn {
     Ask(Ask),
@@ -59,16 +59,16 @@ pub(super) enum Turn {
 /// A virtual user.
 #[derive(Debug)]
 pub(super) struct User {
-    /// The next index in the list.
+    /// Index of the user's next request in the list.
     place: usize,
-    /// Number of pages requested.
+    /// Number of pages requested so far.
     pages: u64,
-    /// True from the request of a page until the pause after its parts.
+    /// True from the request for a page until the pause after its parts.
     is_on_page: bool,
     login: Option<Arc<ListedRequest>>,
-    /// The target of the last response's redirect.
+    /// Target of the redirect in the last response.
     onward: Option<Ask>,
-    /// Parts of the page that are not yet requested, in reverse order.
+    /// Parts of the page that have not been requested yet, in reverse order.
     parts: Vec<Part>,
     jar: CookieJar,
     authentication: Option<Authentication>,
@@ -83,8 +83,8 @@ struct Part {
 }
 
 impl User {
-    /// Creates the user with this number. Users start at different positions if the list is long
-    /// enough.
+    /// Creates the user with this number. If the list is long enough, each user starts at a
+    /// different position.
     pub(super) fn new(number: u32, course: &Course, seed: u64) -> User {
         let step = course.list.len() as u64 / course.settings.users;
         let place = match course.settings.reps {
@@ -106,7 +106,7 @@ impl User {
         }
     }
 
-    /// The next action. `failures` is the number of failed requests of all users.
+    /// Returns the next action. `failures` is the number of failed requests of all users.
     pub(super) fn turn(&mut self, course: &Course, failures: u64) -> Turn {
         if let Some(ask) = self.onward.take() {
             return Turn::Ask(ask);
@@ -129,7 +129,7 @@ impl User {
         let is_over = match settings.reps {
             Reps::Forever => false,
             Reps::Times(pages) => self.pages >= pages,
-            // With a time limit, the list is repeated.
+            // If there is a time limit, the list is repeated until then.
             Reps::Once => settings.time_s.is_none() && self.pages >= course.list.len() as u64,
         };
         if is_over {
@@ -189,7 +189,7 @@ impl User {
             let mut new = new.map(|url| Part { url, depth }).peekable();
             if let Some(first) = new.peek().filter(|_| depth > PART_DEPTH_MAX) {
                 return Some(format!(
-                    "parts: parts of parts are {PART_DEPTH_MAX} deep; {} is not requested",
+                    "parts: nested more than {PART_DEPTH_MAX} deep; {} is not requested",
                     first.url.text()
                 ));
             }
@@ -250,13 +250,13 @@ impl User {
         }
     }
 
-    /// The Authorization header of a request.
+    /// Returns the Authorization header of a request.
     pub(super) fn authorization(&mut self, wanted: &ListedRequest) -> Option<String> {
         let authentication = self.authentication.as_mut()?;
         authentication.header(wanted.method, &wanted.url, &wanted.body)
     }
 
-    /// The Cookie header of a request.
+    /// Returns the Cookie header of a request.
     pub(super) fn cookie(&self, wanted: &ListedRequest) -> Option<String> {
         match self.jar.is_empty() {
             true => None,
@@ -305,7 +305,7 @@ mod tests {
         format!("{} {}", ask.wanted.method.name(), ask.wanted.url.path())
     }
 
-    /// The next requests, each with the same response.
+    /// Returns the next requests, if each gets the same response.
     fn walk(user: &mut User, course: &Course, head: &str, count: usize) -> Vec<String> {
         let walked = (0..count).map(|_| {
             let ask = asked(user, course);

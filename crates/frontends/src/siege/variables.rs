@@ -1,8 +1,8 @@
-//! Expands `$NAME`, `$(NAME)` and `${NAME}` in siege's files.
+//! Expands variables (`$NAME`, `$(NAME)` and `${NAME}`) in siege's files.
 
 use std::collections::HashMap;
 
-/// The variables of one file. Others come from the environment.
+/// Variables that a file defines. All others come from the environment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Variables {
     defined: HashMap<String, String>,
@@ -11,11 +11,11 @@ pub(super) struct Variables {
 /// An expanded text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Expanded {
-    /// The text; undefined variables are empty.
+    /// The text. Undefined variables are replaced with an empty string.
     pub(super) text: String,
-    /// The variables used.
+    /// Names of the variables in the text.
     pub(super) used: Vec<String>,
-    /// The undefined ones among them.
+    /// Names of the undefined variables in the text.
     pub(super) undefined: Vec<String>,
 }
 
@@ -25,8 +25,8 @@ impl Variables {
         self.defined.insert(name.to_owned(), value.to_owned());
     }
 
-    /// Replaces variables. Values are not expanded again: those of a file were expanded when they
-    /// were defined.
+    /// Replaces variables with their values. Values are not expanded again, because those of the
+    /// file were expanded when they were defined.
     pub(super) fn expand(&self, text: &str) -> Expanded {
         let mut expanded = Expanded {
             text: String::with_capacity(text.len()),
@@ -69,7 +69,7 @@ fn in_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// The name after a `$`, and the rest.
+/// Splits the text after a `$` into the variable's name and the rest.
 fn reference(after: &str) -> Option<(&str, &str)> {
     let closing = match after.as_bytes().first()? {
         b'(' => Some(')'),

@@ -1,5 +1,5 @@
 //! Prints during a run: a line for each transaction, and requests and responses for `-g` and `-p`.
-//! A separate thread prints, so that a slow terminal delays the load only when a long queue is
+//! A separate thread prints, so that a slow terminal doesn't delay the load until a long queue is
 //! full.
 
 use std::io::{self, IsTerminal, Write};
@@ -14,14 +14,14 @@ use crate::output::{heed, note};
 /// Maximum number of queued lines.
 const QUEUE: usize = 8192;
 
-/// Something to print.
+/// An item to print.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Line {
-    /// A transaction.
+    /// A finished transaction.
     Done(Done),
-    /// A failure, for standard error.
+    /// A failure, which is printed on standard error.
     Failed(String),
-    /// Unchanged text for standard output.
+    /// Text for standard output, which is printed unchanged.
     Plain(Vec<u8>),
 }
 
@@ -29,18 +29,18 @@ pub(super) enum Line {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Done {
     pub(super) user: u32,
-    /// For example `HTTP/1.1`.
+    /// Protocol version, such as `HTTP/1.1`.
     pub(super) protocol: String,
     pub(super) status: u16,
     pub(super) took_s: f64,
     pub(super) body_bytes: u64,
     pub(super) method: &'static str,
     pub(super) url: Arc<str>,
-    /// The URL's index in the list.
+    /// Index of the URL in the list.
     pub(super) place: usize,
 }
 
-/// The format of transactions.
+/// Format of the lines for transactions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LineFormat {
     is_csv: bool,
@@ -51,7 +51,7 @@ pub(super) struct LineFormat {
 }
 
 impl LineFormat {
-    /// Creates the format; colors are for terminals only.
+    /// Creates the format. Colors are used only on terminals.
     pub(super) fn new(settings: &Settings) -> LineFormat {
         LineFormat {
             is_csv: settings.csv,
@@ -112,7 +112,7 @@ impl LineFormat {
     }
 }
 
-/// The terminal's color for a status: blue, cyan, magenta or red.
+/// Returns the terminal's color code for a status: blue, cyan, magenta or red.
 fn color(status: u16) -> u8 {
     match status {
         150 | 200..=299 => 34,
@@ -122,7 +122,7 @@ fn color(status: u16) -> u8 {
     }
 }
 
-/// A thread that prints what it receives.
+/// The thread that prints what is sent to it.
 pub(super) struct Printer {
     lines: SyncSender<Line>,
     thread: JoinHandle<()>,
@@ -138,15 +138,15 @@ impl Printer {
         }
     }
 
-    /// The sender of lines.
+    /// Returns a sender for lines.
     pub(super) fn lines(&self) -> SyncSender<Line> {
         self.lines.clone()
     }
 
-    /// Waits until everything is printed. All other senders must be dropped.
+    /// Waits until all lines are printed. All other senders must have been dropped.
     pub(super) fn finish(self) {
         drop(self.lines);
-        // A printer that panicked has printed what it could.
+        // Ignore the error: a printer that panicked has printed what it could.
         let _ = self.thread.join();
     }
 }

@@ -1,17 +1,17 @@
-//! Parses wrk's options, and `-R`, `-U` and `-B` of wrk2.
+//! Parses wrk's options, and the options `-R`, `-U` and `-B` of wrk2.
 
 use super::units::{read_count, read_seconds};
 use super::url::WrkUrl;
 use crate::getopt::{Known, Options, Placing, Takes};
 
-/// The arguments typed.
+/// Parsed arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct WrkArguments {
     pub(super) connections: u64,
     pub(super) threads: u64,
     pub(super) duration_s: u64,
     pub(super) timeout_s: u64,
-    /// Requests per second in total, for wrk2's open loop.
+    /// Total requests per second for wrk2's open loop.
     pub(super) rate_per_s: Option<u64>,
     pub(super) script: Option<String>,
     /// Header names and values.
@@ -19,23 +19,24 @@ pub(super) struct WrkArguments {
     pub(super) prints_latency: bool,
     pub(super) prints_uncorrected: bool,
     pub(super) url: WrkUrl,
-    /// The URL and the words after it: a script's arguments, from number 0.
+    /// The URL and the arguments after it, which a script gets as its arguments with numbers from
+    /// 0.
     pub(super) words: Vec<String>,
 }
 
-/// The reason why nothing runs.
+/// Reason why no load runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WrkError {
-    /// Printed on standard output before the usage.
+    /// Text for standard output, printed before the usage.
     pub(super) version: String,
-    /// Printed on standard error; None where wrk prints no reason.
+    /// Message for standard error; `None` if wrk prints none.
     pub(super) message: Option<String>,
 }
 
-/// Longest accepted duration in seconds: about 30 years.
+/// Maximum accepted duration in seconds: about 30 years.
 const LONGEST_S: u64 = 1_000_000_000;
 
-/// Printed for `-v`; the run continues.
+/// Text for `-v`, after which the run continues.
 pub(super) const VERSION: &str = concat!(
     "wrk as in prony ",
     env!("CARGO_PKG_VERSION"),
@@ -68,8 +69,8 @@ const KNOWN: &[Known] = &[
 ];
 
 impl WrkArguments {
-    /// Parses the words. Returns the text for `-v`, which is printed in any case, and the
-    /// arguments.
+    /// Parses the arguments. Returns the text for `-v`, which is printed in any case, and the
+    /// parsed arguments.
     pub(super) fn read(words: &[String]) -> Result<(String, WrkArguments), WrkError> {
         let mut version = String::new();
         WrkArguments::read_all(words, &mut version)
@@ -126,14 +127,14 @@ impl WrkArguments {
             'H' => self.add_header(value)?,
             'L' => self.prints_latency = true,
             'U' => (self.prints_latency, self.prints_uncorrected) = (true, true),
-            // As in wrk, a batch has one latency.
+            // -B has no effect: as in wrk, all requests of a batch have the same latency.
             'B' => {}
             _ => return Err(None),
         }
         Ok(())
     }
 
-    /// Adds a header, replacing one of the same name.
+    /// Adds a header. Replaces an earlier one with the same name.
     fn add_header(&mut self, typed: &str) -> Result<(), Option<String>> {
         let Some((name, value)) = typed.split_once(':') else {
             return Err(Some(format!(

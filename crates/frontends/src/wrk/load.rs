@@ -1,4 +1,4 @@
-//! Runs a prepared load and converts its record to wrk's figures.
+//! Runs a prepared load and converts its record to wrk's results.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::spectrum;
 use crate::output::print;
 use crate::session::{self, Refusal, Session, Tick};
 
-/// A prepared load.
+/// A load that is ready to run.
 pub(super) struct Load<'a> {
     pub(super) arguments: &'a WrkArguments,
     pub(super) session: &'a Session,
@@ -21,11 +21,11 @@ pub(super) struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Prints the heading and runs the load, with a script's hooks if there are any.
+    /// Prints the heading and runs the load, with the hooks of a script if there is one.
     ///
     /// # Errors
     ///
-    /// Returns the reason if the environment refuses the load.
+    /// Returns the reason why the load can't run.
     pub(super) fn run(&self, hooks: Option<&LuaHooks<'_>>) -> Result<WrkResults, String> {
         let WrkArguments {
             duration_s,
@@ -54,7 +54,7 @@ impl Load<'_> {
             Refusal::Wrong(text) | Refusal::Environment(text) => text,
         })?;
         let mut results = self.results(&loaded, rates.into_samples());
-        // The load counts a batch as one request.
+        // In the record, a batch counts as one request, so take these counts from the hooks.
         if let Some((responses, not_fine)) = hooks.and_then(LuaHooks::counted) {
             let figures = &mut results.figures;
             (figures.requests, figures.errors.status) = (responses, not_fine);
@@ -65,14 +65,15 @@ impl Load<'_> {
     fn results(&self, loaded: &RunResult, rates: Vec<u64>) -> WrkResults {
         let (record, recorder) = (&loaded.record, &loaded.recorder);
         let service = recorder.service_time();
-        // wrk2's latency starts when a request is due, wrk's when it is sent.
+        // wrk2 measures latency from when a request is due, wrk from when it is sent.
         let (latency, uncorrected) = match self.arguments.rate_per_s {
             Some(_) => (recorder.response_time(), Some(service)),
             None => (service, None),
         };
         let outcomes = recorder.outcomes();
         let mut errors = WrkErrors::of(outcomes);
-        // The server closed an idle connection: wrk loses such a request, prony sends it again.
+        // If the server closes an idle connection, wrk counts a read error, while prony sends the
+        // request again.
         errors.read += record.totals.retried;
         let not_fine = recorder.statuses().filter(|(status, _)| *status > 399);
         errors.status += not_fine.map(|(_, count)| count).sum::<u64>();
@@ -105,7 +106,8 @@ impl Load<'_> {
     }
 }
 
-/// Responses that took longer than `--timeout`, and requests that waited longer than that.
+/// Returns the number of responses that took longer than `--timeout`, plus requests that waited
+/// longer than that.
 fn late(service: &Distribution, timeout_s: u64) -> u64 {
     match timeout_s {
         0 => 0,
@@ -113,7 +115,7 @@ fn late(service: &Distribution, timeout_s: u64) -> u64 {
     }
 }
 
-/// Timed-out requests that are also counted as failures.
+/// Returns the number of timed-out requests that also count as failures.
 fn given_up(outcomes: &OutcomeCounts) -> u64 {
     outcomes.get(Outcome::ConnectTimeout) + outcomes.get(Outcome::Timeout)
 }

@@ -1,7 +1,7 @@
-//! wrk's arguments, scripts and output; with `-R`, wrk2's.
+//! Emulates wrk's arguments, scripts and output; with `-R`, those of wrk2.
 //!
-//! The load is a closed loop in which every response is expected and no request times out. Whatever
-//! wrk counts separately (statuses over 399, responses later than `--timeout`) is computed from the
+//! The load is a closed loop that accepts every response and has no request timeout. What wrk
+//! counts separately (status codes over 399, responses later than `--timeout`) is computed from the
 //! record.
 
 mod arguments;
@@ -20,7 +20,7 @@ use crate::session::{Ending, Session};
 
 use arguments::{USAGE, WrkArguments, WrkError};
 
-/// Exit status if nothing ran or the script failed.
+/// Exit status if no load ran or the script failed.
 const FAILED: Ending = Ending::Status(1);
 
 /// See [`crate::Tool::run`].
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     }
 }
 
-/// Prints a line on standard error without a prefix, as wrk does; scripts look for these lines.
+/// Prints a line on standard error. Like wrk, adds no prefix, because scripts look for these lines.
 fn print_error(text: &str) {
     note(&format!("{text}\n"));
 }

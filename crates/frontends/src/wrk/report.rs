@@ -5,26 +5,26 @@ use std::fmt::Write as _;
 use super::units;
 use prony_lua::{Statistics, WrkErrors, WrkFigures};
 
-/// The results of a run.
+/// Results of a run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WrkResults {
     pub(super) figures: WrkFigures,
-    /// With a rate: latency without the wait for a free connection.
+    /// For a load with a rate: latency without the wait for a free connection.
     pub(super) uncorrected: Option<Statistics>,
 }
 
-/// The lines printed before a run.
+/// Returns the lines that are printed before a run.
 pub(super) fn heading(duration_s: u64, url: &str, threads: u64, connections: u64) -> String {
     let time = units::seconds(duration_s);
     format!("Running {time} test @ {url}\n  {threads} threads and {connections} connections\n")
 }
 
 impl WrkResults {
-    /// The lines printed after a run, with `distribution` in the place of wrk's latency
+    /// Returns the lines that are printed after a run. `distribution` replaces wrk's latency
     /// distribution.
     pub(super) fn text(&self, distribution: &str) -> String {
         let mut out = String::new();
-        // Writing to a string doesn't fail.
+        // Writing to a string can't fail.
         let _ = self.write(&mut out, distribution);
         out
     }
@@ -70,12 +70,12 @@ impl WrkResults {
     }
 }
 
-/// The lines of `--latency`.
+/// Returns the lines of `--latency`.
 pub(super) fn distribution(latency: &Statistics) -> String {
     let mut out = "  Latency Distribution\n".to_owned();
     for percent in [50.0, 75.0, 90.0, 99.0] {
         let time = units::micros(latency.percentile(percent) as f64);
-        // Writing to a string doesn't fail.
+        // Writing to a string can't fail.
         let _ = writeln!(out, "{percent:>7.0}%{}", cell(&time, 10));
     }
     out
@@ -83,7 +83,7 @@ pub(super) fn distribution(latency: &Statistics) -> String {
 
 fn row(name: &str, of: &Statistics, written: fn(f64) -> String) -> String {
     let within = match of.within_stdev_percent() {
-        // C prints 0 / 0 this way.
+        // C's printf writes 0 / 0 in this form.
         share if share.is_nan() => format!("{:>8}%", "-nan"),
         share => format!("{share:>8.2}%"),
     };
@@ -95,7 +95,7 @@ fn row(name: &str, of: &Statistics, written: fn(f64) -> String) -> String {
     )
 }
 
-/// Pads a number so that digits align for units of any length.
+/// Pads a number so that digits are aligned, whatever the length of the unit.
 pub(super) fn cell(text: &str, width: usize) -> String {
     let letters = text
         .bytes()

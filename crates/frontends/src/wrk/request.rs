@@ -1,9 +1,9 @@
-//! The request of a run without a script.
+//! Builds the request of a run without a script.
 
 use super::url::WrkUrl;
 
-/// Serializes the request: a Host and the requested headers only. A given Host
-/// replaces the default.
+/// Serializes the request. It contains only the Host header and the given headers. A given Host
+/// header replaces the default.
 pub(super) fn plain(url: &WrkUrl, headers: &[(String, String)]) -> Vec<u8> {
     let mut text = format!("GET {} HTTP/1.1\r\n", url.0.path);
     let mut line = |name: &str, value: &str| {

@@ -1,4 +1,4 @@
-//! Runs wrk from its arguments to its printed results.
+//! Runs `prony wrk`, from its arguments to its printed results.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::request;
 use super::url::WrkUrl;
 use crate::session::{self, Session, message_of};
 
-/// Longer than the system's own limit: wrk has no connect timeout.
+/// Connect timeout. It is longer than the system's own limit, because wrk has none.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Runs wrk.
@@ -83,7 +83,8 @@ fn options(arguments: &WrkArguments) -> LoadSettings {
     }
 }
 
-/// The load's URL. Scheme, host and port define the target; the rest only appears in results.
+/// Returns the URL of the load. Its scheme, host and port determine the target; the rest appears
+/// only in results.
 fn own_url(arguments: &WrkArguments) -> String {
     let url = &arguments.url;
     format!(
@@ -110,8 +111,8 @@ fn resolve(
         })
 }
 
-/// The default address of the load: the URL's, or else that of the first thread if its port matches
-/// the URL's.
+/// Returns the default address of the load: that in the URL, or else that of the first thread if it
+/// has the same port as the URL.
 fn target(url: &WrkUrl, scripts: &LuaScripts) -> Option<Address> {
     let first = || scripts.threads().first()?.address();
     url.address()
@@ -119,7 +120,7 @@ fn target(url: &WrkUrl, scripts: &LuaScripts) -> Option<Address> {
         .filter(|address| address.0.port() == url.port())
 }
 
-/// The first of the server's addresses that accepts a connection.
+/// Returns the first of the server's addresses that accepts a connection.
 fn first_open(arguments: &WrkArguments) -> Result<Address, String> {
     let (host, service) = (&arguments.url.0.host, arguments.url.service());
     let mut refused = String::new();
@@ -132,7 +133,7 @@ fn first_open(arguments: &WrkArguments) -> Result<Address, String> {
     Err(format!("unable to connect to {host}:{service} {refused}"))
 }
 
-/// The system's message without its number.
+/// Returns the system's message without the error number.
 fn cause(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error")
@@ -147,7 +148,7 @@ fn load_scripts(seed: &ScriptSeed<'_>, arguments: &WrkArguments) -> Result<LuaSc
     let loaded = LuaScripts::load(seed, addresses, arguments.threads, &arguments.words);
     match loaded.map_err(|fault| fault.to_string())? {
         Some(scripts) => Ok(scripts),
-        // The script can't see the reason, so connecting is tried again to report it.
+        // The script API doesn't provide the reason, so connect again to find it out.
         None => Err(first_open(arguments)
             .err()
             .unwrap_or_else(|| format!("unable to connect to {}:{service}", arguments.url.0.host))),
@@ -232,8 +233,9 @@ fn with_script(
     failed.map_err(|fault| fault.to_string())
 }
 
-/// The number of requests per batch, and the threads' initial requests: all of them, or with a
-/// `request` hook only the first, because that hook is called once more than requests are sent.
+/// Returns the number of requests per batch, and the initial requests of the threads. With a
+/// `request` hook, returns only the first request, because wrk calls that hook once more than it
+/// sends requests.
 fn given(scripts: &LuaScripts, has: DefinedHooks) -> Result<(u32, Vec<Vec<u8>>), String> {
     let asked = match has.request {
         true => 1,

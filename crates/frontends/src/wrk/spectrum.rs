@@ -1,5 +1,5 @@
-//! Formats wrk2's output for `-L` and `-U`: percentiles, and the spectrum that HdrHistogram's tools
-//! plot.
+//! Formats wrk2's output for `-L` and `-U`: percentiles, and the spectrum that tools for
+//! HdrHistogram plot.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,13 @@ use super::report::cell;
 use super::units;
 use prony_lua::Statistics;
 
-/// Rows for each halving of the distance to 100%.
+/// Number of rows for each halving of the distance to 100%.
 const ROWS_A_HALVING: f64 = 5.0;
 
 const RULE: &str = "----------------------------------------------------------\n";
 
-/// The lines for times with the wait for a free connection and, if given, without it.
+/// Returns the lines for latencies that include the wait for a free connection and, if given, for
+/// latencies without it.
 pub(super) fn lines(corrected: &Statistics, uncorrected: Option<&Statistics>) -> String {
     let mut out = one(corrected, "Recorded Latency");
     if let Some(uncorrected) = uncorrected {
@@ -24,7 +25,7 @@ pub(super) fn lines(corrected: &Statistics, uncorrected: Option<&Statistics>) ->
 
 fn one(times: &Statistics, name: &str) -> String {
     let mut out = format!("  Latency Distribution (HdrHistogram - {name})\n");
-    // Writing to a string doesn't fail, here and below.
+    // Writing to a string can't fail, here and below.
     for percent in [50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 100.0] {
         let time = units::micros(times.at_share(percent / 100.0) as f64);
         let _ = writeln!(out, "{percent:>7.3}%{}", cell(&time, 10));
@@ -62,7 +63,7 @@ fn one(times: &Statistics, name: &str) -> String {
     out
 }
 
-/// A value, its requested percentile, and the number of values that are not larger.
+/// A time, the percentile that was requested, and the number of times up to this time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct SpectrumRow {
     value: u64,
@@ -70,11 +71,11 @@ struct SpectrumRow {
     count: u64,
 }
 
-/// Rows that approach the maximum, then the maximum.
+/// Returns rows that approach the maximum, and a last row for the maximum.
 fn rows(times: &Statistics) -> Vec<SpectrumRow> {
     let total = times.count();
     let mut rows = Vec::new();
-    // Steps in percent are exact in binary, so no error accumulates.
+    // The steps in percent are exact binary fractions, so errors don't accumulate.
     let mut percent = 0.0;
     let mut counts = times.cumulated().peekable();
     while let Some(&(value, count)) = counts.peek() {

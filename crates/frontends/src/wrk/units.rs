@@ -1,6 +1,6 @@
 //! Parses and formats numbers as wrk does.
 
-/// A unit, and larger units, each a constant multiple of the previous one.
+/// The smallest unit, and larger units. Each is larger than the previous one by the same factor.
 struct Units {
     scale: u16,
     base: &'static str,
@@ -29,7 +29,8 @@ const METRIC: Units = Units {
 };
 
 impl Units {
-    /// Formats a number. A larger unit is used from 85% of it on, except for the largest.
+    /// Formats a number. A larger unit is used when the number is at least 85% of that unit, except
+    /// for the largest unit.
     fn write(&self, number: f64, decimals: usize) -> String {
         let (mut amount, mut unit) = (number, self.base);
         let usable = self.larger.len() - 1;
@@ -43,7 +44,7 @@ impl Units {
         format!("{amount:.decimals$}{unit}")
     }
 
-    /// Parses an integer with an optional unit, in any case.
+    /// Parses an integer with an optional unit, ignoring case.
     fn read(&self, typed: &str) -> Option<u64> {
         let typed = typed.trim_start();
         let typed = typed.strip_prefix('+').unwrap_or(typed);
@@ -60,12 +61,12 @@ impl Units {
     }
 }
 
-/// Parses `1k` or `2M`.
+/// Parses a count such as `1k` or `2M`.
 pub(super) fn read_count(typed: &str) -> Option<u64> {
     METRIC.read(typed)
 }
 
-/// Parses `2s`, `2m`, `2h` or `2` to seconds.
+/// Parses `2s`, `2m`, `2h` or `2`, and returns seconds.
 pub(super) fn read_seconds(typed: &str) -> Option<u64> {
     SECONDS.read(typed)
 }

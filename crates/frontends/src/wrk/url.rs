@@ -9,7 +9,7 @@ use prony_lua::{Address, ScriptUrl};
 pub(super) struct WrkUrl(pub(super) ScriptUrl);
 
 impl WrkUrl {
-    /// Parses a URL. Scheme and host are required.
+    /// Parses a URL, which must have a scheme and a host.
     pub(super) fn parse(typed: &str) -> Option<WrkUrl> {
         let (scheme, rest) = typed.split_once("://")?;
         if !["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) {
@@ -20,7 +20,7 @@ impl WrkUrl {
         }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
-        // A query without a path is dropped, as in wrk.
+        // Like wrk, drop a query that has no path before it.
         let path = if path.starts_with('/') { path } else { "/" };
         let place = authority
             .rsplit_once('@')
@@ -53,7 +53,7 @@ impl WrkUrl {
         }))
     }
 
-    /// The address, if the host is an address and not a name.
+    /// Returns the address if the host is an address and not a name.
     pub(super) fn address(&self) -> Option<Address> {
         let ip: IpAddr = self.0.host.parse().ok()?;
         Some(Address(SocketAddr::new(ip, self.port())))
@@ -64,19 +64,19 @@ impl WrkUrl {
         self.0.scheme.eq_ignore_ascii_case("https")
     }
 
-    /// The port, or the scheme's default.
+    /// Returns the port as typed, or the scheme's default.
     pub(super) fn port(&self) -> u16 {
         self.0.port.unwrap_or(if self.is_tls() { 443 } else { 80 })
     }
 
-    /// The typed port, or the scheme: the service that wrk looks up.
+    /// Returns the service that wrk looks up: the port as typed, or the scheme.
     pub(super) fn service(&self) -> String {
         self.0
             .port
             .map_or_else(|| self.0.scheme.clone(), |port| port.to_string())
     }
 
-    /// The value of the Host header.
+    /// Returns the value of the Host header.
     pub(super) fn authority(&self) -> String {
         let host = match self.0.host.contains(':') {
             true => format!("[{}]", self.0.host),

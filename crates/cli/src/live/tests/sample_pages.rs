@@ -1,4 +1,4 @@
-//! States of loads and experiments, and the pages that show them.
+//! Sample states of loads and experiments, and the pages that show them.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::live::experiment_state::{ComparisonRow, CpuUse, ExperimentState, Tria
 use crate::live::follower::{GeneratorUse, LoadFigures, RatePoint, Times, TimesPoint};
 use crate::live::rounds::Rounds;
 
-/// A page with its state.
+/// A page and the state that it shows.
 pub(super) enum DrawnPage {
     Load(Box<LoadFigures>),
     Experiment(Box<ExperimentState>),
@@ -33,7 +33,7 @@ impl DrawnPage {
     }
 }
 
-/// All pages, by name.
+/// Returns all sample pages by name.
 pub(super) fn pages() -> Vec<(&'static str, DrawnPage)> {
     vec![
         ("closed", DrawnPage::Load(Box::new(closed()))),
@@ -295,7 +295,7 @@ fn by_agents() -> LoadFigures {
     figures
 }
 
-/// A load on agents before they have resolved its settings.
+/// A load on agents that have not resolved its settings yet.
 fn getting_ready() -> LoadFigures {
     LoadFigures {
         info: LoadInfo {
@@ -312,7 +312,7 @@ fn getting_ready() -> LoadFigures {
     }
 }
 
-/// The second of five searches, during a probe.
+/// The second of five searches, with a probe running.
 fn capacity() -> CapacityState {
     let mut bracket = Bracket::default();
     let mut probes = Vec::new();
@@ -359,7 +359,7 @@ fn capacity() -> CapacityState {
     }
 }
 
-/// Before the first probe.
+/// A capacity search before its first probe.
 fn capacity_begins() -> CapacityState {
     CapacityState {
         search: (1, 5),
@@ -373,7 +373,7 @@ fn experiment_in_rounds() -> ExperimentState {
     let mut rounds = Rounds::begin(vec![(1, "tcp".to_owned()), (0, "unix".to_owned())]);
     (rounds.slice, rounds.planned) = (Duration::from_millis(250), 40);
     for round in 0..12_u32 {
-        // A neighbor slows both in some rounds.
+        // Another process slows both variants in some rounds.
         let speed = if (4..7).contains(&round) { 0.5 } else { 1.0 };
         let slice = |variant: usize, rate: f64| {
             let slice = SliceResult {
@@ -501,8 +501,8 @@ fn experiment() -> ExperimentState {
     }
 }
 
-/// More comparisons than fit on the screen, one of a share and one without an interval, after a
-/// stop request.
+/// An experiment after a stop request, with more comparisons than fit on the screen, one of which
+/// compares a share and one of which has no interval.
 fn wide() -> ExperimentState {
     let mut state = experiment();
     let verdicts = [

@@ -1,4 +1,4 @@
-//! Checks whether a service may and can be started here.
+//! Checks whether the policy allows a service and whether this machine can start it.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use prony_experiment::system::program;
 
 use crate::policy::{Policy, PolicyViolation};
 
-/// The name that means the agent's own program.
+/// Program name that refers to the agent's own executable.
 const OWN_NAME: &str = "prony";
 
-/// The programs that a service starts: its wrapper, and its own program.
+/// Returns the programs that a service starts: its wrapper, if any, and its own program.
 fn programs(spec: &ServiceSpec) -> impl Iterator<Item = (ServiceAspect, usize)> {
     let wrapper = (spec.wrapper_words > 0).then_some((ServiceAspect::Wrapper, 0));
     let own = (ServiceAspect::Command, spec.wrapper_words);
@@ -22,12 +22,12 @@ fn programs(spec: &ServiceSpec) -> impl Iterator<Item = (ServiceAspect, usize)> 
 
 /// Checks a service against the policy.
 ///
-/// Environment variables can make an allowed program run other code (LD_PRELOAD, or PYTHONPATH with a file
-/// that was sent), so each variable has to be allowed, too.
+/// Environment variables can make an allowed program run other code, for example LD_PRELOAD, or
+/// PYTHONPATH with a file that was sent. Each variable must therefore be allowed, too.
 ///
 /// # Errors
 ///
-/// The violated rule.
+/// Returns the violated rule.
 pub(super) fn allowed(
     spec: &ServiceSpec,
     policy: &Policy,
@@ -38,14 +38,15 @@ pub(super) fn allowed(
             .allows_command(program)
             .map_err(|refusal| (about, refusal))?;
     }
-    // The plan's `library_path` is set by this variable.
+    // A plan's `library_path` is passed to the service in this variable.
     let library_path = spec.library_path.as_ref().map(|_| "LD_LIBRARY_PATH");
     let mut variables = spec.env.keys().map(String::as_str).chain(library_path);
     let refused = variables.find_map(|name| policy.allows_variable(name).err());
     refused.map_or(Ok(()), |refusal| Err((ServiceAspect::Env, refusal)))
 }
 
-/// Replaces program names by absolute paths. The path of the agent counts, unless the service sets PATH.
+/// Replaces program names with absolute paths. They are looked up in the agent's PATH, unless the
+/// service sets PATH.
 pub(super) fn with_programs(mut spec: ServiceSpec) -> ServiceSpec {
     let own_path = !spec.env.contains_key("PATH");
     for (_, word) in programs(&spec).collect::<Vec<_>>() {
@@ -57,7 +58,7 @@ pub(super) fn with_programs(mut spec: ServiceSpec) -> ServiceSpec {
             name if own_path => program::find(name, Path::new("/"), None).ok(),
             _ => None,
         };
-        // Starting the service reports a program that is missing.
+        // If the program is missing, starting the service reports an error.
         if let Some(found) = found {
             *program = found.to_string_lossy().into_owned();
         }
@@ -65,7 +66,7 @@ pub(super) fn with_programs(mut spec: ServiceSpec) -> ServiceSpec {
     spec
 }
 
-/// All reasons why a service can't be started here.
+/// Returns all reasons why a service can't be started here.
 pub(super) fn objections(spec: &ServiceSpec, policy: &Policy) -> Vec<HostObjection> {
     let mut objections = Vec::new();
     let mut object = |aspect, kind, message: String, hint: Option<String>| {
@@ -103,7 +104,10 @@ pub(super) fn objections(spec: &ServiceSpec, policy: &Policy) -> Vec<HostObjecti
     let host = LocalHost::with_state_in(std::env::temp_dir());
     let lacking = spec.cores.iter().find(|core| !host.cores().contains(core));
     if let Some(core) = lacking {
-        let what = format!("there is no core {core} (it may use {:?})", host.cores());
+        let what = format!(
+            "core {core} is not available (available: {:?})",
+            host.cores()
+        );
         object(ServiceAspect::Cores, DiagnosticKind::Machine, what, None);
     }
     match spec.place {

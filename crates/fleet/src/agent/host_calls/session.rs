@@ -20,21 +20,21 @@ use crate::wire::{
     HostCall, HostReply, LOG_READ_BYTES_MAX, NumberedCall, file_chunks, service_file_name,
 };
 
-/// Time for each service to stop when the session ends.
+/// Timeout for each service to stop when the session ends.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A run that has this machine. Dropping it stops and removes everything.
+/// Session of a run that has reserved this machine. Dropping it stops and removes everything.
 #[derive(Debug)]
 pub(super) struct HostSession {
-    // Dropped in this order: services before the files that they use.
+    // Fields are dropped in this order: services before the files that they use.
     host: LocalHost,
     files: ReceivedFiles,
     folder: PathBuf,
     policy: Policy,
     services: BTreeMap<String, Allocated>,
-    /// Name and contents of the log that is being sent.
+    /// Name and content of the log that is being sent.
     log: Option<(String, Vec<u8>)>,
-    /// Number and reply of the last call.
+    /// Number of the last call, and the reply to it.
     last: Option<(u64, Reply)>,
 }
 
@@ -130,7 +130,7 @@ impl HostSession {
             HostCall::Environment => HostReply::Environment {
                 environment: Box::new(self.host.environment()),
             },
-            // The handler carries out these itself.
+            // The handler has already carried out these calls.
             HostCall::CheckService { .. }
             | HostCall::Open(_)
             | HostCall::Renew
@@ -147,7 +147,7 @@ impl HostSession {
                 );
                 return Err(Reply::Wrong { text });
             }
-            // On this machine every service is local.
+            // Each service is local to the machine that runs it.
             wanted.host = None;
         }
         self.services.clear();
@@ -187,7 +187,7 @@ impl HostSession {
         Ok(HostReply::Done)
     }
 
-    /// Contents of a service's files that were sent.
+    /// Returns the contents of a service's files that were sent.
     fn received_files(
         &self,
         service: &str,
@@ -214,7 +214,7 @@ impl HostSession {
         self.folder.join("logs")
     }
 
-    /// A chunk of a log, as the log was when its first chunk was requested.
+    /// Returns a chunk of a log. The content is a copy from when the first chunk was requested.
     fn log_chunk(&mut self, service: String, offset: u64) -> Result<HostReply, Reply> {
         if !self.services.contains_key(&service) {
             let text = format!("there is no service {service}");
@@ -241,7 +241,7 @@ impl HostSession {
 
 impl Drop for HostSession {
     fn drop(&mut self) {
-        // Services stop before their files are removed. Files that can't be removed are swept at the
+        // Stop services before removing their files. Files that can't be removed are deleted at the
         // agent's next start.
         self.host.set_stop_timeout(STOP_TIMEOUT);
         let _ = self.host.release();
@@ -265,7 +265,7 @@ fn remove(folder: &Path) -> Result<(), Reply> {
     }
 }
 
-/// The end of a log; empty if there is no log.
+/// Returns the end of a log, or nothing if there is no log.
 fn end_of(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut file = match fs::File::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -275,7 +275,7 @@ fn end_of(path: &Path) -> std::io::Result<Vec<u8>> {
     let left_out = length.saturating_sub(LOG_READ_BYTES_MAX);
     let mut bytes = Vec::new();
     if left_out > 0 {
-        bytes = format!("… {left_out} bytes before this are left out\n").into_bytes();
+        bytes = format!("… {left_out} earlier bytes omitted\n").into_bytes();
     }
     file.seek(SeekFrom::Start(left_out))?;
     file.take(LOG_READ_BYTES_MAX).read_to_end(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! Compares the results that viewers see with those that agents sent.
+//! Compares the results that viewers see with the results that agents sent.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::wire::ResultMessage;
 
 const WARMUP: Nanos = Nanos::from_secs(1);
 
-/// A run of two agents, of which `b` has three of four workers.
+/// A run on two agents, of which `b` has three of the four workers.
 fn manifest() -> RunManifest {
     let part = |first: u32, workers: u32| {
         json!({
@@ -34,8 +34,8 @@ fn manifest() -> RunManifest {
     serde_json::from_value(manifest).unwrap()
 }
 
-/// Deltas that an agent records in this number of half seconds, one for each, from a few requests
-/// that `seed` determines.
+/// Returns the deltas that an agent records in this number of half seconds, one for each, from a
+/// few requests that `seed` determines.
 fn recorded(halves: u64, seed: u64) -> Vec<Delta> {
     let mut recorder = Recorder::new(MeasuredPart::EndedFrom(WARMUP));
     recorder.watch();
@@ -122,7 +122,7 @@ fn viewers_see_the_ledgers_sum_in_any_order_and_with_duplicates() {
             collector.take(&manifest, &sent[turn * step % sent.len()]);
             if turn % look_every == 0 {
                 taken.merge(&feed.take());
-                // May be called at any time, by any thread.
+                // This may be called at any time, by any thread.
                 feed.so_far();
             }
         }
@@ -169,10 +169,10 @@ fn refused_messages_are_not_shown() {
     }
     assert_eq!(feed.so_far().delta, Delta::default());
     assert_eq!((feed.ended(), feed.complete_until()), (0, Nanos::ZERO));
-    assert_eq!(feed.record_so_far(), None, "it has not begun");
+    assert_eq!(feed.record_so_far(), None, "the run has not started");
 }
 
-/// A feed of a run that has just begun, with the time of its start.
+/// Returns the feed of a run that has just started, and the time of the start.
 fn under_way(manifest: &RunManifest) -> (Feed, Instant) {
     let (feed, now) = (Feed::default(), Instant::now());
     feed.prepare(manifest);
@@ -185,7 +185,7 @@ fn under_way(manifest: &RunManifest) -> (Feed, Instant) {
     (feed, now)
 }
 
-/// Adds this number of an agent's half seconds to the feed.
+/// Adds the results of an agent for this number of half seconds.
 fn add(feed: &Feed, name: &str, halves: u64, now: Instant) {
     let mut all = Delta::default();
     recorded(halves, 5)
@@ -218,13 +218,13 @@ fn quiet_and_lost_agents_are_not_waited_for() {
     );
     add(&feed, "b", 4, after(6));
     assert_eq!(feed.complete_at(after(6)), Nanos::from_secs(3));
-    // Results of a quarter of the load reach until 5 s, those of the rest until 3 s.
+    // A quarter of the load has results up to 5 s, the rest up to 3 s.
     assert_eq!(feed.so_far().reaches, Nanos::from_millis(3_500));
     assert_eq!(feed.so_far().in_flight, 12);
     feed.is_now(&name("b"), AgentState::Lost);
     assert_eq!(feed.complete_at(after(6)), Nanos::from_secs(5));
     assert_eq!(feed.so_far().in_flight, 8);
-    // When no agent is running any more, the results are complete.
+    // When no agent is running anymore, the results are complete.
     feed.is_now(&name("a"), AgentState::Ended);
     assert_eq!(feed.complete_at(after(60)), Nanos::from_secs(5));
 }
@@ -235,12 +235,12 @@ fn the_start_of_a_run_follows_from_its_messages() {
     let (feed, now) = under_way(&manifest);
     let later = now + Duration::from_secs(60);
     add(&feed, "a", 8, later);
-    assert_eq!(feed.begun().unwrap().at, now, "as it was said");
+    assert_eq!(feed.begun().unwrap().at, now, "the announced start is kept");
     add(&feed, "b", 200, later);
     assert_eq!(
         feed.begun().unwrap().at,
         later - Duration::from_secs(101),
-        "nobody measures what is yet to come"
+        "results can't reach into the future"
     );
     assert!(!feed.is_stopped());
     feed.stop();
@@ -258,7 +258,7 @@ fn impossible_half_seconds_are_refused() {
     assert_eq!(started(&collector), Some(all[3].started));
     collector.take(&manifest, &message(&manifest, "a", 1, &all[129]));
     assert_eq!(started(&collector), Some(all[3].started));
-    // The end of a load that is limited by a number of requests can't be predicted.
+    // The end of a load can't be predicted if only a number of requests limits it.
     manifest.load.duration_s = None;
     let mut collector = ResultCollector::new(&manifest);
     collector.take(&manifest, &message(&manifest, "a", 1, &all[129]));

@@ -93,7 +93,7 @@ fn a_time_limit_sets_a_count_unless_one_follows() {
     assert_eq!(load("-t 5 h/").time_limit, Some(Duration::from_secs(5)));
     assert_eq!(load("-n 10 -t 5 h/").requests, 50_000);
     assert_eq!(load("-t 5 -n 10 h/").requests, 10);
-    // ab's -t 0 means no time limit.
+    // In ab, -t 0 means no time limit.
     let endless = load("-t 0 h/");
     assert_eq!((endless.time_limit, endless.requests), (None, 50_000));
 }
@@ -187,7 +187,7 @@ fn invalid_arguments_are_reported_with_the_usage() {
     for (words, text) in [
         ("", "wrong number of arguments"),
         ("-n 3", "wrong number of arguments"),
-        // Flags end at the first other word.
+        // The first argument that is not a flag ends the flags.
         ("h/ -n 3", "wrong number of arguments"),
         ("a/ b/", "wrong number of arguments"),
         ("h", "invalid URL"),

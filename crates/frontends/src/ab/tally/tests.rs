@@ -10,7 +10,7 @@ fn watch(words: &str) -> AbWatch {
     }
 }
 
-/// Lets a counter count an outcome without a request.
+/// Counts an outcome without a request.
 impl Counter<'_> {
     fn sees(&mut self, status: u16, length: u64, head: &str) {
         let responded = self.watch.weigh(0, status, length, head.as_bytes());
@@ -46,7 +46,7 @@ fn the_first_response_gives_length_and_name() {
     );
     let first = watch.first().unwrap();
     assert_eq!((first.length, first.server.as_str()), (5, "Foo/1.2"));
-    // Without -k, keep-alive wasn't requested.
+    // Without -k, the requests don't ask for keep-alive.
     assert_eq!(tally.kept_alive, 0);
 }
 
@@ -110,7 +110,8 @@ fn each_request_is_counted_once_under_one_outcome() {
     for &outcome in Outcome::ALL {
         tally.count(outcome, None);
     }
-    // Ok always has a response, and requests cut off by the end of the load are never counted here.
+    // Ok always has a response, and requests that the end of the load cuts off are never counted
+    // here.
     let failures = Outcome::ALL
         .iter()
         .filter(|outcome| outcome.is_failure())

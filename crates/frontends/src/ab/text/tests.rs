@@ -4,7 +4,8 @@ use super::super::times::{RequestTimes, Times};
 use super::*;
 use prony_record::Nanos;
 
-/// Times of `count` requests. Request n takes n ms to connect and 10 n ms more to complete.
+/// Returns the times of `count` requests. Request n takes n ms to connect, and another 10 n ms to
+/// complete.
 pub(in super::super) fn times(count: u64) -> Times {
     let mut times = Times::default();
     for n in 1..=count {
@@ -164,7 +165,7 @@ Total:         11    61  110
 #[test]
 fn medians_far_from_their_means_are_warned_of() {
     let mut times = Times::default();
-    // 0.5 and 0.4 ms on average, printed as 1 and 0.
+    // The mean is 0.5 ms and the median 0.4 ms, which are printed as 1 and 0.
     for processing in [400_000, 400_000, 400_000, 790_000] {
         times.add(&RequestTimes {
             start: Nanos::ZERO,
@@ -173,7 +174,7 @@ fn medians_far_from_their_means_are_warned_of() {
             waiting: Some(Nanos(400_000)),
         });
     }
-    // The upper of the two middle values is 0.4.
+    // The median, which is the upper of the two middle values, is 0.4 ms.
     let text = text(&AbReport { times, ..plain() }, ALL);
     let error =
         "ERROR: The median and mean for the processing time are more than twice the standard
@@ -213,6 +214,6 @@ fn nothing_is_divided_by_zero() {
     };
     assert!(
         !super::text(&one, ALL).contains("Percentage"),
-        "one has no table"
+        "a single request has no table"
     );
 }

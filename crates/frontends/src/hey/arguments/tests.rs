@@ -197,6 +197,6 @@ fn what_makes_no_load_is_refused_in_heys_words() {
     assert!(refused(&["-progress", "bar", "U"]).starts_with("-progress bar: "));
     assert_eq!(read(&["-n", "5"]), Err(HeyError::Load(None)));
     assert_eq!(read(&["-help"]), Err(HeyError::Help));
-    // A duration overrides the number of requests.
+    // With a duration, the number of requests is ignored.
     assert!(read(&["-z", "1s", "-n", "0", "U"]).is_ok());
 }

@@ -1,10 +1,10 @@
-//! Tests of the output, with made-up results.
+//! Tests of the output, with invented results.
 
 use prony_record::{Exchange, Outcome};
 
 use super::*;
 
-/// Ten responses after 10, 20, … 100 ms, the first on a new connection.
+/// Returns the data of ten responses after 10, 20, … 100 ms, the first of them on a new connection.
 fn noted() -> Noted {
     let mut noted = Noted::default();
     for n in 1..=10 {
@@ -48,7 +48,7 @@ fn failures_stand_at_the_end() {
     let summary = results.summary();
     let end = "[404]\t1 responses\n\nError distribution:\n  [2]\tGet \"U\": EOF\n\n";
     assert!(summary.ends_with(end), "{summary}");
-    // The failures are requests too: 12 in 11.5 s.
+    // Failures count as requests: 12 requests in 11.5 s.
     assert!(summary.contains("  Requests/sec:\t1.0435\n"), "{summary}");
     assert!(summary.contains("  Average:\t0.0550 secs\n"), "{summary}");
 }
@@ -95,7 +95,7 @@ fn equal_times_are_all_the_fastest() {
     let results = HeyResults {
         total_s: 1.0,
         noted,
-        // The upper end of the distribution's bucket.
+        // 7.003 ms is the upper end of the histogram bucket.
         times: vec![(Nanos(7_003_000), 3)],
         ..HeyResults::default()
     };
@@ -113,7 +113,7 @@ fn equal_times_are_all_the_fastest() {
 #[test]
 fn the_histogram_contains_every_response() {
     let mut results = results();
-    // The fastest shares its bucket with four others.
+    // The fastest request shares its bucket with four others.
     results.times[0].1 = 5;
     results.noted.responses = 14;
     let summary = results.summary();

@@ -47,7 +47,7 @@ fn a_plan_that_the_machine_can_run_is_unchanged() {
 }
 
 #[test]
-fn levels_that_need_more_cores_go_and_are_named() {
+fn levels_that_need_more_cores_are_removed_and_named() {
     let (adapted, plan) = adapted(PLAN, 2);
     assert_eq!(plan.variants.len(), 8);
     let cores = plan.factors.iter().find(|factor| factor.name == "cores");

@@ -65,7 +65,7 @@ impl Gating {
         Self::with_stored(typed, &known, against)
     }
 
-    /// Reads the conditions when the stored run has already been read.
+    /// Reads the conditions. `against` is the run that `--against` names, which has already been read.
     pub(crate) fn with_stored(
         typed: &GateArgs,
         known: &GateScope,
@@ -254,7 +254,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Stored, Failure> {
     Ok(first)
 }
 
-/// Returns the names that conditions on a plan's results may use. Needs no results.
+/// Returns the names that conditions on a plan's results may use, before the plan has run.
 pub(crate) fn known_of_plan(plan: &Plan, settings: &RunSettings) -> GateScope {
     let design = design(plan, settings);
     let variants = (0..design.variants.len()).map(|place| RunVariant {

@@ -48,9 +48,9 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
 
 /// The conditions of `prony load` that decide its exit status or end it early.
 struct LoadRules {
-    /// `--fail-if` and `--require`.
+    /// Conditions of `--fail-if` and `--require`.
     conditions: Vec<LoadCondition>,
-    /// `--abort-if`.
+    /// Conditions of `--abort-if`.
     abort: Option<AbortRules>,
 }
 

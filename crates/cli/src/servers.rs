@@ -52,9 +52,9 @@ pub(crate) struct Servers<'a> {
 /// Keys of `[load]` for conditions that end a load.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AbortKeys<'a> {
-    /// `--abort-if`.
+    /// Conditions of `--abort-if`.
     pub(crate) conditions: &'a [String],
-    /// `--abort-window`.
+    /// Length of the window over which conditions are evaluated (`--abort-window`).
     pub(crate) window: Option<Duration>,
 }
 
@@ -81,13 +81,13 @@ impl AbortKeys<'_> {
 /// Keys of `[load]` for a capacity search.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SearchKeys<'a> {
-    /// `--goal`; empty without a search.
+    /// Goals of the search (`--goal`); empty if there is no search.
     pub(crate) goal: &'a [String],
-    /// `--max-rate`.
+    /// Highest rate to probe, in requests per second (`--max-rate`).
     pub(crate) max_rate: Option<f64>,
-    /// `--search-time`.
+    /// Time of each search (`--search-time`).
     pub(crate) search_time: Option<Duration>,
-    /// `--probe`.
+    /// Length of the measured part of each probe (`--probe`).
     pub(crate) probe: Option<Duration>,
 }
 

@@ -280,7 +280,7 @@ path = "/{{ site }}/{{ cores }}"
     }
 
     #[test]
-    fn settings_that_hang_on_two_factors_are_each_variants_own() {
+    fn settings_that_depend_on_two_factors_are_listed_by_variant() {
         let text = settings(|site, cores| vec![words("", &format!("{site}{cores}"))]);
         assert!(
             text.contains("  site = tuned, cores = 2:\n    load: tuned2\n"),

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_round_trip_says_most() {
+    fn the_shortest_round_trip_has_the_smallest_bound() {
         let exchanges = [
             exchange(0, 5_000, 900, 50, 100),
             exchange(2_000, 5_000, 100, 7_000, 120),

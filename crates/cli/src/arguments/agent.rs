@@ -6,7 +6,7 @@ use clap::Args;
 use prony_fleet::names::AgentName;
 use prony_load::CoreList;
 
-/// `prony agent`.
+/// Arguments of `prony agent`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The agent connects to a NATS server, registers and waits for orders; it listens on no port.

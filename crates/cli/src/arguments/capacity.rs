@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 
 use super::{LoadArguments, ProgressFlag};
 
-/// `prony capacity`.
+/// Arguments of `prony capacity`.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "prony capacity --goal EXPR [OPTIONS] URL\n       prony capacity --goal EXPR [OPTIONS] --urls FILE [URL]",

@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 
 use super::{HostsArgs, LoadArguments, ProgressFlag};
 
-/// `prony compare`.
+/// Arguments of `prony compare`.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "prony compare [OPTIONS] PLAN\n       \

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// `prony doctor`.
+/// Arguments of `prony doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -11,7 +11,7 @@ use prony_record::quantity;
 use super::ProgressFlag;
 use super::fleet_server::{TokenArgs, UpArgs};
 
-/// `prony fleet`.
+/// Arguments of `prony fleet`.
 #[derive(Debug, Args)]
 pub(crate) struct FleetArgs {
     #[command(subcommand)]
@@ -48,7 +48,7 @@ pub(crate) struct ServerArgs {
     pub(crate) creds: PathBuf,
 }
 
-/// `prony fleet list`.
+/// Arguments of `prony fleet list`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub(crate) struct ListArgs {
     pub(crate) json: Option<PathBuf>,
 }
 
-/// `prony fleet check`.
+/// Arguments of `prony fleet check`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -84,7 +84,7 @@ pub(crate) struct CheckArgs {
     pub(crate) json: Option<PathBuf>,
 }
 
-/// `prony fleet collect` and `prony fleet attach`.
+/// Arguments of `prony fleet collect` and `prony fleet attach`.
 #[derive(Debug, Args)]
 pub(crate) struct StoredRunArgs {
     /// ID of the run, as printed by `prony load --agents` [default: the newest that has results or
@@ -113,7 +113,7 @@ pub(crate) struct StoredRunArgs {
     pub(crate) progress: ProgressFlag,
 }
 
-/// `prony fleet purge`.
+/// Arguments of `prony fleet purge`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -12,7 +12,7 @@ use prony_record::quantity;
 /// Default port of a NATS server.
 pub(crate) const DEFAULT_PORT: u16 = 4222;
 
-/// `prony fleet up`.
+/// Arguments of `prony fleet up`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Prints one command for each agent and one for the coordinator. DIR holds keys, certificates,
@@ -64,7 +64,7 @@ fn parse_name(typed: &str) -> Result<String, String> {
     prony_fleet::server::check_name(typed).map(|()| typed.to_owned())
 }
 
-/// `prony fleet token`.
+/// Arguments of `prony fleet token`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Prints a token, which is a credentials file for new agents. `prony fleet up` must be running on

@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 
 use super::{ByAgentsArgs, LoadArguments, ProgressFlag, percentile};
 
-/// `prony load`.
+/// Arguments of `prony load`.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "prony load [OPTIONS] URL\n       prony load [OPTIONS] --urls FILE [URL]\n       prony load [OPTIONS] --curl COMMAND",

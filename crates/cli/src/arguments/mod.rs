@@ -122,7 +122,7 @@ pub(crate) enum ProgressFlag {
     None,
 }
 
-/// `prony demo`.
+/// Arguments of `prony demo`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Two variants of the built-in server, one behind TCP and one behind a UNIX socket, are loaded in
@@ -147,7 +147,7 @@ pub(crate) struct DemoArgs {
     pub(crate) progress: ProgressFlag,
 }
 
-/// `prony init`.
+/// Arguments of `prony init`.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
     /// Plan file to write, which must not exist yet; - for standard output
@@ -176,7 +176,7 @@ pub(crate) struct ToolArgs {
     pub(crate) arguments: Vec<std::ffi::OsString>,
 }
 
-/// `prony completions`.
+/// Arguments of `prony completions`.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell
@@ -184,7 +184,7 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// `prony man`.
+/// Arguments of `prony man`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   prony man load | man -l -

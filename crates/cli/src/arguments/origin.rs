@@ -7,7 +7,7 @@ use clap::Args;
 use prony_origin::{Fault, PATHS, Work};
 use prony_record::quantity;
 
-/// `prony origin`.
+/// Arguments of `prony origin`.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 pub(crate) struct OriginArgs {

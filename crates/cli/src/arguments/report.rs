@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{GateArgs, percentile};
 
-/// `prony report`.
+/// Arguments of `prony report`.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "prony report [OPTIONS] [RUN]\n       \

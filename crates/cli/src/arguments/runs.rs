@@ -8,7 +8,7 @@ use prony_record::quantity;
 
 use crate::runs_folder::RUNS_DIR;
 
-/// `prony runs`.
+/// Arguments of `prony runs`.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,

@@ -8,7 +8,7 @@ use prony_record::quantity;
 
 use super::RunArgs;
 
-/// `prony study`.
+/// Arguments of `prony study`.
 #[derive(Debug, Args)]
 pub(crate) struct StudyArgs {
     #[command(subcommand)]
@@ -36,7 +36,7 @@ pub(crate) enum StudyCommand {
     },
 }
 
-/// `prony study run`.
+/// Arguments of `prony study run`.
 #[derive(Debug, Args)]
 pub(crate) struct StudyRunArgs {
     /// The study

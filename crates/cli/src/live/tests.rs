@@ -22,7 +22,7 @@ const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 10)];
 /// Draws a page on a terminal of this size.
 fn drawn((width, height): (u16, u16), page: &DrawnPage, theme: Theme) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    let messages = ["prony: interrupted; taking everything down".to_owned()];
+    let messages = ["prony: interrupted; stopping the services and cleaning up".to_owned()];
     let context = ViewContext {
         theme,
         messages: if page.is_stopping() { &messages } else { &[] },
@@ -121,7 +121,7 @@ fn remaining_time_reaches_zero_and_stays_within_the_budget() {
 }
 
 #[test]
-fn an_unknown_trial_length_is_no_guess() {
+fn an_unknown_trial_length_is_not_guessed() {
     let mut state = ExperimentState {
         time: None,
         budget: None,

@@ -72,7 +72,7 @@ pub(super) fn prune(
             let since = now.duration_since(run.started_at);
             since.map_or(true, |since| since < age)
         });
-        // Runs that have a name are kept.
+        // Keep runs that have a name or are in progress.
         let is_running = matches!(run.state, RunState::Running);
         run.labels.is_empty() && !is_newest && !is_young && !is_running
     });

@@ -254,7 +254,7 @@ fn servers_are_compared_with_the_first_without_a_plan() {
 }
 
 #[test]
-fn an_experiment_that_ended_undecided_is_not_made_longer() {
+fn an_experiment_that_ended_undecided_is_not_extended() {
     let workdir = Workdir::new();
     workdir.write("tiny.toml", TINY);
     workdir.run(&["compare", "tiny.toml", "--out", "r"]);
@@ -305,7 +305,7 @@ fn the_first_block_is_forecast_regardless_of_the_budget() {
 }
 
 #[test]
-fn servers_that_are_gone_are_3() {
+fn unreachable_servers_exit_with_3() {
     let workdir = Workdir::new();
     let url = crate::running::closed_url();
     let output = workdir

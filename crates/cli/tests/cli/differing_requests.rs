@@ -71,7 +71,7 @@ fn values_come_from_the_file_and_the_functions() {
 }
 
 #[test]
-fn lines_in_json_stand_next_to_plain_ones() {
+fn json_lines_and_plain_lines_can_be_mixed() {
     let workdir = Workdir::new();
     let recorder = Recorder::start();
     workdir.write(

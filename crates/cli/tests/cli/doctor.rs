@@ -287,7 +287,7 @@ fn without_root_unreadable_settings_are_reported() {
 }
 
 #[test]
-fn this_machine_is_looked_at_alone() {
+fn this_machine_is_inspected_without_a_server() {
     let workdir = Workdir::new();
     let output = workdir.run(&["doctor", "--json", "-"]).expect(0);
     let report: Value = serde_json::from_str(&output.out).unwrap();

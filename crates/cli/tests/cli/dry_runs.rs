@@ -93,7 +93,7 @@ fn requests_that_may_change_data_and_running_servers_are_not_probed() {
 }
 
 #[test]
-fn an_interrupt_during_a_probe_takes_the_services_down() {
+fn an_interrupt_during_a_probe_stops_the_services() {
     let workdir = Workdir::new();
     workdir.write("counted.toml", &counted_plan(1_000_000_000, ""));
     let args = ["compare", "counted.toml", "--dry-run"];

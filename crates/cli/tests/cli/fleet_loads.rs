@@ -286,7 +286,7 @@ fn a_second_interrupt_ends_at_once_and_names_the_run() {
 }
 
 #[test]
-fn a_run_whose_coordinator_was_killed_is_gone_on_with() {
+fn a_run_whose_coordinator_was_killed_is_continued() {
     let ground = FleetSetup::new(2);
     let url = ground.origin.url("/");
     let words = [

@@ -173,7 +173,7 @@ fn held_against_itself_nothing_is_worse(workdir: &Workdir) {
 }
 
 #[test]
-fn conditions_that_can_not_be_evaluated_are_2_before_the_run() {
+fn conditions_that_can_not_be_evaluated_exit_with_2_before_the_run() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let refused: &[(&[&str], &str)] = &[

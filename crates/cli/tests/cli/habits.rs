@@ -237,7 +237,7 @@ fn a_body_comes_from_a_file_or_from_standard_input() {
 }
 
 #[test]
-fn a_requirement_that_does_not_hold_is_1() {
+fn an_unmet_requirement_exits_with_1() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let load = |condition: &str| {

@@ -77,7 +77,7 @@ fn a_running_load_serves_metrics_and_ends_as_usual() {
 }
 
 #[test]
-fn an_address_that_can_not_be_had_is_refused_before_the_load() {
+fn an_unavailable_address_is_refused_before_the_load() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let url = origin.url("/");

@@ -115,7 +115,7 @@ fn a_service_that_fails_later_keeps_the_earlier_measurements() {
 }
 
 #[test]
-fn an_experiment_without_a_block_is_reported_as_that() {
+fn an_experiment_without_a_complete_block_is_reported() {
     let workdir = Workdir::new();
     workdir.write(
         "plan.toml",

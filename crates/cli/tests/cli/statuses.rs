@@ -3,7 +3,7 @@
 use crate::running::{Origin, Running, Workdir, closed_url};
 
 #[test]
-fn done_is_0_and_leaves_standard_error_alone() {
+fn success_exits_with_0_and_an_empty_standard_error() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let printed = workdir
@@ -19,7 +19,7 @@ fn done_is_0_and_leaves_standard_error_alone() {
 }
 
 #[test]
-fn a_load_without_a_success_is_1() {
+fn a_load_without_a_success_exits_with_1() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let url = origin.url("/status/500");
@@ -34,7 +34,7 @@ fn a_load_without_a_success_is_1() {
 }
 
 #[test]
-fn a_load_that_is_refused_ends_soon_and_is_1() {
+fn a_load_whose_connects_are_refused_ends_soon_with_1() {
     let workdir = Workdir::new();
     let url = closed_url();
     let address = url.trim_start_matches("http://").trim_end_matches('/');
@@ -225,7 +225,7 @@ fn wrong_arguments_are_2_before_anything_is_run() {
 }
 
 #[test]
-fn the_environment_that_refuses_is_3() {
+fn refusals_by_the_environment_exit_with_3() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     let taken = origin.addresses[0]

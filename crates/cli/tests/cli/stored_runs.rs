@@ -6,7 +6,7 @@ use crate::compares::TINY;
 use crate::running::{Workdir, check_schema, names};
 
 /// Creates a folder with one real run, two older copies of it, and entries that aren't runs.
-fn room_with_runs() -> Workdir {
+fn workdir_with_runs() -> Workdir {
     let workdir = Workdir::new();
     workdir.write("tiny.toml", TINY);
     let printed = workdir.run(&[
@@ -44,7 +44,7 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
 
 #[test]
 fn stored_runs_are_listed_named_and_removed() {
-    let workdir = room_with_runs();
+    let workdir = workdir_with_runs();
     let list = || -> Value {
         let printed = workdir.run(&["runs", "--json", "-"]).expect(0);
         serde_json::from_str(&printed.out).unwrap()

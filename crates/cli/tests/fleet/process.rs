@@ -1,4 +1,4 @@
-//! Processes that tests start.
+//! Starts processes for tests, waits for them, and kills them.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

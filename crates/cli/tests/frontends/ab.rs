@@ -447,7 +447,7 @@ fn a_size_given_in_advance_determines_success() {
 }
 
 #[test]
-fn protocols_and_ciphers_that_are_lacking_are_refused_by_name() {
+fn unsupported_protocols_and_ciphers_are_refused_by_name() {
     let dir = folder();
     for (flag, value) in [("-f", "SSL3"), ("-f", "TLS1.1"), ("-Z", "AES128-SHA")] {
         let output = ours("ab", &[flag, value, "https://127.0.0.1:1/"], dir.path()).expect(2);

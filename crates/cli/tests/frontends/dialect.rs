@@ -59,7 +59,7 @@ fn functions_accept_the_arguments_of_luajit() {
 
 /// Errors name the line in the user's script, not a line in prony's code that emulates LuaJIT.
 #[test]
-fn its_errors_are_the_scripts() {
+fn errors_name_the_line_in_the_script() {
     let script = "function request()\n local text = string.format('%d', 'x')\n return text\nend";
     let expected_text = "script.lua:2: bad argument #2 to 'format' (number expected, got string)";
     for output in run(script) {

@@ -127,7 +127,7 @@ fn csv_has_the_same_columns_and_as_many_lines() {
 }
 
 #[test]
-fn a_number_that_the_workers_do_not_divide_is_kept_all_the_same() {
+fn a_number_not_divisible_by_the_workers_is_kept() {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
     let [theirs, ours] = both(&["-n", "103", "-c", "10", &url]);

@@ -33,7 +33,7 @@ impl CommandOutput {
 /// A `prony origin` server. Dropping this value stops it.
 pub(crate) struct Origin {
     child: Child,
-    /// `127.0.0.1:PORT`
+    /// Address of the server, `127.0.0.1:PORT`.
     pub(crate) address: String,
 }
 

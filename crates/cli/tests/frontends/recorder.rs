@@ -75,7 +75,7 @@ impl Recorder {
         }
     }
 
-    /// `127.0.0.1:PORT`
+    /// Returns the server's address, `127.0.0.1:PORT`.
     pub(crate) fn address(&self) -> String {
         self.address.to_string()
     }

@@ -218,7 +218,7 @@ fn requests_are_the_same_to_the_byte() {
 }
 
 #[test]
-fn the_list_is_gone_through_by_each_user_or_at_random() {
+fn each_user_requests_the_list_in_order_or_at_random() {
     let site = Site::open();
     let dir = folder("");
     let urls: String = (0..4).map(|n| site.url(&format!("/{n}\n"))).collect();

@@ -56,7 +56,7 @@ fn the_status_reports_results_that_could_not_be_printed() {
 }
 
 #[test]
-fn readers_that_leave_are_no_failure() {
+fn closed_pipes_are_not_failures() {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
     for (tool, arguments) in short(&url) {
@@ -71,7 +71,7 @@ fn readers_that_leave_are_no_failure() {
 
 /// Runs with these numbers would take hours, or need more resources than any machine has.
 #[test]
-fn numbers_beyond_reach_are_refused_by_name() {
+fn impossible_numbers_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let many = "99999999999";
     let url = "http://127.0.0.1:9/";

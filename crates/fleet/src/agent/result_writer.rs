@@ -190,8 +190,8 @@ impl ResultWriter {
         end.started_at = loaded.record.started_at;
     }
 
-    /// Adds the agent's name to a finding if its load generator stalled, because that didn't affect
-    /// other agents.
+    /// Adds this agent's name to a finding about a stalled load generator, because other agents did
+    /// not stall.
     fn with_agent_name(&self, finding: Finding, generator: &Generator) -> Finding {
         match generator.stalls {
             Some(stalls) if finding.id == FindingId::GeneratorStalled => {

@@ -275,7 +275,7 @@ mod tests {
             starved("24").text
         );
         assert_eq!(merged[0].text, text);
-        // Agents' names may differ only in digits, which are not numbers in this sense.
+        // Texts about different agents are not merged, even if the names differ only in digits.
         let lost = |name: &str| {
             let text = format!(
                 "Agent {name} was ended on its own machine in the middle of the load: its figures \

@@ -17,7 +17,7 @@ pub const RUN_SCHEMA: &str = "prony.run/1";
 pub struct RunManifest {
     /// Always `prony.run/1`.
     pub schema: String,
-    /// Version of prony of the coordinator.
+    /// Version of the coordinator's prony.
     pub version: String,
     /// Id of the run.
     pub run: RunId,

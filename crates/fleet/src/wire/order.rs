@@ -16,7 +16,7 @@ use crate::names::RunId;
 /// network hiccup.
 pub const LEASE_RANGE_MS: RangeInclusive<u64> = 200..=120_000;
 
-/// An order.
+/// An order from a coordinator to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentOrder {
     /// Version of the coordinator.

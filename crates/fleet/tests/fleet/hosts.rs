@@ -419,7 +419,7 @@ struct InProcess(Child);
 
 impl InProcess {
     fn start(nats: &TestServer, name: &str) -> InProcess {
-        let test = "hosts::an_agent_in_a_process_of_its_own";
+        let test = "hosts::an_agent_in_a_separate_process";
         let credentials = nats.prepared.credentials(&agent(name));
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([test, "--exact", "--nocapture"]);
@@ -443,7 +443,7 @@ impl Drop for InProcess {
 
 /// Not a test: runs the agent that [`InProcess`] starts.
 #[test]
-fn an_agent_in_a_process_of_its_own() {
+fn an_agent_in_a_separate_process() {
     let Ok(words) = std::env::var(BE_AN_AGENT) else {
         return;
     };

@@ -129,7 +129,7 @@ fn a_killed_coordinators_reservation_ends_with_its_lease() {
 }
 
 #[test]
-fn missing_agents_are_waited_for() {
+fn a_load_waits_for_missing_agents() {
     let nats = TestServer::new(&["a", "b", "c"]);
     let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();

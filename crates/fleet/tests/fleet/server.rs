@@ -12,7 +12,7 @@ use crate::nats_server::{TestServer, agent};
 const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[test]
-fn roles_talk_to_each_other_and_results_are_kept() {
+fn roles_exchange_messages_and_results_are_stored() {
     let mut nats = TestServer::new(&["one", "two"]);
     let coordinator = nats.link(&Role::Coordinator);
     coordinator.prepare_server().unwrap();

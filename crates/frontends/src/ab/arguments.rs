@@ -20,11 +20,11 @@ const PROXY_PORT: u16 = 80;
 /// Result of parsing.
 #[derive(Debug)]
 pub(super) enum AbCommand {
-    /// `-V`.
+    /// Print the version (`-V`).
     Version,
-    /// `-h`.
+    /// Print the usage (`-h`).
     Usage,
-    /// A load.
+    /// Run a load.
     Load(Box<AbArguments>),
 }
 
@@ -42,69 +42,69 @@ pub(super) enum Mistake {
 /// The parsed arguments.
 #[derive(Debug)]
 pub(super) struct AbArguments {
-    /// `-n`, or the number that `-t` or ab's default implies.
+    /// Number of requests: `-n`, or the number that `-t` or ab's default implies.
     pub(super) requests: u64,
-    /// `-c`.
+    /// Concurrent requests (`-c`).
     pub(super) concurrency: u64,
-    /// `-t`.
+    /// Time limit of the load (`-t`).
     pub(super) time_limit: Option<Duration>,
-    /// `-s`.
+    /// Timeout of a response (`-s`).
     pub(super) timeout: Duration,
     /// Socket buffer size of `-b`, in bytes.
     pub(super) window: Option<u32>,
-    /// `-B`.
+    /// Source addresses (`-B`).
     pub(super) sources: Vec<SourceRange>,
     /// Method of `-i`, `-p`, `-u` or `-m`.
     pub(super) method: String,
-    /// `-p` or `-u`.
+    /// File with the body (`-p` or `-u`).
     pub(super) body_file: Option<PathBuf>,
-    /// `-T`.
+    /// Content-Type of the body (`-T`).
     pub(super) content_type: Option<String>,
-    /// `-v`.
+    /// Level of detail of the messages (`-v`).
     pub(super) verbosity: u32,
     /// Attributes of `-x`, `-y`, `-z`, if `-w` or one of them is given.
     pub(super) html: Option<Attributes>,
-    /// `-C`.
+    /// Cookies (`-C`), each as `NAME=VALUE`.
     pub(super) cookies: Vec<String>,
-    /// `-H`.
+    /// Additional header lines (`-H`).
     pub(super) headers: Vec<String>,
-    /// `-A`, as `USER:PASSWORD`.
+    /// Credentials for the server (`-A`), as `USER:PASSWORD`.
     pub(super) login: Option<String>,
-    /// `-P`, as `USER:PASSWORD`.
+    /// Credentials for the proxy (`-P`), as `USER:PASSWORD`.
     pub(super) proxy_login: Option<String>,
-    /// `-X`.
+    /// Proxy (`-X`).
     pub(super) proxy: Option<AbProxy>,
-    /// `-k`.
+    /// True to keep connections open (`-k`).
     pub(super) keepalive: bool,
-    /// True without `-d`.
+    /// True to print the table of percentages (off with `-d`).
     pub(super) percentages: bool,
-    /// True without `-S`.
+    /// True to print medians, deviations and warnings (off with `-S`).
     pub(super) deviations: bool,
-    /// `-q`.
+    /// True to print no progress (`-q`).
     pub(super) quiet: bool,
-    /// `-l`.
+    /// True to accept bodies of any length (`-l`).
     pub(super) any_length: bool,
-    /// `-g`.
+    /// Output file for the times of each request (`-g`).
     pub(super) gnuplot: Option<PathBuf>,
-    /// `-e`.
+    /// Output file for percentiles as CSV (`-e`).
     pub(super) csv: Option<PathBuf>,
-    /// `-I`.
+    /// True to send no server name in the handshake (`-I`).
     pub(super) hides_name: bool,
-    /// `-Z`.
+    /// Cipher suites (`-Z`).
     pub(super) ciphers: Vec<String>,
     /// Version of `-f`, or `None` for any version.
     pub(super) tls: Option<TlsVersion>,
-    /// `-E`.
+    /// File with the client's certificate and key (`-E`).
     pub(super) certificate: Option<PathBuf>,
-    /// `--expect-size`, in bytes.
+    /// Required size of bodies in bytes (`--expect-size`).
     pub(super) expected_size: Option<u64>,
-    /// `--start-at`.
+    /// Time at which the load starts (`--start-at`).
     pub(super) start_at: Option<SystemTime>,
     /// URL to load.
     pub(super) url: AbUrl,
 }
 
-/// `-X`: `HOST[:PORT]`.
+/// A proxy, given as `HOST[:PORT]` (`-X`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AbProxy {
     /// Host as typed, without the port.

@@ -19,7 +19,7 @@ pub(super) struct AbReport {
     pub(super) path: String,
     /// Length of response bodies in bytes; `None` with `-l`.
     pub(super) length: Option<u64>,
-    /// `-c`.
+    /// Number of concurrent requests (`-c`).
     pub(super) concurrency: u64,
     /// Duration of the run in seconds.
     pub(super) seconds: f64,

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_taken_apart_as_ab_does() {
+    fn urls_are_parsed_as_by_ab() {
         for (typed, is_tls, host, port, path, authority) in [
             ("http://h/", false, "h", 80, "/", "h"),
             ("h:8080/a?b#c d", false, "h", 8080, "/a?b#c d", "h:8080"),

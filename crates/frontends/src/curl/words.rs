@@ -18,7 +18,7 @@ pub(super) fn split(text: &str) -> Result<Vec<Vec<u8>>, String> {
     Ok(splitter.words)
 }
 
-/// State of the splitting.
+/// Progress of splitting a command into words.
 struct Splitter<'a> {
     rest: Peekable<Chars<'a>>,
     words: Vec<Vec<u8>>,

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_urls_address_has_a_port() {
+    fn the_address_of_a_url_has_a_port() {
         for (url, expected) in [
             ("http://h", "h:80"),
             ("https://h/x?y=:1", "h:443"),

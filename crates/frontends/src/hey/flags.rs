@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_end_at_the_first_word_that_is_none() {
+    fn flags_end_at_the_first_other_word() {
         assert_eq!(typed("U -n 5").unwrap(), (vec![], owned(&["U", "-n", "5"])));
         assert_eq!(typed("-- -n").unwrap(), (vec![], owned(&["-n"])));
         assert_eq!(typed("- -n").unwrap(), (vec![], owned(&["-", "-n"])));

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_is_taken_out() {
+    fn credentials_are_removed_from_the_url() {
         for (typed, user) in [
             ("http://me:pass@h/", "me:pass"),
             ("http://me@h/", "me:"),

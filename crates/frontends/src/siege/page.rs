@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_pages_are_unpacked() {
+    fn compressed_pages_are_decoded() {
         let html = b"<img src=/a.png>";
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         gzip.write_all(html).unwrap();

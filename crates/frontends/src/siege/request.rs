@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn login_and_cookies_stand_behind_the_host() {
+    fn login_and_cookies_follow_the_host() {
         let wanted = ListedRequest::parse("a.test", true).unwrap();
         let bytes =
             RequestForm::new(&settings())

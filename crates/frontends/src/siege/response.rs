@@ -1,4 +1,4 @@
-//! Parses the headers of a response that siege's users act on.
+//! Parses the headers of a response that affect what siege's virtual users request next.
 
 use prony_load::response_head::texts;
 

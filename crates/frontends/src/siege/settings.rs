@@ -46,9 +46,9 @@ pub(super) struct Settings {
     pub(super) show_log: bool,
     pub(super) log: PathBuf,
     pub(super) mark: Option<String>,
-    /// `-g`.
+    /// True to print one request and its response (`-g`).
     pub(super) get: bool,
-    /// `-p`.
+    /// True to print one response with its body (`-p`).
     pub(super) print: bool,
     /// Method of the request that `-g` sends.
     pub(super) get_method: Method,
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn time_wins_over_reps_and_says_so() {
+    fn time_takes_precedence_over_reps_with_a_message() {
         let (settings, conflict) = settled(&[SiegeFlag::Time(5), SiegeFlag::Reps(Reps::Times(3))]);
         assert_eq!(settings.reps, Reps::Forever);
         assert!(conflict.unwrap().ends_with("time-based testing: 5 seconds"));

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn logins_are_taken_out_of_it() {
+    fn logins_are_removed_from_the_url() {
         let url = url("http://me:s%40x@a.test:81/x");
         assert_eq!(url.login(), Some(("me", "s@x")));
         assert_eq!(url.text(), "http://a.test:81/x");

@@ -319,7 +319,7 @@ mod tests {
     const OK: &str = "HTTP/1.1 200 OK\r\n\r\n";
 
     #[test]
-    fn users_go_through_the_list_from_different_places() {
+    fn users_start_at_different_positions_of_the_list() {
         let urls = ["a.test/0", "a.test/1", "a.test/2", "a.test/3", "a.test/4"];
         let course = course(&urls, |settings| {
             settings.users = 2;
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn challenges_are_responded_so_often_and_no_oftener() {
+    fn the_number_of_authentication_attempts_is_limited() {
         let course = course(&["a.test/0"], |settings| {
             settings.attempts = 3;
             settings.logins = vec![Login::parse("a:b")];

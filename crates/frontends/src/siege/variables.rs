@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn all_three_ways_to_write_one() {
+    fn all_three_forms_of_a_variable_are_accepted() {
         for (text, is) in [
             ("http://$(HOST)/", "http://a.test:80/"),
             ("http://${HOST}$P_1/y", "http://a.test:80/x/y"),

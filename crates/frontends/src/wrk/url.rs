@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_taken_apart() {
+    fn urls_are_parsed() {
         for (typed, authority, service, path) in [
             ("http://h", "h", "http", "/"),
             ("HTTP://h/", "h", "HTTP", "/"),

@@ -144,7 +144,7 @@ fn viewers_see_the_ledgers_sum_in_any_order_and_with_duplicates() {
 #[test]
 fn without_a_follower_nothing_is_queued() {
     let manifest = manifest();
-    let (feed, now) = under_way(&manifest);
+    let (feed, now) = started_feed(&manifest);
     add(&feed, "a", 8, now);
     assert_eq!(feed.so_far().delta.slices().count(), 0);
     assert_eq!(feed.so_far().delta.started, 8 * 21);
@@ -173,7 +173,7 @@ fn refused_messages_are_not_shown() {
 }
 
 /// Returns the feed of a run that has just started, and the time of the start.
-fn under_way(manifest: &RunManifest) -> (Feed, Instant) {
+fn started_feed(manifest: &RunManifest) -> (Feed, Instant) {
     let (feed, now) = (Feed::default(), Instant::now());
     feed.prepare(manifest);
     assert!(
@@ -197,9 +197,9 @@ fn add(feed: &Feed, name: &str, halves: u64, now: Instant) {
 }
 
 #[test]
-fn quiet_and_lost_agents_are_not_waited_for() {
+fn quiet_and_lost_agents_do_not_delay_complete_until() {
     let manifest = manifest();
-    let (feed, began) = under_way(&manifest);
+    let (feed, began) = started_feed(&manifest);
     let after = |seconds: u64| began + Duration::from_secs(seconds);
     let name = |name: &str| name.parse::<AgentName>().unwrap();
     add(&feed, "a", 8, after(5));
@@ -232,7 +232,7 @@ fn quiet_and_lost_agents_are_not_waited_for() {
 #[test]
 fn the_start_of_a_run_follows_from_its_messages() {
     let manifest = manifest();
-    let (feed, now) = under_way(&manifest);
+    let (feed, now) = started_feed(&manifest);
     let later = now + Duration::from_secs(60);
     add(&feed, "a", 8, later);
     assert_eq!(feed.begun().unwrap().at, now, "the announced start is kept");

@@ -151,7 +151,7 @@ fn several_addresses_from_one_or_several_flags() {
 }
 
 #[test]
-fn protocols_that_the_library_lacks_are_refused_by_name() {
+fn protocols_that_the_library_does_not_support_are_refused_by_name() {
     for old in ["SSL2", "SSL3", "TLS1", "TLS1.1", "tls1.0"] {
         let Mistake::Refused(Refusal::Wrong(text)) = mistake(&format!("-f {old} https://h/"))
         else {
@@ -214,7 +214,7 @@ fn invalid_arguments_are_reported_with_the_usage() {
 }
 
 #[test]
-fn values_that_are_none_are_refused_whole() {
+fn invalid_values_are_refused_completely() {
     for words in [
         "-n 0 h/",
         "-n x h/",
@@ -272,7 +272,7 @@ fn help_and_version_need_no_url() {
 }
 
 #[test]
-fn a_moment_is_typed_in_two_ways() {
+fn a_start_time_has_two_forms() {
     let expected = SystemTime::UNIX_EPOCH + Duration::from_secs(1_793_600_000);
     for typed in [
         "1793600000",

@@ -71,7 +71,7 @@ fn lengths_may_differ_or_be_known_beforehand() {
 }
 
 #[test]
-fn other_statuses_are_no_failures_and_no_successes() {
+fn other_statuses_are_neither_failures_nor_successes() {
     let watch = watch("h/");
     let mut counter = counter(&watch);
     for status in [200, 404, 302, 204] {

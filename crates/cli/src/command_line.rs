@@ -7,7 +7,7 @@ use prony_report::number;
 
 /// Headers whose values are recorded. The values of all other headers may be secret and are
 /// omitted.
-const OPEN_HEADERS: [&str; 7] = [
+const PUBLIC_HEADERS: [&str; 7] = [
     "accept",
     "accept-encoding",
     "accept-language",
@@ -17,7 +17,7 @@ const OPEN_HEADERS: [&str; 7] = [
     "user-agent",
 ];
 /// Text that replaces a secret.
-const LEFT_OUT: &str = "…";
+const OMITTED: &str = "…";
 
 /// Returns the command line of a load, quoted for a shell. The values of headers, bodies and
 /// passwords are replaced.
@@ -36,11 +36,11 @@ pub(crate) fn of_load(url: Option<&str>, settings: &LoadSettings) -> String {
 
 /// Returns the value of a setting, with secrets replaced.
 fn public_value(key: &str, value: &str) -> String {
-    let is_open = |name: &str| OPEN_HEADERS.contains(&name.trim().to_ascii_lowercase().as_str());
+    let is_open = |name: &str| PUBLIC_HEADERS.contains(&name.trim().to_ascii_lowercase().as_str());
     match (key, value.split_once(':')) {
-        ("header", Some((name, _))) if !is_open(name) => format!("{name}: {LEFT_OUT}"),
+        ("header", Some((name, _))) if !is_open(name) => format!("{name}: {OMITTED}"),
         ("header", _) => value.to_owned(),
-        ("body" | "user", _) => LEFT_OUT.to_owned(),
+        ("body" | "user", _) => OMITTED.to_owned(),
         ("proxy", _) => match value.rsplit_once('@') {
             Some((_, address)) => address.to_owned(),
             None => value.to_owned(),

@@ -475,7 +475,7 @@ mod tests {
     fn strangers_and_relative_sockets_are_refused() {
         let refused = |urls: &[&str]| plain(urls, None).unwrap_err().to_string();
         assert!(refused(&["http://8.8.8.8/", "http://127.0.0.1/"]).contains("--public"));
-        assert!(refused(&["unix:app.sock", "http://127.0.0.1/"]).contains("whole path"));
+        assert!(refused(&["unix:app.sock", "http://127.0.0.1/"]).contains("absolute path"));
         let many = vec!["http://127.0.0.1/"; VARIANTS_MAX + 1];
         assert!(refused(&many).contains("at most"));
     }

@@ -7,7 +7,7 @@ use std::fmt;
 /// An option that the program accepts. An option without a short form is identified by a character
 /// that can't be typed as one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct OptionSpec {
     pub(crate) name: Option<&'static str>,
     pub(crate) letter: char,
     pub(crate) is_short: bool,
@@ -35,7 +35,7 @@ pub(crate) enum Placing {
 
 /// Error for an invalid option.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Slip {
+pub(crate) enum OptionError {
     NoSuchLetter(char),
     LetterLacksValue(char),
     NoSuchName(String),
@@ -45,21 +45,23 @@ pub(crate) enum Slip {
     NameTakesNothing(&'static str),
 }
 
-impl fmt::Display for Slip {
+impl fmt::Display for OptionError {
     /// Formats the error with the same text as glibc.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Slip::NoSuchLetter(letter) => write!(f, "invalid option -- '{letter}'"),
-            Slip::LetterLacksValue(letter) => {
+            OptionError::NoSuchLetter(letter) => write!(f, "invalid option -- '{letter}'"),
+            OptionError::LetterLacksValue(letter) => {
                 write!(f, "option requires an argument -- '{letter}'")
             }
-            Slip::NoSuchName(typed) => write!(f, "unrecognized option '--{typed}'"),
-            Slip::Ambiguous(typed, names) => {
+            OptionError::NoSuchName(typed) => write!(f, "unrecognized option '--{typed}'"),
+            OptionError::Ambiguous(typed, names) => {
                 let names: String = names.iter().map(|name| format!(" '--{name}'")).collect();
                 write!(f, "option '--{typed}' is ambiguous; possibilities:{names}")
             }
-            Slip::NameLacksValue(name) => write!(f, "option '--{name}' requires an argument"),
-            Slip::NameTakesNothing(name) => {
+            OptionError::NameLacksValue(name) => {
+                write!(f, "option '--{name}' requires an argument")
+            }
+            OptionError::NameTakesNothing(name) => {
                 write!(f, "option '--{name}' doesn't allow an argument")
             }
         }
@@ -68,7 +70,7 @@ impl fmt::Display for Slip {
 
 /// Parses options one at a time and collects the other arguments.
 pub(crate) struct Options<'a> {
-    known: &'a [Known],
+    known: &'a [OptionSpec],
     placing: Placing,
     words: std::slice::Iter<'a, String>,
     /// Remaining letters of a bundle of short options.
@@ -77,10 +79,14 @@ pub(crate) struct Options<'a> {
 }
 
 /// The letter of an option and its value, if any.
-pub(crate) type Read<'a> = Result<(char, Option<&'a str>), Slip>;
+pub(crate) type Read<'a> = Result<(char, Option<&'a str>), OptionError>;
 
 impl<'a> Options<'a> {
-    pub(crate) fn new(known: &'a [Known], placing: Placing, words: &'a [String]) -> Options<'a> {
+    pub(crate) fn new(
+        known: &'a [OptionSpec],
+        placing: Placing,
+        words: &'a [String],
+    ) -> Options<'a> {
         Options {
             known,
             placing,
@@ -106,9 +112,9 @@ impl<'a> Options<'a> {
         let letter = chars.next()?;
         let rest = chars.as_str();
         self.letters = rest;
-        let known = |known: &&Known| known.is_short && known.letter == letter;
+        let known = |known: &&OptionSpec| known.is_short && known.letter == letter;
         let Some(known) = self.known.iter().find(known) else {
-            return Some(Err(Slip::NoSuchLetter(letter)));
+            return Some(Err(OptionError::NoSuchLetter(letter)));
         };
         if known.takes == Takes::Nothing {
             return Some(Ok((letter, None)));
@@ -119,7 +125,7 @@ impl<'a> Options<'a> {
             (joined, _) => Some(joined).filter(|joined| !joined.is_empty()),
         };
         if value.is_none() && known.takes == Takes::Value {
-            return Some(Err(Slip::LetterLacksValue(letter)));
+            return Some(Err(OptionError::LetterLacksValue(letter)));
         }
         Some(Ok((letter, value)))
     }
@@ -132,10 +138,12 @@ impl<'a> Options<'a> {
         let known = self.named(name)?;
         let full = known.name.unwrap_or_default();
         let value = match known.takes {
-            Takes::Nothing if attached.is_some() => return Err(Slip::NameTakesNothing(full)),
+            Takes::Nothing if attached.is_some() => {
+                return Err(OptionError::NameTakesNothing(full));
+            }
             Takes::Value => {
                 let value = attached.or_else(|| self.words.next().map(String::as_str));
-                Some(value.ok_or(Slip::NameLacksValue(full))?)
+                Some(value.ok_or(OptionError::NameLacksValue(full))?)
             }
             Takes::Nothing | Takes::Attached => attached,
         };
@@ -143,7 +151,7 @@ impl<'a> Options<'a> {
     }
 
     /// Finds the option with this name, or the only one whose name begins with it.
-    fn named(&self, typed: &str) -> Result<&'a Known, Slip> {
+    fn named(&self, typed: &str) -> Result<&'a OptionSpec, OptionError> {
         let names = || {
             let named = self.known.iter();
             named.filter_map(|known| known.name.map(|name| (name, known)))
@@ -155,13 +163,13 @@ impl<'a> Options<'a> {
             .filter(|(name, _)| name.starts_with(typed))
             .collect();
         match candidates.as_slice() {
-            [] => Err(Slip::NoSuchName(typed.to_owned())),
+            [] => Err(OptionError::NoSuchName(typed.to_owned())),
             [(_, first), rest @ ..] if rest.iter().all(|(_, it)| it.letter == first.letter) => {
                 Ok(first)
             }
             several => {
                 let names = several.iter().map(|(name, _)| *name).collect();
-                Err(Slip::Ambiguous(typed.to_owned(), names))
+                Err(OptionError::Ambiguous(typed.to_owned(), names))
             }
         }
     }
@@ -195,8 +203,8 @@ impl<'a> Iterator for Options<'a> {
 mod tests {
     use super::*;
 
-    const fn known(name: &'static str, letter: char, is_short: bool, takes: Takes) -> Known {
-        Known {
+    const fn known(name: &'static str, letter: char, is_short: bool, takes: Takes) -> OptionSpec {
+        OptionSpec {
             name: Some(name),
             letter,
             is_short,
@@ -204,7 +212,7 @@ mod tests {
         }
     }
 
-    const KNOWN: &[Known] = &[
+    const KNOWN: &[OptionSpec] = &[
         known("threads", 't', true, Takes::Value),
         known("timeout", 'T', true, Takes::Value),
         known("latency", 'L', true, Takes::Nothing),

@@ -132,7 +132,7 @@ struct LoadFlags {
         help_heading = "Load"
     )]
     rate: Option<ArrivalRate>,
-    /// Change the rate linearly to each RATE over its TIME, starting from 0; a TIME of 0s changes it at once [default: a constant rate]
+    /// Change the rate linearly to each RATE over its TIME, starting from 0; a TIME of 0s jumps [default: a constant rate]
     #[arg(
         long,
         value_name = "RATE@TIME,...",

@@ -45,8 +45,8 @@ pub(crate) fn run(
             }
             Ok(Some((finished.record, interrupted)))
         }
-        Err(FleetError::CalledOff) => {
-            progress.warn(&format!("prony: {}", FleetError::CalledOff));
+        Err(FleetError::Canceled) => {
+            progress.warn(&format!("prony: {}", FleetError::Canceled));
             Ok(None)
         }
         Err(error) => Err(failure(error)),

@@ -130,7 +130,7 @@ fn impossible_setups_are_reported_before_the_start() {
             "is not an address that agents can reach",
         ),
         (&["--agent", "a.b"], 2, "is not a valid name"),
-        (&["--agent", "coordinator"], 2, "can't be called"),
+        (&["--agent", "coordinator"], 2, "can't have the name"),
         (&["--agents", "0"], 2, "0"),
         (&["--dir", file], 2, "file"),
     ];

@@ -17,7 +17,7 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use crate::running::{Origin, TEST_TIMEOUT, Workdir};
 
 /// Escape sequence with which the view starts: switch to the alternate screen.
-const TAKEN: &str = "\x1b[?1049h";
+const VIEW_START: &str = "\x1b[?1049h";
 const GIVEN_BACK: &str = "\x1b[?1049l";
 
 /// A pseudoterminal with a simulated user.
@@ -200,7 +200,7 @@ pub(crate) fn after_the_view(seen: &str) -> &str {
         .rsplit_once(GIVEN_BACK)
         .unwrap_or_else(|| panic!("no view: {seen:?}"));
     assert_eq!(
-        seen.matches(TAKEN).count(),
+        seen.matches(VIEW_START).count(),
         seen.matches(GIVEN_BACK).count()
     );
     after
@@ -233,7 +233,7 @@ fn the_view_uses_the_alternate_screen_and_restores_the_terminal() {
     let after = after_the_view(&seen);
     assert!(after.contains("100 ok"), "{seen:?}");
     assert!(
-        !seen.split_once(TAKEN).unwrap().0.contains(" ok"),
+        !seen.split_once(VIEW_START).unwrap().0.contains(" ok"),
         "{seen:?}"
     );
     // The key q works only if standard input is a terminal.
@@ -244,12 +244,18 @@ fn the_view_uses_the_alternate_screen_and_restores_the_terminal() {
     let blue = "\x1b[38;5;6";
     assert!(seen.contains(blue), "{seen:?}");
     let plain = on_terminal(&workdir, &args, &[("NO_COLOR", "1")]);
-    assert!(plain.contains(TAKEN) && !plain.contains(blue), "{plain:?}");
+    assert!(
+        plain.contains(VIEW_START) && !plain.contains(blue),
+        "{plain:?}"
+    );
     for how in ["none", "lines"] {
         let other = [&args[..], &["--progress", how]].concat();
-        assert!(!on_terminal(&workdir, &other, &[]).contains(TAKEN), "{how}");
+        assert!(
+            !on_terminal(&workdir, &other, &[]).contains(VIEW_START),
+            "{how}"
+        );
     }
-    assert!(!on_terminal(&workdir, &args, &[("TERM", "dumb")]).contains(TAKEN));
+    assert!(!on_terminal(&workdir, &args, &[("TERM", "dumb")]).contains(VIEW_START));
 }
 
 #[test]
@@ -326,7 +332,7 @@ fn a_suspended_view_restores_the_terminal_and_returns() {
     }
     assert!(typist.echoes());
     typist.signal(Signal::CONT);
-    typist.wait_until("second view", |seen| seen.matches(TAKEN).count() == 2);
+    typist.wait_until("second view", |seen| seen.matches(VIEW_START).count() == 2);
     typist.signal(Signal::TERM);
     let (status, seen) = typist.end();
     assert_eq!(status, Some(130), "{seen:?}");

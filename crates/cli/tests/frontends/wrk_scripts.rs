@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::programs::{Origin, command, ours};
 
 /// Timeout that is long enough for a busy machine.
-const SOON: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[test]
 fn modules_in_c_can_not_be_loaded() {
@@ -50,7 +50,7 @@ fn modules_in_c_can_not_be_loaded() {
 
 fn wait_for_end(child: &mut Child) -> Option<i32> {
     let began = Instant::now();
-    while began.elapsed() < SOON {
+    while began.elapsed() < TEST_TIMEOUT {
         if let Some(status) = child.try_wait().unwrap() {
             return status.code();
         }

@@ -161,7 +161,7 @@ impl BackgroundTasks {
             work(&sender, &of_thread);
             drop(counted);
         });
-        spawned.map_err(|error| environment(format!("starting a thread: {error}")))?;
+        spawned.map_err(|error| environment(format!("can't start a thread: {error}")))?;
         Ok(BackgroundTask {
             run: run.clone(),
             order: load,
@@ -225,7 +225,7 @@ impl BackgroundTask {
                 }
                 Err(TryRecvError::Empty) if Instant::now() > self.deadline => {
                     let text = if self.is_resolved {
-                        format!("its workers were not ready within {READY_TIMEOUT:?}")
+                        format!("the workers were not ready within {READY_TIMEOUT:?}")
                     } else {
                         format!("resolving the load's names took longer than {LOOKUP_TIMEOUT:?}")
                     };

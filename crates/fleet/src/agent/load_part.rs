@@ -193,7 +193,7 @@ impl LoadPart {
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
     let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
-    thread.map_err(|error| format!("starting a thread: {error}"))
+    thread.map_err(|error| format!("can't start a thread: {error}"))
 }
 
 /// Reason why workers are not ready.

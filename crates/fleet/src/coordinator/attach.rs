@@ -35,7 +35,7 @@ impl Fleet {
         observer: LoadObserver<'_>,
     ) -> Result<FinishedRun, FleetError> {
         has_begun(manifest)?;
-        let timeouts = self.patience_of(manifest);
+        let timeouts = self.timeouts_of(manifest);
         let mut replay = self.link.replay(&manifest.run.results_subject())?;
         let began = Instant::now();
         show(manifest, observer, began);
@@ -112,7 +112,7 @@ impl Fleet {
             (observer.on_event)(FleetEvent::Step("no agent is loading"));
             return self.collect(manifest, observer);
         }
-        let timeouts = self.patience_of(manifest);
+        let timeouts = self.timeouts_of(manifest);
         let lease = Lease::new(&manifest.run, timeouts, manifest.parts.keys());
         let leadership = Leadership::attached(&manifest.run, timeouts);
         let (collector, followed) = std::thread::scope(|scope| {
@@ -145,7 +145,7 @@ impl Fleet {
     }
 
     /// Returns the timeouts that follow from the lease of the run.
-    fn patience_of(&self, manifest: &RunManifest) -> LeaseTimeouts {
+    fn timeouts_of(&self, manifest: &RunManifest) -> LeaseTimeouts {
         LeaseTimeouts::of(manifest).unwrap_or(self.timeouts)
     }
 

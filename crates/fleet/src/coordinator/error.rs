@@ -66,7 +66,7 @@ pub enum FleetError {
         text: String,
     },
     /// The load was canceled before its start.
-    CalledOff,
+    Canceled,
     /// The user stopped watching this run, which continues under another coordinator.
     Detached(RunId),
 }
@@ -149,7 +149,7 @@ impl fmt::Display for FleetError {
             }
             FleetError::NoRun(None) => f.write_str("the server has no runs"),
             FleetError::Empty { run, text } => write!(f, "run {run}: {text}"),
-            FleetError::CalledOff => f.write_str("the load was canceled before its start"),
+            FleetError::Canceled => f.write_str("the load was canceled before its start"),
             FleetError::Detached(run) => write!(
                 f,
                 "detached from run {run}, which continues under its own coordinator"

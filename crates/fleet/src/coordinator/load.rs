@@ -128,7 +128,7 @@ impl Fleet {
                 Err(error) => {
                     // Stop renewing the lease before the order to stop.
                     lease.end();
-                    self.call_off(&manifest, observer.stop);
+                    self.cancel(&manifest, observer.stop);
                     return Err(error);
                 }
             };
@@ -221,7 +221,7 @@ impl Fleet {
                 return Err(error.into());
             }
             if observer.stop.is_wanted() {
-                return Err(FleetError::CalledOff);
+                return Err(FleetError::Canceled);
             }
             let text = error.to_string();
             if !left.is_zero() && text != printed {
@@ -259,7 +259,7 @@ impl Fleet {
                     orders::send_for(&self.link, of, orders, CHUNK_TIMEOUT, &|_| is_called_off());
                 all_done(&agents, replies)?;
                 if is_called_off() {
-                    return Err(FleetError::CalledOff);
+                    return Err(FleetError::Canceled);
                 }
             }
         }
@@ -287,7 +287,7 @@ impl Fleet {
             &is_given_up,
         );
         if is_called_off() {
-            return Err(FleetError::CalledOff);
+            return Err(FleetError::Canceled);
         }
         let mut ready = Vec::new();
         let mut failed = None;
@@ -339,7 +339,7 @@ impl Fleet {
             }
         }
         if observer.stop.is_wanted() {
-            return Err(FleetError::CalledOff);
+            return Err(FleetError::Canceled);
         }
         let lead = START_LEAD + START_LEAD_PER_AGENT * agents.len() as u32;
         let lead_ns = i64::try_from(lead.as_nanos()).unwrap_or(i64::MAX);
@@ -374,7 +374,7 @@ impl Fleet {
     }
 
     /// Cancels the run. Agents that don't receive the order stop when their lease expires.
-    fn call_off(&self, manifest: &RunManifest, stop: &StopRequest) {
+    fn cancel(&self, manifest: &RunManifest, stop: &StopRequest) {
         for command in [Command::Stop, Command::Forget] {
             let orders = manifest.parts.keys().map(|name| (name, command.clone()));
             let _ = orders::send(

@@ -14,7 +14,7 @@ use crate::wire::{AgentOrder, Command, Registration, Reply, SenderVersion};
 use crate::wire::{HostCall, HostReply, NumberedCall};
 
 /// Timeout for an agent to check a service.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The agents that are registered.
 #[derive(Debug, Clone, Default)]
@@ -236,7 +236,7 @@ fn check_service(
         command: Command::Host(NumberedCall { number: 0, call }),
     };
     let json = serde_json::to_vec(&order).map_err(|error| error.to_string())?;
-    let reply = link.request(&agent.orders_subject(), json, LOOK_TIMEOUT);
+    let reply = link.request(&agent.orders_subject(), json, CHECK_TIMEOUT);
     let reply = reply.map_err(|error| error.to_string())?;
     let reply = serde_json::from_slice(&reply).map_err(|error| error.to_string())?;
     match reply {

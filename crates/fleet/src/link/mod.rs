@@ -173,7 +173,7 @@ impl NatsLink {
         let client = runtime
             .block_on(async { timeout(2 * RESPONSE_TIMEOUT, options.connect(addresses)).await })
             .map_err(|_| failed("no response in time".to_owned(), true))?
-            .map_err(|error| failed(in_full(&error), retryable(&error)))?;
+            .map_err(|error| failed(with_causes(&error), retryable(&error)))?;
         // The context can only be created within the runtime, because it starts a task.
         let entered = runtime.enter();
         let jetstream = jetstream::ContextBuilder::new()
@@ -241,7 +241,10 @@ impl NatsLink {
             .block_on(async { timeout(within, future).await })
         {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(LinkError::Refused(format!("{what}: {}", in_full(&error)))),
+            Ok(Err(error)) => Err(LinkError::Refused(format!(
+                "{what}: {}",
+                with_causes(&error)
+            ))),
             Err(_) => Err(self.timeout_error(what)),
         }
     }
@@ -278,7 +281,7 @@ impl NatsLink {
                     LinkError::NoResponders(subject.to_owned())
                 }
                 async_nats::RequestErrorKind::TimedOut => self.timeout_error(subject),
-                _ => LinkError::Refused(format!("{subject}: {}", in_full(&error))),
+                _ => LinkError::Refused(format!("{subject}: {}", with_causes(&error))),
             }),
         }
     }
@@ -412,7 +415,7 @@ fn retryable(error: &async_nats::ConnectError) -> bool {
 }
 
 /// Formats an error with its causes, each once.
-fn in_full(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

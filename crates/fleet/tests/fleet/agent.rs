@@ -42,12 +42,12 @@ fn an_agent_is_registered_while_it_runs() {
     let load = load("http://127.0.0.1:9/", "-c 1", 1);
     let ready = coordinator.order(&agent.name, "r1", Command::Prepare(load));
     assert!(matches!(ready, Reply::Ready(_)), "{ready:?}");
-    wait_until("it is busy", || {
+    wait_until("the agent is busy", || {
         let run = coordinator.registered(&agent.name)?.busy_with?;
         (run.as_str() == "r1").then_some(())
     });
     coordinator.order(&agent.name, "r1", Command::Stop);
-    wait_until("it is free", || {
+    wait_until("the agent is free", || {
         let registration = coordinator.registered(&agent.name)?;
         registration.busy_with.is_none().then_some(())
     });

@@ -159,7 +159,7 @@ fn an_agent_has_one_run_at_a_time_and_a_stop_frees_it() {
     assert!(ledger.total().outcomes.get(Outcome::Ok) > 0);
     // A prepared load can be canceled, even if its start is far in the future.
     for (run, starts) in [("r2", false), ("r3", true)] {
-        let reply = wait_until("it is free", || {
+        let reply = wait_until("the agent is free", || {
             let reply = coordinator.order(name, run, Command::Prepare(long.clone()));
             (!matches!(reply, Reply::Wrong { .. } | Reply::Busy { .. })).then_some(reply)
         });
@@ -189,7 +189,7 @@ fn a_load_that_is_stopped_in_its_warm_up_measured_nothing() {
         ("r1", "-c 2 -d 60s --warmup 60s"),
         ("r2", "-c 2 -d 60s --warmup 60s -r 500"),
     ] {
-        wait_until("it is free", || {
+        wait_until("the agent is free", || {
             let load = load(&url, words, 1);
             let reply = coordinator.order(&agent.name, run, Command::Prepare(load));
             matches!(reply, Reply::Ready(_)).then_some(())
@@ -236,7 +236,7 @@ fn a_load_ends_when_nobody_renews_its_lease() {
     assert!(end.span.1 > 1_000_000_000, "{:?}", end.span);
     assert!(ledger.total().outcomes.get(Outcome::Ok) > 0);
     // The agent is free again. This is also true for a run that never starts.
-    wait_until("it is free", || {
+    wait_until("the agent is free", || {
         let reply = coordinator.order(name, "r2", Command::Prepare(brief(300)));
         matches!(reply, Reply::Ready(_)).then_some(())
     });

@@ -125,7 +125,7 @@ fn every_record_of_a_run_judges_the_clocks() {
     let run = fleet.run(None).unwrap();
     let mut unchecked = run.clone();
     for part in unchecked.parts.values_mut() {
-        assert!(part.clock_after.take().is_some(), "it is stored");
+        assert!(part.clock_after.take().is_some(), "the offset is stored");
     }
     let expect = |found: Vec<(String, String)>, id: &str, text: &str| {
         assert!(

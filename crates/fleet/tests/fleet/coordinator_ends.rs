@@ -63,7 +63,7 @@ fn a_load_that_is_stopped_gives_what_was_measured() {
     assert_eq!(found(&finished.record), [""; 0]);
     // A stop request before the start cancels the load.
     let error = fleet.load(&wanted(&[]), watching(&stop)).unwrap_err();
-    assert_eq!(error, FleetError::CalledOff);
+    assert_eq!(error, FleetError::Canceled);
 }
 
 #[test]

@@ -158,7 +158,7 @@ impl TestCoordinator {
 
     /// Waits until an agent is registered.
     pub(crate) fn wait_for(&self, agent: &RunningAgent) -> Registration {
-        wait_until("it is registered", || self.registered(&agent.name))
+        wait_until("the agent is registered", || self.registered(&agent.name))
     }
 
     pub(crate) fn send_raw(&self, agent: &AgentName, message: impl Into<Vec<u8>>) -> Reply {

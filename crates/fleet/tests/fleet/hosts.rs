@@ -26,7 +26,7 @@ use crate::harness::{log_to_stderr, wait_until};
 use crate::nats_server::{TestServer, agent};
 
 /// Environment variable that makes the test program run as an agent.
-const BE_AN_AGENT: &str = "PRONY_TEST_AGENT";
+const AGENT_VARIABLE: &str = "PRONY_TEST_AGENT";
 
 /// Returns a plan with two variants: nginx on one host or on another, as `hosts` names them.
 fn plan(hosts: &str, command: &str, more: &str) -> String {
@@ -423,7 +423,7 @@ impl InProcess {
         let credentials = nats.prepared.credentials(&agent(name));
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([test, "--exact", "--nocapture"]);
-        command.env(BE_AN_AGENT, format!("{name} {}", credentials.display()));
+        command.env(AGENT_VARIABLE, format!("{name} {}", credentials.display()));
         command.env("HOME", nats.folder.path());
         let child = command.stdout(Stdio::null()).spawn().unwrap();
         InProcess(child)
@@ -444,7 +444,7 @@ impl Drop for InProcess {
 /// Not a test: runs the agent that [`InProcess`] starts.
 #[test]
 fn an_agent_in_a_separate_process() {
-    let Ok(words) = std::env::var(BE_AN_AGENT) else {
+    let Ok(words) = std::env::var(AGENT_VARIABLE) else {
         return;
     };
     let (name, path) = words.split_once(' ').unwrap();
@@ -491,7 +491,7 @@ fn an_agent_that_is_killed_in_mid_trial_is_named_and_leaves_nothing() {
     let (_, findings) = ended
         .iter()
         .find(|(id, _)| id == "two")
-        .expect("it is kept");
+        .expect("the results are kept");
     let lost = findings
         .iter()
         .find(|finding| finding.id == FindingId::AgentLost);

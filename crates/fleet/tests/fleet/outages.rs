@@ -56,7 +56,7 @@ fn loaded_through(outage: impl FnOnce(&mut TestServer)) -> (Record, Vec<String>)
         fleet.load(&wanted, watcher).unwrap().record
     });
     let mut lines: Vec<String> = Vec::new();
-    wait_until("it has started", || {
+    wait_until("the load has started", || {
         lines.extend(received.try_iter());
         let is_started = lines.iter().any(|line| line.starts_with("started"));
         is_started.then_some(())

@@ -73,7 +73,7 @@ fn a_reserved_agent_names_the_holder_and_the_forecast_end() {
         "reserved for gzip on bench-1 (run {}) until about 2033-",
         host.run()
     );
-    wait_until("it is registered", || {
+    wait_until("the agent is registered", || {
         coordinator.registered(&agents[0].name)?.reserved
     });
 
@@ -119,7 +119,7 @@ fn a_killed_coordinators_reservation_ends_with_its_lease() {
     let agent = RunningAgent::start(settings(&nats, "a"));
     coordinator.wait_for(&agent);
     let host = reserving(&nats, &[&agent], Duration::from_secs(2));
-    wait_until("it is registered", || {
+    wait_until("the agent is registered", || {
         coordinator.registered(&agent.name)?.reserved
     });
     assert!(make(&fleet(&nats), &url, "a").is_err());
@@ -175,6 +175,6 @@ fn a_load_waits_for_missing_agents() {
     };
     assert_eq!(
         waiting.pick(&AgentChoice::Count(9), watcher),
-        Err(FleetError::CalledOff)
+        Err(FleetError::Canceled)
     );
 }

@@ -176,7 +176,9 @@ fn a_removed_agent_is_disconnected_and_the_others_stay() {
         agents: vec!["three".parse().unwrap()],
     };
     wanted.prepare().unwrap().reload().unwrap();
-    wait_until("it is disconnected", || (!one.is_connected()).then_some(()));
+    wait_until("the agent is disconnected", || {
+        (!one.is_connected()).then_some(())
+    });
     two.store("$KV.prony_agents.two", None, "still here")
         .unwrap();
     let three = nats.link(&agent("three"));

@@ -26,7 +26,7 @@ fn leases_are_renewed_while_a_load_gets_ready() {
             is_ready.store(true, Ordering::SeqCst);
             reply
         });
-        wait_until("it gets ready", || {
+        wait_until("the agent is preparing", || {
             let reply = coordinator.order(&agent.name, "r1", Command::Renew);
             let is_early = !is_ready.load(Ordering::SeqCst);
             assert!(is_early, "no renewal got a reply before the load was ready");
@@ -57,7 +57,7 @@ fn leases_are_renewed_while_a_load_gets_ready() {
         coordinator.order(&agent.name, "r1", Command::Forget),
         Reply::Done
     );
-    wait_until("it is free", || {
+    wait_until("the agent is free", || {
         let registration = coordinator.registered(&agent.name)?;
         registration.busy_with.is_none().then_some(())
     });

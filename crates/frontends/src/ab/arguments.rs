@@ -9,7 +9,7 @@ use prony_load::{HttpProxy, SourceRange, TlsVersion};
 use prony_record::quantity;
 
 use super::url::AbUrl;
-use crate::getopt::{Known, Options, Placing, Slip, Takes};
+use crate::getopt::{OptionError, OptionSpec, Options, Placing, Takes};
 use crate::session::Refusal;
 
 /// Number of requests that `-t` implies, according to ab's manual.
@@ -136,8 +136,8 @@ impl Default for Attributes {
     }
 }
 
-const fn flag(letter: char, takes: Takes) -> Known {
-    Known {
+const fn flag(letter: char, takes: Takes) -> OptionSpec {
+    OptionSpec {
         name: None,
         letter,
         is_short: true,
@@ -145,8 +145,8 @@ const fn flag(letter: char, takes: Takes) -> Known {
     }
 }
 
-const fn long(name: &'static str, letter: char) -> Known {
-    Known {
+const fn long(name: &'static str, letter: char) -> OptionSpec {
+    OptionSpec {
         name: Some(name),
         letter,
         is_short: false,
@@ -160,25 +160,31 @@ const EXPECT_SIZE: char = '1';
 const START_AT: char = '2';
 
 /// Letters of flags without a value.
-const ALONE: &str = "lrkVhwiIdSq";
+const FLAGS_WITHOUT_VALUE: &str = "lrkVhwiIdSq";
 /// Letters of flags with a value.
-const WITH_VALUE: &str = "nctsbTpuvxyzCHPAgXeBmZfE";
+const FLAGS_WITH_VALUE: &str = "nctsbTpuvxyzCHPAgXeBmZfE";
 
-fn known() -> Vec<Known> {
-    let alone = ALONE.chars().map(|letter| flag(letter, Takes::Nothing));
-    let with_value = WITH_VALUE.chars().map(|letter| flag(letter, Takes::Value));
+fn known() -> Vec<OptionSpec> {
+    let alone = FLAGS_WITHOUT_VALUE
+        .chars()
+        .map(|letter| flag(letter, Takes::Nothing));
+    let with_value = FLAGS_WITH_VALUE
+        .chars()
+        .map(|letter| flag(letter, Takes::Value));
     let lacking = [long("expect-size", EXPECT_SIZE), long("start-at", START_AT)];
     alone.chain(with_value).chain(lacking).collect()
 }
 
 /// Formats the error like APR, the library with which ab parses flags.
-fn slipped(slip: Slip) -> Mistake {
+fn slipped(slip: OptionError) -> Mistake {
     Mistake::Usage(match slip {
-        Slip::NoSuchLetter(letter) => format!("illegal option -- {letter}"),
-        Slip::LetterLacksValue(letter) => format!("option requires an argument -- {letter}"),
-        Slip::NameLacksValue(name) => format!("option requires an argument -- {name}"),
-        Slip::NoSuchName(name) | Slip::Ambiguous(name, _) => format!("illegal option -- --{name}"),
-        Slip::NameTakesNothing(name) => format!("illegal option -- --{name}"),
+        OptionError::NoSuchLetter(letter) => format!("illegal option -- {letter}"),
+        OptionError::LetterLacksValue(letter) => format!("option requires an argument -- {letter}"),
+        OptionError::NameLacksValue(name) => format!("option requires an argument -- {name}"),
+        OptionError::NoSuchName(name) | OptionError::Ambiguous(name, _) => {
+            format!("illegal option -- --{name}")
+        }
+        OptionError::NameTakesNothing(name) => format!("illegal option -- --{name}"),
     })
 }
 

@@ -9,7 +9,7 @@ use super::secured;
 use crate::session::Words;
 
 /// Maximum connect timeout, regardless of `-s`. It is about as long as TCP itself retries.
-const LONGEST_CONNECT: Duration = Duration::from_secs(130);
+const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(130);
 
 /// Returns the settings of the load, except for its request.
 pub(super) fn options(arguments: &AbArguments) -> LoadSettings {
@@ -24,7 +24,7 @@ pub(super) fn options(arguments: &AbArguments) -> LoadSettings {
         socket_buffer: arguments.window.map(u64::from),
         proxy: proxy(arguments),
         timeout: Some(arguments.timeout),
-        connect_timeout: Some(arguments.timeout.min(LONGEST_CONNECT)),
+        connect_timeout: Some(arguments.timeout.min(CONNECT_TIMEOUT_MAX)),
         expect_status: Some(StatusSet::all()),
         expect_size: arguments.expected_size,
         // Like ab, verify no certificates and resume no sessions.

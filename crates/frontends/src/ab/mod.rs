@@ -41,7 +41,7 @@ const WRONG_COMMAND: Ending = Ending::Status(22);
 /// ab's exit status for an invalid value.
 const WRONG_VALUE: Ending = Ending::Status(1);
 /// Interval between checks for progress.
-const LOOK: Duration = Duration::from_millis(50);
+const PROGRESS_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// See [`crate::Tool::run`].
 pub(crate) fn run(words: &[OsString], session: &Session) -> Ending {
@@ -134,9 +134,9 @@ impl Run {
 fn perform(arguments: &AbArguments, session: &Session) -> Result<Ending, Mistake> {
     let mut run = Run::prepare(arguments)?;
     print(&banner::banner(arguments.html.as_ref()));
-    let beat = Beat::of(arguments);
+    let schedule = ProgressSchedule::of(arguments);
     if arguments.html.is_none() {
-        print(&announcement(arguments, &beat));
+        print(&announcement(arguments, &schedule));
     }
     let trace = Trace::new(arguments.verbosity);
     trace.request(&arguments.method, &run.written);
@@ -145,15 +145,15 @@ fn perform(arguments: &AbArguments, session: &Session) -> Result<Ending, Mistake
 
     let mut printed = 0;
     let tick = Tick {
-        every: LOOK,
-        call: &mut |_, control| beat.print(control.counts().0, &mut printed),
+        every: PROGRESS_POLL_INTERVAL,
+        call: &mut |_, control| schedule.print(control.counts().0, &mut printed),
     };
     let began = SystemTime::now();
     let loaded = run_load(session, &run.spec, Some(&watch), Some(tick))?;
     let tally = watch.take();
-    beat.print(tally.complete, &mut printed);
+    schedule.print(tally.complete, &mut printed);
     let is_interrupted = session.stop.is_asked();
-    beat.finish(tally.complete, is_interrupted);
+    schedule.finish(tally.complete, is_interrupted);
     trace.agreed(&loaded.record.negotiated);
 
     let report = report_of(arguments, &loaded, watch.first(), &tally);
@@ -177,12 +177,16 @@ fn perform(arguments: &AbArguments, session: &Session) -> Result<Ending, Mistake
 }
 
 /// Returns the line that is printed before the load. Progress messages follow on the same line.
-fn announcement(arguments: &AbArguments, beat: &Beat) -> String {
+fn announcement(arguments: &AbArguments, schedule: &ProgressSchedule) -> String {
     let through = match &arguments.proxy {
         Some(proxy) => format!("[through {}:{}] ", proxy.host, proxy.port),
         None => String::new(),
     };
-    let end = if beat.every.is_some() { "\n" } else { "..." };
+    let end = if schedule.every.is_some() {
+        "\n"
+    } else {
+        "..."
+    };
     format!(
         "Benchmarking {} {through}(be patient){end}",
         arguments.url.host
@@ -205,23 +209,23 @@ fn wait_until(moment: Option<SystemTime>, session: &Session) -> Result<(), Mista
         if session.stop.is_asked() {
             break;
         }
-        thread::sleep(left.min(LOOK));
+        thread::sleep(left.min(PROGRESS_POLL_INTERVAL));
     }
     Ok(())
 }
 
 /// Schedule of progress messages.
-struct Beat {
+struct ProgressSchedule {
     /// Number of requests between messages, or `None` for no messages.
     every: Option<u64>,
 }
 
-impl Beat {
+impl ProgressSchedule {
     /// Reports progress after each tenth of the requests, but not more often than every hundred
     /// requests. Small loads have no messages.
-    fn of(arguments: &AbArguments) -> Beat {
+    fn of(arguments: &AbArguments) -> ProgressSchedule {
         let every = (arguments.requests / 10).max(100);
-        Beat {
+        ProgressSchedule {
             every: (!arguments.quiet && arguments.requests > 150).then_some(every),
         }
     }

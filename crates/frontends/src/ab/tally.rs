@@ -119,7 +119,7 @@ impl AbWatch {
     }
 
     /// Classifies a response by its length and head.
-    fn weigh(&self, user: u32, status: u16, length: u64, head: &[u8]) -> JudgedResponse {
+    fn classify(&self, user: u32, status: u16, length: u64, head: &[u8]) -> JudgedResponse {
         let rules = self.rules;
         let first = self.first.get_or_init(|| First {
             length,
@@ -179,7 +179,7 @@ impl Script for Counter<'_> {
     fn responded(&mut self, user: u32, response: &ResponseView<'_>) {
         let watch = self.watch;
         self.last_response =
-            Some(watch.weigh(user, response.status, response.length, response.head));
+            Some(watch.classify(user, response.status, response.length, response.head));
         watch.trace.responded(response);
     }
 

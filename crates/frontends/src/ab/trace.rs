@@ -8,7 +8,7 @@ use super::secured::openssl_name;
 use crate::output::{complain, note, print};
 
 /// Maximum number of bytes of a response that are printed.
-const SHOWN: usize = 8192;
+const PRINTED_BYTES_MAX: usize = 8192;
 
 /// Prints the messages that the level of `-v` selects.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +24,11 @@ impl Trace {
 
     /// Returns the number of body bytes to capture.
     pub(super) fn body_bytes(&self) -> usize {
-        if self.verbosity >= 2 { SHOWN } else { 0 }
+        if self.verbosity >= 2 {
+            PRINTED_BYTES_MAX
+        } else {
+            0
+        }
     }
 
     /// True if responses are printed. In this case, only one thread generates the load, so that

@@ -22,7 +22,7 @@ const REDIRECTS_MAX: u64 = 50;
 /// Default port of a proxy.
 const PROXY_PORT: u16 = 1080;
 /// Maximum accepted time, in seconds.
-const LONGEST_S: f64 = 1e6;
+const TIME_MAX_S: f64 = 1e6;
 
 /// A curl command, converted to a load.
 #[derive(Debug, Clone, PartialEq)]
@@ -351,7 +351,7 @@ fn proxy_with_port(typed: &str) -> String {
 /// Parses a time in seconds, such as `2.5`.
 fn seconds(typed: &str) -> Result<Duration, String> {
     match typed.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= LONGEST_S => {
+        Ok(seconds) if seconds > 0.0 && seconds <= TIME_MAX_S => {
             Ok(Duration::from_secs_f64(seconds))
         }
         _ => Err(format!("\"{typed}\" is not a time in seconds above 0")),

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use prony_record::Outcome;
 
-use super::watch::Noted;
+use super::watch::CollectedRequests;
 
 /// The parts of a request that failure texts mention.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct FailedRequestInfo<'a> {
     pub(super) method: &'a str,
     pub(super) url: &'a str,
     /// `host:port` of the proxy, if there is one.
@@ -17,7 +17,10 @@ pub(super) struct Asked<'a> {
 }
 
 /// Returns the number of failures for each text, sorted by text.
-pub(super) fn failures(noted: &Noted, asked: Asked<'_>) -> BTreeMap<String, u64> {
+pub(super) fn failures(
+    noted: &CollectedRequests,
+    asked: FailedRequestInfo<'_>,
+) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for ((outcome, reason), count) in &noted.failures {
         let text = format!(
@@ -37,7 +40,7 @@ fn capitalised(method: &str) -> String {
     first.to_owned() + &rest.to_lowercase()
 }
 
-fn words(outcome: Outcome, reason: Option<&str>, asked: Asked<'_>) -> String {
+fn words(outcome: Outcome, reason: Option<&str>, asked: FailedRequestInfo<'_>) -> String {
     let (via, peer) = match asked.proxy {
         Some(proxy) => ("proxyconnect tcp: ", proxy.to_owned()),
         None => ("", authority(asked.url)),
@@ -97,12 +100,12 @@ mod tests {
 
     #[test]
     fn failures_have_the_wording_of_go() {
-        let mut noted = Noted::default();
+        let mut noted = CollectedRequests::default();
         noted.failures.insert((Outcome::ConnectRefused, None), 3);
         noted.failures.insert((Outcome::ClosedEarly, None), 1);
         let reason = Some("handshake failure".to_owned());
         noted.failures.insert((Outcome::Tls, reason), 2);
-        let asked = Asked {
+        let asked = FailedRequestInfo {
             method: "GET",
             url: "http://localhost/path",
             proxy: None,
@@ -117,7 +120,7 @@ mod tests {
             ("Get \"http://localhost/path\": tls: handshake failure", 2),
         ];
         assert_eq!(counts, expected.map(|(text, n)| (text.to_owned(), n)));
-        let proxy = Asked {
+        let proxy = FailedRequestInfo {
             method: "OPTIONS",
             proxy: Some("p:3128"),
             ..asked

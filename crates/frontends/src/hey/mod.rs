@@ -18,17 +18,17 @@ use prony_load::{Control, RunResult, probe};
 use prony_record::Outcome;
 
 use self::arguments::{HeyArguments, HeyError};
-use self::failures::{Asked, failures};
+use self::failures::{FailedRequestInfo, failures};
 use self::options::{Spread, WORDS};
 use self::print::{HeyResults, timeline};
-use self::watch::{HeyWatch, Noted};
+use self::watch::{CollectedRequests, HeyWatch};
 use crate::output::{complain, heed, note, print};
 use crate::session::{self, Ending, Refusal, Session, Tick, resolve};
 
 const TOOL: &str = "hey";
 
 /// Interval of the lines `N requests done.`, which older versions of hey print.
-const PROGRESS: Duration = Duration::from_millis(500);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Timeout of the request that detects HTTP/2.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -116,7 +116,7 @@ fn load(arguments: &HeyArguments, session: &Session) -> Result<Ending, Refusal> 
         }
     };
     let tick = shows_progress.then_some(Tick {
-        every: PROGRESS,
+        every: PROGRESS_INTERVAL,
         call: &mut print_progress,
     });
     let loaded = session::run(session, &spec, Some(&watch), tick)?;
@@ -128,8 +128,13 @@ fn load(arguments: &HeyArguments, session: &Session) -> Result<Ending, Refusal> 
 }
 
 /// Prints the results.
-fn report(arguments: &HeyArguments, session: &Session, loaded: &RunResult, noted: Noted) -> Ending {
-    let asked = Asked {
+fn report(
+    arguments: &HeyArguments,
+    session: &Session,
+    loaded: &RunResult,
+    noted: CollectedRequests,
+) -> Ending {
+    let asked = FailedRequestInfo {
         method: &arguments.method,
         url: &arguments.url,
         proxy: arguments.proxy.as_ref().map(|proxy| proxy.address.as_str()),

@@ -10,13 +10,13 @@ use super::arguments::HeyArguments;
 use crate::session::Words;
 
 /// Duration of a load whose workers decide when it ends: a thousand years.
-const NEVER: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
+const UNLIMITED_DURATION: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
 
 /// Maximum number of redirects: Go's client sends at most ten requests.
-const REDIRECTS: u64 = 9;
+const REDIRECTS_MAX: u64 = 9;
 
 /// Streams per connection. Servers should allow at least 100 (RFC 9113, section 6.5.2).
-const STREAMS: u64 = 100;
+const STREAMS_PER_CONNECTION: u64 = 100;
 
 /// Replaces the engine's flags with hey's in error messages.
 pub(super) const WORDS: &Words = &[
@@ -48,7 +48,7 @@ impl Spread {
 
     /// Uses HTTP/2 streams on as few connections as possible.
     pub(super) fn streams(workers: u64) -> Spread {
-        let connections = workers.div_ceil(STREAMS);
+        let connections = workers.div_ceil(STREAMS_PER_CONNECTION);
         Spread {
             connections,
             streams: workers.div_ceil(connections),
@@ -95,11 +95,11 @@ impl HeyArguments {
                 false => Some(HttpVersion::Http11),
             },
             no_keepalive: !self.keepalive,
-            follow: self.redirects.then_some(REDIRECTS),
+            follow: self.redirects.then_some(REDIRECTS_MAX),
             proxy: self.proxy.as_ref().map(|proxy| proxy.engines.clone()),
             timeout: Some(self.timeout.unwrap_or_default()),
             // hey's timeout covers the whole request, including the connect.
-            connect_timeout: Some(self.timeout.unwrap_or(NEVER)),
+            connect_timeout: Some(self.timeout.unwrap_or(UNLIMITED_DURATION)),
             expect_status: Some(StatusSet::all()),
             insecure: true,
             sni: self.host_name().filter(|_| self.is_tls()),
@@ -116,7 +116,7 @@ impl HeyArguments {
                 let due = (rate * time.as_secs_f64()).ceil().max(1.0);
                 (Some(due as u64), None)
             }
-            (Some(_), None) => (None, Some(NEVER)),
+            (Some(_), None) => (None, Some(UNLIMITED_DURATION)),
         }
     }
 

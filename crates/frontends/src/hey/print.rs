@@ -6,14 +6,14 @@ use std::io;
 
 use prony_record::{Nanos, Slice};
 
-use super::watch::{Noted, Stage};
+use super::watch::{CollectedRequests, Stage};
 
 /// Results that hey's output contains.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HeyResults {
     /// Time from the start of the load to the end of its last request, in seconds.
     pub(super) total_s: f64,
-    pub(super) noted: Noted,
+    pub(super) noted: CollectedRequests,
     /// Response times of requests with a response in ascending order, each with its count.
     pub(super) times: Vec<(Nanos, u64)>,
     pub(super) statuses: BTreeMap<u16, u64>,
@@ -24,7 +24,7 @@ pub(super) struct HeyResults {
 /// Number of bars in the histogram, not counting the bar for the fastest request.
 const BARS: usize = 10;
 /// Length of the longest bar, in characters.
-const LONGEST_BAR: u64 = 40;
+const BAR_CHARS_MAX: u64 = 40;
 const PERCENTAGES: [u64; 7] = [10, 25, 50, 75, 90, 95, 99];
 
 impl HeyResults {
@@ -139,7 +139,7 @@ impl HeyResults {
         }
         let most = counts.iter().copied().max().unwrap_or(0).max(1);
         for (bar, &count) in counts.iter().enumerate() {
-            let length = (count * LONGEST_BAR + most / 2) / most;
+            let length = (count * BAR_CHARS_MAX + most / 2) / most;
             let mark = if bar == BARS {
                 slowest.0 as f64
             } else {

@@ -58,7 +58,7 @@ pub(super) struct CsvRow {
 
 /// Data about all requests, with and without a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Noted {
+pub(super) struct CollectedRequests {
     /// Number of complete responses with any status.
     pub(super) responses: u64,
     /// Time from when a request was due to the end of its response.
@@ -75,7 +75,7 @@ pub(super) struct Noted {
     pub(super) rows: Vec<CsvRow>,
 }
 
-impl Noted {
+impl CollectedRequests {
     /// Adds a response.
     pub(super) fn response(&mut self, exchange: &Exchange, dial: Nanos, keeps_row: bool) {
         let first_byte = exchange.first_byte.unwrap_or(exchange.ended);
@@ -103,7 +103,7 @@ impl Noted {
         *self.failures.entry(why).or_default() += 1;
     }
 
-    fn merge(&mut self, other: Noted) {
+    fn merge(&mut self, other: CollectedRequests) {
         self.responses += other.responses;
         self.response.merge(other.response);
         self.dial.merge(other.dial);
@@ -124,7 +124,7 @@ pub(super) struct HeyWatch {
     until: Option<Nanos>,
     /// Number of hey's workers. The engine may have more virtual users, which stay idle.
     workers: u64,
-    gathered: Mutex<Noted>,
+    gathered: Mutex<CollectedRequests>,
 }
 
 impl HeyWatch {
@@ -139,7 +139,7 @@ impl HeyWatch {
     }
 
     /// Returns the data of the whole load. Rows are in the order of their responses.
-    pub(super) fn noted(self) -> Noted {
+    pub(super) fn noted(self) -> CollectedRequests {
         let gathered = self.gathered.into_inner();
         let mut noted = gathered.unwrap_or_else(PoisonError::into_inner);
         noted.rows.sort_by_key(|row| row.offset + row.response);
@@ -151,7 +151,7 @@ impl Director for HeyWatch {
     fn script(&self, _users: Users) -> Result<Box<dyn Script + '_>, String> {
         Ok(Box::new(Watcher {
             watch: self,
-            noted: Noted::default(),
+            noted: CollectedRequests::default(),
         }))
     }
 
@@ -166,7 +166,7 @@ impl Director for HeyWatch {
 /// Data of one worker.
 struct Watcher<'a> {
     watch: &'a HeyWatch,
-    noted: Noted,
+    noted: CollectedRequests,
 }
 
 impl Script for Watcher<'_> {

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::getopt::{Known, Options, Placing, Takes};
+use crate::getopt::{OptionSpec, Options, Placing, Takes};
 
 /// Number of repetitions per user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +55,8 @@ pub(super) struct SiegeArguments {
     pub(super) operands: Vec<String>,
 }
 
-const fn option(name: &'static str, letter: char, takes: Takes) -> Known {
-    Known {
+const fn option(name: &'static str, letter: char, takes: Takes) -> OptionSpec {
+    OptionSpec {
         name: Some(name),
         letter,
         is_short: true,
@@ -66,18 +66,18 @@ const fn option(name: &'static str, letter: char, takes: Takes) -> Known {
 
 /// Options of siege. `agent` and `L`, and values attached to `get` and `print`, are documented only
 /// in siege's manual page.
-const KNOWN: &[Known] = &[
+const KNOWN: &[OptionSpec] = &[
     option("version", 'V', Takes::Nothing),
     option("help", 'h', Takes::Nothing),
     option("verbose", 'v', Takes::Nothing),
     option("quiet", 'q', Takes::Nothing),
     option("config", 'C', Takes::Nothing),
     option("debug", 'D', Takes::Nothing),
-    Known {
+    OptionSpec {
         is_short: false,
         ..option("get", 'g', Takes::Attached)
     },
-    Known {
+    OptionSpec {
         is_short: false,
         ..option("print", 'p', Takes::Attached)
     },
@@ -103,8 +103,8 @@ const KNOWN: &[Known] = &[
     option("json-output", 'j', Takes::Nothing),
 ];
 
-const fn letter(letter: char, takes: Takes) -> Known {
-    Known {
+const fn letter(letter: char, takes: Takes) -> OptionSpec {
+    OptionSpec {
         name: None,
         ..option("", letter, takes)
     }

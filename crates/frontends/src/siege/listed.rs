@@ -123,7 +123,7 @@ fn split_method(line: &str) -> Option<(&str, Method, &str)> {
 
 /// Extensions of files that are sent unchanged. White space is removed from both ends of other
 /// files, which are text.
-const AS_THEY_ARE: &str = "ai aif aifc aiff au avi bcpio bin ccad cdf class cpio cpt csh dcr dir dms doc \
+const UNCHANGED_EXTENSIONS: &str = "ai aif aifc aiff au avi bcpio bin ccad cdf class cpio cpt csh dcr dir dms doc \
     drw dvi dwg dxf dxr eps exe ez fli gif gtar gz hdf hqx ice ico ief iges igs ips ipx jpe jpeg jpg js \
     json kar latex lha lsp lzh man me mesh mid midi mif mime mov movie mp2 mp3 mpe mpeg mpg mpga ms msh \
     nc oda pbm pdb pdf pgm pgn png pnm pot ppm pps ppt ppz pre prt ps qt ra ram ras rgb rm roff rpm rtf \
@@ -136,7 +136,11 @@ fn read_body(file: &Path) -> Result<Vec<u8>, String> {
         .map_err(|error| format!("unable to open file: {}: {error}", file.display()))?;
     let kind = file.extension().unwrap_or_default().to_ascii_lowercase();
     let is_binary = std::str::from_utf8(&bytes).is_err() || bytes.contains(&0);
-    match is_binary || AS_THEY_ARE.split_whitespace().any(|other| kind == other) {
+    match is_binary
+        || UNCHANGED_EXTENSIONS
+            .split_whitespace()
+            .any(|other| kind == other)
+    {
         true => Ok(bytes),
         false => Ok(bytes.trim_ascii().to_vec()),
     }
@@ -188,7 +192,7 @@ impl UrlFile {
             let expanded = variables.expand(line);
             for name in &expanded.undefined {
                 file.remarks.push(format!(
-                    "{shown}:{number}: ${name} is not defined, and is replaced by nothing"
+                    "{shown}:{number}: ${name} is not defined; using an empty value"
                 ));
             }
             if let Some((name, value)) = definition(&expanded.text) {

@@ -39,7 +39,7 @@ use crate::output::{complain, note, print};
 use crate::session::{self, Ending, Refusal, Session, Words, message_of};
 
 /// Duration of a load without a limit on time or repetitions: fifty years.
-const FOR_EVER: Duration = Duration::from_secs(50 * 365 * 86_400);
+const UNLIMITED_DURATION: Duration = Duration::from_secs(50 * 365 * 86_400);
 
 /// See [`crate::Tool::run`].
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
@@ -190,7 +190,11 @@ fn options(settings: &Settings) -> Result<LoadSettings, Refusal> {
     Ok(LoadSettings {
         proxy: proxy.transpose()?,
         connections: Some(settings.users),
-        duration: Some(settings.time_s.map_or(FOR_EVER, Duration::from_secs)),
+        duration: Some(
+            settings
+                .time_s
+                .map_or(UNLIMITED_DURATION, Duration::from_secs),
+        ),
         http: Some(match settings.http11 && !settings.get && !settings.print {
             true => HttpVersion::Http11,
             false => HttpVersion::Http10,

@@ -10,7 +10,7 @@ use super::response::Coding;
 use super::url::SiegeUrl;
 
 /// Maximum number of body bytes of a page that are captured.
-pub(super) const PAGE_BYTES: usize = 2 << 20;
+pub(super) const PAGE_BYTES_MAX: usize = 2 << 20;
 
 /// Maximum number of decoded bytes of a page that are parsed.
 const DECODED_BYTES_MAX: usize = 16 << 20;

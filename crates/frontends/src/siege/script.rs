@@ -14,7 +14,7 @@ use prony_load::{Request, Writer};
 use prony_record::{Nanos, Outcome};
 
 use super::listed::{ListedRequest, Method};
-use super::page::{PAGE_BYTES, unpacked};
+use super::page::{PAGE_BYTES_MAX, unpacked};
 use super::request::RequestForm;
 use super::response::Head;
 use super::tally::{SiegeTally, Verdict};
@@ -23,7 +23,7 @@ use super::verbose::{Done, Line};
 use crate::session::message_of;
 
 /// Maximum number of body bytes that `-p` prints. With `-p`, there is only one user.
-const PRINTED_BYTES: usize = 256 << 20;
+const PRINTED_BYTES_MAX: usize = 256 << 20;
 
 /// Timeout of host name lookups, and interval for checking them.
 const LOOKUP_TIMEOUT: Nanos = Nanos::from_secs(5);
@@ -82,7 +82,7 @@ impl<'a> Siege<'a> {
 
 impl Director for Siege<'_> {
     fn script(&self, users: Users) -> Result<Box<dyn Script + '_>, String> {
-        let seat = |number| ActiveUser {
+        let active_user = |number| ActiveUser {
             user: User::new(number, self.course, self.seed),
             current: None,
             looked_up: None,
@@ -90,7 +90,9 @@ impl Director for Siege<'_> {
         Ok(Box::new(Worker {
             siege: self,
             first: users.first,
-            seats: (users.first..users.first + users.count).map(seat).collect(),
+            seats: (users.first..users.first + users.count)
+                .map(active_user)
+                .collect(),
             listed: vec![None; self.course.list.len()],
             others: HashMap::new(),
             tally: SiegeTally::default(),
@@ -103,8 +105,8 @@ impl Director for Siege<'_> {
             ends: true,
             heads: true,
             body_bytes: match (settings.print, settings.parser) {
-                (true, _) => PRINTED_BYTES,
-                (false, true) => PAGE_BYTES,
+                (true, _) => PRINTED_BYTES_MAX,
+                (false, true) => PAGE_BYTES_MAX,
                 (false, false) => 0,
             },
         }
@@ -139,14 +141,14 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    fn seat(&mut self, user: u32) -> &mut ActiveUser {
+    fn active_user(&mut self, user: u32) -> &mut ActiveUser {
         &mut self.seats[(user - self.first) as usize]
     }
 
     /// Returns the request of a user as bytes, or `None` while its host name is being looked up.
     fn written(&mut self, user: u32, ask: &Ask) -> Result<Option<Arc<Request>>, String> {
         let siege = self.siege;
-        let user = &mut self.seat(user).user;
+        let user = &mut self.active_user(user).user;
         let authorization = user.authorization(&ask.wanted);
         let cookie = user.cookie(&ask.wanted);
         let wanted = &*ask.wanted;
@@ -240,10 +242,10 @@ impl Script for Worker<'_> {
         let siege = self.siege;
         loop {
             let failures = siege.failures.load(Ordering::Relaxed);
-            let looked_up = self.seat(user).looked_up.take();
+            let looked_up = self.active_user(user).looked_up.take();
             let (ask, since) = match looked_up {
                 Some(looked_up) => looked_up,
-                None => match self.seat(user).user.turn(siege.course, failures) {
+                None => match self.active_user(user).user.turn(siege.course, failures) {
                     Turn::Rest(time) => return UserStep::Rest(time),
                     Turn::Leave => return UserStep::Leave,
                     Turn::Ask(ask) => (ask, now),
@@ -251,7 +253,7 @@ impl Script for Worker<'_> {
             };
             match self.written(user, &ask) {
                 Ok(None) if now.since(since) < LOOKUP_TIMEOUT => {
-                    self.seat(user).looked_up = Some((ask, since));
+                    self.active_user(user).looked_up = Some((ask, since));
                     return UserStep::Rest(LOOKUP_POLL_INTERVAL);
                 }
                 Ok(None) => {
@@ -266,7 +268,7 @@ impl Script for Worker<'_> {
                         };
                         siege.show(Line::Plain([request.bytes(), end].concat()));
                     }
-                    self.seat(user).current = Some(Current {
+                    self.active_user(user).current = Some(Current {
                         ask,
                         asked: now,
                         response: None,
@@ -289,8 +291,8 @@ impl Script for Worker<'_> {
         let siege = self.siege;
         let settings = &siege.course.settings;
         let head = Head::parse(response.head, response.status);
-        let seat = self.seat(user);
-        let Some(current) = &mut seat.current else {
+        let active_user = self.active_user(user);
+        let Some(current) = &mut active_user.current else {
             return;
         };
         current.response = Some((head.protocol.to_owned(), response.status));
@@ -305,15 +307,16 @@ impl Script for Worker<'_> {
         }
         if settings.print && !settings.json {
             let text = [
-                &unpacked(response.body, head.coding, PRINTED_BYTES),
+                &unpacked(response.body, head.coding, PRINTED_BYTES_MAX),
                 &b"\n"[..],
             ]
             .concat();
             siege.show(Line::Plain(text));
         }
-        let complaint = seat
-            .user
-            .responded(siege.course, &current.ask, &head, response.body);
+        let complaint =
+            active_user
+                .user
+                .responded(siege.course, &current.ask, &head, response.body);
         let seen = response.body.len();
         let is_looked_into = settings.print || settings.parser && head.is_html;
         if is_looked_into && response.length > seen as u64 {
@@ -331,7 +334,7 @@ impl Script for Worker<'_> {
     fn ended(&mut self, user: u32, end: &RequestEnd<'_>) {
         let siege = self.siege;
         let settings = &siege.course.settings;
-        let Some(current) = self.seat(user).current.take() else {
+        let Some(current) = self.active_user(user).current.take() else {
             return;
         };
         if matches!(end.outcome, Outcome::Unfinished | Outcome::Unstarted) {

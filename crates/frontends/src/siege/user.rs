@@ -455,7 +455,7 @@ mod tests {
         assert_eq!(asked[2], "GET /x/x/y");
         assert_eq!(complaints.len(), 1);
         assert!(
-            complaints[0].starts_with("parts: parts of parts are 8 deep; "),
+            complaints[0].starts_with("parts: nested more than 8 deep; "),
             "{complaints:?}"
         );
     }

@@ -12,7 +12,7 @@ use super::settings::Settings;
 use crate::output::{heed, note};
 
 /// Maximum number of queued lines.
-const QUEUE: usize = 8192;
+const QUEUED_LINES_MAX: usize = 8192;
 
 /// An item to print.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,7 +131,7 @@ pub(super) struct Printer {
 impl Printer {
     /// Starts the thread.
     pub(super) fn start(form: LineFormat) -> Printer {
-        let (lines, waiting) = sync_channel(QUEUE);
+        let (lines, waiting) = sync_channel(QUEUED_LINES_MAX);
         Printer {
             lines,
             thread: thread::spawn(move || print(&form, &waiting)),

@@ -2,7 +2,7 @@
 
 use super::units::{read_count, read_seconds};
 use super::url::WrkUrl;
-use crate::getopt::{Known, Options, Placing, Takes};
+use crate::getopt::{OptionSpec, Options, Placing, Takes};
 
 /// Parsed arguments.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +34,7 @@ pub(super) struct WrkError {
 }
 
 /// Maximum accepted duration in seconds: about 30 years.
-const LONGEST_S: u64 = 1_000_000_000;
+const DURATION_MAX_S: u64 = 1_000_000_000;
 
 /// Text for `-v`, after which the run continues.
 pub(super) const VERSION: &str = concat!(
@@ -43,8 +43,8 @@ pub(super) const VERSION: &str = concat!(
     ", with the options of wrk 4.2.0\n"
 );
 
-const fn option(name: &'static str, letter: char, takes: Takes) -> Known {
-    Known {
+const fn option(name: &'static str, letter: char, takes: Takes) -> OptionSpec {
+    OptionSpec {
         name: Some(name),
         letter,
         // wrk has no short option for help.
@@ -53,7 +53,7 @@ const fn option(name: &'static str, letter: char, takes: Takes) -> Known {
     }
 }
 
-const KNOWN: &[Known] = &[
+const KNOWN: &[OptionSpec] = &[
     option("connections", 'c', Takes::Value),
     option("duration", 'd', Takes::Value),
     option("threads", 't', Takes::Value),
@@ -111,8 +111,8 @@ impl WrkArguments {
     fn set(&mut self, letter: char, value: &str) -> Result<(), Option<String>> {
         let count = || read_count(value).ok_or(None);
         let seconds = || match read_seconds(value).ok_or(None)? {
-            seconds if seconds > LONGEST_S => {
-                let text = format!("wrk: -{letter} {value}: at most {LONGEST_S} seconds");
+            seconds if seconds > DURATION_MAX_S => {
+                let text = format!("wrk: -{letter} {value}: at most {DURATION_MAX_S} seconds");
                 Err(Some(text))
             }
             seconds => Ok(seconds),

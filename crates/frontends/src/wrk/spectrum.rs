@@ -8,7 +8,7 @@ use super::units;
 use prony_lua::Statistics;
 
 /// Number of rows for each halving of the distance to 100%.
-const ROWS_A_HALVING: f64 = 5.0;
+const ROWS_PER_HALVING: f64 = 5.0;
 
 const RULE: &str = "----------------------------------------------------------\n";
 
@@ -92,7 +92,7 @@ fn rows(times: &Statistics) -> Vec<SpectrumRow> {
             break;
         }
         let halvings = (100.0 / (100.0 - percent)).log2().floor() + 1.0;
-        percent += 100.0 / (ROWS_A_HALVING * halvings.exp2());
+        percent += 100.0 / (ROWS_PER_HALVING * halvings.exp2());
     }
     let last = rows.last().copied();
     rows.extend(last.map(|last| SpectrumRow {

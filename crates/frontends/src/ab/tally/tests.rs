@@ -13,7 +13,7 @@ fn watch(words: &str) -> AbWatch {
 /// Counts an outcome without a request.
 impl Counter<'_> {
     fn sees(&mut self, status: u16, length: u64, head: &str) {
-        let responded = self.watch.weigh(0, status, length, head.as_bytes());
+        let responded = self.watch.classify(0, status, length, head.as_bytes());
         self.tally.count(Outcome::Ok, Some(responded));
     }
 }

@@ -5,8 +5,8 @@ use prony_record::{Exchange, Outcome};
 use super::*;
 
 /// Returns the data of ten responses after 10, 20, … 100 ms, the first of them on a new connection.
-fn noted() -> Noted {
-    let mut noted = Noted::default();
+fn noted() -> CollectedRequests {
+    let mut noted = CollectedRequests::default();
     for n in 1..=10 {
         let exchange = Exchange {
             intended: Nanos::from_millis(1000 * n),
@@ -55,7 +55,7 @@ fn failures_stand_at_the_end() {
 
 #[test]
 fn without_a_response_there_is_no_average() {
-    let mut noted = Noted::default();
+    let mut noted = CollectedRequests::default();
     noted.failures.insert((Outcome::ClosedEarly, None), 3);
     let results = HeyResults {
         total_s: 1.5,
@@ -76,7 +76,7 @@ fn without_a_response_there_is_no_average() {
 
 #[test]
 fn equal_times_are_all_the_fastest() {
-    let mut noted = Noted::default();
+    let mut noted = CollectedRequests::default();
     let exchange = Exchange {
         intended: Nanos::ZERO,
         sent: Nanos::ZERO,

@@ -104,6 +104,11 @@ fn describe_tls(settings: &LoadSettings) -> String {
     } else {
         "sessions resumed"
     };
+    let early_data = if settings.early_data {
+        ", early data"
+    } else {
+        ""
+    };
     let versions = match (settings.tls_min, settings.tls_max) {
         (None, None) => String::new(),
         (Some(min), None) => format!(", TLS {min} and later"),
@@ -115,7 +120,7 @@ fn describe_tls(settings: &LoadSettings) -> String {
         [] => String::new(),
         names => format!(", ciphers {}", names.join(" ")),
     };
-    format!("{verified}, {resumed}{versions}{ciphers}")
+    format!("{verified}, {resumed}{early_data}{versions}{ciphers}")
 }
 
 #[cfg(test)]

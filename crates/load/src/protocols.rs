@@ -69,6 +69,7 @@ impl Protocols {
         if http == Http::Three {
             check_three(settings, targets)?;
         }
+        check_early_data(settings, http)?;
         let streams = settings.streams();
         let is_possible = match http {
             Http::One => false,
@@ -157,6 +158,57 @@ fn check_three(settings: &LoadSettings, targets: &[Target]) -> Result<(), SpecEr
         return Err(given.text(text).into());
     }
     Ok(())
+}
+
+/// Checks that early data is possible with the other settings.
+fn check_early_data(settings: &LoadSettings, http: Http) -> Result<(), SpecError> {
+    if !settings.early_data {
+        return Ok(());
+    }
+    let given = SettingsError::of("early_data");
+    if http != Http::Three {
+        let error = given.text(" needs ");
+        return Err(error.and_value("http", HttpVersion::Http3).into());
+    }
+    let excluded = [
+        (
+            "no_resumption",
+            settings.no_resumption,
+            "only resumed sessions have early data",
+        ),
+        (
+            "script",
+            settings.script.is_some(),
+            "a script may send methods other than GET and HEAD, which a server could process twice",
+        ),
+    ];
+    for (name, is_set, reason) in excluded {
+        if is_set {
+            let error = given.text(" can't be combined with ").name(name);
+            return Err(error.text(format!(": {reason}; leave one out")).into());
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the methods of all requests are allowed in early data, which an attacker can replay
+/// (RFC 8470 §2.1). `methods_and_names` has the method and the name of each request.
+///
+/// # Errors
+///
+/// The settings ask for early data, and a method is neither GET nor HEAD.
+pub(crate) fn check_early_methods<'a>(
+    settings: &LoadSettings,
+    mut methods_and_names: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Result<(), SettingsError> {
+    let other = methods_and_names.find(|(method, _)| !matches!(*method, "GET" | "HEAD"));
+    match other.filter(|_| settings.early_data) {
+        None => Ok(()),
+        Some((_, name)) => Err(SettingsError::of("early_data").text(format!(
+            " is for GET and HEAD only, because early data can be replayed, and the load sends \
+             {name}; leave it out"
+        ))),
+    }
 }
 
 impl Default for Protocols {

@@ -230,9 +230,9 @@ pub(crate) fn target_of(
             proxy.judge(url, resolver)?;
             proxy.peer().clone()
         }
-        (None, None) => match (resolver.peer(url)?, Http::of(settings)) {
-            (Peer::Tcp(address), Http::Three) => Peer::Quic(address),
-            (peer, _) => peer,
+        (None, None) => match Http::of(settings) {
+            Http::Three => resolver.quic_peer(url)?,
+            Http::One | Http::Two | Http::Agreed => resolver.peer(url)?,
         },
     };
     let tunnel = match proxy {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::error::{SettingsError, SpecError};
 use crate::permits::Permits;
+use crate::quic;
 use crate::socket::Peer;
 use crate::source::Sources;
 use crate::url::Url;
@@ -134,8 +135,31 @@ impl Resolver<'_> {
         }
     }
 
-    /// Address to connect to for `url`: the first one that accepts a connection.
+    /// Address to connect to for `url`: the first one that accepts a TCP connection.
+    ///
+    /// # Errors
+    ///
+    /// The host has no address, or a load may not use it.
     pub(crate) fn peer(&self, url: &Url) -> Result<Peer, SpecError> {
+        self.first(url, accepts).map(Peer::Tcp)
+    }
+
+    /// Address to connect to over QUIC for `url`: the first one with a QUIC server.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Resolver::peer`].
+    pub(crate) fn quic_peer(&self, url: &Url) -> Result<Peer, SpecError> {
+        self.first(url, quic::has_server).map(Peer::Quic)
+    }
+
+    /// The first of the URL's addresses that is `reachable`, or the first if none is. A single
+    /// address isn't checked.
+    fn first(
+        &self,
+        url: &Url,
+        reachable: impl Fn(&SocketAddr) -> bool,
+    ) -> Result<SocketAddr, SpecError> {
         let addresses = self.addresses(url)?;
         if let [address] = addresses[..]
             && let IpAddr::V6(v6) = address.ip()
@@ -156,13 +180,13 @@ impl Resolver<'_> {
                 .collect(),
             false => addresses,
         };
-        let reachable = match &suited[..] {
-            [_, _, ..] => suited.iter().find(|a| accepts(a)),
+        let found = match &suited[..] {
+            [_, _, ..] => suited.iter().find(|address| reachable(address)),
             _ => None,
         };
-        reachable
+        found
             .or(suited.first())
-            .map(|&address| Peer::Tcp(address))
+            .copied()
             .ok_or_else(|| SpecError::Name {
                 host: url.host.clone(),
                 error: "it has no address".to_owned(),

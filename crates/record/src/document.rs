@@ -387,6 +387,9 @@ pub struct QuicUse {
     pub version: u32,
     /// Packets sent.
     pub packets_sent: u64,
+    /// Packets received.
+    #[serde(default)]
+    pub packets_received: u64,
     /// Sent packets that were declared lost (RFC 9002 §6.1). The content of most is sent again.
     pub packets_lost: u64,
     /// UDP datagrams sent. A datagram contains one packet or, during a handshake, several.
@@ -401,6 +404,12 @@ pub struct QuicUse {
     pub receive_calls: u64,
     /// Largest datagram that a path was found to carry, in bytes of UDP payload.
     pub mtu_bytes: u16,
+    /// Connections that offered early data (0-RTT, RFC 9001 §4.6).
+    #[serde(default)]
+    pub early_data_offered: u64,
+    /// Connections whose early data the server accepted.
+    #[serde(default)]
+    pub early_data_accepted: u64,
 }
 
 impl QuicUse {
@@ -408,6 +417,7 @@ impl QuicUse {
     pub fn merge(&mut self, other: &QuicUse) {
         self.version = self.version.max(other.version);
         self.packets_sent += other.packets_sent;
+        self.packets_received += other.packets_received;
         self.packets_lost += other.packets_lost;
         self.datagrams_sent += other.datagrams_sent;
         self.datagrams_received += other.datagrams_received;
@@ -415,6 +425,8 @@ impl QuicUse {
         self.send_calls += other.send_calls;
         self.receive_calls += other.receive_calls;
         self.mtu_bytes = self.mtu_bytes.max(other.mtu_bytes);
+        self.early_data_offered += other.early_data_offered;
+        self.early_data_accepted += other.early_data_accepted;
     }
 }
 

@@ -8,6 +8,8 @@ pub(super) const TOOLS: &str = "<!-- generated: cargo xtask bench -->";
 pub(super) const FLEET: &str = "<!-- generated: cargo xtask bench, fleet -->";
 /// Marker before the table of the highest rates.
 pub(super) const CEILING: &str = "<!-- generated: cargo xtask bench, open-max -->";
+/// Marker before the table of HTTP/3.
+pub(super) const QUIC: &str = "<!-- generated: cargo xtask bench, HTTP/3 -->";
 const CLOSE: &str = "<!-- end of generated -->";
 
 /// Replaces the text between the marker `open` and the end marker in the document at `path` with

@@ -14,6 +14,7 @@ mod fleet;
 mod options;
 mod process;
 mod programs;
+mod quic;
 mod ratios;
 mod rotation;
 mod rows;
@@ -31,6 +32,7 @@ use crate::cargo::workspace_root;
 use ceiling::CeilingSettings;
 use options::BenchOptions;
 use programs::Programs;
+use quic::QuicSettings;
 use ratios::Numbers;
 use rotation::{Arena, Outcome};
 use rows::Row;
@@ -66,6 +68,9 @@ pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
             println!("  {:<14} {}", row.id(), row.title());
         }
         println!("  {:<14} {}", ceiling::ID, ceiling::TITLE);
+        for row in quic::ROWS {
+            println!("  {:<14} {}", row.id, row.title);
+        }
         return Ok(Ending::Well);
     }
     let options = BenchOptions::parse(args)?;
@@ -84,6 +89,9 @@ fn bench(options: &BenchOptions) -> Result<Ending, String> {
     }
     if options.ceiling {
         all_met &= bench_ceiling(options, &own)?;
+    }
+    if !options.quic.is_empty() {
+        all_met &= bench_quic(options, &own)?;
     }
     if !options.rows.is_empty() {
         all_met &= bench_tools(options, &own)?;
@@ -125,6 +133,28 @@ fn bench_ceiling(options: &BenchOptions, own: &Path) -> Result<bool, String> {
         println!("written to {DOCUMENT}");
     }
     Ok(ceilings.all_met())
+}
+
+/// Returns true if all targets are met.
+fn bench_quic(options: &BenchOptions, own: &Path) -> Result<bool, String> {
+    let settings = QuicSettings {
+        rows: &options.quic,
+        has_peer: options.peers.contains(&Tool::Oha),
+        rotations: options.rotations,
+        seconds: options.seconds,
+        seed: options.seed,
+        prony: options.prony.as_deref(),
+        cores: options.cores,
+        install: options.install,
+    };
+    let outcomes = quic::measure(&settings, own)?;
+    let table = outcomes.render();
+    println!("\n{table}");
+    if options.write {
+        document::write(&workspace_root().join(DOCUMENT), document::QUIC, &table)?;
+        println!("written to {DOCUMENT}");
+    }
+    Ok(outcomes.all_met())
 }
 
 /// Returns true if all targets are met.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::ceiling;
 use super::fleet::{self, FleetRow};
+use super::quic::{self, QuicRow};
 use super::rows::{ROWS, Row};
 use super::tool::{PEERS, Tool};
 
@@ -14,6 +15,8 @@ pub(super) struct BenchOptions {
     pub(super) fleet: Vec<FleetRow>,
     /// Measure the row of the highest rates.
     pub(super) ceiling: bool,
+    /// Rows of HTTP/3.
+    pub(super) quic: Vec<QuicRow>,
     pub(super) peers: Vec<Tool>,
     /// Run only the best peer of each row.
     pub(super) best_only: bool,
@@ -49,6 +52,10 @@ impl BenchOptions {
                 false => fleet::ROWS.to_vec(),
             },
             ceiling: !quick,
+            quic: match quick {
+                true => Vec::new(),
+                false => quic::ROWS.to_vec(),
+            },
             peers: PEERS.to_vec(),
             best_only: quick,
             rotations: if quick { 3 } else { 5 },
@@ -76,7 +83,11 @@ impl BenchOptions {
                 "--seed" => options.seed = number(flag, value()?)?,
                 "--prony" => options.prony = Some(PathBuf::from(value()?)),
                 "--rows" => {
-                    (options.rows, options.fleet, options.ceiling) = rows(value()?)?;
+                    let chosen = rows(value()?)?;
+                    options.rows = chosen.rows;
+                    options.fleet = chosen.fleet;
+                    options.ceiling = chosen.ceiling;
+                    options.quic = chosen.quic;
                 }
                 "--peers" => {
                     options.peers = peers(value()?)?;
@@ -102,25 +113,38 @@ fn at_least_one(flag: &str, text: &str) -> Result<usize, String> {
     }
 }
 
-fn rows(list: &str) -> Result<(Vec<&'static Row>, Vec<FleetRow>, bool), String> {
-    let (mut rows, mut fleet, mut has_ceiling) = (Vec::new(), Vec::new(), false);
+/// Rows of all kinds.
+#[derive(Default)]
+struct ChosenRows {
+    rows: Vec<&'static Row>,
+    fleet: Vec<FleetRow>,
+    ceiling: bool,
+    quic: Vec<QuicRow>,
+}
+
+fn rows(list: &str) -> Result<ChosenRows, String> {
+    let mut chosen = ChosenRows::default();
     for id in list.split(',') {
         let row = ROWS.iter().find(|row| row.id == id);
         let of_fleet = fleet::ROWS.iter().find(|row| row.id() == id);
-        rows.extend(row);
-        fleet.extend(of_fleet.copied());
-        has_ceiling |= id == ceiling::ID;
-        if row.is_none() && of_fleet.is_none() && id != ceiling::ID {
+        let of_quic = quic::ROWS.iter().find(|row| row.id == id);
+        let is_ceiling = id == ceiling::ID;
+        if row.is_none() && of_fleet.is_none() && of_quic.is_none() && !is_ceiling {
             let ids = ROWS.iter().map(|row| row.id);
             let ids = ids.chain(fleet::ROWS.iter().map(|row| row.id()));
-            let ids: Vec<&str> = ids.chain([ceiling::ID]).collect();
+            let ids = ids.chain([ceiling::ID]);
+            let ids: Vec<&str> = ids.chain(quic::ROWS.iter().map(|row| row.id)).collect();
             return Err(format!(
                 "no row is called {id}; there are {}",
                 ids.join(", ")
             ));
         }
+        chosen.rows.extend(row);
+        chosen.fleet.extend(of_fleet.copied());
+        chosen.quic.extend(of_quic);
+        chosen.ceiling |= is_ceiling;
     }
-    Ok((rows, fleet, has_ceiling))
+    Ok(chosen)
 }
 
 fn peers(list: &str) -> Result<Vec<Tool>, String> {
@@ -210,6 +234,9 @@ mod tests {
         assert!(options.fleet.is_empty() && !options.ceiling);
         let options = BenchOptions::parse(&["--rows", "open-max"]).unwrap();
         assert!(options.ceiling && options.rows.is_empty() && !options.write);
+        let options = BenchOptions::parse(&["--rows", "h3-16x32"]).unwrap();
+        assert_eq!(options.quic, quic::ROWS[..1]);
+        assert!(options.rows.is_empty() && !options.ceiling);
     }
 
     #[test]

@@ -167,7 +167,7 @@ fn version_of_source(tool: Tool) -> &'static str {
     source.rsplit('v').next().unwrap_or_default()
 }
 
-fn version(program: &Path, arguments: &[&str]) -> String {
+pub(super) fn version(program: &Path, arguments: &[&str]) -> String {
     let Ok(output) = Command::new(program).args(arguments).output() else {
         return "of an unknown version".to_string();
     };

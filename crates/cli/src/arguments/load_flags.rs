@@ -346,6 +346,9 @@ struct LoadFlags {
     /// Make a full handshake on every connection
     #[arg(long, help_heading = "TLS")]
     no_resumption: bool,
+    /// HTTP/3: send GET and HEAD before a resumed handshake ends (0-RTT)
+    #[arg(long, help_heading = "TLS")]
+    early_data: bool,
 
     /// Allow a target outside the loopback, private and link-local ranges
     #[arg(
@@ -415,6 +418,7 @@ impl From<LoadFlags> for LoadSettings {
             tls_max: flags.tls_max,
             ciphers: flags.ciphers,
             no_resumption: flags.no_resumption,
+            early_data: flags.early_data,
             public: flags.public,
         }
     }

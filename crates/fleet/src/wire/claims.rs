@@ -125,6 +125,7 @@ fn quic(claimed: &QuicUse) -> QuicUse {
     QuicUse {
         version: claimed.version,
         packets_sent: count(claimed.packets_sent),
+        packets_received: count(claimed.packets_received),
         packets_lost: count(claimed.packets_lost),
         datagrams_sent: count(claimed.datagrams_sent),
         datagrams_received: count(claimed.datagrams_received),
@@ -132,6 +133,8 @@ fn quic(claimed: &QuicUse) -> QuicUse {
         send_calls: count(claimed.send_calls),
         receive_calls: count(claimed.receive_calls),
         mtu_bytes: claimed.mtu_bytes,
+        early_data_offered: count(claimed.early_data_offered),
+        early_data_accepted: count(claimed.early_data_accepted),
     }
 }
 

@@ -14,7 +14,7 @@ use super::stream::{EventKind, HttpEvent, Progress, RequestCapacity, ResponsePro
 use super::{CapturedResponse, Reason};
 use crate::expect::Expectations;
 use crate::protocols::StreamsLimit;
-use crate::quic::{QuicConnection, QuicEnd, QuicEvent, StreamDirection, StreamEnd};
+use crate::quic::{EarlyData, QuicConnection, QuicEnd, QuicEvent, StreamDirection, StreamEnd};
 use crate::script::CaptureSpec;
 
 /// Number of request bytes waiting for flow control above which no further request starts.
@@ -42,6 +42,8 @@ pub(crate) struct H3 {
     /// The reason that the server gave for ending the connection.
     end: Option<Reason>,
     negotiated: Negotiated,
+    /// Time at which the connect began, if requests are sent before the end of the handshake.
+    early_since: Option<Nanos>,
 }
 
 /// This side's unidirectional streams (RFC 9114 §6.2).
@@ -92,6 +94,7 @@ impl H3 {
             has_new_settings: false,
             end: None,
             negotiated: Negotiated::default(),
+            early_since: None,
         }
     }
 
@@ -105,16 +108,46 @@ impl H3 {
         self.unsent_bytes = 0;
         self.has_new_settings = false;
         self.end = None;
+        self.early_since = None;
         for stream in &mut self.streams {
             stream.stream = None;
             stream.pending.clear();
         }
     }
 
-    /// Begins HTTP/3 on an established connection.
+    /// Notes that requests are sent before the end of the handshake, which began at `since`.
+    pub(crate) fn begin_early(&mut self, since: Nanos) {
+        self.early_since = Some(since);
+    }
+
+    /// Handles the end of the handshake of a connection with early data. Returns the time at which
+    /// the connect began. If the server has rejected the data, the streams are opened again, and
+    /// the caller must start all requests again (RFC 9114 §3.2).
+    pub(crate) fn end_early(&mut self, quic: &mut QuicConnection) -> Option<Nanos> {
+        if quic.early_data() == EarlyData::Offered {
+            return None;
+        }
+        let since = self.early_since.take()?;
+        if quic.early_data() == EarlyData::Rejected {
+            self.reset();
+            self.open(quic);
+        } else {
+            self.negotiated = negotiated(quic);
+        }
+        Some(since)
+    }
+
+    /// Returns true if the handshake is in progress, and requests are sent before its end.
+    pub(crate) fn is_early(&self) -> bool {
+        self.early_since.is_some()
+    }
+
+    /// Begins HTTP/3 on a connection that is established or takes early data.
+    ///
+    /// Until the server's SETTINGS arrive, their default values apply, because those of earlier
+    /// connections are not stored (RFC 9114 §7.2.4.2).
     pub(super) fn open(&mut self, quic: &mut QuicConnection) {
-        let agreed = quic.agreed();
-        self.negotiated = agreed.map(|tls| tls.negotiated()).unwrap_or_default();
+        self.negotiated = negotiated(quic);
         let control = quic.open(StreamDirection::One);
         let decoder = quic.open(StreamDirection::One);
         if let (Some(control), Some(decoder)) = (control, decoder) {
@@ -483,6 +516,12 @@ impl H3 {
     pub(super) fn take_hash(&mut self, tag: u32) -> [u8; 32] {
         self.streams[tag as usize].response.body.take_hash()
     }
+}
+
+/// The parameters of TLS; empty before the end of the handshake.
+fn negotiated(quic: &QuicConnection) -> Negotiated {
+    let agreed = quic.agreed();
+    agreed.map(|tls| tls.negotiated()).unwrap_or_default()
 }
 
 impl UniStream {

@@ -177,6 +177,14 @@ impl HttpMachine {
         }
     }
 
+    /// Returns true if the handshake is in progress, and requests are sent as its early data.
+    pub(crate) fn is_early(&self) -> bool {
+        match self {
+            HttpMachine::Three(h3) => h3.is_early(),
+            HttpMachine::One(_) | HttpMachine::Two(_) => false,
+        }
+    }
+
     /// Returns true if the peer has announced that it accepts no more requests on the connection.
     #[inline]
     pub(crate) fn is_going_away(&self) -> bool {

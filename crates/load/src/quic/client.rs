@@ -21,6 +21,9 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 /// QPACK (RFC 9114 §6.2), and some of types that prony ignores.
 const SERVER_STREAMS_MAX: u32 = 16;
 
+/// Largest UDP payload that QUIC permits (RFC 9000 §18.2). Receive buffers take any datagram.
+const PAYLOAD_BYTES_MAX: u16 = 65_527;
+
 /// The QUIC settings of one worker, with its own TLS sessions.
 #[derive(Clone)]
 pub(crate) struct QuicClient {
@@ -37,6 +40,8 @@ impl QuicClient {
         let mut client = ClientConfig::new(Arc::new(factory));
         client.transport_config(Arc::new(transport()));
         let mut endpoint = EndpointConfig::default();
+        // The default is the payload of Ethernet. Paths with a larger MTU need fewer packets.
+        endpoint.max_udp_payload_size(PAYLOAD_BYTES_MAX).ok()?;
         // Each connection has its own socket, so the packets that arrive there need no identifier.
         endpoint.cid_generator(|| -> Box<dyn ConnectionIdGenerator> {
             Box::new(RandomConnectionIdGenerator::new(0))

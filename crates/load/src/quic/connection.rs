@@ -15,6 +15,7 @@ use rustls::pki_types::ServerName;
 
 use super::client::QuicClient;
 use super::end::QuicEnd;
+use super::packets::packets_in;
 use super::session::HandshakeState;
 use crate::tls::NegotiatedTls;
 
@@ -55,6 +56,19 @@ pub(crate) enum QuicEvent {
     Ended(QuicEnd),
 }
 
+/// State of a connection's early data (0-RTT, RFC 9001 §4.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EarlyData {
+    /// None is sent: the load doesn't use it, or no session permits it.
+    Unused,
+    /// Streams can be used while the handshake is in progress.
+    Offered,
+    /// The server has accepted everything that was sent during the handshake.
+    Accepted,
+    /// The server has discarded it, and the streams with it. Their numbers are used again.
+    Rejected,
+}
+
 /// The end of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamEnd {
@@ -84,9 +98,11 @@ pub(crate) struct QuicConnection {
     connection: Connection,
     peer: SocketAddr,
     is_established: bool,
+    early_data: EarlyData,
+    packets_received: u64,
     /// The error code of HTTP/3 with which this side closes the connection.
     close_code: Option<VarInt>,
-    /// Events that are returned before those of quinn-proto.
+    /// Events that were taken from quinn-proto.
     events: VecDeque<QuicEvent>,
 }
 
@@ -108,12 +124,18 @@ impl QuicConnection {
         let (handle, connection) = endpoint
             .connect(now, client.client.clone(), peer, &name)
             .map_err(|error| error.to_string())?;
+        let early_data = match connection.has_0rtt() {
+            true => EarlyData::Offered,
+            false => EarlyData::Unused,
+        };
         Ok(QuicConnection {
             endpoint,
             handle,
             connection,
             peer,
             is_established: false,
+            early_data,
+            packets_received: 0,
             close_code: None,
             events: VecDeque::new(),
         })
@@ -130,6 +152,7 @@ impl QuicConnection {
         let mut unused = Vec::new();
         while !datagrams.is_empty() {
             let datagram = datagrams.split_to(segment_bytes.clamp(1, datagrams.len()));
+            self.packets_received += packets_in(&datagram);
             let event = self
                 .endpoint
                 .handle(now, self.peer, None, ecn, datagram, &mut unused);
@@ -185,52 +208,78 @@ impl QuicConnection {
         })
     }
 
-    /// The next event. The connection is established once the first one has been returned, unless
-    /// that is [`QuicEvent::Ended`].
+    /// The next event. None is taken before [`QuicConnection::handshake_result`] returns a result,
+    /// or early data is offered.
     pub(crate) fn next_event(&mut self) -> Option<QuicEvent> {
-        loop {
-            if let Some(event) = self.events.pop_front() {
-                return Some(event);
-            }
-            match self.connection.poll()? {
-                Event::Connected => self.is_established = true,
-                Event::ConnectionLost { reason } => {
-                    let error = self.handshake().error;
-                    return Some(QuicEvent::Ended(QuicEnd::new(reason, error)));
-                }
-                Event::Stream(StreamEvent::Opened { dir }) => {
-                    while let Some(stream) = self.connection.streams().accept(dir) {
-                        self.events.push_back(QuicEvent::Readable(number(stream)));
-                    }
-                }
-                Event::Stream(StreamEvent::Readable { id }) => {
-                    return Some(QuicEvent::Readable(number(id)));
-                }
-                Event::Stream(StreamEvent::Writable { id }) => {
-                    return Some(QuicEvent::Writable(number(id)));
-                }
-                Event::Stream(StreamEvent::Stopped { id, .. }) => {
-                    return Some(QuicEvent::Stopped(number(id)));
-                }
-                Event::Stream(StreamEvent::Available { dir: Dir::Bi }) => {
-                    return Some(QuicEvent::StreamsAllowed);
-                }
-                Event::Stream(StreamEvent::Available { .. } | StreamEvent::Finished { .. })
-                | Event::HandshakeDataReady
-                | Event::DatagramReceived
-                | Event::DatagramsUnblocked => {}
-            }
-        }
+        while self.events.is_empty() && self.poll() {}
+        self.events.pop_front()
     }
 
-    /// Puts an event at the front of the queue.
-    pub(crate) fn put_back(&mut self, event: QuicEvent) {
-        self.events.push_front(event);
+    /// Returns true if there is an event.
+    pub(crate) fn has_event(&mut self) -> bool {
+        while self.events.is_empty() && self.poll() {}
+        !self.events.is_empty()
+    }
+
+    /// The result of the handshake, once it has ended.
+    pub(crate) fn handshake_result(&mut self) -> Option<Result<(), QuicEnd>> {
+        while !self.is_established && self.poll() {
+            if let Some(QuicEvent::Ended(end)) = self.events.back() {
+                return Some(Err(end.clone()));
+            }
+        }
+        self.is_established.then_some(Ok(()))
+    }
+
+    /// Takes an event from quinn-proto. Returns false if there is none.
+    fn poll(&mut self) -> bool {
+        let Some(event) = self.connection.poll() else {
+            return false;
+        };
+        let event = match event {
+            Event::Connected => {
+                self.is_established = true;
+                if self.early_data == EarlyData::Offered {
+                    self.early_data = match self.connection.accepted_0rtt() {
+                        true => EarlyData::Accepted,
+                        false => EarlyData::Rejected,
+                    };
+                }
+                None
+            }
+            Event::ConnectionLost { reason } => {
+                let error = self.handshake().error;
+                Some(QuicEvent::Ended(QuicEnd::new(reason, error)))
+            }
+            Event::Stream(StreamEvent::Opened { dir }) => {
+                while let Some(stream) = self.connection.streams().accept(dir) {
+                    self.events.push_back(QuicEvent::Readable(number(stream)));
+                }
+                None
+            }
+            Event::Stream(StreamEvent::Readable { id }) => Some(QuicEvent::Readable(number(id))),
+            Event::Stream(StreamEvent::Writable { id }) => Some(QuicEvent::Writable(number(id))),
+            Event::Stream(StreamEvent::Stopped { id, .. }) => Some(QuicEvent::Stopped(number(id))),
+            Event::Stream(StreamEvent::Available { dir: Dir::Bi }) => {
+                Some(QuicEvent::StreamsAllowed)
+            }
+            Event::Stream(StreamEvent::Available { .. } | StreamEvent::Finished { .. })
+            | Event::HandshakeDataReady
+            | Event::DatagramReceived
+            | Event::DatagramsUnblocked => None,
+        };
+        self.events.extend(event);
+        true
     }
 
     /// Returns true once the handshake is complete.
     pub(crate) fn is_established(&self) -> bool {
         self.is_established
+    }
+
+    /// State of the early data.
+    pub(crate) fn early_data(&self) -> EarlyData {
+        self.early_data
     }
 
     /// The parameters that the handshake negotiated.
@@ -328,10 +377,13 @@ impl QuicConnection {
         QuicUse {
             version: 1,
             packets_sent: stats.path.sent_packets,
+            packets_received: self.packets_received,
             packets_lost: stats.path.lost_packets,
             datagrams_sent: stats.udp_tx.datagrams,
             datagrams_received: stats.udp_rx.datagrams,
             mtu_bytes: stats.path.current_mtu,
+            early_data_offered: u64::from(self.early_data != EarlyData::Unused),
+            early_data_accepted: u64::from(self.early_data == EarlyData::Accepted),
             ..QuicUse::default()
         }
     }

@@ -6,14 +6,19 @@
 //! ```
 //!
 //! quinn-proto is the state machine of one connection: packets, acknowledgments, loss recovery,
-//! congestion control and flow control. TLS is rustls ([`session`]). Nothing here uses sockets;
-//! time is an argument.
+//! congestion control and flow control. TLS is rustls ([`session`]). Only [`version_probe`], which
+//! chooses among a host's addresses before a load, uses a socket; elsewhere time is an argument.
 
 mod client;
 mod connection;
 mod end;
+mod packets;
 mod session;
+mod version_probe;
 
 pub(crate) use client::QuicClient;
-pub(crate) use connection::{DatagramBatch, QuicConnection, QuicEvent, StreamDirection, StreamEnd};
+pub(crate) use connection::{
+    DatagramBatch, EarlyData, QuicConnection, QuicEvent, StreamDirection, StreamEnd,
+};
 pub(crate) use end::QuicEnd;
+pub(crate) use version_probe::has_server;

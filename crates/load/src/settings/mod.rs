@@ -247,6 +247,9 @@ pub struct LoadSettings {
     /// Every connection makes a full handshake.
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub no_resumption: bool,
+    /// HTTP/3: resumed connections send requests before the end of the handshake (0-RTT).
+    #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
+    pub early_data: bool,
 
     /// Targets outside the loopback, private and link-local ranges are allowed.
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
@@ -349,6 +352,7 @@ impl LoadSettings {
         "tls_max",
         "ciphers",
         "no_resumption",
+        "early_data",
         "public",
     ];
 

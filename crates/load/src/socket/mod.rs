@@ -199,6 +199,9 @@ pub(crate) trait Sockets<'run> {
     /// [`Sockets::quic`]. Nothing is then sent or received by the other calls.
     const HAS_STREAMS: bool = false;
 
+    /// Maximum time for which a wait gathers completions; see [`WaitBatch`].
+    const COALESCE_TIME_MAX: Nanos = Nanos::from_micros(50);
+
     /// The time since the load began.
     fn now(&self) -> Nanos;
 

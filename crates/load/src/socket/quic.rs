@@ -4,22 +4,34 @@
 //! worker then reads and writes streams by [`Sockets::quic`]. A `Received` means that events of the
 //! connection, including its end, are available there. Datagrams are sent by the next
 //! [`Sockets::flush`] or [`Sockets::wait`].
+//!
+//! With early data, a connection is `Connected` at once, and the first `Received` follows the end of
+//! the handshake. If the handshake fails, the connect does, after it was `Connected`.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use prony_record::{Nanos, QuicUse};
 
 use super::datagram::{DatagramEvent, Datagrams};
-use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
-use crate::quic::{DatagramBatch, QuicClient, QuicConnection, QuicEvent};
+use super::{
+    Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, WaitBatch,
+};
+use crate::quic::{DatagramBatch, EarlyData, QuicClient, QuicConnection};
 
 /// Error code of a connection that ends without an error (H3_NO_ERROR, RFC 9114 §8.1).
 const NO_ERROR: u64 = 0x100;
+
+/// Maximum time for which a wait gathers datagrams. A connection's responses of that time are
+/// acknowledged together, and its next requests share a datagram, which the server then also
+/// handles together.
+const COALESCE_TIME_MAX: Nanos = Nanos::from_micros(200);
+/// Size of the memory for arriving datagrams. Streams refer to it until their bytes are read.
+const ARENA_BYTES: usize = 256 * 1024;
 
 /// QUIC over a backend for datagrams. See [`Sockets`].
 pub(crate) struct QuicSockets<D> {
@@ -27,6 +39,8 @@ pub(crate) struct QuicSockets<D> {
     client: QuicClient,
     links: Vec<Option<Box<QuicLink>>>,
     ready: VecDeque<Completion>,
+    /// Memory for arriving datagrams. It is reused once no stream refers to it.
+    arena: BytesMut,
     /// Connections that may have datagrams to send.
     touched: Vec<Key>,
     /// Counts of the closed connections.
@@ -35,12 +49,24 @@ pub(crate) struct QuicSockets<D> {
     timeouts: BinaryHeap<Reverse<(Instant, u32, u32)>>,
 }
 
+/// The state of a connection, as the worker knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LinkPhase {
+    /// The handshake is in progress.
+    Connecting,
+    /// The handshake is in progress, and `Connected` was reported for early data.
+    Early,
+    /// The connection is established.
+    Open,
+    /// `Failed` was reported.
+    Failed,
+}
+
 /// One connection and the state of its socket.
 struct QuicLink {
     key: Key,
     connection: QuicConnection,
-    /// `Connected` or `Failed` was reported.
-    is_reported: bool,
+    phase: LinkPhase,
     /// The connection is in the list of those that may have datagrams to send.
     is_touched: bool,
     /// The earliest time at which this connection is listed in `timeouts`.
@@ -61,6 +87,7 @@ impl<D: Datagrams> QuicSockets<D> {
             client,
             links,
             ready: VecDeque::new(),
+            arena: BytesMut::new(),
             touched: Vec::new(),
             closed: QuicUse::default(),
             timeouts: BinaryHeap::new(),
@@ -81,17 +108,30 @@ impl<D: Datagrams> QuicSockets<D> {
         let now = self.datagrams.instant();
         let connection =
             QuicConnection::connect(&self.client, *peer, name, now).map_err(io::Error::other)?;
+        let is_early = connection.early_data() == EarlyData::Offered;
         self.links[key.index as usize] = Some(Box::new(QuicLink {
             key,
             connection,
-            is_reported: false,
+            phase: LinkPhase::Connecting,
             is_touched: false,
             armed: None,
             blocked: None,
             out: Vec::new(),
         }));
-        self.touch(key);
+        if is_early {
+            self.begin_early(key);
+        } else {
+            self.touch(key);
+        }
         Ok(())
+    }
+
+    /// Lets the worker send early data. The handshake's first packet is sent with that data.
+    fn begin_early(&mut self, key: Key) {
+        if let Some(link) = self.link(key) {
+            link.phase = LinkPhase::Early;
+            self.ready.push_back(Completion::Connected(key));
+        }
     }
 
     fn link(&mut self, key: Key) -> Option<&mut QuicLink> {
@@ -169,9 +209,21 @@ impl<D: Datagrams> QuicSockets<D> {
         let Some(link) = self.link(key) else {
             return;
         };
-        if !link.connection.is_established() && !std::mem::replace(&mut link.is_reported, true) {
+        if !link.connection.is_established() && link.phase != LinkPhase::Failed {
+            link.phase = LinkPhase::Failed;
             let failed = Completion::Failed(key, Operation::Connect, error);
             self.ready.push_back(failed);
+        }
+    }
+
+    /// Time left until `until` or the next timer, whichever comes first.
+    fn time_until(&self, until: Nanos) -> Duration {
+        let time = until.since(self.datagrams.now()).into();
+        match self.timeouts.peek() {
+            None => time,
+            Some(Reverse((at, ..))) => at
+                .saturating_duration_since(self.datagrams.instant())
+                .min(time),
         }
     }
 
@@ -199,32 +251,35 @@ impl<D: Datagrams> QuicSockets<D> {
     /// Returns a completion if the connection has events.
     fn report(&mut self, key: Key) -> Option<Completion> {
         let link = self.link(key)?;
-        let event = link.connection.next_event();
-        let completion = match event {
-            _ if link.is_reported => event.as_ref().map(|_| Completion::Received(key)),
-            Some(QuicEvent::Ended(end)) => {
-                link.is_reported = true;
-                let error = io::Error::other(end);
-                return Some(Completion::Failed(key, Operation::Connect, error));
+        let before = link.phase;
+        match before {
+            LinkPhase::Failed => return None,
+            LinkPhase::Open => {}
+            LinkPhase::Connecting | LinkPhase::Early => {
+                if let Err(end) = link.connection.handshake_result()? {
+                    link.phase = LinkPhase::Failed;
+                    let error = io::Error::other(end);
+                    return Some(Completion::Failed(key, Operation::Connect, error));
+                }
+                link.phase = LinkPhase::Open;
             }
-            _ => {
-                link.is_reported = link.connection.is_established();
-                link.is_reported.then_some(Completion::Connected(key))
+        }
+        let has_event = link.connection.has_event();
+        match before {
+            LinkPhase::Connecting => {
+                let received = has_event.then_some(Completion::Received(key));
+                self.ready.extend(received);
+                Some(Completion::Connected(key))
             }
-        };
-        let has_more = event.is_some();
-        if let Some(event) = event {
-            link.connection.put_back(event);
+            LinkPhase::Early => Some(Completion::Received(key)),
+            _ => has_event.then_some(Completion::Received(key)),
         }
-        if has_more && matches!(completion, Some(Completion::Connected(_))) {
-            self.ready.push_back(Completion::Received(key));
-        }
-        completion
     }
 }
 
 impl<'run, D: Datagrams> Sockets<'run> for QuicSockets<D> {
     const HAS_STREAMS: bool = true;
+    const COALESCE_TIME_MAX: Nanos = COALESCE_TIME_MAX;
 
     fn now(&self) -> Nanos {
         self.datagrams.now()
@@ -267,17 +322,21 @@ impl<'run, D: Datagrams> Sockets<'run> for QuicSockets<D> {
         self.closed.datagrams_dropped += self.datagrams.close(key);
     }
 
+    fn wait_coalesced(&mut self, until: Nanos, batch: WaitBatch) -> io::Result<()> {
+        self.transmit_all();
+        if self.ready.is_empty() {
+            let time = self.time_until(until).min(batch.max_wait.into());
+            self.datagrams.gather(time);
+        }
+        self.wait(until)
+    }
+
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
         self.transmit_all();
         if !self.ready.is_empty() {
             return Ok(());
         }
-        let mut time = until.since(self.datagrams.now()).into();
-        if let Some(Reverse((at, ..))) = self.timeouts.peek() {
-            time = at
-                .saturating_duration_since(self.datagrams.instant())
-                .min(time);
-        }
+        let time = self.time_until(until);
         self.datagrams.wait(time)?;
         let now = self.datagrams.instant();
         self.expire(now);
@@ -304,7 +363,11 @@ impl<'run, D: Datagrams> Sockets<'run> for QuicSockets<D> {
                         continue;
                     };
                     let (segment_bytes, ecn) = (received.segment_bytes, received.ecn);
-                    let bytes = BytesMut::from(received.bytes);
+                    if self.arena.capacity() < received.bytes.len() {
+                        self.arena.reserve(ARENA_BYTES);
+                    }
+                    self.arena.extend_from_slice(received.bytes);
+                    let bytes = self.arena.split();
                     link.connection.receive(bytes, segment_bytes, ecn, now);
                     self.touch(key);
                     if let Some(completion) = self.report(key) {

@@ -1,11 +1,14 @@
 //! Error numbers, threads and processes of the operating system. Only this module and the backends
 //! depend on them.
 
+#[cfg(target_os = "linux")]
+use std::cell::Cell;
 use std::io;
 #[cfg(target_os = "linux")]
 use std::net::Shutdown;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use prony_record::{Nanos, Outcome};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -121,6 +124,23 @@ pub(crate) fn suspended_time() -> Nanos {
     }
     #[cfg(not(target_os = "linux"))]
     Nanos::ZERO
+}
+
+/// Sleeps for a time of some microseconds. Linux prolongs sleeps of threads by up to 50 µs unless
+/// the thread asks for less (PR_SET_TIMERSLACK, prctl(2)).
+pub(crate) fn sleep_precisely(time: Duration) {
+    #[cfg(target_os = "linux")]
+    {
+        const SLACK_NANOS: libc::c_ulong = 1_000;
+        thread_local! {
+            static IS_PRECISE: Cell<bool> = const { Cell::new(false) };
+        }
+        if !IS_PRECISE.replace(true) {
+            // SAFETY: this option takes a number. If it fails, sleeps take longer.
+            unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NANOS, 0, 0, 0) };
+        }
+    }
+    std::thread::sleep(time);
 }
 
 /// The process's peak resident memory in bytes.

@@ -90,6 +90,7 @@ impl TlsSettings {
         };
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         config.resumption = Resumption::disabled();
+        config.enable_early_data = settings.early_data;
         // The keys are extracted because records are encrypted and decrypted in this module.
         config.enable_secret_extraction = true;
         Ok(TlsSettings {

@@ -49,6 +49,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Handles events of a QUIC connection.
     fn on_streams(&mut self, key: Key, now: Nanos) {
+        if self.connections[key.index].is_early() {
+            self.end_early_data(key.index, now);
+        }
         let Some(quic) = self.sockets.quic(key) else {
             return;
         };

@@ -9,7 +9,7 @@ use super::Worker;
 use super::sink::OpenedConnection;
 use super::timers::Alarm;
 use crate::connection::{ConnectionState, Progress, Reason, ResetCode, Secured};
-use crate::quic::QuicEnd;
+use crate::quic::{EarlyData, QuicEnd};
 use crate::socket::{Close, Peer, Route, Sockets, system};
 
 /// The backoff after the first failed connect. It doubles with each further failure.
@@ -63,16 +63,16 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Continues after the socket is connected.
     pub(super) fn connected(&mut self, index: u32, now: Nanos) {
+        if S::HAS_STREAMS {
+            self.quic_connected(index, now);
+            return;
+        }
         self.sink.refusals.rule_out();
         self.write_proxy_header(index);
         if self.request_tunnel(index) {
             return;
         }
         let connect = self.end_connect(index, now);
-        if S::HAS_STREAMS {
-            self.quic_connected(index, connect, now);
-            return;
-        }
         let entry = &self.connections[index];
         if self.targets[entry.target].tls.is_some() {
             self.begin_tls(index, connect, now);
@@ -91,18 +91,40 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.ready(index, now);
     }
 
-    /// Continues after a QUIC connection, including its TLS, is established. `connect` is the time
-    /// that this took.
-    fn quic_connected(&mut self, index: u32, connect: Nanos, now: Nanos) {
-        let key = self.connections[index].key(index);
+    /// Continues after a QUIC connection is established, or takes early data.
+    fn quic_connected(&mut self, index: u32, now: Nanos) {
+        let entry = &self.connections[index];
+        let since = entry.state.connecting_since().unwrap_or(now);
+        let key = entry.key(index);
         let Some(quic) = self.sockets.quic(key) else {
             return;
         };
+        let early_data = quic.early_data();
+        self.connections.open_quic(index, quic);
+        if early_data == EarlyData::Offered {
+            // The connect timeout continues until the end of the handshake.
+            if let Some(h3) = self.connections.h3_mut(index) {
+                h3.begin_early(since);
+            }
+        } else {
+            self.quic_established(index, since, now);
+        }
+        self.ready(index, now);
+    }
+
+    /// Records an established QUIC connection, whose connect began at `since` and included TLS.
+    fn quic_established(&mut self, index: u32, since: Nanos, now: Nanos) {
+        self.sink.refusals.rule_out();
+        self.timers.connects.clear(index);
+        let entry = &mut self.connections[index];
+        entry.backoff = Nanos::ZERO;
+        let (slot, key) = (entry.slot, entry.key(index));
+        let connect = now.since(since);
+        let agreed = self.sockets.quic(key).and_then(|quic| quic.agreed());
         let handshake = Some(TlsHandshake {
             took: connect,
-            resumed: quic.agreed().is_some_and(|agreed| agreed.resumed),
+            resumed: agreed.is_some_and(|agreed| agreed.resumed),
         });
-        self.connections.open_quic(index, quic);
         let opened = OpenedConnection {
             connect,
             handshake,
@@ -110,10 +132,33 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         };
         self.record_opened(index, &opened, now);
         if let Some(script) = &mut self.script {
-            let slot = self.connections[index].slot;
             script.connection_made(slot, Some(connect), handshake);
         }
-        self.ready(index, now);
+    }
+
+    /// Continues after the handshake of a QUIC connection that was used before its end.
+    pub(super) fn end_early_data(&mut self, index: u32, now: Nanos) {
+        let key = self.connections[index].key(index);
+        let (Some(h3), Some(quic)) = (self.connections.h3_mut(index), self.sockets.quic(key))
+        else {
+            return;
+        };
+        let Some(since) = h3.end_early(quic) else {
+            return;
+        };
+        let is_rejected = quic.early_data() == EarlyData::Rejected;
+        self.quic_established(index, since, now);
+        if !is_rejected {
+            return;
+        }
+        // The server has processed none of the requests.
+        for slot in self.dispatcher.slots_of(index) {
+            if self.dispatcher.is_in_flight_on(slot, index) {
+                self.requeue_for_retry(slot, now);
+            }
+        }
+        self.connections.mark_dirty(index);
+        self.fill(index, now);
     }
 
     /// Ends a successful connect, including a tunnel. Returns its duration.
@@ -275,8 +320,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.connect_failed(index, outcome, reason, now);
     }
 
-    /// Handles a failed connect. The requests that waited for the connection have failed, and the
-    /// next connect waits for a backoff.
+    /// Handles a failed connect. The requests that waited for the connection, or were sent before
+    /// its end, have failed, and the next connect waits for a backoff.
     pub(super) fn connect_failed(
         &mut self,
         index: u32,
@@ -286,7 +331,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     ) {
         self.note_preconnect_failure(outcome, reason.as_ref());
         for slot in self.dispatcher.slots_of(index) {
-            if self.dispatcher.is_waiting_on(slot, index) {
+            // Requests are in flight only if they were sent as early data.
+            let is_in_flight = self.dispatcher.is_in_flight_on(slot, index);
+            if is_in_flight || self.dispatcher.is_waiting_on(slot, index) {
                 self.record_end(slot, outcome, reason.as_ref(), now);
                 self.dispatcher.park(slot);
             }

@@ -4,7 +4,7 @@ use std::ops::{Index, IndexMut};
 
 use prony_record::Nanos;
 
-use crate::connection::{ConnectionState, HttpFactory, HttpSession, Progress, SharedBuffers};
+use crate::connection::{ConnectionState, H3, HttpFactory, HttpSession, Progress, SharedBuffers};
 use crate::expect::Expectations;
 use crate::quic::QuicConnection;
 use crate::socket::Key;
@@ -95,6 +95,12 @@ impl ConnectionEntry {
             .is_some_and(|session| session.http.has_streams())
     }
 
+    /// Returns true if the connection is used before the end of its handshake.
+    pub(super) fn is_early(&self) -> bool {
+        let session = self.session();
+        session.is_some_and(|session| session.http.is_early())
+    }
+
     /// Returns true if the connection is open and the peer announced that it will close it.
     pub(super) fn is_going_away(&self) -> bool {
         match &self.state {
@@ -164,6 +170,12 @@ impl Connections {
     pub(super) fn open_quic(&mut self, index: u32, quic: &mut QuicConnection) {
         let entry = &mut self.entries[index as usize];
         entry.state.open_quic(&mut self.factory, quic);
+    }
+
+    /// HTTP/3 on the connection of an entry, if there is one.
+    pub(super) fn h3_mut(&mut self, index: u32) -> Option<&mut H3> {
+        let session = self.entries[index as usize].session_mut();
+        session.and_then(|session| session.http.h3_mut())
     }
 
     /// Handles the events of a QUIC connection, and adds those of requests to the buffers.

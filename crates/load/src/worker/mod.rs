@@ -324,7 +324,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
-        match self.dispatcher.wait_batch() {
+        match self.dispatcher.wait_batch(S::COALESCE_TIME_MAX) {
             Some(batch) => self.sockets.wait_coalesced(until, batch),
             None => self.sockets.wait(until),
         }

@@ -259,7 +259,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 SendState::InFlight => session.http.has_streams() || session.is_tls(),
                 SendState::Failed => false,
             };
-            is_kept = can_send && !session.http.is_going_away();
+            is_kept = can_send && !session.http.is_going_away() && !session.http.is_early();
             // Like a connection that has served a request, this one may be lost because it was
             // idle.
             session.served = 1;

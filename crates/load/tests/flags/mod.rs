@@ -13,11 +13,12 @@ const SHORT: [(&str, &str); 9] = [
     ("-u", "user"),
     ("-k", "insecure"),
 ];
-const SWITCHES: [&str; 5] = [
+const SWITCHES: [&str; 6] = [
     "no_keepalive",
     "cookies",
     "insecure",
     "no_resumption",
+    "early_data",
     "public",
 ];
 const REPEATABLE: [&str; 6] = [

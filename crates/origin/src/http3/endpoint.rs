@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use h3::error::Code;
 use quinn::crypto::rustls::QuicServerConfig;
-use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime, TransportConfig, VarInt};
+use quinn::{
+    Endpoint, EndpointConfig, Incoming, MtuDiscoveryConfig, TokioRuntime, TransportConfig, VarInt,
+};
 
 use super::connection::serve;
 use super::transport::varint;
@@ -24,6 +26,10 @@ const IDLE_TIMEOUT: VarInt = VarInt::from_u32(60_000);
 const STREAM_WINDOW_BYTES: VarInt = VarInt::from_u32(1 << 20);
 const CONNECTION_WINDOW_BYTES: VarInt = VarInt::from_u32(16 << 20);
 
+/// Largest datagram that the origin tries to send if the path allows it, as the loopback interface
+/// does. quinn sends ten at once, and the system takes at most 65,507 bytes at once.
+const DATAGRAM_BYTES_MAX: u16 = 6_500;
+
 /// Time for which an ignored handshake is remembered.
 const IGNORED_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -32,12 +38,15 @@ const STOP_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// QUIC settings of all threads.
 pub(crate) fn server_config(tls: Arc<QuicServerConfig>) -> quinn::ServerConfig {
+    let mut discovery = MtuDiscoveryConfig::default();
+    discovery.upper_bound(DATAGRAM_BYTES_MAX);
     let mut transport = TransportConfig::default();
     transport
         .max_idle_timeout(Some(IDLE_TIMEOUT.into()))
         .max_concurrent_bidi_streams(CONCURRENT_STREAMS_MAX.into())
         .stream_receive_window(STREAM_WINDOW_BYTES)
-        .receive_window(CONNECTION_WINDOW_BYTES);
+        .receive_window(CONNECTION_WINDOW_BYTES)
+        .mtu_discovery_config(Some(discovery));
     let mut config = quinn::ServerConfig::with_crypto(tls);
     config.transport_config(Arc::new(transport));
     config

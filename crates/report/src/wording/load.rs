@@ -321,11 +321,28 @@ fn quic(used: &QuicUse) -> String {
         0 => "none lost".to_owned(),
         lost => format!("{} lost ({})", number::count(lost), number::share(share)),
     };
+    let received = match used.packets_received {
+        // Records of earlier versions have no such count.
+        0 => number::plural(used.datagrams_received, "datagram", "datagrams"),
+        packets => number::plural(packets, "packet", "packets"),
+    };
+    let early_data = match (used.early_data_offered, used.early_data_accepted) {
+        (0, _) => String::new(),
+        (offered, accepted) => format!(
+            "; early data (0-RTT) accepted on {} of {} ({})",
+            number::count(accepted),
+            number::plural(
+                offered,
+                "connection that offered it",
+                "connections that offered it"
+            ),
+            number::share(accepted as f64 / offered as f64),
+        ),
+    };
     format!(
-        "{} packets sent, {lost}; {} datagrams received; {} datagrams per system call out, {} in; \
-         datagrams of up to {} bytes",
+        "{} packets sent, {lost}; {received} received; {} datagrams per system call out, {} in; \
+         datagrams of up to {} bytes{early_data}",
         number::count(used.packets_sent),
-        number::count(used.datagrams_received),
         per_call(used.datagrams_sent, used.send_calls),
         per_call(used.datagrams_received, used.receive_calls),
         number::count(used.mtu_bytes.into()),

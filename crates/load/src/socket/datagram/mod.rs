@@ -2,7 +2,7 @@
 //!
 //! Each connection has its own socket. Source addresses are thus chosen as for TCP, and the system
 //! never has to distribute datagrams between workers. The contract, which every backend is tested
-//! against:
+//! against (`contract`):
 //!
 //! 1. [`Datagrams::open`] creates the socket of a connection. Nothing is sent.
 //! 2. [`Datagrams::send`] takes a batch as a whole or not at all. If the system has no room for it,
@@ -17,12 +17,14 @@
 //!    that of QUIC, [`Datagrams::instant`], never goes back.
 
 #[cfg(test)]
+mod contract;
+#[cfg(test)]
 pub(crate) mod simulated;
 mod udp;
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use prony_record::Nanos;
 use quinn_proto::EcnCodepoint;
@@ -85,6 +87,10 @@ pub(crate) trait Datagrams {
     /// buffer was full.
     fn close(&mut self, key: Key) -> u64;
 
+    /// Sleeps for `time` even if datagrams arrive, so that the next wait returns more of them. A
+    /// backend without an efficient way to do this returns at once.
+    fn gather(&mut self, _time: Duration) {}
+
     /// Number of system calls that sent, and of those that received datagrams.
     fn calls(&self) -> (u64, u64);
 
@@ -93,7 +99,7 @@ pub(crate) trait Datagrams {
     /// # Errors
     ///
     /// The system can't wait for events.
-    fn wait(&mut self, time: std::time::Duration) -> io::Result<()>;
+    fn wait(&mut self, time: Duration) -> io::Result<()>;
 
     /// The next event, if there is one. Does not wait.
     fn next(&mut self) -> Option<DatagramEvent>;

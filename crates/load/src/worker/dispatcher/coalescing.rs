@@ -1,4 +1,4 @@
-//! Coalesced waits: a wait that continues until several HTTP/2 responses have arrived.
+//! Coalesced waits: a wait that continues until several responses of HTTP/2 or 3 have arrived.
 
 use prony_record::Nanos;
 
@@ -9,20 +9,20 @@ use crate::socket::WaitBatch;
 const COALESCE_REQUESTS_MIN: u32 = 16;
 /// A response is delayed by at most this fraction (1/20) of the average latency.
 const COALESCE_LATENCY_PART: u64 = 20;
-/// Minimum and maximum time of a coalesced wait. If the time would be shorter than the minimum,
-/// waits are not coalesced.
-pub(super) const COALESCE_TIME: (Nanos, Nanos) = (Nanos::from_micros(8), Nanos::from_micros(50));
+/// Minimum time of a coalesced wait. If the time would be shorter, waits are not coalesced.
+const COALESCE_TIME_MIN: Nanos = Nanos::from_micros(8);
 /// Weight of a new latency in the moving average, as a divisor.
 const EWMA_PARTS: i64 = 64;
 
 impl Dispatcher {
-    /// Records the latency of an HTTP/2 response.
+    /// Records the latency of a response of HTTP/2 or 3.
     pub(in crate::worker) fn note_latency(&mut self, took: Nanos) {
         let (took, average) = (took.0 as i64, self.ewma_latency.0 as i64);
         self.ewma_latency = Nanos((average + (took - average) / EWMA_PARTS) as u64);
     }
 
-    /// Limits of the next coalesced wait; `None` if coalescing is not worthwhile.
+    /// Limits of the next coalesced wait, which lasts up to `time_max`; `None` if coalescing is not
+    /// worthwhile.
     ///
     /// Servers send many responses on one connection in several small segments. A client that
     /// handles each segment immediately wakes up for each and sends one request at a time, which
@@ -30,9 +30,9 @@ impl Dispatcher {
     /// loop with many requests in flight, responses are therefore handled in batches, each at most
     /// 5% later than it arrived.
     #[inline]
-    pub(in crate::worker) fn wait_batch(&self) -> Option<WaitBatch> {
-        let max_wait = Nanos(self.ewma_latency.0 / COALESCE_LATENCY_PART).min(COALESCE_TIME.1);
-        let pays = max_wait >= COALESCE_TIME.0 && self.pending_count >= COALESCE_REQUESTS_MIN;
+    pub(in crate::worker) fn wait_batch(&self, time_max: Nanos) -> Option<WaitBatch> {
+        let max_wait = Nanos(self.ewma_latency.0 / COALESCE_LATENCY_PART).min(time_max);
+        let pays = max_wait >= COALESCE_TIME_MIN && self.pending_count >= COALESCE_REQUESTS_MIN;
         (pays && self.is_saturating).then_some(WaitBatch {
             max_completions: self.pending_count,
             max_wait,

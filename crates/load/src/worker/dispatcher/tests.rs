@@ -1,6 +1,5 @@
 //! Tests request slots and coalesced waits without connections.
 
-use super::coalescing::COALESCE_TIME;
 use super::*;
 use crate::worker::pace::{LoadCourse, pace};
 use crate::worker::tests::spec;
@@ -75,10 +74,13 @@ fn idle_slots_move_to_the_successor() {
 fn waits_gather_responses_only_if_many_are_in_flight() {
     let mut dispatcher = dispatcher("-c 16 --http 2");
     (0..2_000).for_each(|_| dispatcher.note_latency(Nanos::from_millis(1)));
-    assert_eq!(dispatcher.wait_batch(), None);
+    let most = Nanos::from_micros(200);
+    assert_eq!(dispatcher.wait_batch(most), None);
     (0..16).for_each(|slot| dispatcher.begin(slot, 0, Nanos::ZERO, Nanos::ZERO));
-    let batch = dispatcher.wait_batch().unwrap();
+    let batch = dispatcher.wait_batch(most).unwrap();
     assert_eq!(batch.max_completions, 16);
     // The time is a twentieth of nearly 1 ms.
-    assert!(batch.max_wait <= COALESCE_TIME.1 && batch.max_wait.0 > 49_000);
+    assert!((49_000..=50_000).contains(&batch.max_wait.0), "{batch:?}");
+    let least = Nanos::from_micros(20);
+    assert_eq!(dispatcher.wait_batch(least).unwrap().max_wait, least);
 }

@@ -1,5 +1,7 @@
 //! Loads over HTTP/3 and a simulated link, in virtual time.
 
+mod early_data;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};

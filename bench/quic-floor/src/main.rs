@@ -1,0 +1,45 @@
+//! Baseline of the HTTP/3 rows of `cargo xtask bench`: the cost of quinn-proto alone.
+//!
+//! Input: the server's address, the number of connections and streams, and the duration. Output: one
+//! line with the number of finished streams, and exit status 0. It sends the same bytes on each
+//! stream, discards what arrives until the stream ends, measures no time and keeps no statistics:
+//! one thread, one poller, and quinn-proto with its own TLS session.
+
+#[cfg(target_os = "linux")]
+mod arguments;
+#[cfg(target_os = "linux")]
+mod connection;
+#[cfg(target_os = "linux")]
+mod engine;
+#[cfg(target_os = "linux")]
+mod tls;
+
+use std::process::ExitCode;
+
+#[cfg(target_os = "linux")]
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let job = match arguments::parse(&words) {
+        Ok(job) => job,
+        Err(problem) => {
+            eprintln!("prony-quic-floor: {problem}\n{}", arguments::USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    match engine::run(&job) {
+        Ok(responses) => {
+            println!("{responses}");
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            eprintln!("prony-quic-floor: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> ExitCode {
+    eprintln!("prony-quic-floor: the benchmark runs on Linux only");
+    ExitCode::FAILURE
+}

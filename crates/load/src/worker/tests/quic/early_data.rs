@@ -1,0 +1,125 @@
+//! Early data: requests before the end of the handshake.
+
+use prony_record::{Outcome, QuicUse};
+
+use super::*;
+
+/// One request for each connection, so that most connections have a ticket of an earlier one.
+const WORDS: &str = "-n 90 -c 1 --no-keepalive --early-data";
+
+fn quic(load: &QuicOutcomes) -> &QuicUse {
+    load.record.quic.as_ref().unwrap()
+}
+
+#[test]
+fn early_data_saves_a_round_trip_on_resumed_connections() {
+    let load = simulate(WORDS, GOOD, 100, always(finish(ok(b"hi"))));
+    assert_eq!(load.all(), [(Outcome::Ok, 90)], "{}", load.errors());
+    assert_eq!(load.log.borrow().requests, 90);
+    assert_eq!(load.record.totals.retried, 0);
+    assert_eq!(load.log.borrow().connections, 90);
+    let quic = quic(&load);
+    // A ticket is kept for each connection, and a connection with early data ends before the server
+    // sends it another one.
+    assert_eq!(
+        (quic.early_data_offered, quic.early_data_accepted),
+        (45, 45)
+    );
+    assert_eq!(load.record.totals.tls_resumed, 45);
+    let times = &load.record.response_time_us;
+    // One round trip or two, and a millisecond at the server.
+    assert!((15_900.0..16_100.0).contains(&times.mean), "{}", times.mean);
+    assert!((21_000.0..21_100.0).contains(&times.p99), "{}", times.p99);
+    // Early data doesn't shorten the handshake.
+    let connect = load.record.connect_time_us.p50;
+    assert!((10_000.0..10_100.0).contains(&connect), "{connect}");
+}
+
+#[test]
+fn without_the_flag_there_is_no_early_data() {
+    let words = "-n 30 -c 1 --no-keepalive";
+    let load = simulate(words, GOOD, 100, always(finish(ok(b"hi"))));
+    assert_eq!(load.all(), [(Outcome::Ok, 30)], "{}", load.errors());
+    assert_eq!(quic(&load).early_data_offered, 0);
+    assert_eq!(load.record.totals.tls_resumed, 29);
+}
+
+#[test]
+fn requests_of_rejected_early_data_are_sent_again_once() {
+    for streams in [1, 8] {
+        let script = Box::new(|number| match number % 3 {
+            0 => QuicReply {
+                bytes: ok(b"hi"),
+                ..end(ReplyEnd::ForgetTickets)
+            },
+            1 => QuicReply {
+                bytes: ok(b"hi"),
+                ..end(ReplyEnd::Close(0x100))
+            },
+            _ => finish(ok(b"hi")),
+        });
+        let words = match streams {
+            1 => WORDS.to_owned(),
+            _ => "-n 400 -c 2 --streams 8 --early-data --timeout 5s".to_owned(),
+        };
+        let load = simulate(&words, GOOD, 100, script);
+        let totals = &load.record.totals;
+        let quic = quic(&load);
+        let rejected = quic.early_data_offered - quic.early_data_accepted;
+        assert!(rejected > 0, "{quic:?}");
+        assert!(totals.retried >= rejected, "{totals:?} {quic:?}");
+        if streams == 1 {
+            assert_eq!(totals.ok + totals.failed, 90, "{:?}", load.all());
+            // The server closes the connection before it sends the response.
+            assert_eq!(load.log.borrow().requests, 90);
+            assert_eq!(totals.retried, rejected);
+        } else {
+            assert_eq!(totals.ok + totals.failed, 400, "{:?}", load.all());
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_on_a_bad_link_with_early_data() {
+    for (seed, loss) in [(1, 0.05), (2, 0.2)] {
+        let link = LinkQuality {
+            jitter: Duration::from_millis(5),
+            loss,
+            duplication: 0.1,
+            ..GOOD
+        };
+        let script = Box::new(|number| match number % 7 {
+            0 => QuicReply {
+                bytes: ok(b"hi"),
+                ..end(ReplyEnd::ForgetTickets)
+            },
+            _ => finish(ok(&[b'x'; 3000])),
+        });
+        let words = format!(
+            "-n 200 -c 4 --no-keepalive --early-data --timeout 0 --connect-timeout 60s --seed {seed}"
+        );
+        let load = simulate(&words, link, 100, script);
+        assert_eq!(load.all(), [(Outcome::Ok, 200)], "{}", load.errors());
+        assert_eq!(load.log.borrow().requests, 200);
+        let quic = quic(&load);
+        assert!(quic.early_data_offered > quic.early_data_accepted);
+        assert!(quic.early_data_accepted > 0, "{quic:?}");
+    }
+}
+
+#[test]
+fn a_failed_handshake_fails_the_requests_sent_before_its_end() {
+    let script = Box::new(|number| match number {
+        30 => QuicReply {
+            bytes: ok(b"hi"),
+            ..end(ReplyEnd::RefuseConnections)
+        },
+        _ => finish(ok(b"hi")),
+    });
+    let load = simulate("-n 50 -c 1 --no-keepalive --early-data", GOOD, 100, script);
+    let totals = &load.record.totals;
+    assert_eq!((totals.ok, totals.failed), (31, 19), "{:?}", load.all());
+    assert_eq!(load.log.borrow().requests, 31);
+    assert_eq!(totals.retried, 0);
+    assert!(quic(&load).early_data_offered > quic(&load).early_data_accepted);
+}

@@ -1,0 +1,321 @@
+//! Rows `h3-…`: HTTP/3 against the origin and Caddy.
+//!
+//! nginx of Debian 12 speaks no QUIC, so these rows have servers of their own, and requests are
+//! those that each generator counts as complete. The reference is prony over HTTP/2 and TLS on the
+//! same server in the same rotation.
+
+mod generators;
+mod servers;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::process::{self, End};
+use super::programs;
+use super::ratios::{Numbers, Spread, shuffle};
+use super::server::BenchFolder;
+use generators::Generator;
+use servers::{RunningServer, ServerKind};
+
+/// Time beyond its duration after which a generator is killed.
+const OVERTIME_MAX: Duration = Duration::from_secs(60);
+
+/// Largest cost of prony over HTTP/3 ÷ prony over HTTP/2, and ÷ oha.
+const TARGET_OF_H2: f64 = 1.5;
+const TARGET_OF_OHA: f64 = 0.5;
+
+/// A row: streams per connection of 16 connections, and a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct QuicRow {
+    /// Name on the command line.
+    pub(super) id: &'static str,
+    /// Name in the list of rows.
+    pub(super) title: &'static str,
+    streams: u32,
+    /// Length of a response body.
+    bytes: usize,
+}
+
+/// Number of connections in each row.
+const CONNECTIONS: u32 = 16;
+
+/// Every row, in the table's order.
+pub(super) const ROWS: &[QuicRow] = &[
+    QuicRow {
+        id: "h3-16x32",
+        title: "HTTP/3, 16 × 32, 13 bytes",
+        streams: 32,
+        bytes: 13,
+    },
+    QuicRow {
+        id: "h3-16x8-100k",
+        title: "HTTP/3, 16 × 8, 100 KB",
+        streams: 8,
+        bytes: 100_000,
+    },
+];
+
+/// Selection and number of measurements.
+pub(super) struct QuicSettings<'a> {
+    pub(super) rows: &'a [QuicRow],
+    /// Compare with oha.
+    pub(super) has_peer: bool,
+    pub(super) rotations: usize,
+    pub(super) seconds: u32,
+    pub(super) seed: u64,
+    /// Path of a prony binary that is already built.
+    pub(super) prony: Option<&'a Path>,
+    /// Cores of the server and of the generator.
+    pub(super) cores: (usize, usize),
+    /// Install missing programs.
+    pub(super) install: bool,
+}
+
+/// Cost per request of each generator in one rotation, in microseconds.
+type Costs = BTreeMap<Generator, f64>;
+
+/// Results of a row on a server.
+struct QuicOutcome {
+    row: QuicRow,
+    server: ServerKind,
+    rotations: Vec<Costs>,
+}
+
+/// Results of all rows.
+pub(super) struct QuicOutcomes {
+    versions: String,
+    outcomes: Vec<QuicOutcome>,
+}
+
+/// Runs all generators against both servers, in each rotation in random order.
+pub(super) fn measure(settings: &QuicSettings, own: &Path) -> Result<QuicOutcomes, String> {
+    let here = |e: std::io::Error| format!("{}: {e}", own.display());
+    let prony = match settings.prony {
+        Some(path) => std::path::absolute(path).map_err(|e| e.to_string())?,
+        None => programs::build("prony")?,
+    };
+    let peer = match settings.has_peer {
+        true => generators::oha(own, settings.install),
+        false => None,
+    };
+    let versions = versions(&prony, peer.as_deref());
+    println!("{versions}");
+    let mut generators = BTreeMap::from([
+        (Generator::Floor, programs::build("prony-quic-floor")?),
+        (Generator::Prony, prony.clone()),
+        (Generator::PronyHttp2, prony.clone()),
+    ]);
+    generators.extend(peer.map(|path| (Generator::Oha, path)));
+    let folder = BenchFolder::new(own).map_err(here)?;
+    let mut numbers = Numbers(settings.seed);
+    let mut outcomes = Vec::new();
+    for &row in settings.rows {
+        for server in [ServerKind::Origin, ServerKind::Caddy] {
+            let course = QuicCourse {
+                settings,
+                row,
+                server,
+                prony: &prony,
+                generators: &generators,
+                folder: folder.path(),
+            };
+            outcomes.extend(course.run(&mut numbers)?);
+        }
+    }
+    Ok(QuicOutcomes { versions, outcomes })
+}
+
+fn versions(prony: &Path, peer: Option<&Path>) -> String {
+    let mut parts = Vec::new();
+    for (name, path, argument) in [
+        ("prony", Some(prony), "--version"),
+        ("oha", peer, "--version"),
+        ("Caddy", Some(Path::new("caddy")), "version"),
+    ] {
+        if let Some(path) = path {
+            parts.push(format!("{name} {}", programs::version(path, &[argument])));
+        }
+    }
+    parts.join(", ")
+}
+
+/// Environment of the runs of a row on a server.
+struct QuicCourse<'a> {
+    settings: &'a QuicSettings<'a>,
+    row: QuicRow,
+    server: ServerKind,
+    prony: &'a Path,
+    generators: &'a BTreeMap<Generator, PathBuf>,
+    folder: &'a Path,
+}
+
+impl QuicCourse<'_> {
+    /// Returns `None` if the server is missing.
+    fn run(&self, numbers: &mut Numbers) -> Result<Option<QuicOutcome>, String> {
+        let (core, _) = self.settings.cores;
+        let Some(server) = RunningServer::start(self.server, self.prony, self.folder, core)? else {
+            println!(
+                "{} is not installed; its rows are omitted",
+                self.server.name()
+            );
+            return Ok(None);
+        };
+        let mut order: Vec<Generator> = self.generators.keys().copied().collect();
+        let mut rotations = Vec::new();
+        for number in 1..=self.settings.rotations {
+            shuffle(&mut order, numbers);
+            let mut costs = Costs::new();
+            for &generator in &order {
+                let text = match self.cost(generator, &server) {
+                    Ok(cost) => {
+                        costs.insert(generator, cost);
+                        format!("{cost:.2} us")
+                    }
+                    Err(problem) => problem,
+                };
+                println!(
+                    "{:<14} {:<7} {number}/{} {:<10} {text}",
+                    self.row.id,
+                    self.server.name(),
+                    self.settings.rotations,
+                    generator.name()
+                );
+            }
+            rotations.push(costs);
+        }
+        Ok(Some(QuicOutcome {
+            row: self.row,
+            server: self.server,
+            rotations,
+        }))
+    }
+
+    /// CPU time per complete request of one run, in microseconds.
+    fn cost(&self, generator: Generator, server: &RunningServer) -> Result<f64, String> {
+        let text = |e: std::io::Error| e.to_string();
+        let program = self.generators.get(&generator).ok_or("not here")?;
+        let output = self.folder.join("generator.out");
+        let record = self.folder.join("record.json");
+        let run = generators::GeneratorRun {
+            port: server.port,
+            path: server.path(self.row.bytes),
+            connections: CONNECTIONS,
+            streams: self.row.streams,
+            seconds: self.settings.seconds,
+            record: &record,
+        };
+        let mut command = Command::new(program);
+        command.args(generator.arguments(&run));
+        command.env("HOME", self.folder);
+        process::log_into(&mut command, &output).map_err(text)?;
+        let time = Duration::from_secs(self.settings.seconds.into());
+        let (_, core) = self.settings.cores;
+        let end = End::ByItself(time + OVERTIME_MAX);
+        let usage = process::run_on(core, end, &mut command).map_err(text)?;
+        if !usage.status.success() {
+            return Err(format!("{}: {}", generator.name(), usage.status));
+        }
+        let file = match generator {
+            Generator::Prony | Generator::PronyHttp2 => &record,
+            Generator::Floor | Generator::Oha => &output,
+        };
+        let written = std::fs::read_to_string(file).map_err(text)?;
+        match generator.requests(&written) {
+            Some(requests) if requests > 0 => Ok(usage.cpu.as_secs_f64() * 1e6 / requests as f64),
+            _ => Err("no complete request".to_owned()),
+        }
+    }
+}
+
+impl QuicOutcome {
+    /// prony's cost ÷ another generator's, over all rotations that have both.
+    fn ratio(&self, other: Generator) -> Option<Spread> {
+        let ratio = |costs: &Costs| Some(costs.get(&Generator::Prony)? / costs.get(&other)?);
+        Spread::of(self.rotations.iter().filter_map(ratio))
+    }
+
+    fn is_met(&self) -> bool {
+        let at_most = |other, target| self.ratio(other).is_none_or(|it| it.median <= target);
+        self.ratio(Generator::PronyHttp2).is_some()
+            && at_most(Generator::PronyHttp2, TARGET_OF_H2)
+            && at_most(Generator::Oha, TARGET_OF_OHA)
+    }
+}
+
+impl QuicOutcomes {
+    /// Returns true if all targets are met.
+    pub(super) fn all_met(&self) -> bool {
+        self.outcomes.iter().all(QuicOutcome::is_met)
+    }
+
+    /// The versions and the results, as Markdown.
+    pub(super) fn render(&self) -> String {
+        let mut table = "| row | server | prony ÷ floor | prony ÷ oha | prony ÷ its own HTTP/2 | \
+                         targets met |\n|---|---|---|---|---|---|\n"
+            .to_owned();
+        for outcome in &self.outcomes {
+            let cell = |other| match outcome.ratio(other) {
+                None => "–".to_owned(),
+                Some(Spread { median, min, max }) => format!("{median:.2} ({min:.2}–{max:.2})"),
+            };
+            table.push_str(&format!(
+                "| {} | {} | {} | {} | {} | {} |\n",
+                outcome.row.title,
+                outcome.server.name(),
+                cell(Generator::Floor),
+                cell(Generator::Oha),
+                cell(Generator::PronyHttp2),
+                if outcome.is_met() { "yes" } else { "no" }
+            ));
+        }
+        let rotations = self.outcomes.iter().map(|it| it.rotations.len()).max();
+        let rotations = rotations.unwrap_or(0);
+        format!("{rotations} rotations; {}.\n\n{table}", self.versions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcomes(costs: &[(Generator, f64)]) -> QuicOutcomes {
+        QuicOutcomes {
+            versions: "prony 1".to_owned(),
+            outcomes: vec![QuicOutcome {
+                row: ROWS[0],
+                server: ServerKind::Caddy,
+                rotations: vec![costs.iter().copied().collect()],
+            }],
+        }
+    }
+
+    #[test]
+    fn costs_are_compared_with_each_reference() {
+        let found = outcomes(&[
+            (Generator::Prony, 6.0),
+            (Generator::PronyHttp2, 5.0),
+            (Generator::Oha, 15.0),
+        ]);
+        let text = found.render();
+        assert!(
+            text.contains("| – | 0.40 (0.40–0.40) | 1.20 (1.20–1.20) | yes |"),
+            "{text}"
+        );
+        assert!(found.all_met());
+    }
+
+    #[test]
+    fn a_missing_reference_or_a_high_cost_misses_the_target() {
+        assert!(!outcomes(&[(Generator::Prony, 6.0)]).all_met());
+        let high = [(Generator::Prony, 8.0), (Generator::PronyHttp2, 5.0)];
+        assert!(!outcomes(&high).all_met());
+        let beside_oha = [
+            (Generator::Prony, 5.0),
+            (Generator::PronyHttp2, 5.0),
+            (Generator::Oha, 9.0),
+        ];
+        assert!(!outcomes(&beside_oha).all_met());
+    }
+}

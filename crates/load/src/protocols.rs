@@ -191,26 +191,6 @@ fn check_early_data(settings: &LoadSettings, http: Http) -> Result<(), SpecError
     Ok(())
 }
 
-/// Checks that the methods of all requests are allowed in early data, which an attacker can replay
-/// (RFC 8470 §2.1). `methods_and_names` has the method and the name of each request.
-///
-/// # Errors
-///
-/// The settings ask for early data, and a method is neither GET nor HEAD.
-pub(crate) fn check_early_methods<'a>(
-    settings: &LoadSettings,
-    mut methods_and_names: impl Iterator<Item = (&'a str, &'a str)>,
-) -> Result<(), SettingsError> {
-    let other = methods_and_names.find(|(method, _)| !matches!(*method, "GET" | "HEAD"));
-    match other.filter(|_| settings.early_data) {
-        None => Ok(()),
-        Some((_, name)) => Err(SettingsError::of("early_data").text(format!(
-            " is for GET and HEAD only, because early data can be replayed, and the load sends \
-             {name}; leave it out"
-        ))),
-    }
-}
-
 impl Default for Protocols {
     fn default() -> Protocols {
         Protocols {

@@ -96,6 +96,7 @@ pub(crate) fn requests(
         let own = authorization.as_ref().filter(|it| it.is_for(&draft.url));
         draft.headers.extend(own.map(Authorization::header));
         check_cookies(&draft, settings)?;
+        check_early_data(&draft, settings)?;
         let mut request = encode(&draft, target, settings, proxy)?;
         let template = RequestTemplate::of(&draft, &request, settings, proxy)?;
         if let Some(template) = &template {
@@ -125,6 +126,20 @@ pub(crate) fn requests(
         }),
         None => Err(SettingsError::from("there are no requests to send").into()),
     }
+}
+
+/// Checks that the method of a request is allowed in early data, which an attacker can replay (RFC
+/// 8470 §2.1).
+fn check_early_data(draft: &RequestDraft, settings: &LoadSettings) -> Result<(), SettingsError> {
+    if !settings.early_data || matches!(draft.method.as_str(), "GET" | "HEAD") {
+        return Ok(());
+    }
+    let error = SettingsError::of("early_data").text(format!(
+        " is for GET and HEAD only, because early data can be replayed, and the load sends {}; \
+         leave it out",
+        draft.method
+    ));
+    Err(error.after(draft.place.clone()))
 }
 
 /// Checks that no header sets the cookies of a request whose user has a cookie jar.

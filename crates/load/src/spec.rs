@@ -11,7 +11,7 @@ use crate::error::{SettingsError, SpecError};
 use crate::expect::Expectations;
 use crate::info::{self, UrlFacts};
 use crate::pacing::Arrivals;
-use crate::protocols::{self, Protocols};
+use crate::protocols::Protocols;
 use crate::request::Request;
 use crate::request_list::requests;
 use crate::request_template::RequestTemplates;
@@ -225,9 +225,6 @@ impl LoadSettings {
             Backend::choose(settings.io.unwrap_or(IoChoice::Auto), threads, each)
                 .map_err(SpecError::Environment)?;
         let script = NamedScript::of(settings, listed.templates.is_some())?;
-        let methods_and_names = listed.requests.iter();
-        let methods_and_names = methods_and_names.map(|it| (it.method(), it.name.as_str()));
-        protocols::check_early_methods(settings, methods_and_names)?;
         let methods_and_urls = listed.requests.iter().map(|it| (it.method(), it.url()));
         let mut spec = LoadSpec {
             entries: Entries::of(methods_and_urls),

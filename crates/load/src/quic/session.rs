@@ -226,3 +226,69 @@ fn boxed(keys: rustls::quic::Keys) -> Keys {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::quic::{QuicClient, QuicConnection};
+    use crate::settings::LoadSettings;
+
+    /// A Retry packet for an Initial packet, with a token of its own (RFC 9000 §17.2.5).
+    fn retry(initial: &[u8], number: u32) -> Vec<u8> {
+        let to_bytes = usize::from(initial[5]);
+        let to = &initial[6..6 + to_bytes];
+        let mut packet = vec![0xf0, 0, 0, 0, 1, 0, 8];
+        packet.extend([number as u8; 8]);
+        packet.extend(number.to_be_bytes());
+        let mut pseudo_packet = vec![to_bytes as u8];
+        pseudo_packet.extend(to);
+        pseudo_packet.extend(&packet);
+        let key = aead::UnboundKey::new(&aead::AES_128_GCM, &RETRY_KEY).unwrap();
+        let nonce = aead::Nonce::assume_unique_for_key(RETRY_NONCE);
+        let aad = aead::Aad::from(&pseudo_packet);
+        let key = aead::LessSafeKey::new(key);
+        let tag = key.seal_in_place_separate_tag(nonce, aad, &mut []).unwrap();
+        packet.extend(tag.as_ref());
+        packet
+    }
+
+    #[test]
+    fn only_the_first_retry_is_followed() {
+        let settings = LoadSettings::typed("-n 1 --http 3 --insecure");
+        let spec = settings.resolve(Some("https://127.0.0.1:1/")).unwrap();
+        let client = QuicClient::new(&spec.tls.as_ref().unwrap().client(1)).unwrap();
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let now = Instant::now();
+        let peer = "127.0.0.1:1".parse().unwrap();
+        let connect = || {
+            let mut connection = QuicConnection::connect(&client, peer, &name, now).unwrap();
+            let mut initial = Vec::new();
+            connection.transmit(now, 1, &mut initial).unwrap();
+            (connection, initial)
+        };
+        // A Retry with a wrong tag is ignored.
+        let (mut connection, initial) = connect();
+        let mut forged = retry(&initial, 7);
+        *forged.last_mut().unwrap() ^= 1;
+        let length = forged.len();
+        connection.receive(forged.as_slice().into(), length, None, now);
+        assert!(connection.transmit(now, 1, &mut Vec::new()).is_none());
+        let (mut connection, initial) = connect();
+        let mut sent = 0;
+        for number in 0..1000 {
+            let datagram = retry(&initial, number);
+            let length = datagram.len();
+            connection.receive(datagram.as_slice().into(), length, None, now);
+            let mut out = Vec::new();
+            while connection.transmit(now, 1, &mut out).is_some() {
+                assert!(out.windows(4).any(|token| token == 0u32.to_be_bytes()));
+                out.clear();
+                sent += 1;
+            }
+        }
+        assert_eq!(sent, 1);
+        assert!(connection.handshake_result().is_none());
+    }
+}

@@ -198,6 +198,52 @@ fn sources_and_resumption_work_over_quic() {
 }
 
 #[test]
+fn early_data_is_sent_on_resumed_connections() {
+    let served = served(Config::default());
+    for (words, requests) in [
+        ("-n 60 -c 3 --no-keepalive --early-data", 60),
+        ("-n 60 -c 2 --no-keepalive --early-data -X HEAD", 60),
+    ] {
+        let before = served.origin.requests();
+        let record = load(&served, "/bytes/20", words);
+        let expected = [(Outcome::Ok, requests)];
+        assert_eq!(outcomes(&record), expected, "{}", errors(&record));
+        assert_eq!(served.origin.requests() - before, requests, "{words}");
+        let quic = record.quic.as_ref().unwrap();
+        assert!(quic.early_data_offered > 10, "{quic:?}");
+        assert_eq!(quic.early_data_accepted, quic.early_data_offered);
+        assert_eq!(record.totals.retried, 0);
+        assert!(quic.packets_received >= quic.datagrams_received, "{quic:?}");
+    }
+}
+
+#[test]
+fn early_data_is_refused_where_it_is_not_safe() {
+    let served = served(Config::default());
+    let list = served.file("urls", "/a\n/b POST hello\n");
+    let list = format!("--http 3 --early-data --urls {}", text(&list));
+    for (words, reason) in [
+        ("--early-data", "--early-data needs --http 3"),
+        ("--http 2 --early-data", "--early-data needs --http 3"),
+        (
+            "--http 3 --early-data -X POST",
+            "--early-data is for GET and HEAD only",
+        ),
+        (&list, "the load sends POST; leave it out"),
+        (
+            "--http 3 --early-data --no-resumption",
+            "--early-data can't be combined with --no-resumption",
+        ),
+    ] {
+        let mut all: Vec<&str> = words.split_whitespace().collect();
+        all.extend(["-n", "1", "--insecure"]);
+        let error = resolve("https://127.0.0.1:1/", &all).err().unwrap();
+        let error = error.to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[test]
 fn settings_that_quic_excludes_are_refused_by_name() {
     for (words, name) in [
         ("--unix /tmp/socket", "--unix"),

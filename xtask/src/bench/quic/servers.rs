@@ -143,8 +143,6 @@ fn caddyfile(folder: &Path, port: u16) -> String {
     format!(
         "{{
     admin off
-    auto_https off
-    persist_config off
     servers {{
         protocols h1 h2 h3
     }}

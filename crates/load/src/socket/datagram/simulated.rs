@@ -16,8 +16,9 @@ use bytes::{Bytes, BytesMut};
 use prony_record::Nanos;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
-    Connection, ConnectionError, ConnectionHandle, DatagramEvent as ServerEvent, Dir, EcnCodepoint,
-    Endpoint, EndpointConfig, Event, ServerConfig, Side, StreamEvent, StreamId, TransportConfig,
+    Connection, ConnectionError, ConnectionHandle, ConnectionIdGenerator,
+    DatagramEvent as ServerEvent, Dir, EcnCodepoint, Endpoint, EndpointConfig, Event,
+    HashedConnectionIdGenerator, ServerConfig, Side, StreamEvent, StreamId, TransportConfig,
     VarInt,
 };
 use rand::{RngExt, SeedableRng};
@@ -69,8 +70,15 @@ pub(crate) enum ReplyEnd {
     Announce(&'static [u8]),
     /// Ends the stream, and refuses to read the client's control stream.
     StopControl,
+    /// Ends the stream, and then the control stream.
+    EndControl,
+    /// Opens another unidirectional stream with these bytes instead, and ends the request's stream.
+    OpenStream(&'static [u8]),
     /// Closes the connection with this error code of HTTP/3.
     Close(u32),
+    /// The server loses all its connections. It resets those of which packets still arrive
+    /// (stateless reset, RFC 9000 §10.3).
+    Restart,
     /// The server loses all its state without notifying the client.
     Vanish,
     /// Ends the stream. The server no longer accepts the tickets that it has issued.
@@ -138,11 +146,14 @@ struct QuicServer {
     replies: BinaryHeap<Reverse<(Duration, u64, usize, u64)>>,
     pending: BTreeMap<u64, QuicReply>,
     config: Arc<ServerConfig>,
+    /// They contain the key of stateless resets.
+    settings: Arc<EndpointConfig>,
     streams: u32,
-    has_vanished: bool,
+    /// Unknown connections are reset.
+    resets: bool,
     refuses_connections: bool,
-    /// Datagrams that refuse connections, by the client's port.
-    refusals: Vec<(u16, Vec<u8>, Option<EcnCodepoint>)>,
+    /// Datagrams that refuse or reset connections, by the client's port.
+    responses: Vec<(u16, Vec<u8>, Option<EcnCodepoint>)>,
 }
 
 struct ServedConnection {
@@ -184,6 +195,11 @@ impl SimulatedDatagrams {
         let mut datagrams = SimulatedDatagrams::new(capacity, quality, 0, 1, script);
         datagrams.unserved = Some(VecDeque::new());
         datagrams
+    }
+
+    /// Lets the server end connections on which nothing has arrived for this time.
+    pub(crate) fn set_idle_timeout(&mut self, time: Duration) {
+        self.server.set_idle_timeout(time);
     }
 
     /// Takes a datagram that arrived at the far end, and the client's port.
@@ -273,19 +289,35 @@ impl SimulatedDatagrams {
 impl QuicServer {
     fn new(streams: u32, script: QuicScript) -> QuicServer {
         let config = QuicServer::config(streams);
+        let mut settings = EndpointConfig::default();
+        // A restarted server recognizes its earlier identifiers.
+        settings.cid_generator(|| -> Box<dyn ConnectionIdGenerator> {
+            Box::new(HashedConnectionIdGenerator::from_key(7))
+        });
+        let settings = Arc::new(settings);
         QuicServer {
-            endpoint: QuicServer::endpoint(&config),
+            endpoint: Endpoint::new(settings.clone(), Some(config.clone()), true, None),
             connections: BTreeMap::new(),
             script,
             requests: 0,
             replies: BinaryHeap::new(),
             pending: BTreeMap::new(),
             config,
+            settings,
             streams,
-            has_vanished: false,
+            resets: false,
             refuses_connections: false,
-            refusals: Vec::new(),
+            responses: Vec::new(),
         }
+    }
+
+    fn set_idle_timeout(&mut self, time: Duration) {
+        let mut transport = TransportConfig::default();
+        transport
+            .max_concurrent_bidi_streams(VarInt::from_u32(self.streams))
+            .max_idle_timeout(Some(time.try_into().unwrap()));
+        Arc::make_mut(&mut self.config).transport_config(Arc::new(transport));
+        self.endpoint.set_server_config(Some(self.config.clone()));
     }
 
     /// Settings of a server that has issued no tickets yet.
@@ -311,9 +343,9 @@ impl QuicServer {
         Arc::new(config)
     }
 
-    fn endpoint(config: &Arc<ServerConfig>) -> Endpoint {
-        let endpoint = Arc::new(EndpointConfig::default());
-        Endpoint::new(endpoint, Some(config.clone()), true, None)
+    /// A server without connections.
+    fn endpoint(&self) -> Endpoint {
+        Endpoint::new(self.settings.clone(), Some(self.config.clone()), true, None)
     }
 
     fn next_at(&mut self, epoch: Instant) -> Option<Duration> {
@@ -345,7 +377,7 @@ impl QuicServer {
                 let mut bytes = Vec::new();
                 let refusal = self.endpoint.refuse(incoming, &mut bytes);
                 bytes.truncate(refusal.size);
-                self.refusals.push((port, bytes, refusal.ecn));
+                self.responses.push((port, bytes, refusal.ecn));
             }
             Some(ServerEvent::NewConnection(incoming)) => {
                 let accepted = self.endpoint.accept(incoming, now, &mut out, None);
@@ -363,6 +395,10 @@ impl QuicServer {
                 if let Some(served) = self.connections.get_mut(&handle.0) {
                     served.connection.handle_event(event);
                 }
+            }
+            Some(ServerEvent::Response(response)) if self.resets => {
+                out.truncate(response.size);
+                self.responses.push((port, out, response.ecn));
             }
             Some(ServerEvent::Response(_)) | None => {}
         }
@@ -407,6 +443,18 @@ impl QuicServer {
                         let _ = served.connection.send_stream(control).write(bytes);
                     }
                 }
+                ReplyEnd::EndControl => {
+                    let _ = response.finish();
+                    if let Some(control) = served.control {
+                        let _ = served.connection.send_stream(control).finish();
+                    }
+                }
+                ReplyEnd::OpenStream(bytes) => {
+                    let _ = response.finish();
+                    if let Some(stream) = served.connection.streams().open(Dir::Uni) {
+                        let _ = served.connection.send_stream(stream).write(bytes);
+                    }
+                }
                 ReplyEnd::StopControl => {
                     let _ = response.finish();
                     let control = StreamId::new(Side::Client, Dir::Uni, 0);
@@ -426,10 +474,15 @@ impl QuicServer {
                     let _ = response.finish();
                     self.refuses_connections = true;
                 }
-                ReplyEnd::Vanish => {
+                ReplyEnd::Vanish | ReplyEnd::Restart => {
                     self.connections.clear();
-                    self.endpoint = QuicServer::endpoint(&self.config);
-                    self.has_vanished = true;
+                    self.replies.clear();
+                    self.resets = reply.end == ReplyEnd::Restart;
+                    if !self.resets {
+                        // Another key, so that the client can't recognize resets.
+                        self.settings = Arc::default();
+                    }
+                    self.endpoint = self.endpoint();
                     return;
                 }
             }
@@ -443,7 +496,7 @@ impl QuicServer {
         now: Instant,
         log: &mut QuicLog,
     ) -> Vec<(u16, Vec<u8>, Option<EcnCodepoint>)> {
-        let mut out = std::mem::take(&mut self.refusals);
+        let mut out = std::mem::take(&mut self.responses);
         let mut ended = Vec::new();
         for (&handle, served) in &mut self.connections {
             let mut complete = Vec::new();

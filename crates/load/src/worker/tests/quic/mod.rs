@@ -1,6 +1,7 @@
 //! Loads over HTTP/3 and a simulated link, in virtual time.
 
 mod early_data;
+mod hostile;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -76,13 +77,25 @@ impl QuicOutcomes {
 
 /// Runs a load of one worker.
 fn simulate(words: &str, link: LinkQuality, streams: u32, script: QuicScript) -> QuicOutcomes {
+    simulate_with(words, link, streams, script, |_| {})
+}
+
+/// Like [`simulate`], after `prepare`.
+fn simulate_with(
+    words: &str,
+    link: LinkQuality,
+    streams: u32,
+    script: QuicScript,
+    prepare: impl FnOnce(&mut SimulatedDatagrams),
+) -> QuicOutcomes {
     let words = format!("--threads 1 --http 3 --insecure {words}");
     let spec = LoadSettings::typed(&words)
         .resolve(Some("https://127.0.0.1:1/"))
         .unwrap();
     let shard = Shard { worker: 0, of: 1 };
     let slots = spec.connections_max(shard) as usize;
-    let datagrams = SimulatedDatagrams::new(slots, link, streams, spec.seed, script);
+    let mut datagrams = SimulatedDatagrams::new(slots, link, streams, spec.seed, script);
+    prepare(&mut datagrams);
     let log = datagrams.log();
     let tls = spec.tls.as_ref().unwrap().client(slots);
     let client = QuicClient::new(&tls).unwrap();

@@ -199,7 +199,7 @@ impl<'a> ExperimentWatcher<'a> {
     }
 }
 
-/// Formats a probe of a capacity search and the bracket so far as one line.
+/// Formats a probe of a capacity search and the current bracket as one line.
 fn probed(probe: &ProbeReport, bracket: (Option<f64>, Option<f64>)) -> String {
     let offered = match probe.rate_per_s {
         Some(per_s) => format!("probe at {}", number::rate(per_s)),

@@ -8,12 +8,12 @@
 //! Modules, from bottom to top:
 //!
 //! - `names`, `permissions`, `credentials`, `clock`, `division`: identities, clocks, and the
-//! division of loads.
+//!   division of loads.
 //! - `link`: the connection to the NATS server. Only this module uses the asynchronous NATS client.
 //! - `wire`: the messages, their encodings, and bounds on what agents claim.
 //! - `ledger`, `policy`: the sum of all results, and the limits that an agent's administrator sets.
 //! - `agent`, `coordinator`, `server`: the three kinds of processes. They don't depend on each
-//! other.
+//!   other.
 //! - `host`: access to the agents' machines for an experiment.
 
 pub mod agent;

@@ -14,7 +14,7 @@ pub(crate) struct OptionSpec {
     pub(crate) takes: Takes,
 }
 
-/// Whether an option takes a value.
+/// The kind of value that an option takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
     Nothing,

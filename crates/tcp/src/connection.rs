@@ -84,6 +84,8 @@ pub(crate) struct LinkLimits {
 pub(crate) enum Outcome {
     /// Nothing to report.
     Nothing,
+    /// The segment was dropped: it is old, outside the window, or impossible.
+    Dropped,
     /// The connection was established.
     Connected,
     /// The segment is not a part of this connection: a reset with this sequence number answers it.
@@ -98,7 +100,7 @@ pub(crate) struct Handled {
     pub(crate) outcome: Outcome,
     /// Data in order, as a part of the segment's data.
     pub(crate) data: Range<usize>,
-    /// Bytes stored out of order.
+    /// Memory used to store data out of order, in bytes.
     pub(crate) stored: usize,
     /// A part of the data was dropped.
     pub(crate) dropped: bool,
@@ -195,7 +197,13 @@ impl<'a> Connection<'a> {
         self.sender.finish();
     }
 
-    /// Handles a segment with data. Data of the segment that is in order is returned as a range.
+    /// The first sequence number, which is that of the SYN.
+    pub(crate) fn initial(&self) -> Sequence {
+        self.initial
+    }
+
+    /// Handles a segment with data. Data of the segment that is in order is returned as a range. Data
+    /// out of order is stored only if `may_store`.
     pub(crate) fn handle(
         &mut self,
         segment: &Segment,
@@ -203,6 +211,7 @@ impl<'a> Connection<'a> {
         limits: &LinkLimits,
         now: u64,
         spare: &mut Vec<Vec<u8>>,
+        may_store: bool,
     ) -> Handled {
         if self.is_connecting() {
             return Handled::only(self.handle_handshake(segment, limits, now));
@@ -210,25 +219,22 @@ impl<'a> Connection<'a> {
         let flags = segment.flags;
         let length = data.len() as u32 + u32::from(flags.has(Flags::FIN));
         if !flags.has(Flags::RST) && self.receiver.is_old_duplicate(segment.timestamps, now) {
-            self.challenge(now);
-            return Handled::only(Outcome::Nothing);
+            return Handled::only(self.challenge(now));
         }
         if !self.receiver.is_acceptable(segment.sequence, length) {
-            if !flags.has(Flags::RST) {
-                self.challenge(now);
-            }
-            return Handled::only(Outcome::Nothing);
+            return Handled::only(match flags.has(Flags::RST) {
+                true => Outcome::Dropped,
+                false => self.challenge(now),
+            });
         }
         if flags.has(Flags::RST) {
             return Handled::only(self.handle_reset(segment, now));
         }
         if flags.has(Flags::SYN) || !flags.has(Flags::ACK) {
-            self.challenge(now);
-            return Handled::only(Outcome::Nothing);
+            return Handled::only(self.challenge(now));
         }
         if !self.sender.is_valid(segment.acknowledgment) {
-            self.challenge(now);
-            return Handled::only(Outcome::Nothing);
+            return Handled::only(self.challenge(now));
         }
         self.receiver
             .note_timestamp(segment.timestamps, segment.sequence, now);
@@ -237,15 +243,28 @@ impl<'a> Connection<'a> {
             self.phase = Phase::Ended;
             return Handled::only(Outcome::Nothing);
         }
-        self.handle_data(segment, data, now)
+        self.handle_data(segment, data, now, may_store)
     }
 
-    fn handle_data(&mut self, segment: &Segment, data: &[u8], now: u64) -> Handled {
+    fn handle_data(
+        &mut self,
+        segment: &Segment,
+        data: &[u8],
+        now: u64,
+        may_store: bool,
+    ) -> Handled {
         let mut handled = Handled::only(Outcome::Nothing);
         if self.detached && !data.is_empty() {
             // Nobody reads the data any more (RFC 9293 §3.6.1).
             self.phase = Phase::Ended;
             handled.outcome = Outcome::Reject(self.sender.sent());
+            return handled;
+        }
+        let is_ahead = segment.sequence.is_after(self.receiver.next());
+        if is_ahead && !may_store && !data.is_empty() {
+            // The FIN is dropped too: without the data before it, its position would be wrong.
+            self.receiver.acknowledge_now();
+            handled.dropped = true;
             return handled;
         }
         let taken = self.receiver.take(segment.sequence, data, now);
@@ -287,18 +306,18 @@ impl<'a> Connection<'a> {
         if flags.has(Flags::ACK) && (!acknowledges || attempts == 0) {
             // A connection of the past, which the reset ends (RFC 9293 §3.10.7.3).
             return match flags.has(Flags::RST) {
-                true => Outcome::Nothing,
+                true => Outcome::Dropped,
                 false => Outcome::Reject(segment.acknowledgment),
             };
         }
         if flags.has(Flags::RST) {
             return match acknowledges {
                 true => Outcome::Failed(Failure::Refused),
-                false => Outcome::Nothing,
+                false => Outcome::Dropped,
             };
         }
         if !flags.has(Flags::SYN) || !acknowledges {
-            return Outcome::Nothing;
+            return Outcome::Dropped;
         }
         self.has_timestamps = segment.timestamps.is_some();
         let timestamp = segment.timestamps.map(|timestamps| timestamps.value);
@@ -314,6 +333,7 @@ impl<'a> Connection<'a> {
         let round_trip = sent_at.map(|at| now.saturating_sub(at));
         self.sender
             .open(segment, segment_size - options, round_trip);
+        self.sender.arm_persist(now);
         self.phase = Phase::Established;
         Outcome::Connected
     }
@@ -321,20 +341,20 @@ impl<'a> Connection<'a> {
     /// Handles a reset (RFC 5961 §3.2).
     fn handle_reset(&mut self, segment: &Segment, now: u64) -> Outcome {
         if segment.sequence != self.receiver.next() {
-            self.challenge(now);
-            return Outcome::Nothing;
+            return self.challenge(now);
         }
         self.phase = Phase::Ended;
         Outcome::Failed(Failure::Reset)
     }
 
     /// Acknowledges an unacceptable segment, but not too often.
-    fn challenge(&mut self, now: u64) {
+    fn challenge(&mut self, now: u64) -> Outcome {
         let is_due = |at: u64| now.saturating_sub(at) >= CHALLENGE_INTERVAL;
         if self.challenged_at.is_none_or(is_due) {
             self.challenged_at = Some(now);
             self.receiver.acknowledge_now();
         }
+        Outcome::Dropped
     }
 
     /// Handles an ICMP error about a segment in flight.

@@ -52,6 +52,7 @@
 mod checksum;
 mod connection;
 mod icmp;
+mod initial_sequence;
 mod packet;
 mod reassembly;
 mod receiver;

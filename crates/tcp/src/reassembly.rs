@@ -5,6 +5,9 @@ use crate::sequence::Sequence;
 
 /// Largest number of separate pieces, which bounds the memory for tiny segments.
 const PIECES_MAX: usize = 256;
+/// Memory of a piece apart from its bytes, by estimate. It counts as stored, so that a peer can't
+/// exceed the limit with tiny pieces.
+const PIECE_OVERHEAD: usize = 64;
 
 /// Received pieces above the next expected byte: in order, without overlap.
 #[derive(Debug, Default)]
@@ -27,7 +30,7 @@ impl Piece {
 }
 
 impl Reassembly {
-    /// Stores the parts of a segment that are not stored yet. Returns the number of bytes stored,
+    /// Stores the parts of a segment that are not stored yet. Returns the memory used in bytes,
     /// and false if a part was dropped because there are too many pieces.
     pub(crate) fn insert(&mut self, start: Sequence, data: &[u8]) -> (usize, bool) {
         let end = start + data.len() as u32;
@@ -59,13 +62,13 @@ impl Reassembly {
             return (stored, false);
         }
         let data = data.to_vec();
-        let sum = stored + data.len();
+        let sum = stored + data.len() + PIECE_OVERHEAD;
         self.pieces.insert(index, Piece { start, data });
         (sum, true)
     }
 
     /// Removes the first piece if it begins at or before the next expected byte. Returns its bytes
-    /// from there on, which may be none, and its size.
+    /// from there on, which may be none, and the memory that was used for it.
     pub(crate) fn take(&mut self, next: Sequence) -> Option<(Vec<u8>, usize)> {
         let first = self.pieces.first()?;
         if first.start.is_after(next) {
@@ -75,7 +78,7 @@ impl Reassembly {
         let size = piece.data.len();
         let known = (next.since(piece.start) as usize).min(size);
         piece.data.drain(..known);
-        Some((piece.data, size))
+        Some((piece.data, size + PIECE_OVERHEAD))
     }
 
     /// True if nothing is stored.
@@ -83,9 +86,10 @@ impl Reassembly {
         self.pieces.is_empty()
     }
 
-    /// Number of bytes stored.
-    pub(crate) fn bytes(&self) -> usize {
-        self.pieces.iter().map(|piece| piece.data.len()).sum()
+    /// Memory used in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        let size = |piece: &Piece| piece.data.len() + PIECE_OVERHEAD;
+        self.pieces.iter().map(size).sum()
     }
 
     /// The stored ranges as SACK blocks; the one with the latest segment comes first.
@@ -150,7 +154,9 @@ mod tests {
             .map(|n| reassembly.insert(Sequence(10 + 2 * n), &[1]))
             .collect();
         assert_eq!(results.iter().filter(|r| r.1).count(), PIECES_MAX);
-        assert_eq!(reassembly.bytes(), PIECES_MAX);
+        let sum: usize = results.iter().map(|result| result.0).sum();
+        assert_eq!(sum, PIECES_MAX * (1 + PIECE_OVERHEAD));
+        assert_eq!(reassembly.memory(), sum);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use crate::sequence::Sequence;
 
 /// Longest delay of an acknowledgment, in nanoseconds; RFC 9293 §3.8.6.3 permits up to 500 ms.
 const ACK_DELAY: u64 = 40_000_000;
+/// Size of a full segment until larger ones have arrived, in bytes (RFC 9293 §3.7.1).
+const SEGMENT_SIZE_DEFAULT: u32 = 536;
 /// Age after which the peer's last timestamp protects nothing, in nanoseconds (RFC 7323 §5.5).
 const TIMESTAMP_AGE_MAX: u64 = 24 * 86_400 * 1_000_000_000;
 
@@ -36,8 +38,11 @@ pub(crate) struct Receiver {
     scale: u8,
     /// Bytes received since the last acknowledgment.
     unacknowledged: u32,
-    /// Bytes after which an acknowledgment is due: two full segments (RFC 5681 §4.2).
-    ack_every: u32,
+    /// Largest size of data in a segment that this side offers to receive, in bytes.
+    segment_size_max: u32,
+    /// Size of the peer's full segments in bytes: the largest one that has arrived. Its options, or
+    /// a smaller MTU, make them smaller than offered.
+    full_segment: u32,
     ack_due: AckDue,
     recent: Option<RecentTimestamp>,
     /// Acknowledgment number of the last segment sent (Last.ACK.sent of RFC 7323).
@@ -52,7 +57,7 @@ pub(crate) struct Receiver {
 pub(crate) struct TakenData {
     /// Bytes to skip at the start of the data, and bytes to deliver after them.
     pub(crate) in_order: Option<(usize, usize)>,
-    /// Bytes that were stored out of order.
+    /// Memory used to store data out of order, in bytes.
     pub(crate) stored: usize,
     /// A part was dropped.
     pub(crate) dropped: bool,
@@ -66,7 +71,8 @@ impl Receiver {
             window,
             scale,
             unacknowledged: 0,
-            ack_every: 2 * segment_size,
+            segment_size_max: segment_size,
+            full_segment: SEGMENT_SIZE_DEFAULT.min(segment_size),
             ack_due: AckDue::No,
             recent: None,
             last_ack: Sequence(0),
@@ -141,6 +147,8 @@ impl Receiver {
         if data.is_empty() {
             return TakenData::default();
         }
+        let size = (data.len() as u32).min(self.segment_size_max);
+        self.full_segment = self.full_segment.max(size);
         let known = match start.is_before(self.next) {
             true => (self.next.since(start) as usize).min(data.len()),
             false => 0,
@@ -176,14 +184,15 @@ impl Receiver {
     fn advance(&mut self, bytes: u32, now: u64) {
         self.next += bytes;
         self.unacknowledged += bytes;
-        if self.unacknowledged >= self.ack_every || self.reassembly.is_some() {
+        // Every second full segment is acknowledged at once (RFC 5681 §4.2).
+        if self.unacknowledged >= 2 * self.full_segment || self.reassembly.is_some() {
             self.ack_due = AckDue::Now;
         } else if self.ack_due == AckDue::No {
             self.ack_due = AckDue::At(now + ACK_DELAY);
         }
     }
 
-    /// The next stored data that is in order by now, and the number of bytes that this released.
+    /// The next stored data that is in order by now, and the memory in bytes that this released.
     pub(crate) fn take_stored(&mut self) -> Option<(Vec<u8>, usize)> {
         let reassembly = self.reassembly.as_deref_mut()?;
         let (data, size) = reassembly.take(self.next)?;
@@ -196,9 +205,9 @@ impl Receiver {
         Some((data, size))
     }
 
-    /// Bytes stored out of order.
+    /// Memory used for data out of order, in bytes.
     pub(crate) fn stored(&self) -> usize {
-        self.reassembly.as_ref().map_or(0, |r| r.bytes())
+        self.reassembly.as_ref().map_or(0, |r| r.memory())
     }
 
     /// Notes the position of the peer's FIN.

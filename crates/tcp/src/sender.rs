@@ -100,7 +100,7 @@ pub(crate) struct Sender<'a> {
     scoreboard: Option<Box<Scoreboard>>,
     timer: SendTimer,
     round_trip: RoundTrip,
-    /// Timeouts since the last valid acknowledgment.
+    /// Timeouts since the peer last received something, or confirmed that its window is closed.
     silent_timeouts: u8,
     /// End and start time of the segment whose round trip is measured.
     timed: Option<(Sequence, u64)>,
@@ -366,7 +366,6 @@ impl<'a> Sender<'a> {
         spare: &mut Vec<Vec<u8>>,
     ) -> AckEffect {
         let acknowledgment = segment.acknowledgment;
-        self.silent_timeouts = 0;
         let sacked = self.take_sack(segment);
         let mut effect = AckEffect::default();
         let window = u32::from(segment.window) << self.scale;
@@ -383,8 +382,15 @@ impl<'a> Sender<'a> {
         let is_newer = sequence.is_before(segment.sequence)
             || (sequence == segment.sequence && last.is_up_to(acknowledgment));
         if is_newer {
+            if self.window == 0 && window > 0 {
+                self.round_trip.progress();
+            }
             self.window = window;
             self.window_update = (segment.sequence, acknowledgment);
+        }
+        // Segments that acknowledge nothing don't keep a connection whose data never arrives.
+        if effect.progress || sacked || self.window == 0 {
+            self.silent_timeouts = 0;
         }
         self.update_timer(effect.progress, now);
         effect

@@ -6,6 +6,7 @@ use std::ops::{Range, RangeInclusive};
 
 use crate::connection::{Connection, Failure, LinkLimits, Outcome, write_packet};
 use crate::icmp::{IcmpError, IcmpErrorKind};
+use crate::initial_sequence::InitialSequences;
 use crate::packet::{IpPacket, PROTOCOL_ICMP_V4, PROTOCOL_ICMP_V6, PROTOCOL_TCP};
 use crate::receiver::Receiver;
 use crate::segment::{ChecksumState, Flags, Malformed, Segment};
@@ -26,8 +27,10 @@ const STRAY_RESETS_MAX: usize = 256;
 const DETACHED_MAX: usize = 65_536;
 /// Largest number of spare buffers and queues to keep.
 const SPARE_MAX: usize = 1_024;
-/// Smallest MTU that a router may report, in bytes (RFC 791; RFC 8200 §5 for IPv6).
-const MTU_MIN: u32 = 128;
+/// Smallest MTU of IPv4 that a router's report can cause, in bytes.
+const MTU_MIN_V4: u32 = 128;
+/// Smallest MTU of IPv6, in bytes (RFC 8200 §5). Reports of smaller ones are ignored (RFC 8201 §4).
+const MTU_MIN_V6: u32 = 1_280;
 
 /// Settings of a stack.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +39,7 @@ pub struct StackConfig {
     pub mtu: u32,
     /// Receive window of a connection in bytes, 2 KiB to 1 GiB.
     pub window: u32,
-    /// Bytes that all connections together may store out of order.
+    /// Memory in bytes that all connections together may use for data out of order.
     pub reassembly_bytes: usize,
     /// Milliseconds on a clock that never goes back, not even between two programs, at time zero.
     /// Timestamps begin there, so that a peer accepts a new connection from a port that it
@@ -132,6 +135,11 @@ pub struct TcpCounts {
     pub offloaded_checksums: u64,
     /// Segments and ICMP errors of unknown connections.
     pub strays: u64,
+    /// Segments of connections that were dropped because they are old duplicates, outside the window,
+    /// or impossible.
+    pub unacceptable: u64,
+    /// ICMP messages other than valid errors about a TCP segment.
+    pub ignored_icmp: u64,
     /// Resets for unknown connections that were dropped because too many waited.
     pub dropped_resets: u64,
     /// Segments of which a part was dropped because too much was out of order.
@@ -168,6 +176,7 @@ pub struct TcpStack<'a> {
     resets: VecDeque<Reset>,
     spare_buffers: Vec<Vec<u8>>,
     spare_queues: Vec<SendQueue<'a>>,
+    sequences: InitialSequences,
     next_port: u32,
     stored: usize,
     detached: usize,
@@ -194,6 +203,7 @@ impl<'a> TcpStack<'a> {
             resets: VecDeque::new(),
             spare_buffers: Vec::new(),
             spare_queues: Vec::new(),
+            sequences: InitialSequences::new(config.clock_base_millis, config.secret),
             next_port: config.secret as u32,
             stored: 0,
             detached: 0,
@@ -255,7 +265,11 @@ impl<'a> TcpStack<'a> {
         if local.is_ipv4() != remote.is_ipv4() {
             return Err(ConnectError::VersionMismatch);
         }
-        let tuple = FourTuple { local, remote };
+        // Packets carry neither the scope nor the flow information of IPv6.
+        let tuple = FourTuple {
+            local: SocketAddr::new(local.ip(), local.port()),
+            remote: SocketAddr::new(remote.ip(), remote.port()),
+        };
         if self.by_tuple.contains_key(&tuple) {
             return Err(ConnectError::AddressInUse);
         }
@@ -265,7 +279,7 @@ impl<'a> TcpStack<'a> {
             .checked_ilog2()
             .map_or(0, |log| log as u8 + 1);
         let queue = self.spare_queues.pop().unwrap_or_default();
-        let sender = Sender::new(queue, self.initial_sequence(&tuple, now), options.nodelay);
+        let sender = Sender::new(queue, self.sequences.next(&tuple, now), options.nodelay);
         let receiver = Receiver::new(window, scale, self.config.mtu.saturating_sub(40));
         let connection = Connection::new(tuple, tag, sender, receiver, scale, now);
         let handle = self.slots.insert(connection);
@@ -273,17 +287,6 @@ impl<'a> TcpStack<'a> {
         self.make_ready(handle);
         self.schedule(handle);
         Ok(handle)
-    }
-
-    /// A number that moves forward by one each 4 µs, from a start that depends on the tuple (RFC
-    /// 6528 §3).
-    fn initial_sequence(&self, tuple: &FourTuple, now: u64) -> Sequence {
-        let clock = self
-            .config
-            .clock_base_millis
-            .wrapping_mul(250)
-            .wrapping_add(now / 4_000);
-        Sequence((clock as u32).wrapping_add(tuple.mix(self.config.secret) as u32))
     }
 
     /// Queues bytes of a connection.
@@ -343,7 +346,7 @@ impl<'a> TcpStack<'a> {
                     segment,
                 });
             }
-            self.remove(handle);
+            self.remove(handle, now);
             return;
         }
         connection.detached = true;
@@ -362,11 +365,10 @@ impl<'a> TcpStack<'a> {
         let payload = &packet[ip.payload.clone()];
         match ip.protocol {
             PROTOCOL_TCP => self.handle_tcp(now, &ip, payload),
-            PROTOCOL_ICMP_V4 | PROTOCOL_ICMP_V6 => {
-                if let Some(error) = IcmpError::parse(ip.protocol, payload) {
-                    self.handle_icmp(&error);
-                }
-            }
+            PROTOCOL_ICMP_V4 | PROTOCOL_ICMP_V6 => match IcmpError::parse(ip.protocol, payload) {
+                Some(error) => self.handle_icmp(&error, now),
+                None => self.counts.ignored_icmp += 1,
+            },
             _ => self.counts.malformed += 1,
         }
     }
@@ -410,20 +412,12 @@ impl<'a> TcpStack<'a> {
         base: usize,
     ) {
         // With the budget for data out of order used up, only data in order is taken.
-        let is_stored_full = self.stored >= self.config.reassembly_bytes;
+        let may_store = self.stored < self.config.reassembly_bytes;
         let Some(connection) = self.slots.get_mut(handle) else {
             return;
         };
-        let is_ahead = segment.sequence.is_after(connection.receiver.next());
-        let data = match is_stored_full && is_ahead && !connection.is_connecting() {
-            true => {
-                self.counts.dropped_data += u64::from(!data.is_empty());
-                &[]
-            }
-            false => data,
-        };
         let (limits, spare) = (&self.limits, &mut self.spare_buffers);
-        let handled = connection.handle(segment, data, limits, now, spare);
+        let handled = connection.handle(segment, data, limits, now, spare, may_store);
         self.stored += handled.stored;
         self.counts.out_of_order += u64::from(handled.stored > 0);
         self.counts.dropped_data += u64::from(handled.dropped);
@@ -436,11 +430,15 @@ impl<'a> TcpStack<'a> {
         }
         match handled.outcome {
             Outcome::Nothing => {}
+            Outcome::Dropped => self.counts.unacceptable += 1,
             Outcome::Connected => self.events.push_back(Event::Connected(tag)),
-            Outcome::Failed(failure) => return self.fail(handle, failure),
+            Outcome::Failed(failure) => return self.fail(handle, failure, now),
             Outcome::Reject(sequence) => {
-                let tuple = connection.tuple;
+                let (tuple, connecting) = (connection.tuple, connection.is_connecting());
                 self.push_stray_reset(tuple, sequence, None);
+                if !connecting {
+                    return self.remove(handle, now);
+                }
             }
         }
         self.deliver(handle, handled.data, base);
@@ -469,7 +467,7 @@ impl<'a> TcpStack<'a> {
         }
     }
 
-    fn handle_icmp(&mut self, error: &IcmpError) {
+    fn handle_icmp(&mut self, error: &IcmpError, now: u64) {
         let tuple = FourTuple {
             local: error.local,
             remote: error.remote,
@@ -488,11 +486,14 @@ impl<'a> TcpStack<'a> {
                 if let Outcome::Failed(failure) =
                     connection.handle_unreachable(error.sequence, kind)
                 {
-                    self.fail(handle, failure);
+                    self.fail(handle, failure, now);
                 }
             }
+            IcmpErrorKind::TooBig { mtu } if tuple.remote.is_ipv6() && mtu < MTU_MIN_V6 => {
+                self.counts.ignored_icmp += 1;
+            }
             IcmpErrorKind::TooBig { mtu } => {
-                connection.handle_too_big(error.sequence, mtu.max(MTU_MIN));
+                connection.handle_too_big(error.sequence, mtu.max(MTU_MIN_V4));
                 self.make_ready(handle);
             }
         }
@@ -566,7 +567,7 @@ impl<'a> TcpStack<'a> {
                 }
                 connection.is_ready = false;
                 match connection.has_ended() {
-                    true => self.remove(handle),
+                    true => self.remove(handle, now),
                     false => self.schedule(handle),
                 }
             }
@@ -598,7 +599,7 @@ impl<'a> TcpStack<'a> {
             connection.timer_slot = None;
             if connection.deadline().is_some_and(|at| at <= now) {
                 if let Outcome::Failed(failure) = connection.expire(now) {
-                    self.fail(handle, failure);
+                    self.fail(handle, failure, now);
                     continue;
                 }
                 self.make_ready(handle);
@@ -638,20 +639,23 @@ impl<'a> TcpStack<'a> {
     }
 
     /// Reports a failure and forgets the connection.
-    fn fail(&mut self, handle: Handle, failure: Failure) {
+    fn fail(&mut self, handle: Handle, failure: Failure, now: u64) {
         if let Some(connection) = self.slots.get(handle) {
             if !connection.detached {
                 self.events
                     .push_back(Event::Failed(connection.tag, failure));
             }
-            self.remove(handle);
+            self.remove(handle, now);
         }
     }
 
-    fn remove(&mut self, handle: Handle) {
+    fn remove(&mut self, handle: Handle, now: u64) {
         let Some(connection) = self.slots.remove(handle) else {
             return;
         };
+        let (first, last) = (connection.initial(), connection.sender.sent());
+        self.sequences
+            .note_used(&connection.tuple, first, last, now);
         self.by_tuple.remove(&connection.tuple);
         self.detached -= usize::from(connection.detached);
         self.stored = self.stored.saturating_sub(connection.receiver.stored());

@@ -7,6 +7,8 @@ use crate::icmp::Unreachable;
 use crate::packet::{self, PROTOCOL_ICMP_V4};
 use crate::segment::{SackBlocks, Timestamps};
 
+mod limits;
+
 const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLI;
 /// Timers expire at most this much late: two slots of the wheel.

@@ -82,12 +82,12 @@ fn load(url: &str, words: &str) -> (Record, u64) {
     (record, ALLOCATIONS.load(Ordering::Relaxed) - before)
 }
 
-/// Returns the number of allocations that 10,000 requests need in addition to those of 2,000. Also
+/// Returns the number of allocations that 2,500 requests need in addition to those of 500. Also
 /// returns the number of half seconds that elapsed, because the recorder may allocate when a half
 /// second ends.
 fn more_for_more(url: &str, words: &str) -> (u64, u64) {
-    let (_, few) = load(url, &format!("-n 2000 {words}"));
-    let (record, many) = load(url, &format!("-n 10000 {words}"));
+    let (_, few) = load(url, &format!("-n 500 {words}"));
+    let (record, many) = load(url, &format!("-n 2500 {words}"));
     assert!(few > 0, "the counter counts");
     (many.saturating_sub(few), record.series.len() as u64)
 }
@@ -200,7 +200,7 @@ fn requests_allocate_nothing() {
         let (more, slices) = more_for_more(&url, words);
         assert!(
             more <= FOR_EACH_SLICE * slices,
-            "{path} {words}: {more} allocations for 8000 requests in {slices} half seconds"
+            "{path} {words}: {more} allocations for 2000 requests in {slices} half seconds"
         );
     }
     // Results by entry of a list take memory only at the end of a half second.
@@ -212,7 +212,7 @@ fn requests_allocate_nothing() {
     let (more, slices) = more_for_more(&url, &words);
     assert!(
         more <= 20 * FOR_EACH_SLICE * slices,
-        "{words}: {more} allocations for 8000 requests in {slices} half seconds"
+        "{words}: {more} allocations for 2000 requests in {slices} half seconds"
     );
     // The PROXY header, which differs for each connection, needs no memory either.
     let address = closing_server();
@@ -224,7 +224,7 @@ fn requests_allocate_nothing() {
         let (more, slices) = more_for_more(&url, &format!("-c 8 -t 1 --no-keepalive {words}"));
         assert!(
             more <= FOR_EACH_SLICE * slices,
-            "{words}: {more} allocations for 8000 connections in {slices} half seconds"
+            "{words}: {more} allocations for 2000 connections in {slices} half seconds"
         );
     }
 }
@@ -253,7 +253,7 @@ fn requests_over_tls_allocate_nothing() {
         let (more, slices) = more_for_more(&url, &format!("{words} --insecure"));
         assert!(
             more <= FOR_EACH_SLICE * slices,
-            "TLS {path} {words}: {more} allocations for 8000 requests in {slices} half seconds"
+            "TLS {path} {words}: {more} allocations for 2000 requests in {slices} half seconds"
         );
     }
 }

@@ -21,9 +21,9 @@ const BODY: &[u8] = b"Hello, world!";
 enum Coding {
     /// Like nginx: every field is a literal with indexing.
     SpelledOut,
-    /// Like most others: fields in the table are sent as their index.
+    /// Like most servers other than nginx: fields in the table are sent as their index.
     Indexed,
-    /// With a unique identifier in each response.
+    /// A unique identifier in each response.
     Different,
 }
 
@@ -57,7 +57,7 @@ fn run(coding: Coding, header_table_bytes: u32, exchanges: u64) -> f64 {
     };
     let mut connection = Connection::new(settings);
     let (mut out, mut input) = (Vec::new(), Vec::new());
-    // SETTINGS, and the acknowledgement of the client's.
+    // SETTINGS, and the acknowledgment of the client's SETTINGS.
     input.extend_from_slice(b"\0\0\0\x04\0\0\0\0\0\0\0\0\x04\x01\0\0\0\0");
     feed(&mut connection, &input);
     let mut nanos = 0;
@@ -83,7 +83,7 @@ fn run(coding: Coding, header_table_bytes: u32, exchanges: u64) -> f64 {
     nanos as f64 / done as f64
 }
 
-/// Number of responses that ended.
+/// Passes input to the connection. Returns the number of responses that ended.
 fn feed(connection: &mut Connection, mut input: &[u8]) -> u32 {
     let mut ends = 0;
     let mut body_bytes = 0;
@@ -122,10 +122,10 @@ fn answer(id: u32, block: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Field blocks of responses, one after the other.
+/// Field blocks of consecutive responses.
 struct Blocks {
     list: Vec<Vec<u8>>,
-    /// Number of initial blocks that may change the table and aren't repeated.
+    /// Number of blocks at the start that may change the table and aren't repeated.
     once: usize,
     at: usize,
 }

@@ -32,7 +32,7 @@ const FIELDS: [(u8, &str); 6] = [
 enum Coding {
     /// Like nginx: the static table, and literals.
     Literals,
-    /// Fields are entries of the dynamic table.
+    /// Fields as entries of the dynamic table.
     Indexed,
     /// Literals, with a unique identifier in each response.
     Different,
@@ -87,7 +87,7 @@ fn run(coding: Coding, exchanges: u64) -> f64 {
     nanos as f64 / done as f64
 }
 
-/// Number of body bytes.
+/// Passes input to the connection. Returns the number of body bytes.
 fn feed(connection: &mut H3Connection, stream: u64, mut input: &[u8]) -> usize {
     let mut body_bytes = 0;
     loop {
@@ -113,7 +113,7 @@ fn request() -> H3Request {
     H3Request::new(&spec, RequestScheme::Https).expect("a valid request")
 }
 
-/// The encoder stream: a table of 4,096 bytes with every field.
+/// Content of the encoder stream: a table of 4,096 bytes, and an insertion of every field.
 fn insertions() -> Vec<u8> {
     let mut out = b"\x02\x3f\xe1\x1f".to_vec();
     for (index, value) in FIELDS {
@@ -123,7 +123,7 @@ fn insertions() -> Vec<u8> {
     out
 }
 
-/// Responses: HEADERS and DATA.
+/// Responses that consist of HEADERS and DATA.
 fn responses(coding: Coding) -> Vec<Vec<u8>> {
     match coding {
         Coding::Literals => vec![response(literals(None))],
@@ -154,7 +154,7 @@ fn literals(number: Option<usize>) -> Vec<u8> {
 
 fn response(section: Vec<u8>) -> Vec<u8> {
     let mut out = vec![0x01];
-    // A length of two bytes.
+    // The length takes two bytes.
     out.extend_from_slice(&(section.len() as u16 | 0x4000).to_be_bytes());
     out.extend(section);
     out.extend_from_slice(&[0x00, BODY.len() as u8]);
@@ -170,7 +170,7 @@ fn integer(bits: u32, pattern: u8, number: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// A string with Huffman coding.
+/// Appends a Huffman-coded string.
 fn string(text: &str, out: &mut Vec<u8>) {
     let mut coded = Vec::new();
     httlib_huffman::encode(text.as_bytes(), &mut coded).expect("text can be coded");

@@ -1,4 +1,4 @@
-//! Decimal numbers, written without allocating.
+//! Formatting of decimal numbers without allocation.
 
 /// Number of digits of the largest number.
 const DIGITS_MAX: usize = 20;

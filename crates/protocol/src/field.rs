@@ -1,4 +1,4 @@
-//! Syntax of field names and values (RFC 9110 §5), for every version of HTTP.
+//! Syntax of field names and values (RFC 9110 §5), shared by all versions of HTTP.
 
 mod steps;
 
@@ -68,7 +68,7 @@ pub(crate) fn is_value_byte(byte: u8) -> bool {
 /// Length of the line at the start of `bytes`, if it ends with CRLF and contains only bytes that
 /// are allowed in a field value. A field name consists of such bytes too.
 ///
-/// All steps have the same length, so no step depends on the result of the one before.
+/// All steps have the same length, so none depends on the result of the previous one.
 #[inline]
 pub(crate) fn line_length(bytes: &[u8]) -> Option<usize> {
     let (steps, _) = bytes.as_chunks::<STEP>();
@@ -85,7 +85,7 @@ pub(crate) fn line_length(bytes: &[u8]) -> Option<usize> {
     odd_line_length(bytes, steps.len() * STEP)
 }
 
-/// Like [`line_length`], byte by byte, after a prefix of `from` valid bytes.
+/// Like [`line_length`], but byte by byte. The first `from` bytes are known to be valid.
 fn odd_line_length(bytes: &[u8], from: usize) -> Option<usize> {
     let rest = bytes[from..].iter();
     let length = from + rest.take_while(|&&byte| is_value_byte(byte)).count();
@@ -103,8 +103,8 @@ pub fn is_value(bytes: &[u8]) -> bool {
 /// Compares a token with a name, ignoring case. The name is in lower case, may contain hyphens, and
 /// has at least eight bytes.
 ///
-/// Among the characters of a token, setting the case bit turns only letters into lower-case
-/// letters, and only a hyphen into a hyphen.
+/// Within tokens, setting the case bit produces a lower-case letter only from a letter, and a
+/// hyphen only from a hyphen.
 #[inline]
 pub(crate) fn is_named<const N: usize>(token: &[u8], name: &[u8; N]) -> bool {
     const CASE: u64 = 0x2020_2020_2020_2020;

@@ -1,4 +1,4 @@
-//! Fields of requests of which some values differ each time they are sent.
+//! Fields of requests, with some values that differ each time a request is sent.
 
 use crate::compression::{FIELD_OVERHEAD_BYTES, FieldCoding, encode_value_with};
 use crate::decimal::write_decimal;
@@ -14,20 +14,20 @@ pub(crate) struct FieldPattern {
     expects: Expects,
 }
 
-/// A part of the field block.
+/// Part of a field block.
 #[derive(Debug, Clone)]
 enum BlockPiece {
     /// Whole fields.
     Fixed { bytes: Vec<u8>, list_bytes: u32 },
     /// A field whose value varies.
     Varying {
-        /// The field's representation and name.
+        /// The field's encoded representation and name.
         encoded_name: Vec<u8>,
         name_bytes: u32,
-        /// The value in the pattern's [`RequestSpec`].
+        /// Value in the pattern's [`RequestSpec`].
         value: String,
     },
-    /// `content-length` of a body that varies.
+    /// The `content-length` of a varying body.
     Length {
         encoded_name: Vec<u8>,
         name_bytes: u32,
@@ -40,7 +40,7 @@ impl FieldPattern {
     ///
     /// # Errors
     ///
-    /// As [`RequestBlock::new`].
+    /// The same as [`RequestBlock::new`].
     pub(crate) fn new<C: FieldCoding>(
         spec: &RequestSpec,
         scheme: RequestScheme,
@@ -83,8 +83,7 @@ impl FieldPattern {
         self.expects
     }
 
-    /// The values of the varying fields, as they are in the pattern's [`RequestSpec`], in the order
-    /// of their fields.
+    /// Values of the varying fields in the pattern's [`RequestSpec`], in the order of the fields.
     pub(crate) fn varying_values(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             BlockPiece::Varying { value, .. } => Some(value.as_str()),
@@ -93,8 +92,8 @@ impl FieldPattern {
     }
 
     /// Appends the fields of one request. `write_value` appends the value of the varying field with
-    /// the given number, from 0. `further` is one more field, with its name in lower case. Returns
-    /// the size of the list of fields (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
+    /// the given number, from 0. `further` is an additional field, with its name in lower case.
+    /// Returns the size of the list of fields (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
     pub(crate) fn encode<C: FieldCoding>(
         &self,
         body_bytes: u64,

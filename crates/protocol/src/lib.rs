@@ -1,12 +1,11 @@
 //! HTTP as a state machine: bytes and events, without I/O.
 //!
-//! Input: the bytes that a peer sent, in pieces of any size, and, once before the run, the
-//! requests. Output: events (a head, a part of the body, the end), violations, and the bytes to
-//! send.
+//! Input: the requests, once before the run, and the bytes that a peer sent, in pieces of any size.
+//! Output: events (a head, a part of the body, the end), violations, and the bytes to send.
 //!
 //! Invariants of this crate:
 //!
-//! - It never names a clock, a socket, a thread or an async type. Nothing waits or sends.
+//! - It uses no clock, socket, thread or async type. Nothing waits or sends.
 //! - The caller owns the buffers; bodies are returned as slices of the input.
 //! - The result is independent of how the input was split: the same bytes give the same events,
 //!   apart from the division of a body into pieces.
@@ -14,11 +13,10 @@
 //!   a loop without progress, or memory use beyond the limits.
 //! - An exchange in the steady state allocates nothing.
 //!
-//! Each version of HTTP has its own module, [`h1`], [`h2`] and [`h3`]. All encode the same
-//! description of a request, [`h1::RequestSpec`]. `field` contains their common syntax of fields
-//! (RFC 9110 §5). HTTP/2 and HTTP/3 share `compression`, the common parts of HPACK and QPACK;
-//! `request_fields` and `field_pattern`, the fields of requests; and `response_stage`, the structure
-//! of a response.
+//! Each version of HTTP has its own module: [`h1`], [`h2`] and [`h3`]. All encode requests from
+//! [`h1::RequestSpec`], and share the syntax of fields in `field` (RFC 9110 §5). HTTP/2 and HTTP/3
+//! also share `compression` (the common parts of HPACK and QPACK), `request_fields` and
+//! `field_pattern` (the fields of requests), and `response_stage` (the structure of a response).
 
 mod compression;
 mod decimal;

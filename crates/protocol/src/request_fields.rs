@@ -15,7 +15,7 @@ pub enum RequestScheme {
     Https,
 }
 
-/// Fields that are specific to an HTTP/1.1 connection and not allowed later (RFC 9113
+/// Fields that apply only to an HTTP/1.1 connection and are not allowed in later versions (RFC 9113
 /// §8.2.2, RFC 9114 §4.2).
 const CONNECTION_SPECIFIC: [&str; 5] = [
     "connection",
@@ -25,7 +25,7 @@ const CONNECTION_SPECIFIC: [&str; 5] = [
     "upgrade",
 ];
 
-/// A field block being encoded.
+/// A field block that is being encoded.
 #[derive(Default)]
 pub(crate) struct RequestBlock {
     pub(crate) bytes: Vec<u8>,
@@ -134,7 +134,7 @@ fn write_pseudo_headers(
         add(":authority", authority);
     }
     match path {
-        // The server as a whole (RFC 9110 §7.1).
+        // `*` means the server as a whole (RFC 9110 §7.1).
         "" if spec.method == "OPTIONS" => add(":path", "*"),
         "" => add(":path", "/"),
         query if query.starts_with('?') => add(":path", &format!("/{query}")),
@@ -142,7 +142,7 @@ fn write_pseudo_headers(
     }
 }
 
-/// Returns true if a field, whose name is in lower case, is specific to an HTTP/1.1 connection.
+/// Returns true if a field applies only to an HTTP/1.1 connection. The name is in lower case.
 fn is_for_connection(spec: &RequestSpec, name: &str, value: &str) -> bool {
     let named = || {
         header_values(spec, "connection")

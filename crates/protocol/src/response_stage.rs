@@ -5,7 +5,7 @@ use std::fmt;
 use crate::compression::{FieldFault, Fields};
 use crate::h1::Expects;
 
-/// Interim responses (1xx) before the final one. The same as for HTTP/1.1.
+/// Maximum number of interim responses (1xx) before the final one, as for HTTP/1.1.
 const INTERIM_RESPONSES_MAX: u8 = 32;
 
 /// Stage of a response.
@@ -18,11 +18,11 @@ pub(crate) enum ResponseStage {
         /// Remaining body bytes, if there was a Content-Length.
         left: Option<u64>,
     },
-    /// The content of a tunnel: DATA only (RFC 9113 §8.5, RFC 9114 §4.4).
+    /// The content of a tunnel, which consists of DATA only (RFC 9113 §8.5, RFC 9114 §4.4).
     Tunnel,
 }
 
-/// Meaning of a list of fields in a response.
+/// Role of a list of fields in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SectionRole {
     Interim(u16),
@@ -30,10 +30,10 @@ pub(crate) enum SectionRole {
     Trailers,
 }
 
-/// A request without a response when its connection ends.
+/// A request whose response was incomplete when the connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnfinishedRequest {
-    /// The tag with which it was started.
+    /// Tag with which the request was started.
     pub tag: u32,
     /// True if a part of the response was received. Otherwise, the request may be retried if its
     /// method allows it (RFC 9110 §9.2.2).
@@ -45,7 +45,7 @@ pub struct UnfinishedRequest {
 pub enum ResponseFault {
     /// The fields of the head or of the trailers are malformed (RFC 9113 §8.1.1, RFC 9114 §4.1.2).
     Fields(FieldFault),
-    /// Status 101, which only HTTP/1.1 has (RFC 9113 §8.6, RFC 9114 §4.5).
+    /// Status 101, which exists only in HTTP/1.1 (RFC 9113 §8.6, RFC 9114 §4.5).
     SwitchingProtocols,
     /// More interim responses than the limit.
     TooManyInterim {
@@ -54,11 +54,11 @@ pub enum ResponseFault {
     },
     /// DATA, or the end of the stream, before a final head.
     DataBeforeHead,
-    /// Fields in the tunnel of a CONNECT (RFC 9113 §8.5, RFC 9114 §4.4).
+    /// HEADERS in the tunnel of a CONNECT (RFC 9113 §8.5, RFC 9114 §4.4).
     FieldsInTunnel,
-    /// A body longer than its Content-Length, or any body where there must be none.
+    /// A body that is longer than its Content-Length, or a body that is not allowed.
     BodyTooLong,
-    /// A body shorter than its Content-Length.
+    /// A body that is shorter than its Content-Length.
     BodyTooShort,
 }
 
@@ -88,7 +88,7 @@ impl ResponseStage {
     /// Stage before anything is received.
     pub(crate) const START: ResponseStage = ResponseStage::Head { interims: 0 };
 
-    /// Handles a list of fields in the response to a request with this expectation.
+    /// Processes a list of fields in the response to a request with this expectation.
     pub(crate) fn section(
         &mut self,
         fields: &Fields,
@@ -113,13 +113,13 @@ impl ResponseStage {
                 Ok(SectionRole::Interim(status))
             }
             _ => {
-                *self = behind_head(status, fields.content_length, expects);
+                *self = after_head(status, fields.content_length, expects);
                 Ok(SectionRole::Head(status))
             }
         }
     }
 
-    /// Handles `bytes` of body.
+    /// Processes `bytes` bytes of the body.
     #[inline]
     pub(crate) fn data(&mut self, bytes: u64) -> Result<(), ResponseFault> {
         match self {
@@ -146,9 +146,9 @@ impl ResponseStage {
     }
 }
 
-/// Stage after the final head, and the required length of the body (RFC 9113 §8.1.1 and §8.5, RFC
-/// 9114 §4.1.2 and §4.4, RFC 9110 §6.4.1 and §8.6).
-fn behind_head(status: u16, content_length: Option<u64>, expects: Expects) -> ResponseStage {
+/// Returns the stage after the final head. It contains the required length of the body (RFC 9113
+/// §8.1.1 and §8.5, RFC 9114 §4.1.2 and §4.4, RFC 9110 §6.4.1 and §8.6).
+fn after_head(status: u16, content_length: Option<u64>, expects: Expects) -> ResponseStage {
     let left = match (expects, status) {
         (Expects::Connect, 200..=299) => return ResponseStage::Tunnel,
         (Expects::NoBody, _) | (_, 204 | 304) => Some(0),

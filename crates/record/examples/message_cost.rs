@@ -1,5 +1,6 @@
-//! The cost of one second of a load as a message: its size, the size of the same distributions as HDR V2
-//! with deflate, and the time to encode and to decode it. The load is an open loop with random latencies.
+//! Prints the cost of sending one second of a load as a message: its size, the size of the same
+//! distributions as HDR V2 with deflate, and the time to encode and decode it. The load is an open
+//! loop with random latencies.
 //!
 //! `cargo run --release -p prony-record --example message_cost`
 
@@ -51,7 +52,8 @@ fn written(delta: &Delta) -> String {
     serde_json::to_string(&EncodedDelta::of(delta)).unwrap_or_default()
 }
 
-/// Size of five of the eight distributions as HDR V2 with deflate in base64. Repeated ones count once.
+/// Returns the size of five of the eight distributions as HDR V2 with deflate in base64. Repeated
+/// ones count once.
 fn as_hdr(delta: &Delta) -> usize {
     let record = Record::build(
         LoadInfo::default(),
@@ -63,7 +65,7 @@ fn as_hdr(delta: &Delta) -> usize {
     unique.iter().map(String::len).sum()
 }
 
-/// The deltas that an engine hands over each second.
+/// Returns the deltas that an engine publishes each second.
 fn recorded(rate: u64) -> Vec<Delta> {
     let mut random = Random(ChaCha8Rng::seed_from_u64(rate));
     let mut recorder = Recorder::new(MeasuredPart::DueFrom(Nanos(SECOND)));
@@ -99,7 +101,7 @@ fn recorded(rate: u64) -> Vec<Delta> {
     deltas
 }
 
-/// Random numbers of a fixed seed.
+/// Random numbers from a fixed seed.
 struct Random(ChaCha8Rng);
 
 impl Random {
@@ -107,7 +109,7 @@ impl Random {
         self.0.random()
     }
 
-    /// Approximately lognormal: the exponential of an approximately normal number.
+    /// Approximately lognormal random time: the exponential of an approximately normal number.
     fn spread(&mut self, median_ns: f64, sigma: f64) -> Nanos {
         let normal = (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0;
         Nanos((median_ns * (sigma * normal).exp()) as u64)

@@ -1,16 +1,16 @@
-//! Sparse histograms: buckets of constant relative width, of which only the used ones are kept.
+//! Sparse histograms with buckets of constant relative width. Only used buckets are stored.
 
 /// A bucket number and its count. Lists are sorted by number and contain no empty buckets.
 pub(crate) type BucketCount = (u32, u64);
 
-/// Number of the bucket that contains a value. A bucket has all values that agree in their first `bits`
-/// binary digits, so the smallest values have a bucket each.
+/// Number of the bucket that contains a value. A bucket contains all values that agree in their
+/// first `bits` binary digits, so each of the smallest values has its own bucket.
 pub(crate) const fn bucket_of(bits: u32, value: u64) -> u32 {
     let dropped = (u64::BITS - value.leading_zeros()).saturating_sub(bits);
     dropped * (1 << (bits - 1)) + (value >> dropped) as u32
 }
 
-/// The value that represents an existing bucket: its middle.
+/// Middle of an existing bucket, the value that represents it.
 pub(crate) const fn middle_of(bits: u32, bucket: u32) -> u64 {
     let per_octave = 1 << (bits - 1);
     let dropped = (bucket / per_octave).saturating_sub(1);
@@ -25,7 +25,7 @@ pub(crate) fn add<K: Ord + Copy>(into: &mut Vec<(K, u64)>, counts: &[(K, u64)]) 
     let mut from = into.len();
     into.extend_from_slice(&counts[..new]);
     let mut to = into.len();
-    // Merged from the end, so that no memory is needed besides that of new keys.
+    // Merging starts from the end, so it needs no memory except for new keys.
     for &(key, count) in counts.iter().rev() {
         while from > 0 && into[from - 1].0 > key {
             (from, to) = (from - 1, to - 1);

@@ -1,4 +1,4 @@
-//! The counts and times of one interval of a load, in a form that adds up exactly.
+//! Counts and times of one interval of a load, in a form that can be added exactly.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -23,7 +23,7 @@ pub struct Delta {
     pub span: Option<(Nanos, Nanos)>,
     /// Requests whose connect or send began, including those of the warm-up.
     pub started: u64,
-    /// Requests that ended outside the measured part. All other counts are of the measured part.
+    /// Requests that ended outside the measured part. All other counts refer to the measured part.
     pub unmeasured: u64,
     /// Requests by outcome.
     pub outcomes: OutcomeCounts,
@@ -91,7 +91,7 @@ impl Delta {
         self.series.clear();
     }
 
-    /// Drops the time series, the only part that grows with the interval's length.
+    /// Drops the time series, which is the only part that grows with the interval's length.
     pub fn drop_series(&mut self) {
         self.series.clear();
     }
@@ -106,17 +106,18 @@ impl Delta {
         })
     }
 
-    /// Lateness of the starts for which a connection was free; open loop only.
+    /// Lateness of the starts that had a free connection; open loop only.
     pub fn late(&self) -> &Distribution {
         &self.starts.late
     }
 
-    /// Requests that ended, in the measured part or before it, without those that never began.
+    /// Requests that ended, during the measured part or before it. Requests that never began are
+    /// not included.
     pub fn ended(&self) -> u64 {
         self.unmeasured.saturating_add(self.outcomes.ended())
     }
 
-    /// Requests that have begun and not ended, if this delta covers the load from its start.
+    /// Requests that have begun but not ended. The delta must cover the load from its start.
     pub fn in_flight(&self) -> u64 {
         self.started.saturating_sub(self.ended())
     }
@@ -198,16 +199,16 @@ impl Delta {
     }
 }
 
-/// Counts of one slice of the time series, which is half a second long.
+/// Counts of one half-second slice of the time series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SliceTotals {
-    /// Number of the slice; 0 begins with the measured part.
+    /// Number of the slice; slice 0 is the first of the measured part.
     pub number: usize,
-    /// Requests that succeeded within it.
+    /// Requests that succeeded within the slice.
     pub ok: u64,
-    /// Requests that failed within it.
+    /// Requests that failed within the slice.
     pub failed: u64,
-    /// HTTP bytes received by the requests that ended within it.
+    /// HTTP bytes received by the requests that ended within the slice.
     pub bytes_in: u64,
 }
 

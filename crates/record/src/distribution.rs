@@ -1,4 +1,4 @@
-//! A distribution of times. Some of them may be lower bounds: the true time is "at least" that long.
+//! A distribution of times. Some times may be lower bounds: the true time is "at least" that long.
 
 use std::fmt;
 
@@ -12,10 +12,10 @@ use crate::Nanos;
 
 /// Longest time that can be represented, which is ten hours. Longer times count as ten hours.
 pub(crate) const LONGEST_NS: u64 = 36_000_000_000_000;
-/// Relative resolution: with three significant digits a bucket is at most 0.1% wide.
+/// Relative resolution: three significant digits, which makes a bucket at most 0.1% wide.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// An HDR histogram of nanoseconds, with a second one for the values that are lower bounds.
+/// An HDR histogram of nanoseconds, and a second one for values that are lower bounds.
 #[derive(Clone)]
 pub struct Distribution {
     known: Histogram<u64>,
@@ -28,7 +28,7 @@ impl Default for Distribution {
     }
 }
 
-/// Shows a summary instead of tens of thousands of buckets.
+/// Prints a summary instead of tens of thousands of buckets.
 impl fmt::Debug for Distribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Distribution");
@@ -37,7 +37,7 @@ impl fmt::Debug for Distribution {
     }
 }
 
-/// Equal if all buckets are equal.
+/// Distributions are equal if all buckets are equal.
 impl PartialEq for Distribution {
     fn eq(&self, other: &Self) -> bool {
         self.known == other.known && self.bounds() == other.bounds()
@@ -90,7 +90,7 @@ impl Distribution {
         used.for_each(Histogram::reset);
     }
 
-    /// The histogram of the lower bounds, if there are any.
+    /// The histogram of the lower bounds, if any.
     fn bounds(&self) -> Option<&Histogram<u64>> {
         self.censored.as_deref().filter(|bounds| !bounds.is_empty())
     }
@@ -120,7 +120,7 @@ impl Distribution {
         }
     }
 
-    /// The used buckets with their highest value and their count, without lower bounds.
+    /// The used buckets, each with its highest value and its count, without lower bounds.
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         self.known.iter_recorded().map(|bucket| {
             (
@@ -153,7 +153,7 @@ impl Distribution {
         self.known.saturating_record_n(time.0, count);
     }
 
-    /// The value at `quantile` (0 to 1), and whether it is only a lower bound. Lower bounds are
+    /// The value at `quantile` (0 to 1), and true if it is only a lower bound. Lower bounds are
     /// counted as if they were complete times.
     pub fn quantile(&self, quantile: f64) -> (Nanos, bool) {
         let Some(censored) = self.bounds() else {
@@ -162,7 +162,7 @@ impl Distribution {
         let mut all = self.known.clone();
         add(&mut all, censored);
         let low = all.value_at_quantile(quantile);
-        // The other extreme: every lower bound is actually longer than all complete times.
+        // Assume the other extreme: every lower bound is actually longer than all complete times.
         let rank = (quantile * all.len() as f64).ceil().max(1.0);
         if rank > self.known.len() as f64 {
             return (Nanos(low), true);
@@ -171,14 +171,14 @@ impl Distribution {
         (Nanos(low), high as f64 > low as f64 * 1.01)
     }
 
-    /// The summary that records store.
+    /// Summary as stored in records.
     pub fn summary(&self) -> Summary {
         if self.count() == 0 {
             return Summary::default();
         }
         let mut all = self.known.clone();
         let mut longest_is_bound = false;
-        // A request that was cut off early is not the shortest request.
+        // A request that was cut off early doesn't count as the shortest request.
         let mut min = self.known.min();
         let mut shortest_is_bound = false;
         if let Some(censored) = self.bounds() {
@@ -222,7 +222,7 @@ impl Distribution {
     }
 
     /// The histogram as HDR V2 with deflate in base64, in which lower bounds are ordinary values.
-    /// `None` if the distribution is empty.
+    /// Returns `None` if the distribution is empty.
     pub fn encode(&self) -> Option<String> {
         if self.count() == 0 {
             return None;
@@ -234,13 +234,13 @@ impl Distribution {
         encode(&all)
     }
 
-    /// The lower bounds alone, in the same format.
+    /// The lower bounds only, in the same format.
     pub fn encode_bounds(&self) -> Option<String> {
         self.bounds().and_then(encode)
     }
 
-    /// Decodes the output of [`Distribution::encode`] and [`Distribution::encode_bounds`]. `None` if it
-    /// is invalid.
+    /// Decodes the output of [`Distribution::encode`] and [`Distribution::encode_bounds`]. Returns
+    /// `None` if the input is invalid.
     pub fn decode_with_bounds(encoded: &str, bounds: Option<&str>) -> Option<Distribution> {
         let mut all = Distribution::decode(encoded)?;
         if let Some(bounds) = bounds {
@@ -252,7 +252,7 @@ impl Distribution {
     }
 
     /// Decodes the output of [`Distribution::encode`]; lower bounds are decoded as ordinary values.
-    /// `None` if it is invalid.
+    /// Returns `None` if the input is invalid.
     pub fn decode(encoded: &str) -> Option<Distribution> {
         let bytes = BASE64.decode(encoded).ok()?;
         let read: Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).ok()?;
@@ -280,7 +280,7 @@ fn micros(nanos: f64) -> f64 {
     nanos.round() / 1e3
 }
 
-/// Summary of a distribution, in microseconds. All zero if the distribution is empty.
+/// Summary of a distribution, in microseconds. All figures are zero if the distribution is empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Summary {
     /// The shortest complete time; if there is none, the shortest lower bound.
@@ -303,8 +303,8 @@ pub struct Summary {
     pub p99_9: f64,
     /// The maximum.
     pub max: f64,
-    /// The standard deviation of the complete times; absent without any, and in records of earlier
-    /// versions.
+    /// The standard deviation of the complete times. Absent without any complete time, and in
+    /// records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdev: Option<f64>,
     /// Names of the figures that are lower bounds because of timeouts or unfinished requests.
@@ -313,8 +313,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// A percentile in microseconds, and whether it is a lower bound; `None` for a percentile that
-    /// is not stored.
+    /// A percentile in microseconds, and true if it is a lower bound. Returns `None` for a
+    /// percentile that is not stored.
     pub fn percentile(&self, percentile: f64) -> Option<(f64, bool)> {
         let kept = [
             (50.0, "p50", Some(self.p50)),
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_percentile_among_lower_bounds_is_marked() {
-        // 98 short times, and two requests that were abandoned after 5 ms.
+        // 98 requests took a short time, and two were abandoned after 5 ms.
         let quick = [1_000_000; 98];
         let with_bounds = of(&quick, &[5_000_000; 2]).summary();
         assert!((with_bounds.p50 / 1000.0 - 1.0).abs() < 0.001);
@@ -363,11 +363,11 @@ mod tests {
 
     #[test]
     fn a_short_lower_bound_can_not_improve_a_percentile() {
-        // Half of the requests were cut off at once, so the median may have any higher value.
+        // Half of the requests were cut off immediately, so the median may be any higher value.
         let cut = of(&[1_000_000; 50], &[1_000; 50]);
         let (_, bound) = cut.quantile(0.5);
         assert!(bound);
-        // A few requests that were cut off at once, among very many equal times, change nothing.
+        // A few requests that were cut off immediately don't affect very many equal times.
         let few = of(&[1_000_000; 10_000], &[1_000; 3]);
         assert!(!few.quantile(0.5).1);
         assert!(few.quantile(0.9999).1);
@@ -385,7 +385,7 @@ mod tests {
             Distribution::decode_with_bounds(&whole, Some(&bounds)),
             Some(all)
         );
-        // More bounds than values.
+        // There are more bounds than values.
         assert_eq!(
             Distribution::decode_with_bounds(&bounds, Some(&whole)),
             None

@@ -56,7 +56,7 @@ pub struct Record {
     pub series: Vec<Slice>,
     /// Resources and delays of the load generator.
     pub generator: Generator,
-    /// Use of the source addresses, if the load was given any.
+    /// Use of the source addresses, if the load has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<SourceUse>,
     /// Command line of the load, without secrets.
@@ -73,28 +73,28 @@ pub struct Record {
     /// Counts of packets and system calls, if the load used QUIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quic: Option<QuicUse>,
-    /// The reason for which the load was ended early, if a condition did.
+    /// Reason for ending early, if a condition ended the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted: Option<LoadAbort>,
     /// Findings that qualify the figures.
     pub findings: Vec<Finding>,
-    /// Histograms by name (`response_time`, `first_byte` and so on) as HDR V2 in nanoseconds, base64.
-    /// They contain lower bounds as ordinary values; the name with `_at_least` holds the lower bounds
-    /// alone.
+    /// Histograms by name (`response_time`, `first_byte` and so on) as HDR V2 in nanoseconds,
+    /// base64. They contain lower bounds as ordinary values. The histogram whose name ends with
+    /// `_at_least` contains only the lower bounds.
     #[serde(default)]
     pub histograms: BTreeMap<String, String>,
 }
 
-/// The end of a load by a condition of `--abort-if`.
+/// Early end of a load by a condition of `--abort-if`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LoadAbort {
     /// The condition, such as `p99>50ms`.
     pub condition: String,
     /// The measured value as a clause, such as `p99 is 61.3 ms`.
     pub measured: String,
-    /// Length of the time at the load's end over which the condition held.
+    /// Length in seconds of the window at the load's end in which the condition held.
     pub window_s: f64,
-    /// Time of the decision, since the measured part began.
+    /// Time of the decision, in seconds since the measured part began.
     pub at_s: f64,
 }
 
@@ -111,7 +111,7 @@ pub struct LoadInfo {
     pub streams: u32,
     /// Planned length of the measured part; `None` if a count of requests ends the load.
     pub duration_s: Option<f64>,
-    /// Number of requests, if a count ends the load.
+    /// Number of requests, if a count of requests ends the load.
     #[serde(default)]
     pub requests: Option<u64>,
     /// Length of the warm-up, which is not measured.
@@ -124,12 +124,12 @@ pub struct LoadInfo {
     pub stages: Vec<RateStage>,
     /// `constant` or `poisson`; open loop only.
     pub arrivals: Option<String>,
-    /// Pauses of the virtual users of a closed loop between their requests; none if they have none.
+    /// Pauses of a closed loop's virtual users between requests; `None` without pauses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<ThinkTimeInfo>,
     /// Requested HTTP version.
     pub http: String,
-    /// Connections are reused.
+    /// True if connections are reused.
     pub keepalive: bool,
     /// Summary of the TLS settings; `None` for cleartext.
     pub tls: Option<String>,
@@ -149,13 +149,13 @@ pub struct LoadInfo {
     /// HTTP proxy of the load, without its password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<String>,
-    /// File of the script that wrote the requests.
+    /// File of the script that generated the requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    /// File of the rows for placeholders (`--data`).
+    /// File with the rows for placeholders (`--data`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
-    /// Each virtual user has a cookie jar (`--cookies`).
+    /// True if each virtual user has a cookie jar (`--cookies`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cookies: bool,
     /// Number of distinct requests in the list of URLs.
@@ -164,7 +164,8 @@ pub struct LoadInfo {
     /// Response timeout (`--timeout`); zero for none.
     #[serde(default)]
     pub timeout_s: f64,
-    /// Names of the list's entries, if there are several. A record has them with their results instead.
+    /// Names of the list's entries, if there are several. Records store the names with the results
+    /// instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<Box<EntryList>>,
 }
@@ -179,7 +180,7 @@ impl LoadInfo {
         }
     }
 
-    /// True if requests follow a schedule.
+    /// Returns true if requests follow a schedule.
     pub fn is_open(&self) -> bool {
         self.rate_per_s.is_some() || !self.stages.is_empty()
     }
@@ -199,7 +200,7 @@ pub struct ThinkTimeInfo {
 }
 
 impl LoadInfo {
-    /// True if the load waits for nothing but the server: a closed loop without think times.
+    /// Returns true if the load waits only for the server: a closed loop without think times.
     pub fn is_saturating(&self) -> bool {
         !self.is_open() && self.think.is_none()
     }
@@ -216,8 +217,8 @@ pub struct Totals {
     pub failed: u64,
     /// Requests in flight when the load ended.
     pub unfinished: u64,
-    /// Unfinished requests that count without a time: younger than the p99 at the end of a closed loop,
-    /// or lost with their agent. The others are lower bounds.
+    /// Unfinished requests that count without a time, because they were younger than the p99 at the
+    /// end of a closed loop or lost with their agent. Other unfinished requests are lower bounds.
     #[serde(default)]
     pub unfinished_untimed: u64,
     /// Requests that were due but not started when the load ended.
@@ -287,51 +288,51 @@ pub struct Rates {
     pub bytes_in_per_s: f64,
 }
 
-/// Resources and delays of the load generator: all workers together.
+/// Resources and delays of the load generator, over all workers.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Generator {
     /// User CPU time of all workers over the measured part.
     pub cpu_user_s: f64,
     /// Kernel CPU time of all workers over the measured part.
     pub cpu_system_s: f64,
-    /// Share of the time in which the busiest worker was not waiting, 0 to 1.
+    /// Fraction of the time in which the busiest worker was not waiting, 0 to 1.
     pub busy_share: f64,
-    /// Share of the time in which a worker was running or ready to run, 0 to 1; of the worker with the
-    /// largest share.
+    /// Fraction of the time in which a worker was running or ready to run, 0 to 1; of the worker
+    /// with the largest fraction.
     #[serde(default)]
     pub awake_share: f64,
-    /// Average share of a worker's connections that waited for the generator instead of the server, 0
-    /// to 1; of the worker with the largest share. Meaningful in a closed loop only.
+    /// Mean fraction of a worker's connections that waited for the generator instead of the server,
+    /// 0 to 1; of the worker with the largest fraction. Meaningful only in a closed loop.
     #[serde(default)]
     pub queue_share: f64,
-    /// Share of the time in which a worker was ready to run and had no core, 0 to 1; of the worker with
-    /// the largest share. 0 if the operating system does not report it.
+    /// Fraction of the time in which a worker was ready to run but had no core, 0 to 1; of the
+    /// worker with the largest fraction. 0 if the operating system does not report it.
     #[serde(default)]
     pub starved_share: f64,
-    /// Lateness of the starts for which a connection was free; open loop only.
+    /// Lateness of the starts that had a free connection; open loop only.
     #[serde(with = "unmeasured")]
     pub late_us: Summary,
     /// Gaps between the starts of each worker; open loop only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_gaps: Option<StartGaps>,
-    /// Stalls of the generator; `None` if it never stood still.
+    /// Stalls of the generator; `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<Stalls>,
     /// Peak resident memory of the process.
     pub max_rss_bytes: u64,
 }
 
-/// Pauses of 500 ms or longer in which a worker stood still because its process was stopped or its
-/// machine was paused or suspended; of the worker with the longest total.
+/// Stalls of a worker: pauses of 500 ms or longer because its process was stopped or its machine
+/// was paused or suspended. A load stores those of the worker with the longest total.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stalls {
     /// Number of stalls.
     pub count: u64,
-    /// Total length.
+    /// Total length in seconds.
     pub total_s: f64,
-    /// Length of the longest stall.
+    /// Length of the longest stall in seconds.
     pub longest_s: f64,
-    /// Start of the longest stall, since the measured part began.
+    /// Start of the longest stall, in seconds since the measured part began.
     pub longest_at_s: f64,
 }
 
@@ -350,7 +351,7 @@ impl Stalls {
         }
     }
 
-    /// The stalls of the worker with the longer total. The workers of a process stall at the same time,
+    /// Returns the stalls with the longer total. The workers of a process stall at the same time,
     /// so their stalls don't add up.
     #[must_use]
     pub fn longer(self, other: Stalls) -> Stalls {
@@ -402,7 +403,7 @@ pub struct QuicUse {
     pub send_calls: u64,
     /// System calls that received datagrams.
     pub receive_calls: u64,
-    /// Largest datagram that a path was found to carry, in bytes of UDP payload.
+    /// Largest datagram that a path was confirmed to carry, in bytes of UDP payload.
     pub mtu_bytes: u16,
     /// Connections that offered early data (0-RTT, RFC 9001 §4.6).
     #[serde(default)]
@@ -508,7 +509,7 @@ impl Record {
         record
     }
 
-    /// Stores the histograms of the response times of each entry, by the deltas of the whole load.
+    /// Stores the histograms of each entry's response times. `deltas` must cover the whole load.
     pub fn keep_entry_histograms(&mut self, deltas: &EntryDeltas) {
         if let Some(entries) = &mut self.entries {
             entries.keep_histograms(deltas);
@@ -522,8 +523,8 @@ impl Record {
         self.histograms.extend(all.into_iter().chain(bounds));
     }
 
-    /// The distribution stored under a name. `None` for a record of an earlier version with lower
-    /// bounds, because it does not say which values they are.
+    /// Returns the distribution stored under a name. Returns `None` if an earlier version wrote the
+    /// record and it has lower bounds, because such a record doesn't state which values they are.
     pub fn distribution(&self, name: &str) -> Option<Distribution> {
         let bounds = self.histograms.get(&bounds_name(name));
         let lacks_bounds = self.totals.censored > 0
@@ -540,17 +541,17 @@ impl Record {
     /// Parses a record that this version or an earlier one wrote.
     pub fn from_json(json: &str) -> Result<Record, RecordError> {
         let record: Record = serde_json::from_str(json)
-            .map_err(|error| RecordError(format!("not a record of prony: {error}")))?;
+            .map_err(|error| RecordError(format!("not a prony record: {error}")))?;
         if record.schema == RECORD_SCHEMA {
             return Ok(record);
         }
         Err(RecordError(format!(
-            "a record of schema \"{}\"; this prony reads \"{RECORD_SCHEMA}\"",
+            "the record has schema \"{}\"; this version of prony reads \"{RECORD_SCHEMA}\"",
             record.schema
         )))
     }
 
-    /// The record as indented JSON that ends with a newline.
+    /// Returns the record as indented JSON that ends with a newline.
     pub fn to_json(&self) -> String {
         let mut json = serde_json::to_string_pretty(self)
             .expect("a record is numbers, strings and maps with string keys");
@@ -564,7 +565,7 @@ fn bounds_name(name: &str) -> String {
     format!("{name}_at_least")
 }
 
-/// The number of requests with a censored outcome that recorded no lower bound.
+/// Number of requests with a censored outcome for which no lower bound was recorded.
 fn unfinished_untimed(all: &Delta) -> u64 {
     let bounds = all.outcomes.happened().filter(|(it, _)| it.is_censored());
     let bounds: u64 = bounds.map(|(_, count)| count).sum();

@@ -1,4 +1,4 @@
-//! A histogram with a fast path for the single update that each request makes.
+//! A histogram with a fast path for single updates, one of which each request makes.
 
 use crate::Nanos;
 use crate::distribution::LONGEST_NS;
@@ -7,8 +7,8 @@ use crate::distribution::LONGEST_NS;
 const PER_OCTAVE: usize = 1 << PER_OCTAVE_BITS;
 const PER_OCTAVE_BITS: u32 = 10;
 
-/// A histogram with the buckets of a [`crate::Distribution`], without its checks. It takes 150 KB, of
-/// which only the used parts are touched.
+/// A histogram with the buckets of a [`crate::Distribution`] but without its checks. It takes 150
+/// KB of address space, of which only the used parts are touched.
 #[derive(Debug, Clone)]
 pub(crate) struct FastHistogram {
     /// 32 bits suffice: the histogram is emptied every half second.
@@ -35,7 +35,8 @@ impl FastHistogram {
         self.counts[bucket_of(time.0.min(LONGEST_NS))] += 1;
     }
 
-    /// Empties the histogram: calls `each` with the shortest time and the count of every used bucket.
+    /// Empties the histogram, and calls `each` with the shortest time and the count of every used
+    /// bucket.
     pub(crate) fn take(&mut self, mut each: impl FnMut(Nanos, u64)) {
         if std::mem::replace(&mut self.is_empty, true) {
             return;
@@ -49,8 +50,8 @@ impl FastHistogram {
     }
 }
 
-/// Number of the bucket that contains a time. Times below twice [`PER_OCTAVE`] have a bucket each;
-/// each octave above has [`PER_OCTAVE`] buckets.
+/// Number of the bucket that contains a time. Each time below twice [`PER_OCTAVE`] has its own
+/// bucket; each octave above has [`PER_OCTAVE`] buckets.
 #[inline]
 pub(crate) const fn bucket_of(nanos: u64) -> usize {
     let in_one = 2 * PER_OCTAVE as u64 - 1;

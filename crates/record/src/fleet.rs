@@ -1,8 +1,8 @@
-//! The part of a record that only a load by several agents has.
+//! Part of a record that exists only for a load by several agents.
 
 use serde::{Deserialize, Serialize};
 
-/// The agents of a load, and how synchronously they started.
+/// The agents of a load, and the synchronicity of their starts.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FleetUse {
     /// Name of the run.
@@ -25,36 +25,36 @@ pub struct FleetAgent {
     pub system: String,
     /// Worker threads.
     pub workers: u32,
-    /// Connections of its part.
+    /// Number of connections in its part of the load.
     pub connections: u64,
     /// Requests of the measured part whose connect or send began.
     pub started: u64,
-    /// Successful requests.
+    /// Successful requests of the measured part.
     pub ok: u64,
-    /// Failed requests.
+    /// Failed requests of the measured part.
     pub failed: u64,
     /// Successful requests per second, over its own measured part; `None` if it measured nothing.
     #[serde(default)]
     pub ok_per_s: Option<f64>,
-    /// 99th percentile of its response times, as the agent reports it; `None` if its part did not
-    /// finish.
+    /// 99th percentile of the agent's response times as the agent reports it, in microseconds;
+    /// `None` if its part did not finish.
     #[serde(default)]
     pub p99_us: Option<f64>,
-    /// The true `p99_us` may be larger, because requests timed out or were cut off.
+    /// True if `p99_us` is only a lower bound, because requests timed out or were cut off.
     #[serde(default)]
     pub p99_at_least: bool,
-    /// CPU use of its load, in percent of one core; `None` if its part did not finish.
+    /// CPU use of the agent's load, in percent of one core; `None` if its part did not finish.
     #[serde(default)]
     pub cpu_percent: Option<f64>,
     /// The agent's clock minus the coordinator's, before the load.
     pub clock_offset_us: Option<f64>,
     /// Maximum error of `clock_offset_us`.
     pub clock_bound_us: Option<f64>,
-    /// Delay of its first request on the coordinator's clock: after the common start, or in an open
-    /// loop after the agent's first scheduled arrival. `None` if it made no request or the delay is
-    /// unknown.
+    /// Delay of the agent's first request on the coordinator's clock: after the common start, or in
+    /// an open loop after the agent's first scheduled arrival. `None` if the agent made no request
+    /// or the delay is unknown.
     pub first_start_us: Option<f64>,
-    /// Delay of its first request relative to the agent that started first.
+    /// Delay of the agent's first request relative to the agent that started first.
     #[serde(default)]
     pub start_skew_us: Option<f64>,
     /// `done`, `stopped`, `agent-ended`, `lease-ended`, `failed` or `lost`.

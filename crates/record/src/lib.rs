@@ -1,11 +1,10 @@
 //! The record of a load: units, outcomes, histograms, time series, findings, and the stored format.
 //!
-//! Input: a call for every request that starts and one for every request that ends, from the worker
-//! that owns the [`Recorder`]. Output: the merged [`Record`] (`prony.record/1`), from which every
-//! report is derived. This crate reads no clock, opens no socket and formats no report. The texts
-//! of findings are composed by the crates that create them; [`FindingId`] is the registry of all
-//! findings. [`number`] is the one place that rounds figures for people, [`quantity`] the one that
-//! parses them.
+//! Input: each worker calls its [`Recorder`] when a request starts and when it ends. Output: the
+//! merged [`Record`] (`prony.record/1`), from which every report is derived. This crate reads no
+//! clock, opens no socket and formats no report. The crates that create findings compose their
+//! texts; [`FindingId`] is the registry of all findings. Only [`number`] rounds figures for people,
+//! and only [`quantity`] parses them.
 
 mod buckets;
 mod delta;

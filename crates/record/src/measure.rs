@@ -16,13 +16,13 @@ use std::fmt;
 
 use crate::{Distribution, FindingId, Nanos, Outcome, Record, Summary, number, quantity};
 
-/// List of the metrics, for the message about an unknown one.
+/// List of the metrics, for error messages.
 pub const MEASURES: &str = "the metrics are p50, p99 or any other pN, min, mean, max (response \
      times; service., first_byte., connect., tls. or late. before them for others), rate, started, \
      ok, failed, the outcomes by name, unfinished, unstarted, retried and busy; partial and agent-lost \
      (findings of a load by agents)";
 
-/// The finding with this id, if it can be used in conditions, because it means that part of the
+/// Returns the finding with this id if conditions accept it, that is, if it means that part of the
 /// load is missing.
 pub fn finding(id: &str) -> Option<FindingId> {
     FindingId::parse(id).filter(|id| id.info().incomplete_load)
@@ -116,14 +116,14 @@ impl Relation {
     }
 }
 
-/// The kind of a figure, which determines how its limit is written.
+/// Kind of a figure. It determines the syntax of its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AmountKind {
     /// A time: `250us`, `50ms`, `1.5s`, `2m`.
     Time,
     /// A rate per second: `1000`, `20k`.
     Rate,
-    /// A count, or a share of the whole: `10`, `0.1%`.
+    /// A count, or a share of the total: `10`, `0.1%`.
     Count,
     /// A share: `90%`.
     Share,
@@ -164,7 +164,7 @@ impl AmountKind {
     ///
     /// # Errors
     ///
-    /// A message with the expected form.
+    /// Returns a message with the expected form.
     pub fn amount(self, text: &str) -> Result<Amount, String> {
         let read = |text: &str| {
             let number = text.parse::<f64>().ok();
@@ -172,7 +172,7 @@ impl AmountKind {
         };
         let share = || quantity::percent(text);
         match self {
-            // A time without a unit is refused, although `quantity::time` accepts it.
+            // A time without a unit is rejected, although `quantity::time` accepts it.
             AmountKind::Time => Some(text)
                 .filter(|text| text.ends_with(|c: char| c.is_ascii_alphabetic()))
                 .and_then(|text| quantity::time(text).ok())
@@ -199,11 +199,11 @@ impl AmountKind {
 }
 
 impl Measure {
-    /// The metric with this name.
+    /// Parses the name of a metric.
     ///
     /// # Errors
     ///
-    /// A message that lists the metrics.
+    /// Returns a message that lists the metrics.
     pub fn parse(name: &str) -> Result<Measure, String> {
         let unknown = || format!("there is no metric \"{name}\"; {MEASURES}");
         if let Some(counted) = CountKind::parse(name) {
@@ -243,7 +243,8 @@ impl Measure {
         }
     }
 
-    /// Its value in a record, with counts as plain numbers. `None` if it was not measured.
+    /// Value of the metric in a record, with counts as plain numbers. `None` if it was not
+    /// measured.
     pub fn amount(&self, record: &Record) -> Option<Amount> {
         Some(match self.0 {
             MeasureKind::Time(times, figure) => Amount::Micros(times.figure(figure, record)?),
@@ -253,7 +254,7 @@ impl Measure {
         })
     }
 
-    /// The same figure of the service times, if this is one of the response times.
+    /// Returns the corresponding metric of service times, if this is a metric of response times.
     pub fn of_service_times(&self) -> Option<Measure> {
         match self.0 {
             MeasureKind::Time(TimeKind::Response, figure) => {
@@ -271,7 +272,7 @@ impl Measure {
         }
     }
 
-    /// True for the shortest and the longest time, which depend on the number of requests.
+    /// Returns true for the minimum and the maximum, which depend on the number of requests.
     pub fn is_extreme(&self) -> bool {
         matches!(
             self.0,
@@ -279,8 +280,9 @@ impl Measure {
         )
     }
 
-    /// Requests whose time is at least `limit_us`, lower bounds included, and all timed requests.
-    /// None unless this is a percentile whose distribution the record has.
+    /// Returns the number of requests whose time is at least `limit_us`, including lower bounds,
+    /// and the number of all timed requests. Returns `None` unless this is a percentile whose
+    /// distribution is in the record.
     pub fn count_from(&self, limit_us: f64, record: &Record) -> Option<(u64, u64)> {
         self.quantile()?;
         let name = match self.0 {
@@ -293,7 +295,7 @@ impl Measure {
         Some((times.count_from(limit), times.count()))
     }
 
-    /// True for metrics that are known only when the load has ended.
+    /// Returns true for metrics that are known only after the load has ended.
     pub fn is_known_at_end(&self) -> bool {
         matches!(
             self.0,
@@ -305,7 +307,7 @@ impl Measure {
         )
     }
 
-    /// The count and its whole, for metrics that count requests. None for other metrics.
+    /// Returns the count and its total for metrics that count requests, otherwise `None`.
     pub fn count(&self, record: &Record) -> Option<(u64, u64)> {
         match self.0 {
             MeasureKind::Count(counted) => Some(counted.of(record)),
@@ -329,7 +331,7 @@ impl CountKind {
         }
     }
 
-    /// The count and its whole.
+    /// Returns the count and its total.
     fn of(self, record: &Record) -> (u64, u64) {
         let totals = &record.totals;
         let ended = totals.ok + totals.failed;
@@ -414,7 +416,7 @@ impl TimeFigure {
                 let digits = inner.unwrap_or(digits).replace('_', ".");
                 let plain = digits.chars().all(|c| c.is_ascii_digit() || c == '.');
                 let percent: f64 = digits.parse().ok().filter(|_| plain)?;
-                // Rounded to ten-thousandths of a percent, so that p99.9 is exactly 0.999.
+                // Rounds to ten-thousandths of a percent, so p99.9 is exactly 0.999.
                 let scaled = (percent * 1e4).round();
                 (0.0..=1e6)
                     .contains(&scaled)

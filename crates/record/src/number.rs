@@ -1,8 +1,8 @@
-//! Number formatting for people: the shared rules for units, digits and signs.
+//! Number formatting for people: common rules for units, digits and signs.
 
 use crate::RateStage;
 
-/// A whole number with commas between its thousands: `1,234,567`.
+/// A whole number with commas between thousands: `1,234,567`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -15,7 +15,7 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// `value` with `digits` significant digits, commas between thousands, never an exponent.
+/// `value` with `digits` significant digits and commas between thousands, never with an exponent.
 pub fn significant(value: f64, digits: i32) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -26,12 +26,12 @@ pub fn significant(value: f64, digits: i32) -> String {
     let magnitude = |v: f64| v.abs().log10().floor() as i32;
     let round = |v: f64, decimals: i32| (v * 10f64.powi(decimals)).round() / 10f64.powi(decimals);
     let rounded = round(value, digits - 1 - magnitude(value));
-    // 999.6 to three digits is 1,000, which has one digit more before the point.
+    // 999.6 to three digits is 1,000, which has one more digit before the point.
     let decimals = (digits - 1 - magnitude(rounded)).max(0) as usize;
     fixed(rounded, decimals)
 }
 
-/// `value` with this number of decimals, commas between thousands.
+/// `value` with this number of decimals and commas between thousands.
 pub fn fixed(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -53,7 +53,7 @@ pub fn rate(per_s: f64) -> String {
     format!("{} req/s", rate_figure(per_s))
 }
 
-/// [`rate`] without its unit.
+/// Like [`rate`], without the unit.
 pub fn rate_figure(per_s: f64) -> String {
     let digits = if per_s.abs() >= 1000.0 { 4 } else { 3 };
     significant(per_s, digits)
@@ -63,7 +63,7 @@ pub fn rate_figure(per_s: f64) -> String {
 /// `0 to 500 req/s over 30 s, 500 for 5 min, to 0 over 10 s`.
 pub fn rate_stages(stages: &[RateStage]) -> String {
     let mut parts: Vec<String> = Vec::new();
-    // The end of the stage before, and the rate after the jumps since then.
+    // Rate at the end of the previous stage, and the rate after any jumps since then.
     let (mut before, mut from) = (None, 0.0);
     for stage in stages {
         let to = stage.rate_per_s;
@@ -90,7 +90,7 @@ pub fn rate_stages(stages: &[RateStage]) -> String {
     format!("{} stages up to {highest} over {length}", parts.len())
 }
 
-/// The most stages that are described one by one.
+/// Maximum number of stages that are listed individually.
 const DESCRIBED_STAGES_MAX: usize = 6;
 
 /// A time given in microseconds, in a suitable unit: `870 µs`, `12.3 ms`, `1.23 s`.
@@ -107,13 +107,13 @@ pub fn time(us: f64) -> String {
     }
 }
 
-/// A span given in seconds: `500 ms`, `10 s`, `4 min 5 s`, `1 h 2 min`.
+/// A duration in seconds: `500 ms`, `10 s`, `4 min 5 s`, `1 h 2 min`.
 pub fn span(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         return "–".to_owned();
     }
     if seconds < 60.0 {
-        // A span is usually a round number that someone chose: `10 s`, not `10.0 s`.
+        // Durations are usually round numbers that someone chose: `10 s`, not `10.0 s`.
         return trimmed(&time(seconds * 1e6));
     }
     let whole = seconds.round() as u64;
@@ -138,7 +138,7 @@ pub fn bytes(n: f64) -> String {
     format!("{} {}", significant(value, 3), UNITS[unit])
 }
 
-/// Bytes per second in decimal multiples, as usual for speeds of ciphers: `123 MB/s`, `8.10 GB/s`.
+/// Bytes per second in decimal multiples, as is usual for ciphers: `123 MB/s`, `8.10 GB/s`.
 pub fn bytes_per_s(n: f64) -> String {
     match n {
         n if n >= 1e9 => format!("{:.2} GB/s", n / 1e9),
@@ -146,7 +146,7 @@ pub fn bytes_per_s(n: f64) -> String {
     }
 }
 
-/// Bits per second in decimal multiples, as usual for networks: `940 Mbit/s`.
+/// Bits per second in decimal multiples, as is usual for networks: `940 Mbit/s`.
 pub fn bits_per_s(n: f64) -> String {
     const UNITS: [&str; 4] = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"];
     let mut value = n;
@@ -159,8 +159,8 @@ pub fn bits_per_s(n: f64) -> String {
 }
 
 /// A share of 0 to 1 as a percentage. The smaller of the share and its remainder gets two
-/// significant digits: `50%`, `3.3%` and `96.7%`, `0.68%` and `99.32%`. The shares of one whole
-/// therefore add up to 100%, and a small number of failures never rounds to zero.
+/// significant digits: `50%`, `3.3%` and `96.7%`, `0.68%` and `99.32%`. Two shares that make up a
+/// total therefore add up to 100%, and a small number of failures never rounds to zero.
 pub fn share(share: f64) -> String {
     const DECIMALS_MAX: f64 = 8.0;
     let percent = share * 100.0;
@@ -171,13 +171,13 @@ pub fn share(share: f64) -> String {
     if smaller <= 0.0 {
         return format!("{percent:.0}%").replace("-0%", "0%");
     }
-    // 0.001 may have become 0.000999….
+    // Floating-point arithmetic may have turned 0.001 into 0.000999….
     let magnitude = (smaller.log10() + 1e-9).floor();
     let decimals = (1.0 - magnitude).clamp(0.0, DECIMALS_MAX) as usize;
     format!("{percent:.decimals$}%")
 }
 
-/// A figure without trailing zeros, for numbers that someone chose: `50 ms`, not `50.0 ms`.
+/// Removes trailing zeros, for numbers that someone chose: `50 ms`, not `50.0 ms`.
 pub fn trimmed(figure: &str) -> String {
     let unit = figure.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '−' | '+')));
     let (number, unit) = figure.split_at(unit.unwrap_or(figure.len()));
@@ -190,7 +190,7 @@ pub fn trimmed(figure: &str) -> String {
 
 /// A margin given as a share, without trailing zeros: `±2%`, `±0.5%`.
 pub fn margin(share: f64) -> String {
-    // Rounded, so that 0.07 does not print as 7.000000000000001%.
+    // The margin is rounded; otherwise 0.07 would print as 7.000000000000001%.
     format!("±{}%", (share * 1e6).round() / 1e4)
 }
 

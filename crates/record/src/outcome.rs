@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 pub enum ResponsibleParty {
     /// No party: the request succeeded.
     None,
-    /// The server, or something between it and the generator.
+    /// The server, or something between the server and the generator.
     Server,
     /// The generator or the machine it runs on.
     Generator,
-    /// The end of the load cut the request off.
+    /// The schedule: the end of the load cut the request off.
     Schedule,
 }
 
@@ -64,7 +64,8 @@ outcomes! {
 }
 
 impl Outcome {
-    /// True if the outcome counts as failed. Requests that the end of the load cut off do not.
+    /// Returns true if the outcome counts as failed. Requests cut off by the end of the load do
+    /// not.
     pub const fn is_failure(self) -> bool {
         matches!(
             self.party(),
@@ -72,7 +73,7 @@ impl Outcome {
         )
     }
 
-    /// True if the observed response time is only a lower bound of the real one.
+    /// Returns true if the observed response time is only a lower bound of the true one.
     pub const fn is_censored(self) -> bool {
         matches!(
             self,
@@ -114,11 +115,11 @@ impl OutcomeCounts {
             .iter()
             .filter(|o| o.is_failure())
             .map(|&o| self.get(o))
-            // The counts of other machines may be arbitrarily large.
+            // Counts from other machines may be arbitrarily large, so the sum saturates.
             .fold(0, u64::saturating_add)
     }
 
-    /// The number of requests that ended, without those that never began.
+    /// Number of requests that ended. Requests that never began are not included.
     pub fn ended(&self) -> u64 {
         let all = self.happened().map(|(_, n)| n);
         let all = all.fold(0, u64::saturating_add);
@@ -132,7 +133,7 @@ impl OutcomeCounts {
         }
     }
 
-    /// The outcomes that occurred, in the order of [`Outcome::ALL`].
+    /// The outcomes that occurred, with their counts, in the order of [`Outcome::ALL`].
     pub fn happened(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
         Outcome::ALL
             .iter()

@@ -1,14 +1,15 @@
 //! Parsers of typed quantities: times, sizes, rates, shares, and lists of numbers. [`number`] is
 //! their counterpart for output.
 //!
-//! Most parsers return a message that describes the expected form. The caller knows the flag's name
-//! and adds it.
+//! Most parsers return a message that describes the expected form. The caller adds the name of the
+//! flag.
 //!
 //! [`number`]: crate::number
 
 use std::time::Duration;
 
-/// A time such as `500ms`, `30s`, `5m`, `1h`, `250us`; a bare number means seconds.
+/// Parses a time such as `500ms`, `30s`, `5m`, `1h` or `250us`. A number without a unit means
+/// seconds.
 pub fn time(typed: &str) -> Result<Duration, String> {
     let expected = || format!("\"{typed}\" is not a time; write it like 500ms, 30s or 5m");
     let (number, unit) = split_number(typed).ok_or_else(expected)?;
@@ -27,15 +28,15 @@ pub fn time(typed: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| expected())
 }
 
-/// A time that may not be zero.
+/// Parses a time above zero.
 pub fn positive_time(typed: &str) -> Result<Duration, String> {
     match time(typed)? {
-        Duration::ZERO => Err("a time above zero is needed".to_owned()),
+        Duration::ZERO => Err("the time must be above zero".to_owned()),
         time => Ok(time),
     }
 }
 
-/// A time that may be given in days, such as `90m`, `12h` or `30d`.
+/// Parses a time that may be in days, such as `90m`, `12h` or `30d`.
 pub fn age(typed: &str) -> Result<Duration, String> {
     let time = match split_number(typed) {
         Some((days, "d")) => Duration::try_from_secs_f64(days * 86_400.0).ok(),
@@ -44,7 +45,8 @@ pub fn age(typed: &str) -> Result<Duration, String> {
     time.ok_or_else(|| format!("\"{typed}\" is not a time, such as 90m, 12h or 30d"))
 }
 
-/// A time as [`time`] reads it, in the largest unit that leaves no fraction: `30s`, `500ms`, `0.5us`.
+/// Formats a time for [`time`], in the largest unit that leaves no fraction: `30s`, `500ms`,
+/// `0.5us`.
 pub fn time_text(time: Duration) -> String {
     match time.as_nanos() {
         ns if ns % 1_000_000_000 == 0 => format!("{}s", ns / 1_000_000_000),
@@ -54,7 +56,7 @@ pub fn time_text(time: Duration) -> String {
     }
 }
 
-/// A whole number of bytes such as `512`, `1K` (1,024), `10M`, `1G`.
+/// Parses a whole number of bytes such as `512`, `1K` (1,024), `10M` or `1G`.
 pub fn size(typed: &str) -> Result<u64, String> {
     const BYTES_MAX: f64 = (1u64 << 53) as f64;
     let bytes = bytes(typed).filter(|bytes| *bytes <= BYTES_MAX && bytes.fract() == 0.0);
@@ -63,7 +65,7 @@ pub fn size(typed: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("\"{typed}\" is not a size; write it in bytes or like 1K, 10M"))
 }
 
-/// Bytes with an optional binary unit: `512`, `1.5MiB`, `100MB`, `1G`.
+/// Parses bytes with an optional binary unit: `512`, `1.5MiB`, `100MB`, `1G`.
 pub fn bytes(typed: &str) -> Option<f64> {
     let (number, unit) = split_number(typed)?;
     let each: u64 = match unit {
@@ -76,7 +78,7 @@ pub fn bytes(typed: &str) -> Option<f64> {
     Some(number * each as f64)
 }
 
-/// Bits per second with a decimal unit in any case: `512kbit`, `2.5 Gbit`.
+/// Parses bits per second with a decimal unit in any case: `512kbit`, `2.5 Gbit`.
 pub fn bit_rate(typed: &str) -> Option<f64> {
     let (number, unit) = split_number(typed)?;
     let each = match unit.trim_start().to_ascii_lowercase().as_str() {
@@ -89,7 +91,7 @@ pub fn bit_rate(typed: &str) -> Option<f64> {
     Some(number * each)
 }
 
-/// A percentage as a fraction: `2%` is 0.02.
+/// Parses a percentage as a fraction: `2%` is 0.02.
 pub fn percent(typed: &str) -> Option<f64> {
     match split_number(typed.trim())? {
         (number, unit) if unit.trim_start() == "%" => Some(number / 100.0),
@@ -100,10 +102,11 @@ pub fn percent(typed: &str) -> Option<f64> {
 /// Highest rate that a load may request, in requests per second.
 pub const HIGHEST_RATE_PER_S: f64 = 1e8;
 
-/// A rate in requests per second: `1000`, `20k`, `0.5`, `1200/m`.
+/// Parses a rate in requests per second: `1000`, `20k`, `0.5`, `1200/m`.
 pub fn rate(typed: &str) -> Result<f64, String> {
-    let expected =
-        || format!("\"{typed}\" is not a rate; write requests a second like 1000 or 20k, or 90/m");
+    let expected = || {
+        format!("\"{typed}\" is not a rate; write requests per second like 1000 or 20k, or 90/m")
+    };
     let rate = per_second(typed).ok_or_else(expected)?;
     if rate > 0.0 && rate <= HIGHEST_RATE_PER_S {
         Ok(rate)
@@ -112,7 +115,7 @@ pub fn rate(typed: &str) -> Result<f64, String> {
     }
 }
 
-/// A number per second, which may be 0: `1000`, `20k`, `1200/m`.
+/// Parses a number per second, which may be 0: `1000`, `20k`, `1200/m`.
 pub fn per_second(typed: &str) -> Option<f64> {
     let (number, unit) = split_number(typed)?;
     match unit {
@@ -123,9 +126,9 @@ pub fn per_second(typed: &str) -> Option<f64> {
     }
 }
 
-/// A count of at least one, with an optional `k` or `M` (thousands, millions).
+/// Parses a count of at least one, with an optional `k` or `M` (thousands, millions).
 pub fn count(typed: &str) -> Result<u64, String> {
-    let expected = || format!("\"{typed}\" is not a count; a whole number above zero is needed");
+    let expected = || format!("\"{typed}\" is not a count; write a whole number above zero");
     let digits = typed.trim_end_matches(['k', 'K', 'M']);
     let factor: u64 = match &typed[digits.len()..] {
         "" => 1,
@@ -144,7 +147,7 @@ pub fn count(typed: &str) -> Result<u64, String> {
     }
 }
 
-/// A list of cores such as `0`, `0,2` or `0-3,6`, in the order given, without repeats.
+/// Parses a list of cores such as `0`, `0,2` or `0-3,6`. Keeps the order and removes repetitions.
 pub fn cores(typed: &str) -> Result<Vec<usize>, String> {
     let expected = || format!("\"{typed}\" is not a list of cores; write it like 0,2 or 0-3");
     let mut cores = Vec::new();
@@ -161,7 +164,7 @@ pub fn cores(typed: &str) -> Result<Vec<usize>, String> {
     Ok(cores)
 }
 
-/// Splits plain digits, with at most one point, from the unit after them.
+/// Splits digits, with at most one decimal point, from the unit that follows.
 fn split_number(typed: &str) -> Option<(f64, &str)> {
     let end = typed
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -170,7 +173,7 @@ fn split_number(typed: &str) -> Option<(f64, &str)> {
     Some((number, &typed[end..]))
 }
 
-/// Ranges such as `0-3,6`.
+/// Parses ranges such as `0-3,6`.
 pub fn ranges(typed: &str) -> Option<Vec<(u64, u64)>> {
     typed
         .split(',')

@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A stage of a rate profile: the rate changes linearly from that of the stage before, or from zero
-/// in the first stage, to `rate_per_s`. A stage of length zero is a jump.
+/// A stage of a rate profile. The rate changes linearly to `rate_per_s`, from that of the previous
+/// stage or, in the first stage, from zero. A stage of length zero is a jump.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RateStage {
     /// Requests per second at the end of the stage.
@@ -31,8 +31,8 @@ impl From<f64> for RateProfile {
 }
 
 impl RateProfile {
-    /// Requests per second at a time in seconds. Before zero, as in the warm-up, it is the rate at
-    /// the start; after the end of the last stage it is zero.
+    /// Requests per second at a time in seconds. Before zero, as in the warm-up, this is the
+    /// initial rate; after the last stage it is zero.
     pub fn rate_at(&self, time_s: f64) -> f64 {
         match self {
             RateProfile::Constant(rate_per_s) => *rate_per_s,
@@ -48,7 +48,7 @@ impl RateProfile {
         }
     }
 
-    /// Mean rate between two times in seconds. At a single moment, the rate at that moment.
+    /// Mean rate between two times in seconds. If they are equal, the rate at that time.
     pub fn mean_between(&self, from_s: f64, to_s: f64) -> f64 {
         match self {
             RateProfile::Constant(rate_per_s) => *rate_per_s,
@@ -70,8 +70,8 @@ impl RateProfile {
         }
     }
 
-    /// The same profile after a warm-up, which runs at the rate of its start. Times count from the
-    /// start of the warm-up.
+    /// The same profile preceded by a warm-up at its initial rate. Times count from the start of
+    /// the warm-up.
     #[must_use]
     pub fn after_warmup(&self, warmup_s: f64) -> RateProfile {
         match self {
@@ -80,7 +80,8 @@ impl RateProfile {
         }
     }
 
-    /// The first time in seconds at which this many requests have arrived. `None` if they never do.
+    /// The first time, in seconds, at which this number of requests has arrived. `None` if that
+    /// never happens.
     pub fn time_of(&self, arrivals: f64) -> Option<f64> {
         match self {
             RateProfile::Constant(rate_per_s) => Some(arrivals / rate_per_s),
@@ -97,7 +98,7 @@ pub struct StagedRate {
     arrivals: f64,
 }
 
-/// A part of the time in which the rate is linear. It has a length above zero.
+/// A segment of time in which the rate is linear. Its length is above zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Segment {
     begin_s: f64,
@@ -119,12 +120,12 @@ impl Segment {
         elapsed_s * (self.from_per_s + self.slope() * elapsed_s / 2.0)
     }
 
-    /// The time since the segment's begin at which this many requests have arrived in it.
+    /// Time from the start of the segment until this number of requests has arrived in it.
     fn elapsed_at(&self, arrivals: f64) -> f64 {
         if arrivals <= 0.0 {
             return 0.0;
         }
-        // The root of arrivals = from·x + slope·x²/2 in the form that does not cancel.
+        // Solves arrivals = from·x + slope·x²/2 in a form that avoids cancellation.
         let square = self.from_per_s * self.from_per_s + 2.0 * self.slope() * arrivals;
         let elapsed_s = 2.0 * arrivals / (self.from_per_s + square.max(0.0).sqrt());
         elapsed_s.min(self.length_s)
@@ -132,7 +133,7 @@ impl Segment {
 }
 
 impl StagedRate {
-    /// The rate of these stages.
+    /// Computes the rate that these stages describe.
     pub fn new(stages: &[RateStage]) -> StagedRate {
         let mut rate = StagedRate::default();
         let (mut begin_s, mut from_per_s) = (0.0, 0.0);
@@ -157,7 +158,8 @@ impl StagedRate {
         self.arrivals += length_s * (from_per_s + to_per_s) / 2.0;
     }
 
-    /// The same rate after a time at the rate of its start. Times count from the start of that time.
+    /// The same rate preceded by a warm-up at its initial rate. Times count from the start of the
+    /// warm-up.
     #[must_use]
     pub fn after_warmup(&self, warmup_s: f64) -> StagedRate {
         let mut all = StagedRate::default();
@@ -191,9 +193,9 @@ impl StagedRate {
         }
     }
 
-    /// The last time in seconds at which no more than `arrivals` requests have arrived, and the
-    /// number of the segment in which it is. `None` if there are never more. `segment` is that of
-    /// the same or an earlier time.
+    /// Returns the last time in seconds at which no more than `arrivals` requests have arrived, and
+    /// the number of the segment that contains it. Returns `None` if there are never more.
+    /// `segment` must belong to the same or an earlier time.
     fn inverse(&self, arrivals: f64, mut segment: usize) -> Option<(f64, usize)> {
         if arrivals.is_nan() || arrivals >= self.arrivals {
             return None;
@@ -218,14 +220,14 @@ pub struct ArrivalTimes {
 }
 
 impl ArrivalTimes {
-    /// The arrival times at this rate.
+    /// Creates the inverse of this rate.
     pub fn new(rate: StagedRate) -> ArrivalTimes {
         ArrivalTimes { rate, segment: 0 }
     }
 
-    /// The last time in seconds at which no more than `arrivals` requests have arrived, so that no
-    /// request arrives while the rate is zero. `None` if there are never more. `arrivals` must not
-    /// be less than in the last call.
+    /// Returns the last time in seconds at which no more than `arrivals` requests have arrived. No
+    /// request therefore arrives while the rate is zero. Returns `None` if there are never more.
+    /// `arrivals` must not be less than in the previous call.
     pub fn at(&mut self, arrivals: f64) -> Option<f64> {
         let (at_s, segment) = self.rate.inverse(arrivals, self.segment)?;
         self.segment = segment;
@@ -247,7 +249,8 @@ mod tests {
 
     #[test]
     fn rates_are_linear_between_the_stages_and_jump_at_stages_without_a_length() {
-        // From 0 to 100 in 10 s, 100 for 5 s, a jump to 400, and down to 0 in 10 s.
+        // The rate rises from 0 to 100 in 10 s, stays at 100 for 5 s, jumps to 400, and falls to 0
+        // in 10 s.
         let rate = staged(&[(100.0, 10.0), (100.0, 5.0), (400.0, 0.0), (0.0, 10.0)]);
         let profile = RateProfile::Staged(rate.clone());
         for (time_s, rate_per_s) in [
@@ -276,7 +279,7 @@ mod tests {
         assert_eq!(profile.mean_between(5.0, 10.0), 75.0);
         assert_eq!(profile.mean_between(15.0, 15.0), 400.0);
         assert_eq!(profile.highest(), 400.0);
-        // The warm-up runs at the rate of the start.
+        // The warm-up runs at the initial rate.
         let warmed = staged(&[(40.0, 0.0), (80.0, 1.0)]).after_warmup(2.0);
         assert_eq!(warmed.arrivals_until(2.0), 80.0);
         assert_eq!(warmed.arrivals_until(3.0), 140.0);

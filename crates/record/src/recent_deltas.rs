@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::{Delta, Nanos};
 
-/// Time for which deltas are kept beyond the window, because some workers publish later than others.
+/// Additional time for which deltas are kept, because some workers publish later than others.
 const PUBLICATION_DELAY_MAX: Nanos = Nanos::from_secs(5);
 
 /// A sliding window over the deltas of a running load.
@@ -14,12 +14,12 @@ pub struct RecentDeltas {
     length: Nanos,
     /// Deltas without their time series, in the order of publication.
     deltas: VecDeque<Delta>,
-    /// The latest end of a delta.
+    /// Latest end of any delta.
     latest: Nanos,
 }
 
 impl RecentDeltas {
-    /// An empty window of this length.
+    /// Creates an empty window of this length.
     pub fn new(length: Nanos) -> RecentDeltas {
         RecentDeltas {
             length,
@@ -28,7 +28,7 @@ impl RecentDeltas {
         }
     }
 
-    /// The same window without any deltas.
+    /// Returns the same window without deltas.
     #[must_use]
     pub fn emptied(self) -> RecentDeltas {
         RecentDeltas::new(self.length)
@@ -48,7 +48,7 @@ impl RecentDeltas {
             .retain(|delta| delta.span.is_some_and(|(_, end)| end >= oldest));
     }
 
-    /// The sum of the deltas that end within the window before `until`. `None` if there are none.
+    /// The sum of the deltas that end within the window before `until`; `None` if there are none.
     pub fn before(&self, until: Nanos) -> Option<Delta> {
         let from = until.since(self.length);
         let mut sum: Option<Delta> = None;
@@ -88,7 +88,7 @@ mod tests {
             (0, 500, 1),
             (500, 1_000, 10),
             (1_000, 1_500, 100),
-            // Another worker's delta, published late.
+            // A late delta of another worker.
             (0, 1_000, 1_000),
         ] {
             recent.add(&delta(begin_ms, end_ms, started));

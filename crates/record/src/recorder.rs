@@ -1,10 +1,10 @@
 //! The recorder of one worker: counts, histograms and time series of its requests.
 //!
-//! In an open loop, a request belongs to the measured part if it was *due* in it; in a closed loop, if
-//! it *ended* (or was in flight) in it. The rate of a closed loop then counts the requests that the
-//! server completed in that time, and the percentiles of an open loop contain no backlog of the
-//! warm-up. If a count of requests ends a closed loop, its requests belong to the measured part if
-//! they were due after the warm-up, so that exactly that many are measured.
+//! In an open loop, a request belongs to the measured part if it was *due* in it; in a closed loop,
+//! if it *ended* (or was in flight) in it. The rate of a closed loop therefore counts the requests
+//! that the server completed in the measured part, and the percentiles of an open loop contain no
+//! backlog of the warm-up. If a closed loop ends after a number of requests, those that were due
+//! after the warm-up belong to the measured part, so exactly that number is measured.
 //!
 //! In an interleaved load, requests that started in the settling part of a slice do not belong to the
 //! measured part, and the load's clock does not count that part: see [`Recorder::settle`].
@@ -14,16 +14,16 @@ use crate::fast_histogram::FastHistogram;
 use crate::series::SliceCounts;
 use crate::{Delta, Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
 
-/// Minimum ratio of the measured part to the p99 at which recent requests in flight at the end
-/// count without a time.
+/// At the end of a load, recent requests in flight count without a time if the measured part is at
+/// least this multiple of the p99.
 const MEASURED_TO_P99_MIN: u64 = 10;
 
-/// The rule by which requests belong to the measured part.
+/// Rule that decides which requests belong to the measured part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeasuredPart {
-    /// Open loop, or a count of requests: the intended start is at or after this time.
+    /// For open loops and for a number of requests: the intended start is at or after this time.
     DueFrom(Nanos),
-    /// Closed loop with a duration: the end is at or after this time.
+    /// For closed loops with a duration: the end is at or after this time.
     EndedFrom(Nanos),
 }
 
@@ -45,16 +45,17 @@ impl MeasuredPart {
 /// The times and sizes of one request. All times count from the start of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
-    /// The time at which the request was due; in a closed loop, at which its request slot became free.
+    /// The time at which the request was due. In a closed loop, this is when its request slot
+    /// became free.
     pub intended: Nanos,
-    /// The time at which the first byte was passed to the socket, or if there was none, the start
-    /// of the connect.
+    /// The time at which the first byte was passed to the socket or, if no byte was, the start of
+    /// the connect.
     pub sent: Nanos,
     /// The time of the first byte of the response, if there was one.
     pub first_byte: Option<Nanos>,
     /// The time of the last byte of the response, or of the failure.
     pub ended: Nanos,
-    /// Status of the final response, if one was read.
+    /// Status of the final response, if received.
     pub status: Option<u16>,
     /// HTTP bytes received, above TLS.
     pub bytes_in: u64,
@@ -62,14 +63,14 @@ pub struct Exchange {
     pub body_bytes_in: u64,
     /// HTTP bytes sent, above TLS.
     pub bytes_out: u64,
-    /// The request started in the settling part of a slice.
+    /// True if the request started in the settling part of a slice.
     pub is_settling: bool,
-    /// Number of its entry in the load's list; ignored if no entries are counted.
+    /// Number of the request's entry in the load's list; ignored if no entries are counted.
     pub entry: u32,
 }
 
 impl Exchange {
-    /// True if intended start, send, first byte and end are in this order.
+    /// Returns true if intended start, send, first byte and end are in this order.
     pub fn is_in_order(&self) -> bool {
         let first_byte = self.first_byte.unwrap_or(self.ended);
         self.intended <= self.sent && self.sent <= first_byte && first_byte <= self.ended
@@ -79,32 +80,33 @@ impl Exchange {
 /// A completed TLS handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TlsHandshake {
-    /// Time from the first byte of the handshake until a request can be sent.
+    /// Time from the first byte of the handshake until a request could be sent.
     pub took: Nanos,
-    /// The handshake resumed the session of an earlier connection.
+    /// True if the handshake resumed the session of an earlier connection.
     pub resumed: bool,
 }
 
-/// Counts, histograms and time series of one worker. It allocates memory only at the end of a slice,
-/// never for a request.
+/// Counts, histograms and time series of one worker. It allocates memory only at the end of a
+/// slice, never during a request.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     measured: MeasuredPart,
     /// The current slice.
     slice: Delta,
-    /// Requests whose response time, service time and time to first byte are equal, as for most requests
-    /// of a closed loop. They are recorded once and distributed at the end of the slice.
+    /// Requests whose response time, service time and time to first byte are equal, like most
+    /// requests of a closed loop. They are recorded once, and copied to all three distributions at
+    /// the end of the slice.
     equal_times: FastHistogram,
-    /// Response times by entry, distributed at the end of the slice.
+    /// Response times by entry, moved to the entries at the end of the slice.
     entry_times: DenseTimes,
     slice_end: Nanos,
     slices_ended: usize,
-    /// Requests in flight at the end that are younger than this count without a time: see
+    /// Requests in flight at the end that are younger than this count without a time; see
     /// [`Recorder::stop_at`].
     untimed_below: Nanos,
     /// Sum of all finished slices.
     total: Delta,
-    /// Finished slices that were not handed over yet, if the load is watched.
+    /// Finished slices that have not been handed over yet, if the load has a viewer.
     untaken: Option<Box<Delta>>,
     /// Requests that succeeded or failed, including those of the warm-up.
     ended: u64,
@@ -112,7 +114,7 @@ pub struct Recorder {
     failed: u64,
     /// Successful requests of the measured part, and the sum of their response times in nanoseconds.
     succeeded: (u64, u128),
-    /// The load is in the settling part of a slice.
+    /// True in the settling part of a slice.
     is_settling: bool,
     /// The time series does not advance beyond this time.
     series_limit: Nanos,
@@ -139,20 +141,22 @@ impl Recorder {
         }
     }
 
-    /// Counts requests by entry as well. The last of these `entries` takes the requests with higher
-    /// numbers.
+    /// Enables counting by entry. Requests with higher numbers count for the last of these
+    /// `entries`.
     pub fn count_entries(&mut self, entries: usize) {
         self.slice.entries = EntryDeltas::new(entries);
         self.entry_times = DenseTimes::new(entries);
     }
 
-    /// Begins or ends the settling part of a slice. Its requests have [`Exchange::is_settling`].
+    /// Begins or ends the settling part of a slice. Requests that start in it must have
+    /// [`Exchange::is_settling`].
     pub fn settle(&mut self, is_settling: bool) {
         self.is_settling = is_settling;
     }
 
-    /// Sets the end of the current slice of an interleaved load. Requests that end later count as if
-    /// they had ended in the slice, because the load's clock goes back to its end.
+    /// Sets the end of the current slice of an interleaved load. Requests that end later count as
+    /// if they had ended in the slice, because the load's clock is set back to the end of the
+    /// slice.
     pub fn limit_series(&mut self, slice_end: Nanos) {
         self.series_limit = Nanos(slice_end.0.saturating_sub(1));
     }
@@ -163,7 +167,7 @@ impl Recorder {
         now >= self.measured.start() && !self.is_settling
     }
 
-    /// Keeps each finished slice for [`Recorder::hand_over`] from now on.
+    /// Keeps finished slices for [`Recorder::hand_over`] from now on.
     pub fn watch(&mut self) {
         self.untaken = Some(Box::default());
     }
@@ -184,9 +188,9 @@ impl Recorder {
     }
 
     /// Records a start in an open loop, in the order of the schedule. The request was due at
-    /// `intended` and started at `actual`, and its connection was free from `free_since` on.
-    /// Lateness counts from the later of these two times, because waiting for a connection is not
-    /// the generator's fault.
+    /// `intended` and started at `actual`, and its connection was free since `free_since`. Lateness
+    /// counts from the later of these two times, because waiting for a connection is not the
+    /// generator's fault.
     #[inline]
     pub fn started_by_schedule(&mut self, intended: Nanos, free_since: Nanos, actual: Nanos) {
         if intended >= self.measured.start() {
@@ -195,7 +199,7 @@ impl Recorder {
         }
     }
 
-    /// Records a start in a closed loop with think times. The user's pause was over at `due`.
+    /// Records a start in a closed loop with think times. The user's pause ended at `due`.
     pub fn started_after_pause(&mut self, due: Nanos, actual: Nanos) {
         if due >= self.measured.start() {
             self.slice.starts.late.record(actual.since(due));
@@ -236,7 +240,7 @@ impl Recorder {
         }
     }
 
-    /// Records the end of a request and returns whether it belongs to the measured part.
+    /// Records the end of a request. Returns true if the request belongs to the measured part.
     #[inline]
     pub fn ended(&mut self, exchange: &Exchange, outcome: Outcome) -> bool {
         self.passed(exchange.ended);
@@ -309,8 +313,8 @@ impl Recorder {
         }
     }
 
-    /// Closes the slices before `moment`; no request may end before it afterwards. The end of a
-    /// request also closes slices, but may be too late for a viewer that waits for them.
+    /// Closes the slices before `moment`. Afterwards, no request may end before `moment`. The end
+    /// of a request also closes slices, but may be too late for a waiting viewer.
     #[inline]
     pub fn passed(&mut self, moment: Nanos) {
         let moment = moment.min(self.series_limit);
@@ -319,7 +323,7 @@ impl Recorder {
         }
     }
 
-    /// Announces that the load stops at `end`. Requests in flight must then be recorded as
+    /// Prepares for the end of the load at `end`. Requests in flight must then be recorded as
     /// [`Outcome::Unfinished`].
     ///
     /// Every closed loop with a duration has requests in flight at its end. Their ages are lower bounds
@@ -338,8 +342,8 @@ impl Recorder {
         }
     }
 
-    /// The response time at `quantile` (0 to 1) of all requests so far, including those of the current
-    /// slice. Zero if there are none.
+    /// The response time at `quantile` (0 to 1) over all requests so far, including those of the
+    /// current slice. Zero if there are none.
     pub fn response_time_quantile(&mut self, quantile: f64) -> Nanos {
         self.distribute_equal_times();
         let mut times = self.total.response_time.clone();
@@ -379,8 +383,8 @@ impl Recorder {
         self.slice_end = self.slice_end + SLICE;
     }
 
-    /// Ends the load and closes the last slice, which may be shorter. Nothing may be recorded
-    /// afterwards.
+    /// Ends the load and closes the last slice, which may be shorter than the others. Nothing may
+    /// be recorded afterwards.
     pub fn finish(&mut self, end: Nanos) {
         self.series_limit = Nanos::MAX;
         self.passed(end);
@@ -397,7 +401,7 @@ impl Recorder {
         self.succeeded.1 += other.succeeded.1;
     }
 
-    /// True if [`Recorder::hand_over`] has a slice to hand over.
+    /// Returns true if [`Recorder::hand_over`] has anything to hand over.
     #[inline]
     pub fn has_news(&self) -> bool {
         self.untaken
@@ -405,7 +409,7 @@ impl Recorder {
             .is_some_and(|untaken| untaken.span.is_some())
     }
 
-    /// Adds the slices that ended since the last call to `into`. Cheap if `into` is empty.
+    /// Adds the slices that ended since the last call to `into`. This is cheap if `into` is empty.
     pub fn hand_over(&mut self, into: &mut Box<Delta>) {
         let Some(untaken) = &mut self.untaken else {
             return;
@@ -418,13 +422,13 @@ impl Recorder {
         untaken.clear();
     }
 
-    /// Sum of all finished slices: the whole load once it is finished.
+    /// Sum of all finished slices. After [`Recorder::finish`], this is the whole load.
     pub fn total(&self) -> &Delta {
         &self.total
     }
 
-    /// Requests of the measured part whose connect or send began. They are counted when they start,
-    /// not as the sum of their ends, so that the check in [`crate::Totals::check`] is meaningful.
+    /// Requests of the measured part whose connect or send began. Starts are counted independently
+    /// of ends, which makes the check in [`crate::Totals::check`] meaningful.
     pub fn started_count(&self) -> u64 {
         self.total.started - self.total.unmeasured
     }

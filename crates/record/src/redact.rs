@@ -2,8 +2,8 @@
 //! and similar headers, user and password in URLs, and the passwords of `user` and `proxy`
 //! settings. Credentials under other names, or within bodies, are not recognized.
 //!
-//! The text may be a plan, a list of arguments or JSON. [`split`] returns the removed credentials,
-//! so that [`restore`] can rebuild the text for a run that needs them.
+//! The text may be a plan, a list of arguments or JSON. [`split`] returns the removed credentials.
+//! [`restore`] puts them back for a run that needs them.
 
 use std::ops::Range;
 
@@ -32,7 +32,7 @@ pub const REDACTED: &str = "[redacted]";
 /// Begins a numbered placeholder: `[redacted 1]`.
 const NUMBERED: &str = "[redacted ";
 
-/// Text without its credentials, and the credentials.
+/// Redacted text, and the credentials that were removed from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted {
     /// The text with a numbered placeholder for each credential.
@@ -86,7 +86,7 @@ pub fn url(url: &str) -> String {
     }
 }
 
-/// User and password of a URL with a scheme, as they are written in it.
+/// User and password of a URL with a scheme, as written.
 pub fn userinfo(url: &str) -> Option<&str> {
     userinfo_range(url).map(|range| &url[range])
 }
@@ -139,8 +139,8 @@ fn credentials(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// True if the value is a credential that must be hidden. A template that only names a variable,
-/// and a value that is already hidden, are not credentials.
+/// Returns true if the value is a credential that must be hidden. This excludes templates that only
+/// name a variable, and values that are already hidden.
 fn is_credential(value: &str) -> bool {
     let value = value.trim();
     let is_template =
@@ -183,7 +183,7 @@ fn is_quote(c: char) -> bool {
     c == '"' || c == '\''
 }
 
-/// The length of a value that ends at a quote, or otherwise at the end of its line.
+/// Length of a value that ends at a quote or, without a quote, at the end of its line.
 fn end_of(text: &str, quote: Option<char>) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices() {

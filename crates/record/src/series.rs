@@ -13,28 +13,28 @@ pub struct Slice {
     /// End of the slice in seconds since the measured part began. The last slice may be shorter than
     /// the others.
     pub t_s: f64,
-    /// Requests that succeeded within it.
+    /// Requests that succeeded within the slice.
     pub ok: u64,
-    /// Requests that failed within it.
+    /// Requests that failed within the slice.
     pub failed: u64,
-    /// HTTP bytes received by the requests that ended within it.
+    /// HTTP bytes received by the requests that ended within the slice.
     pub bytes_in: u64,
-    /// Mean arrival rate within it, in requests per second; open loop only. Absent in records of
-    /// earlier versions.
+    /// Mean arrival rate within the slice, in requests per second; open loop only. Absent in
+    /// records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_per_s: Option<f64>,
     /// Median response time in microseconds; 0 (null in JSON) if no request ended.
     #[serde(with = "unmeasured")]
     pub p50_us: f64,
-    /// 90th percentile of the response time; 0 in records of earlier versions as well.
+    /// 90th percentile of the response time in microseconds. Also 0 in records of earlier versions.
     #[serde(default, with = "unmeasured")]
     pub p90_us: f64,
-    /// 99th percentile of the response time.
+    /// 99th percentile of the response time in microseconds.
     #[serde(with = "unmeasured")]
     pub p99_us: f64,
 }
 
-/// Consecutive slices during the load. Slices can be merged exactly, which percentiles can't.
+/// Consecutive slices during the load. Unlike percentiles, slices can be merged exactly.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Series {
     /// Number of the first slice; slice 0 begins with the measured part.
@@ -98,24 +98,24 @@ pub(crate) struct SliceCounts {
     pub(crate) ok: u64,
     pub(crate) failed: u64,
     pub(crate) bytes_in: u64,
-    /// Coarse buckets of the response times that ended in the slice: value and count, sorted by value.
+    /// Response times that ended in the slice, in coarse buckets: value and count, sorted by value.
     pub(crate) times: Vec<(Nanos, u64)>,
 }
 
-/// Significant bits of a response time that a slice keeps. Values are exact within 1.6%, and a slice
-/// has a few hundred buckets at most, so the series of an hour takes only a few megabytes.
+/// Number of significant bits of a response time in a slice. Values are exact within 1.6%, and a
+/// slice has a few hundred buckets at most, so the series of an hour takes only a few megabytes.
 const COARSE_BITS: u32 = 6;
 
 fn coarse(time: Nanos) -> Nanos {
     coarse_time(coarse_bucket(time.0))
 }
 
-/// Number of the coarse bucket that contains a time. The shortest times have a bucket each.
+/// Number of the coarse bucket that contains a time. Each of the shortest times has its own bucket.
 pub(crate) const fn coarse_bucket(nanos: u64) -> u32 {
     buckets::bucket_of(COARSE_BITS, nanos)
 }
 
-/// The time that represents an existing coarse bucket: its middle.
+/// Middle of an existing coarse bucket, the time that represents it.
 pub(crate) const fn coarse_time(bucket: u32) -> Nanos {
     Nanos(buckets::middle_of(COARSE_BITS, bucket))
 }

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// With more addresses than this, only their totals are stored.
+/// If more addresses than this were used, only totals are stored.
 const LISTED_MAX: usize = 1_000;
 
-/// Use of the source addresses in the measured part. Stored if the load was given any.
+/// Use of the source addresses in the measured part. Stored only if the load has source addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SourceUse {
     /// `bound`: connections came from these addresses. `told`: a PROXY protocol header named them.
@@ -18,13 +18,14 @@ pub struct SourceUse {
     pub given: u64,
     /// Number of addresses with an opened connection or an ended request.
     pub used: u64,
-    /// Connections opened, over the addresses used.
+    /// Connections opened, by address used.
     pub connections: SourceSpread,
-    /// Successes, over the addresses used.
+    /// Successful requests, by address used.
     pub ok: SourceSpread,
-    /// Failures, over the addresses used.
+    /// Failed requests, by address used.
     pub failed: SourceSpread,
-    /// Totals of the last addresses of a very long list, which are not counted one by one or in `used`.
+    /// Totals of the last addresses of a very long list. They are not counted individually or in
+    /// `used`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beyond: Option<SourceTotals>,
     /// The used addresses in the order in which they were given; empty if more than 1,000 were used.
@@ -36,7 +37,7 @@ pub struct SourceUse {
 pub struct SourceSpread {
     /// The smallest count of an address.
     pub least: u64,
-    /// The median count; the lower one of two middle counts.
+    /// The median count. With an even number of addresses, the lower of the two middle counts.
     pub median: u64,
     /// The largest count of an address.
     pub most: u64,
@@ -53,7 +54,7 @@ pub struct SourceTotals {
     pub failed: u64,
 }
 
-/// Connections and requests of one address, with the address.
+/// Connections and requests of one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceCount {
     /// The address.
@@ -123,7 +124,7 @@ mod tests {
     #[test]
     fn used_addresses_are_listed_and_summed_up() {
         let used = SourceUse::of(counts(5, |n| u64::from(n) * 10).into_iter());
-        // The first had neither a connection nor a request.
+        // The first address had neither a connection nor a request.
         assert_eq!(used.used, 4);
         let spread = |least, median, most| SourceSpread {
             least,

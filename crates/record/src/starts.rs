@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Distribution, Nanos};
 
-/// Lateness and gaps of the starts of one worker. Merging workers does not create gaps between them:
-/// each gap is between two starts of the same worker.
+/// Lateness and gaps of the starts of one worker. Each gap is between two starts of the same
+/// worker, also after merging.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Starts {
     pub(crate) late: Distribution,
@@ -15,7 +15,7 @@ pub(crate) struct Starts {
     last: Option<(Nanos, Nanos)>,
 }
 
-/// Equal if the recorded times are equal; the last start does not matter.
+/// The last start does not affect equality.
 impl PartialEq for Starts {
     fn eq(&self, other: &Self) -> bool {
         self.late == other.late
@@ -49,7 +49,7 @@ impl Starts {
         [&self.late, &self.intended_gaps, &self.actual_gaps]
     }
 
-    /// The distributions of [`Starts::times`], in the same order.
+    /// Mutable access to the distributions of [`Starts::times`], in the same order.
     pub(crate) fn times_mut(&mut self) -> [&mut Distribution; 3] {
         [
             &mut self.late,
@@ -74,8 +74,8 @@ impl Starts {
 }
 
 /// Gaps between consecutive starts of the same worker. Each of *n* workers has every *n*-th arrival
-/// of the schedule, so the gaps are *n* times as long on average, and those of Poisson arrivals vary
-/// less.
+/// of the schedule, so the gaps are *n* times as long on average, and with Poisson arrivals they
+/// vary less.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StartGaps {
     /// Gaps between the intended starts of the requests that were started.
@@ -117,7 +117,7 @@ impl GapSummary {
 mod tests {
     use super::*;
 
-    /// Starts every 50 µs of which each was as late as `late_ns` says.
+    /// Records starts every 50 µs, each late by the given time.
     fn started(late_ns: &[u64]) -> Starts {
         let mut starts = Starts::default();
         for (number, &late) in (0u64..).zip(late_ns) {
@@ -142,11 +142,11 @@ mod tests {
 
     #[test]
     fn a_burst_shows_in_the_gaps_that_came_about_and_in_no_others() {
-        // Every other start waits for the one after it.
+        // Every second start is made together with the one after it.
         let late: Vec<u64> = (0..1001).map(|n| (n % 2) * 50_000).collect();
         let gaps = started(&late).gaps().unwrap();
         assert_eq!(gaps.intended.variation, 0.0);
-        // Gaps of 100 and of 0 µs, alternately: as much deviation as mean.
+        // Gaps alternate between 100 and 0 µs, so the deviation equals the mean.
         close_to(gaps.actual.mean_us, 50.0);
         close_to(gaps.actual.variation, 1.0);
         close_to(gaps.actual.max_us, 100.0);

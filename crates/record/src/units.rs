@@ -29,7 +29,8 @@ impl Nanos {
         Nanos(secs.saturating_mul(1_000_000_000))
     }
 
-    /// Converts seconds. Negative values and NaN become zero, huge values [`Nanos::MAX`].
+    /// Converts seconds. Negative values and NaN become zero, and huge values become
+    /// [`Nanos::MAX`].
     pub fn from_secs_f64(secs: f64) -> Nanos {
         // Casting a float to an integer saturates and turns NaN into 0.
         Nanos((secs * 1e9) as u64)

@@ -1,5 +1,5 @@
 //! Serde functions for figures that may not have been measured: null in JSON, the default value in
-//! memory. Earlier versions wrote zeros instead of null; they are read as not measured.
+//! memory. Zeros, which earlier versions wrote instead of null, are read as not measured.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

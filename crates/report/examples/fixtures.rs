@@ -1,6 +1,7 @@
 //! Writes the stored experiments and records that the tests render. Run `cargo run -p prony-report
 //! --example fixtures`, then check the difference. A test compares the committed files with the
-//! output of this program; `demo-of-0.1.0` is kept as an earlier version wrote it.
+//! output of this program. `demo-of-0.1.0` is never rewritten, because it was written by an earlier
+//! version.
 
 #[path = "../tests/sample_data/mod.rs"]
 mod sample_data;

@@ -14,12 +14,12 @@ use crate::csv_text::write;
 use crate::tables::effect_of;
 use crate::wording::verdict::word;
 
-/// The series of one load, as `prony load --csv` writes it: a row for each half second.
+/// The series of one load, with a row for each half second, as written by `prony load --csv`.
 pub fn series(record: &Record) -> String {
     crate::data::series(record).to_csv()
 }
 
-/// The columns that describe one record as a whole, with [`record_cells`] as their values.
+/// Names of the columns that describe one record as a whole. [`record_cells`] returns their values.
 const RECORD_HEADINGS: [&str; 18] = [
     "url",
     "model",
@@ -65,7 +65,8 @@ fn record_cells(record: &Record) -> Vec<String> {
     ]
 }
 
-/// One row for each trial of an experiment, complete blocks or not, in the order of the blocks.
+/// One row for each trial of an experiment, in the order of the blocks. Trials of incomplete blocks
+/// are included.
 pub fn trials(experiment: &Experiment) -> String {
     let variants = &experiment.verdict.variants;
     let factors = factors(&experiment.verdict);
@@ -82,9 +83,9 @@ pub fn trials(experiment: &Experiment) -> String {
     write(&headings, rows)
 }
 
-/// One row for each variant and metric that was measured. The columns describe the variant alone,
-/// and then its comparison with its baseline. Unknown values are empty; shares have a `difference`
-/// instead of a `ratio`.
+/// One row for each variant and metric that was measured. The first columns describe the variant,
+/// the others its comparison with its baseline. Unknown values are empty; shares have a
+/// `difference` instead of a `ratio`.
 pub fn verdict(verdict: &VerdictDocument) -> String {
     let factors = factors(verdict);
     let mut headings = vec!["variant"];

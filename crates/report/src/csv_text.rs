@@ -1,12 +1,12 @@
-//! Rows as CSV text (RFC 4180, but lines end with only a line feed).
+//! CSV text (RFC 4180, but lines end with only a line feed).
 
-/// Headings and rows as CSV.
+/// Writes headings and rows as CSV.
 pub(crate) fn write(headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut out = ::csv::WriterBuilder::new()
         .flexible(true)
         .from_writer(Vec::new());
     let mut line = |cells: &mut dyn Iterator<Item = &str>| {
-        // Writing to memory has no way to fail.
+        // Writing to memory can't fail.
         let _ = out.write_record(cells);
     };
     line(&mut headings.iter().copied());

@@ -1,4 +1,4 @@
-//! The results of `prony doctor`, as its JSON stores them.
+//! The results of `prony doctor` as stored in JSON.
 
 use serde::Deserialize;
 
@@ -47,7 +47,7 @@ pub struct StoredCheck {
     pub expected: String,
     /// The effect on a load.
     pub why: String,
-    /// The command or setting that changes it.
+    /// The command or setting that changes the value.
     pub change: String,
     /// Documentation of the check.
     pub source: String,
@@ -56,24 +56,26 @@ pub struct StoredCheck {
 /// A check without a result, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct UnknownCheck {
-    /// The subject of the check.
+    /// Name of the check.
     pub what: String,
     /// The reason.
     pub why: String,
 }
 
 impl DoctorDocument {
-    /// Reads the JSON.
+    /// Parses the JSON.
     ///
     /// # Errors
-    /// The text is not such a document.
+    ///
+    /// Returns an error if the text is not such a document.
     pub fn read(json: &str) -> Result<DoctorDocument, serde_json::Error> {
         serde_json::from_str(json)
     }
 }
 
 impl StoredSubject {
-    /// The checks to show, the most severe first. Passed checks are included only with `all`.
+    /// Returns the checks to show, the most severe first. Passed checks are included only if `all`
+    /// is true.
     pub(crate) fn shown(&self, all: bool) -> Vec<&StoredCheck> {
         let wanted = |line: &&StoredCheck| all || line.level > CheckLevel::Ok;
         let mut shown: Vec<&StoredCheck> = self.lines.iter().filter(wanted).collect();

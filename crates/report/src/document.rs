@@ -1,8 +1,8 @@
 //! The document model: a report is built once, and each output format renders it.
 //!
-//! A [`Document`] holds headings, paragraphs, tables, charts, findings and folded parts, in reading
-//! order. [`crate::reports`] decides what a report contains; [`crate::text`], [`crate::markdown`],
-//! [`crate::html`], [`crate::pdf`] and [`crate::svg`] only lay it out.
+//! A [`Document`] contains headings, paragraphs, tables, charts, findings and collapsible parts, in
+//! reading order. [`crate::reports`] decides what a report contains; [`crate::text`],
+//! [`crate::markdown`], [`crate::html`], [`crate::pdf`] and [`crate::svg`] only lay it out.
 
 use prony_record::Finding;
 
@@ -13,7 +13,7 @@ use crate::tone::Tone;
 /// A report, ready to be rendered in any format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
-    /// The title of a window or a PDF.
+    /// Title of the window or the PDF.
     pub(crate) title: String,
     /// The report's subject, such as an experiment's name or a URL.
     pub(crate) subject: String,
@@ -23,29 +23,29 @@ pub struct Document {
     pub(crate) question: String,
     /// The version of prony that made the measurement.
     pub(crate) version: String,
-    /// The part above the first section.
+    /// Blocks above the first section.
     pub(crate) header: Blocks,
     pub(crate) sections: Vec<Section>,
 }
 
-/// A part of a report with a heading.
+/// A section of a report, with a heading.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Section {
     pub(crate) title: String,
     pub(crate) terminal: TerminalHeading,
-    /// The page shows the section folded.
+    /// True if the HTML page shows the section collapsed.
     pub(crate) folded: bool,
     pub(crate) blocks: Blocks,
 }
 
-/// The visibility of a section's heading on a terminal.
+/// Controls whether a terminal shows a section's heading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TerminalHeading {
     Shown,
     Hidden,
 }
 
-/// The output formats that show a block.
+/// The set of output formats that show a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Audience {
     /// All formats.
@@ -58,7 +58,7 @@ pub(crate) enum Audience {
     Pages,
 }
 
-/// An output format, as far as it decides which blocks are shown.
+/// An output format, with the distinctions that decide which blocks are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Medium {
     Terminal,
@@ -91,14 +91,14 @@ impl Blocks {
         self.add(Audience::Everyone, block);
     }
 
-    /// The blocks that a medium shows.
+    /// Returns the blocks that a medium shows.
     pub(crate) fn shown(&self, medium: Medium) -> impl Iterator<Item = &Block> {
         let shown = self.0.iter().filter(move |(to, _)| to.includes(medium));
         shown.map(|(_, block)| block)
     }
 }
 
-/// One piece of a report.
+/// An element of a report.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Block {
     /// The report's first sentence, with an explanation below it.
@@ -106,7 +106,7 @@ pub(crate) enum Block {
         text: String,
         detail: Option<String>,
     },
-    /// A highlighted statement about the whole result.
+    /// A highlighted statement about the result as a whole.
     Callout(Callout),
     /// A heading within a section.
     Subheading(String),
@@ -130,7 +130,7 @@ pub(crate) enum Block {
     Code(String),
     /// Paths and values of the environment, the machine first.
     Environment(Vec<(String, String)>),
-    /// Details that a page folds below a summary.
+    /// Details below a summary, which the HTML page shows collapsed.
     Folded {
         summary: String,
         blocks: Vec<Block>,
@@ -141,7 +141,7 @@ pub(crate) enum Block {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Callout {
     pub(crate) tone: Tone,
-    /// The parts of the sentence, each with `true` if it is emphasized.
+    /// The parts of the sentence, with `true` for emphasized parts.
     pub(crate) parts: Vec<(String, bool)>,
     /// A line in small type below the sentence; empty if there is none.
     pub(crate) detail: String,
@@ -159,31 +159,32 @@ impl Callout {
 /// A sentence next to its verdict, or next to the result of a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct VerdictLine {
-    /// The sign before the sentence on a terminal. If it is `None`, the terminal shows the word.
+    /// The symbol before the sentence on a terminal. If it is `None`, the terminal shows the word.
     pub(crate) mark: Option<&'static str>,
-    /// The verdict or result in a word.
+    /// The verdict or result as a word.
     pub(crate) word: &'static str,
     pub(crate) tone: Tone,
     pub(crate) text: String,
-    /// The sentences that `text` summarizes; empty if it is a comparison's own sentence.
+    /// The sentences that `text` summarizes; empty if `text` is the sentence of one comparison.
     pub(crate) summarized: Vec<String>,
-    /// The index of the variant, for its color; `None` if the line is about several.
+    /// The index of the variant, which determines the color; `None` if the line is about several
+    /// variants.
     pub(crate) variant: Option<usize>,
 }
 
 /// A chart with its name and caption.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
-    /// The name of its SVG file without the extension, as words.
+    /// Words from which the name of the chart's SVG file is formed.
     pub(crate) name: String,
-    /// The heading above it.
+    /// The heading above the chart.
     pub(crate) title: String,
     pub(crate) caption: Option<&'static str>,
     pub(crate) chart: Chart,
 }
 
 impl Section {
-    /// A section that a terminal shows with its heading.
+    /// Creates a section whose heading is shown on a terminal.
     pub(crate) fn new(title: &str) -> Section {
         Section {
             title: title.to_owned(),
@@ -193,7 +194,7 @@ impl Section {
         }
     }
 
-    /// The section without a heading on a terminal.
+    /// Hides the section's heading on a terminal.
     pub(crate) fn untitled_on_terminal(self) -> Section {
         Section {
             terminal: TerminalHeading::Hidden,
@@ -220,7 +221,7 @@ impl Section {
 }
 
 impl Document {
-    /// The sections in which a medium shows at least one block, each with those blocks.
+    /// Returns the sections in which a medium shows at least one block, each with those blocks.
     pub(crate) fn sections_for(
         &self,
         medium: Medium,
@@ -238,7 +239,7 @@ impl Document {
         }
     }
 
-    /// The subject to show above the first sentence; `None` if that sentence repeats it.
+    /// The subject to show above the first sentence; `None` if the sentence already contains it.
     pub(crate) fn subject_above(&self) -> Option<&str> {
         let mut leads = self
             .header

@@ -1,15 +1,15 @@
-//! The environment as lines. Accepts any document, because new versions store more facts.
+//! The environment as lines. Any document is accepted, because newer versions may store more facts.
 
 use serde_json::Value;
 
-/// A document as paths and values: `machine › sysctls › net.core.somaxconn`, `4096`.
+/// Converts a document to paths and values: `machine › sysctls › net.core.somaxconn`, `4096`.
 pub(crate) fn flattened(value: &Value) -> Vec<(String, String)> {
     let mut out = Vec::new();
     flatten(value, "", &mut out);
     out
 }
 
-/// The rank of a fact in a list that may be truncated: the machine, versions and settings come
+/// The rank of a fact in a list that may be truncated. The machine, versions and settings come
 /// first, digests and libraries last.
 pub(crate) fn environment_rank(path: &str) -> u8 {
     let has = |words: &[&str]| words.iter().any(|word| path.contains(word));
@@ -36,7 +36,7 @@ fn flatten(value: &Value, path: &str, out: &mut Vec<(String, String)>) {
     };
     match value {
         Value::Object(map) if map.len() > 1 && all_equal(map.values()) => {
-            // A value that all variants share is listed once.
+            // If all variants share a value, it is listed only once.
             if let Some(value) = map.values().next() {
                 flatten(value, &below("(each)"), out);
             }

@@ -8,9 +8,9 @@ use prony_stats::{Levels, Values, VerdictDocument};
 pub struct Experiment {
     /// `verdict.json`.
     pub verdict: VerdictDocument,
-    /// `plan.toml` as run; empty if there is none.
+    /// `plan.toml` as run; empty if the file is missing.
     pub plan: String,
-    /// `environment.json`; null if there is none.
+    /// `environment.json`; null if the file is missing.
     pub environment: serde_json::Value,
     /// All trials with a record, by block and variant.
     pub trials: Vec<Trial>,
@@ -25,19 +25,20 @@ pub struct Trial {
     pub variant: usize,
     /// The position within the block, from 0; `None` if it wasn't stored.
     pub position: Option<usize>,
-    /// The measured metrics; without telemetry those of the record.
+    /// The measured metrics. Without telemetry, only those computed from the record.
     pub values: Values,
-    /// `telemetry.csv`; empty if there is none.
+    /// `telemetry.csv`; empty if the file is missing.
     pub telemetry: String,
-    /// The slices of an interleaved block; empty for a trial that ran by itself.
+    /// The slices of an interleaved block; empty for a sequential trial.
     pub slices: Vec<TrialSlice>,
     /// The capacity search; `None` if the trial was one load.
     pub search: Option<TrialSearch>,
-    /// The record of the load; for a search that of the probe nearest to the capacity.
+    /// The record of the load. For a search, this is the record of the probe nearest to the
+    /// capacity.
     pub record: Record,
 }
 
-/// The data of a capacity search that reports need.
+/// Data of a capacity search, as far as reports need it.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 pub struct TrialSearch {
     /// All probes, in order.
@@ -47,7 +48,7 @@ pub struct TrialSearch {
 /// A probe of a capacity search.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 pub struct TrialProbe {
-    /// Requests per second to offer; `None` for a closed loop.
+    /// Offered requests per second; `None` for a closed loop.
     pub rate_per_s: Option<f64>,
     /// The reading of each goal.
     #[serde(default)]
@@ -63,7 +64,7 @@ pub struct ProbeReading {
     pub value: f64,
 }
 
-/// The data of one slice of a trial in an interleaved block that reports need.
+/// Data of one slice of a trial in an interleaved block, as far as reports need it.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
 pub struct TrialSlice {
     /// The round within the block, from 0.
@@ -76,10 +77,11 @@ pub struct TrialSlice {
     pub ok: u64,
     /// Requests of the counted part that failed.
     pub failed: u64,
-    /// Mean response time of these in microseconds; `None` if nothing succeeded.
+    /// Mean response time of the successful requests in microseconds; `None` if no request
+    /// succeeded.
     #[serde(default)]
     pub mean_response_us: Option<f64>,
-    /// Time after the slice until its last request had ended, in seconds.
+    /// Time from the end of the slice until its last request ended, in seconds.
     pub drain_s: f64,
 }
 
@@ -94,24 +96,24 @@ impl Experiment {
         }
     }
 
-    /// True if the load alternated between the variants.
+    /// Returns true if the load alternated between the variants.
     pub(crate) fn is_interleaved(&self) -> bool {
         self.trials.iter().any(|trial| !trial.slices.is_empty())
     }
 
-    /// True if the trials are capacity searches.
+    /// Returns true if the trials are capacity searches.
     pub(crate) fn is_search(&self) -> bool {
         !self.verdict.goals.is_empty()
     }
 
-    /// The trial whose load a condition ended early, if one did.
+    /// The trial whose load was ended early by a condition, if any.
     pub fn aborted_trial(&self) -> Option<&Trial> {
         let mut trials = self.trials.iter();
         trials.find(|trial| trial.record.aborted.is_some())
     }
 
-    /// The trials of one variant in complete blocks, by block. A block that was interrupted or in which
-    /// a condition ended a load, does not belong to the verdict, so charts omit it as well.
+    /// The trials of one variant in complete blocks, by block. Blocks that were interrupted, or in
+    /// which a condition ended a load, are not part of the verdict, so charts omit them too.
     pub fn trials_of(&self, variant: usize) -> Vec<&Trial> {
         let variants = self.verdict.variants.len();
         let aborted = self.aborted_trial().map(|trial| trial.block);
@@ -131,8 +133,8 @@ impl Experiment {
         trials
     }
 
-    /// The variant that a folder name identifies, by its name or its levels, regardless of the
-    /// separators.
+    /// Finds the variant that a folder name identifies by its name or its levels. Separators are
+    /// ignored.
     pub(crate) fn variant_named(verdict: &VerdictDocument, name: &str) -> Option<usize> {
         let wanted = letters(name);
         let by = |key: &dyn Fn(&Levels, &str) -> String| {
@@ -151,7 +153,7 @@ impl Experiment {
     }
 }
 
-/// The characters of a name that are kept in folder names.
+/// Keeps only those characters of a name that folder names contain.
 fn letters(name: &str) -> String {
     name.chars()
         .filter(|c| c.is_alphanumeric() || *c == '.')

@@ -10,23 +10,23 @@ use prony_stats::{VERDICT_SCHEMA, Values, VerdictDocument};
 
 use crate::{Experiment, Trial, TrialSearch, TrialSlice};
 
-/// The reason that a folder can't be read.
+/// Reason why a folder can't be read.
 #[derive(Debug)]
 pub enum FolderError {
-    /// The folder has no verdict: it contains no experiment, or one without a complete block.
+    /// The folder contains no verdict, because it contains no experiment or no block is complete.
     NoVerdict(PathBuf),
     /// A file can't be read.
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the operating system.
         error: std::io::Error,
     },
     /// A file has unexpected content.
     Malformed {
         /// The file.
         path: PathBuf,
-        /// The error in it.
+        /// Description of the error.
         reason: String,
     },
 }
@@ -47,12 +47,12 @@ impl fmt::Display for FolderError {
 
 impl std::error::Error for FolderError {}
 
-/// Reads an experiment's folder: `verdict.json`, and if they exist `plan.toml`, `environment.json`
-/// and `trials/<block>-<variant>/record.json`. A trial without a record was interrupted, and is
+/// Reads an experiment's folder: `verdict.json` and, if they exist, `plan.toml`, `environment.json`
+/// and `trials/<block>-<variant>/record.json`. Trials without a record were interrupted, and are
 /// omitted. A trial is identified by its `trial.json`, or by the folder's name.
 ///
 /// # Errors
-/// There is no verdict, or a file can't be read.
+/// Returns an error if there is no verdict or a file can't be read.
 pub fn read(dir: &Path) -> Result<Experiment, FolderError> {
     let verdict_path = dir.join("verdict.json");
     let Some(json) = text(&verdict_path)? else {
@@ -88,12 +88,12 @@ fn malformed(path: &Path, reason: impl fmt::Display) -> FolderError {
     }
 }
 
-/// A file's text; `None` if the file doesn't exist.
+/// Reads a file as text; `None` if the file doesn't exist.
 fn text(path: &Path) -> Result<Option<String>, FolderError> {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
-        // A stray file among the folders of trials is skipped.
+        // Skip stray files among the folders of trials.
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
         Err(error) => Err(FolderError::Unreadable {
             path: path.to_owned(),
@@ -143,14 +143,14 @@ fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderErr
     Ok(trials)
 }
 
-/// The part of `trial.json` that reports need.
+/// The fields of `trial.json` that reports need.
 #[derive(serde::Deserialize)]
 struct TrialFile {
     block: u32,
     variant: usize,
     #[serde(default)]
     position: Option<usize>,
-    /// By name, because later versions may have further metrics.
+    /// The keys are names, because later versions may have more metrics.
     #[serde(default)]
     values: BTreeMap<String, f64>,
     #[serde(default)]
@@ -169,18 +169,18 @@ fn trial_file(dir: &Path, verdict: &VerdictDocument) -> Result<Option<TrialFile>
     if stated.variant >= verdict.variants.len() {
         return Err(malformed(
             &path,
-            "the verdict has no variant of this number",
+            "the verdict has no variant with this number",
         ));
     }
     Ok(Some(stated))
 }
 
-/// A trial's metrics as stored, or derived from its record.
+/// Returns a trial's metrics as stored, or computes them from its record.
 fn values(record: &Record, stated: Option<&TrialFile>) -> Values {
     let stored = stated.into_iter().flat_map(|stated| &stated.values);
     let known = stored.filter_map(|(name, value)| Some((name.parse().ok()?, *value)));
     let known: Values = known.collect();
-    // The record of a search is that of one probe.
+    // The record of a search is the record of only one probe.
     let is_search = stated.is_some_and(|stated| stated.search.is_some());
     match known.is_empty() && !is_search {
         true => prony_stats::of_record(record),
@@ -188,7 +188,7 @@ fn values(record: &Record, stated: Option<&TrialFile>) -> Values {
     }
 }
 
-/// Block and variant from a folder name `<block>-<variant>`; `None` for other names.
+/// Parses block and variant from a folder name `<block>-<variant>`; `None` for other names.
 fn trial_name(name: &str, verdict: &VerdictDocument) -> Option<(u32, usize)> {
     let (block, variant) = name.split_once('-')?;
     Some((

@@ -4,9 +4,10 @@
 //! runs. [`text`], [`markdown`], [`html`], [`pdf`] and [`svg`] render it. [`csv`], [`data`],
 //! [`openmetrics`] and [`ci`] write the same results for programs.
 //!
-//! Every output depends only on what was stored, so the same folder always renders the same. Only
-//! [`folder`] and [`stored`] read files. This crate reads no clock, opens no socket, measures nothing,
-//! and computes no statistic: verdicts and the sentences about single comparisons arrive ready.
+//! Every output depends only on stored data, so the same folder always gives the same output. Only
+//! [`folder`] and [`stored`] read files. This crate reads no clock, opens no socket, measures
+//! nothing, and computes no statistics: stored results already contain the verdicts and the
+//! sentences about single comparisons.
 
 mod chart;
 pub mod ci;

@@ -1,4 +1,4 @@
-//! Reports in GitHub's Markdown, for issues, wikis and diffs.
+//! Reports in GitHub-flavored Markdown, for issues, wikis and diffs.
 
 use prony_record::Finding;
 
@@ -6,12 +6,12 @@ use crate::document::{Block, Document, Medium, VerdictLine};
 use crate::table::markdown as escaped;
 use crate::text::severity_name;
 
-/// The report as Markdown.
+/// Renders the report as Markdown.
 pub fn render(document: &Document) -> String {
     render_below(document, 0)
 }
 
-/// The report as part of a larger text: its headings are `levels` lower.
+/// Renders the report as part of a larger text, with its headings `levels` lower.
 pub(crate) fn render_below(document: &Document, levels: usize) -> String {
     let below = "#".repeat(levels);
     let mut header: Vec<&Block> = document.header.shown(Medium::Markdown).collect();
@@ -32,7 +32,7 @@ pub(crate) fn render_below(document: &Document, levels: usize) -> String {
     out
 }
 
-/// Blocks, each after an empty line.
+/// Renders blocks, each after an empty line.
 fn blocks(blocks: &[&Block], below: &str) -> String {
     let each = blocks.iter().map(|one| block(one, below));
     let each = each.filter(|text| !text.is_empty());
@@ -92,7 +92,7 @@ fn block(block: &Block, below: &str) -> String {
     }
 }
 
-/// A sentence after its verdict; the sentences that it summarizes are folded below it.
+/// Renders a sentence after its verdict. The sentences that it summarizes are collapsed below it.
 fn verdict(line: &VerdictLine) -> String {
     let mut out = format!("- **{}**: {}\n", line.word, escaped(&line.text));
     if !line.summarized.is_empty() {

@@ -1,9 +1,9 @@
 //! Loads as OpenMetrics text for Prometheus: a finished load, a running one, or all trials of an
 //! experiment.
 //!
-//! The format is OpenMetrics 1.0: each family once, with its type, unit and help; its samples
-//! together; counters that end in `_total`; times in seconds and sizes in bytes; `# EOF` at the end.
-//! All values cover the measured part only. Records with the same labels add up.
+//! The format is OpenMetrics 1.0. Each family occurs once, with its type, unit, help and samples.
+//! Names of counters end in `_total`, times are in seconds and sizes in bytes, and the text ends
+//! with `# EOF`. All values cover only the measured part. Records with the same labels are added.
 
 use std::fmt::Write;
 
@@ -15,8 +15,8 @@ use crate::Experiment;
 /// The content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The upper limits of the histogram buckets in seconds, about 2.5 times apart. Longer times are in the
-/// last bucket, +Inf.
+/// The upper limits of the histogram buckets in seconds, each about 2.5 times the previous one.
+/// Longer times are in the last bucket, +Inf.
 const BUCKETS_S: [f64; 21] = [
     0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
     0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
@@ -25,12 +25,12 @@ const BUCKETS_S: [f64; 21] = [
 /// Labels as names and values.
 pub type Labels = Vec<(String, String)>;
 
-/// The text of one load.
+/// Formats one load.
 pub fn load(record: &Record) -> String {
     text(&[(Labels::new(), record)])
 }
 
-/// The text of all trials of an experiment, by variant.
+/// Formats all trials of an experiment, by variant.
 pub fn experiment(experiment: &Experiment) -> String {
     let variants = &experiment.verdict.variants;
     let samples: Vec<(Labels, &Record)> = experiment
@@ -55,7 +55,7 @@ pub fn labels(name: &str, levels: &Levels) -> Labels {
     labels
 }
 
-/// The text of several records; those with the same labels are added.
+/// Formats several records. Records with the same labels are added.
 pub fn text(samples: &[(Labels, &Record)]) -> String {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (labels, record) in samples {
@@ -91,7 +91,7 @@ impl Group<'_> {
         self.records.iter().map(|record| of(record)).sum()
     }
 
-    /// The merged distributions of this name; `None` if no record has one.
+    /// Merges the distributions of this name; `None` if no record has one.
     fn times(&self, name: &str) -> Option<Distribution> {
         let mut all: Option<Distribution> = None;
         for record in &self.records {
@@ -111,7 +111,7 @@ struct MetricsText(String);
 
 impl MetricsText {
     fn family(&mut self, name: &str, kind: &str, unit: &str, help: &str) {
-        // Writing to memory has no way to fail.
+        // Writing to memory can't fail.
         let _ = writeln!(self.0, "# TYPE {name} {kind}");
         if !unit.is_empty() {
             let _ = writeln!(self.0, "# UNIT {name} {unit}");
@@ -208,7 +208,7 @@ fn requests(out: &mut MetricsText, groups: &[Group<'_>]) {
         for outcome in Outcome::ALL {
             let of = |record: &Record| record.outcomes.get(outcome).copied().unwrap_or(0);
             let count = group.sum(of);
-            // Alerts need these samples even before the first such request.
+            // Alerts need these samples even before such a request occurs.
             if count > 0 || matches!(outcome, Outcome::Ok | Outcome::Timeout) {
                 let labels = borrowed(group.labels, &[("outcome", outcome.name())]);
                 out.sample("prony_requests_total", &labels, count);
@@ -313,7 +313,7 @@ fn histogram(out: &mut MetricsText, name: &str, labels: &Labels, times: &Distrib
 fn generator(out: &mut MetricsText, groups: &[Group<'_>]) {
     let help = "CPU time of the load generator's workers.";
     out.family("prony_generator_cpu_seconds", "counter", "seconds", help);
-    // Agents report their CPU time at the end of the load.
+    // Agents report their CPU time only at the end of the load.
     let is_known = |record: &&Record| {
         let effort = record.generator.cpu_user_s + record.generator.cpu_system_s;
         record.fleet.is_none() || effort > 0.0

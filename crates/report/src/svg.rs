@@ -6,14 +6,14 @@ use crate::figures::file_name;
 /// A chart as a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SvgFile {
-    /// The file's name, such as `response-times.svg`. It consists of lowercase letters, digits and
-    /// hyphens, and is unique within a report.
+    /// The file's name, such as `response-times.svg`. The name consists of lowercase letters,
+    /// digits and hyphens, and is unique within a report.
     pub name: String,
     /// The file's content.
     pub svg: String,
 }
 
-/// The charts of a report, in its order.
+/// Renders the charts of a report, in the report's order.
 pub fn render(document: &Document) -> Vec<SvgFile> {
     let mut files: Vec<SvgFile> = Vec::new();
     for figure in document.figures() {
@@ -27,7 +27,7 @@ pub fn render(document: &Document) -> Vec<SvgFile> {
     files
 }
 
-/// A file name that no other file has.
+/// Returns a file name that no other file has.
 fn unused_name(files: &[SvgFile], figure: &Figure) -> String {
     let plain = file_name(&figure.name);
     let mut name = format!("{plain}.svg");

@@ -1,4 +1,4 @@
-//! Tables of ready texts, and their form as plain text and Markdown.
+//! Tables of formatted texts, with their conversion to plain text and Markdown.
 
 /// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum TableKind {
     Figures,
     /// The most important results, in larger type.
     Results,
-    /// Texts to look up, which wrap.
+    /// Texts for reference, which wrap.
     Lookup,
 }
 
@@ -32,11 +32,12 @@ pub(crate) enum Emphasis {
     Muted,
 }
 
-/// A cell: one line or several, each with its emphasis, after a dot in a variant's color.
+/// A cell with one or more lines, each with its emphasis. A dot in a variant's color may precede
+/// the text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TableCell {
     pub(crate) lines: Vec<(String, Emphasis)>,
-    /// The variant whose color the dot has.
+    /// Index of the variant whose color the dot has.
     pub(crate) swatch: Option<usize>,
 }
 
@@ -68,7 +69,7 @@ impl TableCell {
         self.lines.first().map_or("", |(text, _)| text)
     }
 
-    /// All lines in one: `769 req/s (−3.1%, −4.1% to −2.2%)`.
+    /// All lines as one: `769 req/s (−3.1%, −4.1% to −2.2%)`.
     fn text(&self) -> String {
         let others = self.lines.iter().skip(1);
         let others: Vec<&str> = others.map(|(text, _)| text.as_str()).collect();
@@ -92,7 +93,7 @@ impl From<&str> for TableCell {
     }
 }
 
-/// A heading for each column and rows of as many cells. Missing cells count as empty.
+/// A table with a heading for each column. Missing cells at the end of a row count as empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
     /// Headings and alignments.
@@ -155,8 +156,8 @@ impl Table {
             .collect()
     }
 
-    /// Pads columns to equal width, two spaces apart, and starts every line with `indent`. A heading
-    /// row without text is left out.
+    /// Pads columns to equal width, two spaces apart, and starts every line with `indent`. Omits a
+    /// heading row without text.
     pub fn to_text(&self, indent: &str) -> String {
         self.padded(&self.lines(), indent)
     }
@@ -184,9 +185,9 @@ impl Table {
         plain.iter().skip(skipped).map(line).collect()
     }
 
-    /// [`to_text`](Self::to_text) in lines of at most `width` characters. Texts in left-aligned
-    /// columns break between words, the longest column first. Figures never wrap, so a table of
-    /// many figures may still be wider.
+    /// Like [`to_text`](Self::to_text), in lines of at most `width` characters. Texts in
+    /// left-aligned columns wrap between words, the longest column first. Figures never wrap, so a
+    /// table with many figures may still be wider.
     pub fn to_text_within(&self, indent: &str, width: usize) -> String {
         const COLUMN_MIN: usize = 12;
         let lines = self.lines();
@@ -201,7 +202,7 @@ impl Table {
                 break;
             };
             let excess = total(&limits) - width;
-            // Small steps, so that columns of similar width share the reduction.
+            // The steps are small, so columns of similar width shrink equally.
             limits[longest] = (limits[longest] - 1.max(excess / 4)).max(COLUMN_MIN);
         }
         let mut broken = Vec::new();
@@ -224,7 +225,7 @@ impl Table {
         self.padded(&broken, indent)
     }
 
-    /// A table in GitHub's Markdown.
+    /// Converts the table to GitHub-flavored Markdown.
     pub fn to_markdown(&self) -> String {
         let sides = self.columns.iter().map(|(_, align)| match align {
             Align::Left => "---",
@@ -256,20 +257,20 @@ fn widths(lines: &[Vec<String>]) -> Vec<usize> {
     (0..columns).map(width).collect()
 }
 
-/// Makes text safe for a terminal: control characters, which may come from a hostile name or server,
-/// become `�`, and line breaks become spaces.
+/// Makes text safe for a terminal. Control characters, which may come from a hostile name or
+/// server, become `�`, and line breaks become spaces.
 pub fn plain(text: &str) -> String {
     let safe = |c: char| match c {
         '\n' | '\t' => ' ',
         c if c.is_control() => '\u{fffd}',
-        // Characters that override the writing direction can disguise a name.
+        // Characters that override the writing direction could disguise a name.
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         c => c,
     };
     text.chars().map(safe).collect()
 }
 
-/// Escapes text so that Markdown, and HTML within it, shows it unchanged.
+/// Escapes text for Markdown, including HTML, so it is shown unchanged.
 pub fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in plain(text).chars() {

@@ -1,4 +1,4 @@
-//! Completions over time for plotting scripts.
+//! Completions over time, for plotting scripts.
 
 use prony_record::Record;
 

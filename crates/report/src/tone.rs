@@ -1,10 +1,10 @@
-//! The color of a verdict, a finding or a condition's result, the same in every output.
+//! Colors of verdicts, findings and results of conditions. All outputs use the same ones.
 
 use prony_record::Severity;
 use prony_stats::Verdict;
 use prony_stats::gate::Ruling;
 
-/// The meaning of a color. Series in charts have other colors.
+/// The meaning of a color. Series in charts use other colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
     /// Better, equal or passed: green.

@@ -24,7 +24,7 @@ fn experiment(name: &str) -> Experiment {
     folder::read(&tests.join(name)).unwrap()
 }
 
-/// Every output as text, without markup, with single spaces.
+/// Every output as text without markup, with single spaces.
 fn outputs(experiment: &Experiment) -> Vec<(&'static str, String)> {
     let document = Document::of_experiment(experiment);
     let page = html::render(&document);
@@ -52,7 +52,7 @@ fn outputs(experiment: &Experiment) -> Vec<(&'static str, String)> {
         .into()
 }
 
-/// The words of a PDF, as a reader finds them.
+/// The words of a PDF in reading order.
 fn words_of(file: &[u8]) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("report.pdf");
@@ -83,7 +83,7 @@ fn every_output_prints_the_same_figure_change_and_interval() {
             holds(&change.signed());
             holds(&change.signed_range().unwrap());
             if matches!(comparison.verdict, Verdict::Faster | Verdict::Slower) {
-                // The sentence contains the same digits, and expresses the sign in words.
+                // The sentence contains the same digits, but expresses the sign in words.
                 let amount = change.amount();
                 assert!(change.signed().ends_with(&amount));
                 assert!(comparison.text.contains(&amount), "{}", comparison.text);
@@ -168,7 +168,7 @@ fn conditions_print_the_figures_of_the_report() {
         assert!(text.contains(&figure), "{gate}: {text}");
         assert!(terminal.contains(&figure), "{figure}: {terminal}");
     }
-    // Variant names in the notation of earlier versions are still accepted.
+    // Variant names in the syntax of earlier versions are still accepted.
     assert!(Gate::parse("rate of socket=tcp < 10", &known).is_ok());
 }
 

@@ -1,5 +1,5 @@
-//! Snapshots of every output of fixed experiments and records in `tests/golden`.
-//! `UPDATE_GOLDEN=1 cargo test -p prony-report` rewrites them; then read the difference.
+//! Snapshots of every output of fixed experiments and records in `tests/golden`. `UPDATE_GOLDEN=1
+//! cargo test -p prony-report` rewrites them. Check the changes afterwards.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ const EXPERIMENTS: [&str; 10] = [
     "urls",
     "noisy",
     "capacity",
-    // Written by the first version, because old folders must always render.
+    // This folder was written by the first version. Old folders must always render.
     "demo-of-0.1.0",
 ];
 const LOADS: [&str; 5] = ["closed", "failing", "open", "profile", "list"];
@@ -65,7 +65,7 @@ fn check(name: &str, output: &str) {
     );
 }
 
-/// All outputs of loads, by the name of the snapshot.
+/// All outputs of loads, by snapshot name.
 fn of_loads() -> Vec<(String, String)> {
     let mut outputs = Vec::new();
     for name in LOADS {
@@ -87,7 +87,7 @@ fn of_loads() -> Vec<(String, String)> {
     outputs
 }
 
-/// All outputs of experiments, by the name of the snapshot.
+/// All outputs of experiments, by snapshot name.
 fn of_experiments() -> Vec<(String, String)> {
     let mut outputs = Vec::new();
     for name in EXPERIMENTS {
@@ -97,7 +97,7 @@ fn of_experiments() -> Vec<(String, String)> {
         let document = Document::of_experiment(&experiment);
         put("txt", text::render(&document, TextOptions::PLAIN));
         put("md", markdown::render(&document));
-        // A page of many variants shows no further features.
+        // Other formats of an experiment with many variants would test nothing new.
         if name != "portable" {
             put("html", html::render(&document));
         }

@@ -1,4 +1,4 @@
-//! Loads as OpenMetrics text, read again by the rules of the format.
+//! Loads as OpenMetrics text, parsed by the rules of the format.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -126,7 +126,7 @@ fn buckets_are_cumulative() {
     let samples = read(&openmetrics::load(&record()));
     let of = |le: &str| samples[&format!("prony_response_time_seconds_bucket{{le=\"{le}\"}}")];
     assert_eq!(of("0.00005"), 0.0);
-    // Within the distribution's error of 0.1%.
+    // The distribution has an error of up to 0.1%.
     assert!((of("0.0025") - 25.0).abs() <= 1.0, "{}", of("0.0025"));
     assert!((of("0.05") - 500.0).abs() <= 1.0, "{}", of("0.05"));
     assert_eq!(of("60"), 1_000.0);

@@ -1,4 +1,4 @@
-//! The PDF file, read with the programs of poppler.
+//! The PDF file, inspected with the programs of poppler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn poppler(program: &str, before: &[&str], file: &[u8], after: &[&str]) -> Strin
     });
     let said = String::from_utf8_lossy(&run.stderr).into_owned();
     assert!(run.status.success(), "{program}: {said}");
-    // pdfinfo prints a message about files that it has to repair.
+    // pdfinfo prints a message if it has to repair a file.
     assert_eq!(said, "", "{program}");
     String::from_utf8(run.stdout).unwrap()
 }
@@ -146,7 +146,7 @@ fn it_has_metadata_bookmarks_and_embedded_fonts() {
     let fonts: Vec<&str> = fonts.lines().skip(2).collect();
     assert_eq!(fonts.len(), 3, "{fonts:?}");
     for font in fonts {
-        // Embedded, subset, with a map to Unicode.
+        // The font is embedded, is a subset, and has a map to Unicode.
         assert!(font.contains("yes yes yes"), "{font}");
     }
     let raw = String::from_utf8_lossy(&file);

@@ -26,7 +26,7 @@ fn fixture(name: &str) -> Stored {
 }
 
 /// The same experiment on another day, with a newer kernel, a newer nginx, more connections, and a
-/// `tcp` that is a tenth slower.
+/// `tcp` variant that is a tenth slower.
 fn another_day() -> Stored {
     let mut stored = fixture("demo");
     stored.source = "prony-runs/demo-later".to_owned();
@@ -105,7 +105,7 @@ const GATES: [&str; 4] = [
     "verdict of tcp is faster",
 ];
 
-/// The document with its gates.
+/// The comparison of the two runs with its gates.
 fn document() -> RunsDocument {
     let (old, new) = (fixture("demo"), another_day());
     let mut document = compared(&old, &new);
@@ -234,7 +234,7 @@ fn schema() -> jsonschema::Validator {
     jsonschema::validator_for(&schema).unwrap()
 }
 
-/// Makes a schema reject keys that it doesn't name.
+/// Makes a schema reject keys that it doesn't define.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -386,7 +386,8 @@ fn junit_has_a_case_for_each_comparison_and_condition() {
     };
     let xml = ci::junit(&judged(false, true));
     check("junit.xml", &xml);
-    // The experiment's own cases, two for the stored run, and a case per gate and variant.
+    // There are the experiment's own cases, two for the stored run, and one for each gate and
+    // variant.
     let counted = read_junit(&xml);
     let expected = Counted {
         cases: 1 + 2 + 6,
@@ -463,7 +464,7 @@ fn tables_have_a_cell_for_every_column_and_numbers_that_programs_read() {
         let text = table.to_csv();
         let mut reader = ::csv::Reader::from_reader(text.as_bytes());
         assert_eq!(reader.headers().unwrap().len(), table.columns.len());
-        // The reader refuses rows of another length.
+        // The reader rejects rows with a different number of cells.
         assert_eq!(
             reader.records().map(Result::unwrap).count(),
             table.rows.len()

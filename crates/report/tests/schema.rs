@@ -1,4 +1,4 @@
-//! The schemas in `schema/` accept the files that prony writes, and contain every key in them.
+//! The schemas in `schema/` accept the files that prony writes, and define all of their keys.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ fn manifest() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A schema that also rejects keys that it does not name. The published one accepts them, as readers do.
+/// A schema that also rejects keys that it does not define. The published schema accepts them, as
+/// readers must.
 fn strict(name: &str) -> jsonschema::Validator {
     let path = manifest().join("../../schema").join(name);
     let mut schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
@@ -90,7 +91,7 @@ fn stored_environments_pass() {
     });
 }
 
-/// Two entries, and others.
+/// Two entries, and several others that are combined.
 fn entries() -> EntryList {
     let entry = |name: &str| EntryInfo {
         name: name.to_owned(),
@@ -106,7 +107,7 @@ fn entries() -> EntryList {
     }
 }
 
-/// A record made as a load makes it, with something of everything.
+/// A record built as by a load, with a value in every field.
 fn real_record() -> Record {
     let mut recorder = Recorder::new(MeasuredPart::DueFrom(Nanos::ZERO));
     let entries = entries();

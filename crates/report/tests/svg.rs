@@ -1,4 +1,4 @@
-//! The charts as files: well-formed, complete without a page, and named after their content.
+//! Charts as files: well-formed, usable without a page, and named after their content.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ fn names(files: &[SvgFile]) -> Vec<&str> {
     files.iter().map(|file| file.name.as_str()).collect()
 }
 
-/// Parses a file and checks what every file must have.
+/// Parses a file and checks the properties that every file must have.
 #[track_caller]
 fn whole(file: &SvgFile) -> roxmltree::Document<'_> {
     let document = roxmltree::Document::parse(&file.svg)
@@ -37,7 +37,7 @@ fn whole(file: &SvgFile) -> roxmltree::Document<'_> {
     };
     assert!(!child("title").text().unwrap_or_default().is_empty());
     assert!(!child("desc").text().unwrap_or_default().is_empty());
-    // A background, size and fonts of its own, so that no page has to provide them.
+    // The file has its own background, size and fonts, because there is no page to provide them.
     assert_eq!(child("rect").attribute("fill"), Some("#FFFFFF"));
     assert!(
         root.attribute("font-family")

@@ -18,7 +18,7 @@ fn main() {
     peeking(experiments);
 }
 
-/// Error rates of experiments without any difference, or with one differing variant of four.
+/// Error rates of experiments in which no variant differs, or one of four does.
 fn errors(experiments: u32) {
     println!("### Error rates ({experiments} experiments a row)\n");
     println!(
@@ -36,7 +36,7 @@ fn errors(experiments: u32) {
     ];
     for (place, (kind, variants, blocks)) in rows.into_iter().enumerate() {
         let mut setting = Setting::new(&vec![1.0; variants], 0.02, blocks).with(kind);
-        // With a wide margin, false alarms would be hidden by `equivalent`.
+        // With a wider margin, `equivalent` would hide false alarms.
         setting.margin = 0.0001;
         let mut draws = Draws::seeded(place as u64);
         let (mut alarms, mut covered) = (0, 0);
@@ -142,7 +142,7 @@ fn peeking(experiments: u32) {
     );
 }
 
-/// Mean number of blocks of an experiment planned for 5 to 15.
+/// Mean number of blocks that experiments of 5 to 15 blocks take.
 fn looks(experiments: u32) {
     println!("### Blocks taken, 5 to 15 planned, 4 variants, one of them slower\n");
     println!("| slower by | noise | mean blocks | coverage of its interval |");

@@ -1,11 +1,10 @@
-//! Changes as text: one rule for the unit, the digits and the sign of an effect.
+//! Formatting of changes: unit, digits and sign of an effect.
 //!
-//! All output is formatted by this module, so sentences, tables and charts print a change in the
-//! same way. A ratio is printed as a percentage (`−3.1%`), or as a factor (`3.8 ×`) if the estimate
-//! or an end of its interval is above +100%. A difference of shares is printed in percentage
-//! points, a difference of counts as a plain number. Sentences that state a direction ("3.1%
-//! slower") use unsigned figures, and only if the interval excludes zero. All other figures are
-//! signed.
+//! Sentences, tables and charts all use this module, so they print a change in the same way. A
+//! ratio is printed as a percentage (`−3.1%`), or as a factor (`3.8 ×`) if the estimate or an end
+//! of its interval is above +100%. A difference of shares is printed in percentage points, a
+//! difference of counts as a plain number. Sentences that state a direction ("3.1% slower") use
+//! unsigned figures, and only if the interval excludes zero. All other figures are signed.
 
 use prony_record::number;
 
@@ -71,7 +70,7 @@ impl Change {
         Some(change)
     }
 
-    /// Value that stands for "no change".
+    /// Value that means "no change".
     fn none(&self) -> f64 {
         match self.form {
             ChangeForm::Factor => 1.0,
@@ -141,7 +140,8 @@ impl Change {
         }
     }
 
-    /// Joins both ends of an interval. A unit that is a word is printed with the estimate only.
+    /// Joins both ends of an interval. A unit that is a word is left out, because the estimate
+    /// already has it.
     fn joined(&self, low: &str, high: &str) -> String {
         let without = |end: &str, unit: &str| end.trim_end_matches(unit).to_owned();
         match self.form {
@@ -170,15 +170,15 @@ impl Change {
         let is_zero = !figure.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
         match self.form {
             ChangeForm::Factor => figure,
-            // Neither +0.0 nor −0.0.
+            // Removes the sign of +0.0 and −0.0.
             _ if is_zero => figure,
             _ if value < 0.0 => format!("−{figure}"),
             _ => format!("+{figure}"),
         }
     }
 
-    /// Returns the number of decimals that suits the interval's width, increased until no end that
-    /// differs from "no change" is rounded to it.
+    /// Returns the number of decimals that suits the interval's width. Decimals are added while
+    /// rounding would make an end look like "no change" although it isn't.
     fn fitting_decimals(&self) -> usize {
         let none = self.none();
         let width = self.ends.map(|(low, high)| high - low);

@@ -41,7 +41,7 @@ pub struct Effect {
 const EFFECT_MAX: f64 = 1e300;
 
 impl Effect {
-    /// No estimate.
+    /// Missing estimate.
     pub(crate) const NONE: Effect = Effect {
         ratio: None,
         difference: None,
@@ -49,8 +49,8 @@ impl Effect {
         high: None,
     };
 
-    /// Converts from the averaging scale (logarithms of ratios, or differences). Values that JSON
-    /// can't represent are omitted.
+    /// Converts a mean and its interval from the averaging scale (logarithms of ratios, or
+    /// differences). Values that JSON can't represent are omitted.
     pub(crate) fn on(scale: Scale, mean: Option<f64>, interval: Option<crate::Interval>) -> Effect {
         let shown = |value: f64| {
             let value = match scale {
@@ -72,7 +72,7 @@ impl Effect {
     }
 }
 
-/// One comparison of the family, with its verdict.
+/// Comparison of a variant with its baseline on one metric of the family, with its verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Levels of the variant.
@@ -90,11 +90,11 @@ pub struct Comparison {
     pub text: String,
     /// Complete blocks used.
     pub blocks: u32,
-    /// For `undecided`: approximate number of further blocks that would decide, if the estimate and
-    /// the noise stay as they are. Absent if no reasonable number would.
+    /// For `undecided`: approximate number of additional blocks needed for a decision if the
+    /// estimate and the noise don't change. Absent if no reasonable number would be enough.
     #[serde(default)]
     pub more_blocks: Option<u32>,
-    /// Reason why the verdict may differ in another environment; also the end of `text`.
+    /// Reason why the verdict may not apply to another environment. `text` ends with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
     /// Name of the variant's baseline in sentences.
@@ -103,8 +103,8 @@ pub struct Comparison {
     pub against_name: String,
 }
 
-/// One comparison outside the family. It is shown with its interval but never judged, because it
-/// has no share of the error rate.
+/// Comparison on a metric outside the family. It is shown with its interval but never judged,
+/// because it has no share of the error rate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Description {
     /// Levels of the variant.

@@ -99,11 +99,11 @@ pub enum DesignError {
     NothingToCompare,
     /// There is no metric to judge.
     NoMetric,
-    /// Neither direction of the metric is better, so that it can't have a verdict.
+    /// The metric has no better direction, so it can't have a verdict.
     NoDirection(Metric),
     /// The family contains a metric twice.
     SameMetricTwice(Metric),
-    /// Violates 1 ≤ `blocks_min` ≤ `blocks_max` ≤ [`BLOCKS_MAX`].
+    /// `blocks_min` and `blocks_max` violate 1 ≤ `blocks_min` ≤ `blocks_max` ≤ [`BLOCKS_MAX`].
     Blocks {
         /// `blocks_min` as given.
         min: u32,

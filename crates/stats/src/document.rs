@@ -27,7 +27,7 @@ pub struct VerdictDocument {
     /// The plan's question.
     #[serde(default)]
     pub question: String,
-    /// Seed from which the order of trials follows.
+    /// Seed that determines the order of trials.
     pub seed: u64,
     /// Number of complete blocks.
     pub blocks: u32,
@@ -55,43 +55,43 @@ pub struct VerdictDocument {
     /// Main effects and interactions.
     #[serde(default)]
     pub effects: Vec<FactorEffect>,
-    /// Growth of the family's metrics along each factor whose levels are numbers.
+    /// Scaling of the family's metrics along each factor whose levels are numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scaling: Vec<Scaling>,
-    /// Comparisons by the rounds of interleaved blocks: a diagnostic without verdicts.
+    /// Diagnostic comparisons by the rounds of interleaved blocks, without verdicts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rounds: Vec<RoundComparison>,
-    /// Looks that were taken; `--resume` continues from them.
+    /// All looks so far; `--resume` continues from them.
     #[serde(default)]
     pub looks: Vec<Look>,
     /// Mode in which the trials of a block ran; `None` in documents of versions that could not
     /// interleave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial_mode: Option<TrialMode>,
-    /// True if `host_softirq_us_per_request` is also part of the processes' CPU time. Unless this
-    /// is `Some(false)`, the two must not be added up.
+    /// True if `host_softirq_us_per_request` is already included in the processes' CPU time. The
+    /// two may be added up only if this is `Some(false)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub softirq_included: Option<bool>,
     /// Findings that qualify the verdicts.
     pub findings: Vec<Finding>,
 }
 
-/// Properties of an experiment that aren't results.
+/// Properties of an experiment other than its results.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ExperimentInfo {
     /// The plan's name.
     pub name: String,
     /// The plan's question.
     pub question: String,
-    /// Seed from which the order of trials follows.
+    /// Seed that determines the order of trials.
     pub seed: u64,
     /// Names of the variants of each block, in the order in which they ran.
     pub order: Vec<Vec<String>>,
 }
 
 impl VerdictDocument {
-    /// Combines an experiment's properties with its evaluation. `why`, `rounds`, `trial_mode` and
-    /// `softirq_included` are left empty.
+    /// Combines an experiment's properties with its evaluation. The caller fills `why`, `rounds`,
+    /// `trial_mode` and `softirq_included`.
     pub fn new(
         about: ExperimentInfo,
         design: &Design,

@@ -22,7 +22,7 @@ use crate::trials::Block;
 pub enum EffectKind {
     /// Effect of one level instead of another, averaged over the other factors.
     Main,
-    /// Difference of a main effect between two levels of another factor: a ratio of ratios.
+    /// Change of a main effect between two levels of another factor, as a ratio of ratios.
     Interaction,
 }
 
@@ -44,9 +44,9 @@ pub struct FactorEffect {
     pub text: String,
 }
 
-/// Returns all effects on the family's metrics. Empty if the variants aren't all combinations of at
-/// least two factors, or if there are too few blocks. `miss` is the probability that an interval
-/// misses.
+/// Returns all effects on the family's metrics. The list is empty if the variants aren't all
+/// combinations of at least two factors, or if there are too few blocks. `miss` is the probability
+/// that an interval misses.
 pub(crate) fn of(design: &Design, blocks: &[Block<'_>], miss: Option<f64>) -> Vec<FactorEffect> {
     let (Some(product), Some(miss)) = (FullProduct::of(design), miss) else {
         return Vec::new();
@@ -59,7 +59,7 @@ pub(crate) fn of(design: &Design, blocks: &[Block<'_>], miss: Option<f64>) -> Ve
         .collect()
 }
 
-/// All combinations of the varying factors' levels.
+/// A design whose variants are all combinations of the varying factors' levels.
 struct FullProduct<'a> {
     design: &'a Design,
     factors: Vec<&'a Factor>,
@@ -99,7 +99,7 @@ impl<'a> FullProduct<'a> {
     }
 }
 
-/// A level of a factor other than its reference.
+/// Step from a factor's reference level to another of its levels.
 #[derive(Clone, Copy)]
 struct LevelStep {
     factor: usize,
@@ -111,7 +111,7 @@ struct CellValues<'a> {
     product: &'a FullProduct<'a>,
     metric: Metric,
     miss: f64,
-    /// By block, then by variant.
+    /// Values by block, then by variant.
     values: Vec<Vec<f64>>,
 }
 
@@ -209,7 +209,7 @@ impl<'a> CellValues<'a> {
         self.estimated(&changes)
     }
 
-    /// Dependence of a step's effect on each other factor, with the factor's name.
+    /// Returns, for each other factor, its name and the way in which it changes the step's effect.
     fn dependence(&self, step: LevelStep) -> Vec<(&'a str, Dependence)> {
         let others = (0..self.product.factors.len()).filter(|&other| other != step.factor);
         others

@@ -28,7 +28,7 @@ impl Interval {
         other.low <= self.low && self.high <= other.high
     }
 
-    /// Intersection; `low > high` if it is empty.
+    /// Returns the intersection. If it is empty, `low > high`.
     pub(crate) fn intersect(&self, other: &Interval) -> Interval {
         Interval {
             low: self.low.max(other.low),
@@ -116,13 +116,13 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     }
 }
 
-/// Critical value: the magnitude that `|t|` exceeds with probability `miss`, for `freedom` ≥ 1
-/// degrees of freedom. Infinite if `miss` ≤ 0, and zero if `miss` ≥ 1.
+/// Critical value of Student's t: the magnitude that `|t|` exceeds with probability `miss`, for
+/// `freedom` ≥ 1 degrees of freedom. Infinite if `miss` ≤ 0, and zero if `miss` ≥ 1.
 pub fn critical(miss: f64, freedom: u32) -> f64 {
     critical_between(miss, f64::from(freedom))
 }
 
-/// [`critical`] for fractional degrees of freedom, as in Welch's test.
+/// Like [`critical`], for fractional degrees of freedom, as in Welch's test.
 pub(crate) fn critical_between(miss: f64, freedom: f64) -> f64 {
     if miss <= 0.0 {
         return f64::INFINITY;
@@ -136,12 +136,12 @@ pub(crate) fn critical_between(miss: f64, freedom: f64) -> f64 {
     }
 }
 
-/// Probability of a value above `t` ≥ 0.
+/// Probability that Student's t exceeds `t` ≥ 0.
 pub(crate) fn upper_tail(t: f64, freedom: u32) -> f64 {
     upper_tail_between(t, f64::from(freedom))
 }
 
-/// [`upper_tail`] for fractional degrees of freedom.
+/// Like [`upper_tail`], for fractional degrees of freedom.
 pub(crate) fn upper_tail_between(t: f64, freedom: f64) -> f64 {
     student(freedom).map_or(1.0, |student| student.sf(t))
 }

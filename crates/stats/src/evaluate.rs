@@ -3,7 +3,7 @@
 //! All looks are replayed from the first. A hypothesis that was rejected at one look stays
 //! rejected, and from that look on its share of the error rate is passed on to the hypotheses still
 //! open (Holm 1979; with looks, Ye et al. 2013 and Maurer and Bretz 2013). The same trials
-//! therefore always give the same verdicts, even if they were evaluated before.
+//! therefore always give the same verdicts, regardless of earlier evaluations.
 
 use crate::comparison::{Comparison, Description, Effect, Verdict};
 use crate::design::{Design, DesignError, Pair};
@@ -90,10 +90,11 @@ pub fn evaluate(
     evaluate_with(&mut AlphaTable::new(), design, trials, earlier)
 }
 
-/// Like [`evaluate`], with the significance levels of earlier calls, whose computation takes most
-/// of the time.
+/// Like [`evaluate`], but reuses the significance levels of earlier calls. Computing them takes
+/// most of the time.
 ///
 /// # Errors
+///
 /// Returns an error if the design contradicts itself.
 pub fn evaluate_with(
     table: &mut AlphaTable,
@@ -216,7 +217,7 @@ impl<'a> Family<'a> {
         self.hypotheses.iter().filter(|one| !one.rejected).count()
     }
 
-    /// Probability that a single interval misses at the present look; `None` before the first look.
+    /// Probability that a single interval misses at the current look; `None` before the first look.
     fn miss_now(&mut self) -> Option<f64> {
         let now = self.taken.checked_sub(1)?;
         Some(self.level(now, 1))
@@ -286,7 +287,7 @@ impl<'a> Family<'a> {
         comparison
     }
 
-    /// The future looks, on the assumption that all hypotheses that are open now stay open.
+    /// The future looks, assuming that no hypothesis still open is rejected before them.
     fn outlook(&mut self) -> Outlook {
         let open = self.open().max(1);
         let shared = self.nominal_alphas(open).to_vec();
@@ -314,10 +315,10 @@ impl<'a> Family<'a> {
 }
 
 impl Hypothesis {
-    /// Includes the first `blocks` blocks. The intervals of all looks hold simultaneously with 95%,
-    /// so the result is their intersection. If the estimate from all blocks is outside the
-    /// intersection, the later blocks contradict the earlier ones, and the newest interval is used
-    /// alone.
+    /// Updates the estimate and the interval from the first `blocks` blocks. The intervals of all
+    /// looks hold simultaneously with 95%, so the result is their intersection. If the estimate
+    /// from all blocks is outside the intersection, the later blocks contradict the earlier ones,
+    /// and the newest interval is used alone.
     fn update(&mut self, blocks: usize, miss: f64) {
         let PairedValues::Complete(values) = &self.paired else {
             return;
@@ -332,7 +333,8 @@ impl Hypothesis {
         let borne_out = overlap.contains(estimate.mean);
         self.estimate = Some(estimate);
         self.interval = Some(if borne_out { overlap } else { newest });
-        // A rejection that later blocks contradict is revoked; this look may repeat it.
+        // Later blocks may contradict an earlier rejection, which is then revoked. This look may
+        // reject again.
         self.rejected &= borne_out;
     }
 
@@ -367,7 +369,7 @@ impl Hypothesis {
     }
 }
 
-/// Comparisons on metrics outside the family. Blocks in which either value is missing are left out.
+/// Comparisons on metrics outside the family. Skips blocks in which either value is missing.
 fn describe(
     design: &Design,
     pairs: &[Pair],

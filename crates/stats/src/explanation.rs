@@ -1,4 +1,4 @@
-//! Metrics that changed together with a difference, as stored in `verdict.json`.
+//! Explanation of a difference: metrics that changed together with it, as stored in `verdict.json`.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::design::Levels;
 use crate::metric::Metric;
 use crate::sentences::verdicts as sentence;
 
-/// Observations that accompany one difference between a variant and its baseline. They are
+/// Observations that accompany a difference between a variant and its baseline. They are
 /// correlations, not established causes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
@@ -41,8 +41,8 @@ pub struct Explanation {
     pub unclear: Vec<Metric>,
 }
 
-/// The first of the moved metrics that is CPU time of the services or instructions per request. It
-/// shows a difference even where the speed is undecided.
+/// Returns the first moved metric that is CPU time of the services or instructions per request.
+/// Such a cost can differ clearly even if the speed is undecided.
 pub fn changed_cost(moved: &[MovedMetric]) -> Option<&MovedMetric> {
     moved.iter().find(|moved| is_request_cost(moved.metric))
 }
@@ -58,9 +58,9 @@ fn is_request_cost(metric: Metric) -> bool {
     )
 }
 
-/// Sentence for a pair whose cost per request differs beyond doubt, although no comparison of its
-/// speed is decided. `undecided` has the metrics of the undecided comparisons. `None` if none of them
-/// is a rate or a time.
+/// Returns a sentence for a pair whose cost per request clearly differs although no comparison of
+/// its speed is decided. `undecided` contains the metrics of the undecided comparisons. Returns
+/// `None` if none of them is a rate or a time.
 pub fn undecided_cost_text(
     undecided: &[Metric],
     name: &str,
@@ -84,7 +84,7 @@ pub fn undecided_cost_text(
     sentence::undecided_cost(&speed, (name, against), cost.metric, &cost.effect)
 }
 
-/// Resource that limited a variant's speed, as far as it was observed.
+/// Resource that limited a variant's speed, as far as telemetry shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bottleneck {
     /// Name of the variant in sentences.
@@ -101,8 +101,8 @@ pub struct Bottleneck {
 pub enum BottleneckKind {
     /// The cores available to the services were fully used.
     ServerCores,
-    /// Cores of the services were fully used, or so busy that services may have waited for them,
-    /// and other processes contributed to that.
+    /// Services used up the cores or may have waited for them, and other processes contributed to
+    /// that.
     Machine,
     /// The load generator reached its own limit.
     Generator,
@@ -110,13 +110,13 @@ pub enum BottleneckKind {
     Link,
     /// The open-loop schedule was met, so it set the rate.
     Schedule,
-    /// None of the other kinds: requests waited for something that isn't observed.
+    /// No observed resource was the limit: requests waited for something that isn't observed.
     Waiting,
-    /// The services were not observed.
+    /// There is no telemetry of the services.
     Unknown,
 }
 
-/// A finding that one of two variants has and the other lacks.
+/// A finding of one variant that the other doesn't have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OneSidedFinding {
     /// Identifier of the finding.
@@ -130,7 +130,7 @@ pub struct OneSidedFinding {
 pub struct MovedMetric {
     /// The metric.
     pub metric: Metric,
-    /// Relation to the difference in speed.
+    /// Relation between this metric and the difference in speed.
     pub part: MovementRole,
     /// Mean of the variant over the blocks; geometric if a ratio is given.
     pub value: f64,
@@ -145,7 +145,7 @@ pub struct MovedMetric {
     pub text: String,
 }
 
-/// Relation of a movement to a difference in speed.
+/// Relation between a moved metric and a difference in speed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MovementRole {

@@ -1,13 +1,13 @@
-//! Forecast of the number of further blocks that would decide a comparison.
+//! Forecast of the number of additional blocks needed to decide a comparison.
 
 use crate::design::BLOCKS_MAX;
 use crate::estimate::{Estimate, Interval, critical};
 
-/// Required probability that the forecast look reaches a decision, if the current estimate is the
-/// true value. With a probability of one half, the forecast would be too optimistic.
+/// Required probability that the predicted look decides, if the current estimate is the true value.
+/// A probability of one half would make the forecast too optimistic.
 const DECISION_PROBABILITY: f64 = 0.8;
 
-/// A forecast above this multiple of the plan's number of blocks is not reported.
+/// Forecasts above this multiple of the planned number of blocks are not reported.
 const PLAN_FACTOR_MAX: u32 = 10;
 
 /// A future look.
@@ -32,8 +32,8 @@ pub(crate) struct Outlook {
 }
 
 impl Outlook {
-    /// Returns the approximate number of further blocks that would decide if mean and noise stay
-    /// the same, or `None` if no reasonable number would.
+    /// Returns the approximate number of additional blocks needed for a decision if the mean and
+    /// the noise stay the same, or `None` if no reasonable number would be enough.
     pub(crate) fn more_blocks(&self, now: Estimate, equivalence: Interval) -> Option<u32> {
         let planned = self
             .planned
@@ -46,8 +46,8 @@ impl Outlook {
         blocks.checked_sub(now.blocks).filter(|&more| more > 0)
     }
 
-    /// Finds the shortest longer plan with one look that would decide, by bisection: more blocks
-    /// never make the decision harder.
+    /// Finds the shortest longer plan with a single look that would decide. Bisection works because
+    /// more blocks never make a decision harder.
     fn longer_plan(&self, now: Estimate, equivalence: Interval) -> Option<u32> {
         let with = |blocks| FutureLook {
             blocks,
@@ -73,7 +73,7 @@ impl Outlook {
 fn decides(now: Estimate, equivalence: Interval, step: FutureLook) -> bool {
     let freedom = step.blocks - 1;
     let error = now.deviation / f64::from(step.blocks).sqrt();
-    // One-sided, so that the probability is DECISION_PROBABILITY.
+    // The test is one-sided, so the probability is DECISION_PROBABILITY.
     let spare = critical(2.0 * (1.0 - DECISION_PROBABILITY), freedom);
     let apart = now.mean.abs() >= (critical(step.shared, freedom) + spare) * error;
     let inside = (now.mean - equivalence.low).min(equivalence.high - now.mean);

@@ -28,7 +28,7 @@ impl Ruling {
 /// Outcome of a gate for one variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GateResult {
-    /// Text as the user wrote it.
+    /// The gate as the user wrote it.
     pub gate: String,
     /// Name of the variant; empty for a load.
     pub name: String,

@@ -15,15 +15,15 @@ pub struct InterimEstimate {
     pub name: String,
     /// Name of its baseline in sentences.
     pub against_name: String,
-    /// Metric that is compared.
+    /// Metric of the comparison.
     pub metric: Metric,
-    /// Estimate from the blocks in which both have a value, with a 95% interval computed as if this
-    /// were the only look; absent with too few blocks.
+    /// Estimate from the blocks in which both variants have a value. Its 95% interval is computed
+    /// as if this were the only look, and is absent with too few blocks.
     pub effect: Effect,
 }
 
 /// Returns an estimate of every comparison of the family, in the order of
-/// [`crate::Evaluation::comparisons`]. This spends no error rate and gives no verdicts.
+/// [`crate::Evaluation::comparisons`]. Spends no error rate and gives no verdicts.
 ///
 /// # Errors
 /// The design contradicts itself.

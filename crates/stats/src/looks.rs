@@ -1,17 +1,18 @@
 //! Group-sequential testing: several looks at growing data without raising the error rate.
 //!
 //! The error rate is spent as blocks are completed (Lan and DeMets 1983): at a fraction *f* of the
-//! planned blocks, `alpha · ln(1 + (e − 1) f)` is spent, their function of the Pocock type. It
-//! spends early, so that a large effect is found at the first look. The significance level of a
-//! look's t-test follows from the error rate that the look may spend: the probability of passing
-//! *this look's level and none before* must equal the newly spent part, for normal noise of unknown
-//! variance (Jennison and Turnbull 1991, "Exact calculations for sequential t, χ² and F tests").
+//! planned blocks, `alpha · ln(1 + (e − 1) f)` is spent. This is their spending function of the
+//! Pocock type. It spends much of the error rate early, so a large effect can be found at the first
+//! look. The significance level of a look's t-test follows from the error rate that the look may
+//! spend: the probability of passing *this look's level and none before* must equal the newly spent
+//! part, for normal noise of unknown variance (Jennison and Turnbull 1991, "Exact calculations for
+//! sequential t, χ² and F tests").
 //!
 //! These probabilities are cheap to compute, because the successive t statistics form a Markov
-//! chain if the mean is zero. Write the n values as a vector. The cosine `u` of its angle to
-//! (1, …, 1) gives `t² = (n − 1) u² / (1 − u²)`. The direction of a normal vector is independent of its
-//! length, and all earlier cosines are functions of the direction. One more value turns the vector
-//! by an angle φ with density ∝ cosⁿ⁻¹ φ on ±π/2:
+//! chain if the mean is zero. Write the n values as a vector. The cosine `u` of its angle to (1, …,
+//! 1) gives `t² = (n − 1) u² / (1 − u²)`. The direction of a normal vector is independent of its
+//! length, and all earlier cosines are functions of the direction. An additional value turns the
+//! vector by an angle φ with density ∝ cosⁿ⁻¹ φ on ±π/2:
 //!
 //! `u′ = √(n/(n+1)) · cos φ · u + √(1/(n+1)) · sin φ`
 //!
@@ -26,8 +27,8 @@ use serde::{Deserialize, Serialize};
 use crate::design::{Design, INTERVAL_BLOCKS_MIN};
 use crate::estimate::{critical, upper_tail};
 
-/// A look: a moment at which verdicts are reached. Looks are stored with the results, so that an
-/// experiment that stopped at an unplanned block and is resumed accounts for that look too.
+/// A look: a moment at which verdicts are reached. Looks are stored with the results. If an
+/// experiment stopped at an unplanned block is resumed, that look is also accounted for.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Look {
     /// Complete blocks at the look.
@@ -42,12 +43,12 @@ pub fn spent_share(fraction: f64) -> f64 {
     (1.0 + (E - 1.0) * fraction.clamp(0.0, 1.0)).ln()
 }
 
-/// Returns the looks up to `blocks` complete blocks: those in `earlier`, the planned ones passed
-/// since, and one now. If no error rate is left to spend, the last look is an earlier one.
+/// Returns the looks up to `blocks` complete blocks: those in `earlier`, the planned ones since,
+/// and one now. If all of the error rate has been spent, there is no look now.
 pub(crate) fn looks_until(design: &Design, earlier: &[Look], blocks: u32) -> Vec<Look> {
     let mut looks: Vec<Look> = Vec::new();
-    // Error rate that was spent on looks that can't be replayed, because their blocks are missing,
-    // stays spent.
+    // If the blocks of an earlier look are missing, it can't be replayed, but its error rate stays
+    // spent.
     let mut spent: f64 = 0.0;
     let mut given: Vec<Look> = earlier.to_vec();
     given.sort_by(|a, b| {
@@ -103,7 +104,7 @@ pub struct AlphaTable {
     known: HashMap<AlphaKey, Vec<f64>>,
 }
 
-/// Looks and error rate, with floating-point numbers as their bits.
+/// Key of the cache: looks and error rate, with floating-point numbers stored as bits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct AlphaKey {
     looks: Vec<(u32, u64)>,
@@ -131,7 +132,7 @@ impl AlphaTable {
 
 /// Number of cells of the grid of |u|.
 const GRID_CELLS: usize = 1_024;
-/// Number of angles by which one more value may turn the vector.
+/// Number of angles by which an additional value may turn the vector.
 const ANGLE_STEPS: usize = 48;
 
 /// Returns the significance level of the t-test at each of `looks`, for a total error rate of
@@ -157,9 +158,10 @@ pub fn nominal_alphas(looks: &[Look], alpha: f64) -> Vec<f64> {
     levels
 }
 
-/// The part of the distribution of |u| that has passed some look, if the mean is zero.
+/// Distribution of |u| over the paths that have passed some look, if the mean is zero.
 struct CrossedMass {
-    /// Mass at `|u| = i / GRID_CELLS`, representing the cell half a width around it.
+    /// Mass at `|u| = i / GRID_CELLS`. It represents the cell that extends half a width to each
+    /// side.
     mass: Vec<f64>,
 }
 
@@ -170,7 +172,7 @@ impl CrossedMass {
         }
     }
 
-    /// The mass of the crossed paths after one more value.
+    /// Returns the mass of the crossed paths after one more block.
     fn one_more(&self, blocks: u32) -> CrossedMass {
         let n = f64::from(blocks);
         let (old, new) = ((n / (n + 1.0)).sqrt(), (1.0 / (n + 1.0)).sqrt());
@@ -196,9 +198,9 @@ impl CrossedMass {
         next
     }
 
-    /// Finds the level at which "passes now and never before" has the probability `new`. It is
-    /// between `new` (no overlap with earlier looks) and `spent` (all error rate that may be spent
-    /// by now).
+    /// Finds the level at which "passes now and never before" has the probability `new`. The level
+    /// is between `new` (no overlap with earlier looks) and `spent` (all error rate that may be
+    /// spent by now).
     fn level_for(&self, new: f64, spent: f64, blocks: u32) -> f64 {
         let (mut low, mut high) = (new, spent);
         if self.mass.iter().all(|&mass| mass == 0.0) {
@@ -224,8 +226,8 @@ impl CrossedMass {
         inside + self.mass[cell + 1..].iter().sum::<f64>()
     }
 
-    /// Adds all paths that pass `level` at this look: beyond it, the mass is that of the whole
-    /// distribution.
+    /// Adds all paths that pass `level` at this look: beyond the level, the mass becomes that of
+    /// the whole distribution.
     fn with_level(mut self, level: f64, blocks: u32) -> CrossedMass {
         let from = cosine(level, blocks);
         for cell in 0..=GRID_CELLS {

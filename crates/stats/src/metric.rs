@@ -109,16 +109,16 @@ metrics! {
     BytesInPerRequest = "bytes_in_per_request", "HTTP bytes received per request", Bytes, Neither, Ratio, Cost;
     /// Body bytes received by the load per request.
     BodyBytesInPerRequest = "body_bytes_in_per_request", "body bytes per request", Bytes, Neither, Ratio, Cost;
-    /// Bytes in both directions through the link of the target's place, per request; if the link is
-    /// its own.
+    /// Bytes in both directions through the link of the target's place, per request; only if no
+    /// other place uses the link.
     LinkBytesPerRequest = "link_bytes_per_request", "bytes on the link per request", Bytes, Neither, Ratio, Cost;
-    /// Packets in both directions through the interfaces of the target's place, per request; if the
-    /// place is its own.
+    /// Packets in both directions through the interfaces of the target's place, per request; only
+    /// if the place belongs to the target alone.
     PacketsPerRequest = "packets_per_request", "packets per request", Count, Neither, Ratio, Cost;
     /// Fraction of the link's rate used in the busier direction, 0 to 1; for a link between named
     /// places that has a rate.
     LinkUsedShare = "link_used_share", "share of the link's rate", Share, Neither, Difference, Result;
-    /// Fraction of the bytes from the target to the load that weren't body bytes, 0 to 1: HTTP
+    /// Fraction of the bytes from the target to the load that were not body bytes, 0 to 1: HTTP
     /// heads, TLS, TCP, IP, Ethernet and retransmissions; for a link between named places.
     LinkOverheadShare = "link_overhead_share", "protocol overhead on the link", Share, Neither, Difference, Cost;
     /// Connections opened by the load per request.
@@ -197,7 +197,7 @@ pub enum Scale {
 /// Role of a metric in explaining a difference in speed between two variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricRole {
-    /// The metric is the speed itself or is proportional to it, so that it explains nothing.
+    /// The metric is the speed itself or proportional to it, so it explains nothing.
     Result,
     /// A cost per request: more of it could make a variant slower.
     Cost,
@@ -208,8 +208,8 @@ pub enum MetricRole {
 }
 
 impl Metric {
-    /// Returns true if a trial can have measured `value`: shares are in 0 to 1, counts are at least
-    /// zero, and values that are compared by ratio are finite and above zero.
+    /// Returns true if `value` is possible: shares are in 0 to 1, counts are at least zero, and
+    /// values that are compared by ratio are finite and above zero.
     pub(crate) fn admits(self, value: f64) -> bool {
         match (self.scale(), self.unit()) {
             (Scale::Ratio, _) => value.is_finite() && value > 0.0,

@@ -13,8 +13,8 @@ use crate::pairing;
 use crate::sentences::verdicts as sentence;
 use crate::trials::Block;
 
-/// Added to both counts before they are divided, because a count may be zero: one in a thousand
-/// requests.
+/// Added to both counts before they are divided, because a count may be zero. The value is one per
+/// thousand requests.
 const COUNT_OFFSET: f64 = 1e-3;
 
 /// Change of one metric between a variant and its baseline.
@@ -30,7 +30,7 @@ pub struct Movement {
     pub effect: Effect,
     /// Complete blocks in which both have a value.
     pub blocks: u32,
-    /// Means over these blocks of the variant and of its baseline; geometric for ratios.
+    /// Means of the variant and of its baseline over these blocks; geometric for ratios.
     pub means: (f64, f64),
     /// True if equality is rejected at the family's error rate, shared by all metrics of this
     /// comparison.
@@ -39,10 +39,10 @@ pub struct Movement {
     /// even if it is established.
     pub same: bool,
     /// Smallest change that the interval admits in either direction, as the logarithm of a ratio; 0
-    /// if the interval contains "no change". A difference is first converted to the ratio of both
-    /// values, each increased by one in a thousand.
+    /// if the interval contains "no change". A difference is first converted to a ratio: both
+    /// values are increased by 0.001 and divided.
     pub least: f64,
-    /// The movement as a clause without final period.
+    /// The movement as a clause without a final period.
     pub text: String,
 }
 
@@ -58,7 +58,7 @@ impl Movement {
 
 /// Returns the movements of every pair, in the order of pairs, then of metrics. `miss` is both the
 /// probability that a single interval misses and the error rate shared by the metrics of one pair.
-/// It is `None` before the first look, when there are no movements.
+/// Before the first look, `miss` is `None` and there are no movements.
 pub(crate) fn of(
     design: &Design,
     pairs: &[Pair],
@@ -77,7 +77,7 @@ pub(crate) fn of(
     pairs.iter().flat_map(of_pair).collect()
 }
 
-/// Returns a p-value and a movement whose `moved` is still to be decided.
+/// Returns a p-value and a movement. The caller sets `moved`.
 fn seen(
     design: &Design,
     blocks: &[Block<'_>],
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(least(interval(-0.2, -0.1)), 0.1);
         let count =
             |low, high, against| least(as_ratio(Scale::Difference, interval(low, high), against));
-        // From zero to one per request.
+        // A count that rises from zero to one per request.
         assert!((count(1.0, 1.0, 0.0) - 1001.0_f64.ln()).abs() < 1e-9);
         assert!((count(-1.0, -1.0, 1.0) - 1001.0_f64.ln()).abs() < 1e-9);
         // One retransmit in ten thousand requests is negligible.

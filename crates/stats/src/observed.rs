@@ -1,11 +1,11 @@
-//! Metrics that a load's own record contains, without telemetry of the server.
+//! Metrics that a load's record yields without telemetry of the server.
 
 use prony_record::Record;
 
 use crate::metric::Metric;
 use crate::trials::Values;
 
-/// Returns true if a load's own record can contain the metric.
+/// Returns true if a load's record is enough to compute the metric.
 pub(crate) fn is_of_record(metric: Metric) -> bool {
     matches!(
         metric,
@@ -23,8 +23,8 @@ pub(crate) fn is_of_record(metric: Metric) -> bool {
     )
 }
 
-/// Returns the metrics that follow from this record alone. A load without any success has neither
-/// rate nor times.
+/// Returns the metrics computed from this record alone. A load in which no request succeeded has
+/// neither rate nor times.
 pub fn of_record(record: &Record) -> Values {
     let mut values = Values::new();
     let totals = &record.totals;
@@ -33,7 +33,7 @@ pub fn of_record(record: &Record) -> Values {
         values.insert(Metric::P50Us, record.response_time_us.p50);
         values.insert(Metric::P99Us, record.response_time_us.p99);
     }
-    // A failed request may have ended sooner than a complete one.
+    // If requests failed, the load may have ended sooner than a complete one.
     if record.load.requests == Some(totals.ok) {
         values.insert(Metric::TotalTimeUs, totals.elapsed_s * 1e6);
     }
@@ -52,7 +52,7 @@ pub fn of_record(record: &Record) -> Values {
     values
 }
 
-/// Totals of the load per completed request.
+/// Returns totals of the load divided by the completed requests.
 fn per_request(record: &Record, ended: f64) -> Values {
     let totals = &record.totals;
     let generator = &record.generator;

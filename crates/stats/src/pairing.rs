@@ -10,8 +10,8 @@ use crate::trials::Block;
 pub(crate) enum PairedValues {
     /// One number per block.
     Complete(Vec<f64>),
-    /// Some block can't be compared. Omitting it would favor a variant that sometimes fails, so
-    /// there is no comparison at all.
+    /// Some block can't be compared. Omitting that block would favor a variant that sometimes
+    /// fails, so there is no comparison.
     Incomplete(Unmeasured),
 }
 
@@ -68,8 +68,8 @@ pub(crate) fn present(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> Vec<f
         .collect()
 }
 
-/// A trial's value on the averaging scale: its logarithm, or the value itself. `None` if it was not
-/// measured or can't be compared.
+/// Returns a trial's value on the averaging scale: its logarithm, or the value itself. Returns
+/// `None` if the value was not measured or can't be compared.
 pub(crate) fn averaged(block: &Block<'_>, variant: usize, metric: Metric) -> Option<f64> {
     let value = block
         .value(variant, metric)
@@ -80,8 +80,8 @@ pub(crate) fn averaged(block: &Block<'_>, variant: usize, metric: Metric) -> Opt
     })
 }
 
-/// Means of both sides over the blocks, in the metric's unit: geometric on the ratio scale. `None`
-/// without blocks, or if a block lacks a value.
+/// Returns the means of both sides over the blocks, in the metric's unit; geometric on the ratio
+/// scale. Returns `None` without blocks, or if a block lacks a value.
 pub(crate) fn levels(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> Option<(f64, f64)> {
     let level = |variant: usize| {
         let values = blocks.iter().map(|block| averaged(block, variant, metric));
@@ -95,7 +95,7 @@ pub(crate) fn levels(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> Option
     levels.filter(|_| !blocks.is_empty())
 }
 
-/// Range that counts as no difference, on the averaging scale.
+/// Range of changes that count as no difference, on the averaging scale.
 pub(crate) fn equivalence(metric: Metric, margin: f64) -> Interval {
     match metric.scale() {
         Scale::Ratio => Interval {

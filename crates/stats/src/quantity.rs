@@ -1,4 +1,4 @@
-//! Quantities that a gate can be about, and parsing of their limits.
+//! Quantities that gates refer to, and parsing of their limits.
 
 use prony_record::Record;
 use prony_record::measure::{Amount, AmountKind, MEASURES, Measure};
@@ -7,7 +7,7 @@ use prony_record::quantity::{bit_rate, bytes};
 use crate::metric::{Metric, Scale, Unit};
 use crate::observed;
 
-/// Short names of frequently used metrics.
+/// Aliases of frequently used metrics.
 const SHORT_NAMES: [(&str, Metric); 7] = [
     ("rate", Metric::RatePerS),
     ("capacity", Metric::CapacityPerS),
@@ -18,10 +18,10 @@ const SHORT_NAMES: [(&str, Metric); 7] = [
     ("total_time", Metric::TotalTimeUs),
 ];
 
-/// One number of each trial.
+/// A number that each trial yields, such as a metric.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Quantity {
-    /// Text as the user wrote it.
+    /// Name as the user wrote it.
     pub(crate) name: String,
     pub(crate) what: QuantitySource,
 }
@@ -99,7 +99,7 @@ impl Quantity {
         }
     }
 
-    /// True if the value is known only when the load has ended.
+    /// Returns true if the value is known only after the load has ended.
     pub(crate) fn is_known_at_end(&self) -> bool {
         match self.what {
             QuantitySource::Measure(measure) => measure.is_known_at_end(),
@@ -107,12 +107,12 @@ impl Quantity {
         }
     }
 
-    /// The count in a record and its whole, for quantities that count requests.
+    /// Returns the count in a record and its total, for quantities that count requests.
     pub(crate) fn count(&self, record: &Record) -> Option<(u64, u64)> {
         self.counts()?.count(record)
     }
 
-    /// The value in a record; `None` if the load did not measure it.
+    /// Returns the value in a record, or `None` if the load did not measure it.
     pub(crate) fn value_in(&self, record: &Record) -> Option<f64> {
         match self.what {
             QuantitySource::Measure(measure) => Some(measure.amount(record)?.value()),
@@ -120,8 +120,8 @@ impl Quantity {
         }
     }
 
-    /// Parses a limit in the quantity's unit. The second value is true if it is a fraction of a
-    /// whole.
+    /// Parses a limit in the quantity's unit. The second value is true if the limit is a fraction
+    /// of the total.
     pub(crate) fn value(&self, text: &str) -> Result<(f64, bool), String> {
         let of_kind = |kind: AmountKind| {
             let amount = kind.amount(text)?;
@@ -133,8 +133,9 @@ impl Quantity {
                 Unit::Micros => of_kind(AmountKind::Time),
                 Unit::PerS => of_kind(AmountKind::Rate),
                 Unit::Share => of_kind(AmountKind::Share),
-                Unit::Percent => plain(text.strip_suffix('%').unwrap_or(text))
-                    .ok_or_else(|| format!("\"{text}\" is not percent of a core, such as 80%")),
+                Unit::Percent => plain(text.strip_suffix('%').unwrap_or(text)).ok_or_else(|| {
+                    format!("\"{text}\" is not a percentage of a core, such as 80%")
+                }),
                 Unit::Bytes => bytes(text)
                     .map(|bytes| (bytes, false))
                     .ok_or_else(|| format!("\"{text}\" is not a size, such as 512 or 100MiB")),

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use crate::comparison::Effect;
 use crate::design::Levels;
 
-/// Number by which the slices of a round are compared.
+/// Quantity by which the slices of a round are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoundMetric {
-    /// Successful requests per second of the counted part; for closed loops.
+    /// Successful requests per second in the counted part of a slice; for closed loops.
     RatePerS,
     /// Mean response time of the successful requests; for open loops, whose rate is set by the
     /// schedule.
@@ -46,28 +46,30 @@ pub struct RoundComparison {
     pub name: String,
     /// Name of its baseline in sentences.
     pub against_name: String,
-    /// Number by which slices are compared.
+    /// Quantity by which slices are compared.
     pub metric: RoundMetric,
-    /// Effect and interval from blocks. For rates, those of the comparison on `rate_per_s`.
+    /// Effect and interval computed from blocks. For rates, these are copied from the comparison on
+    /// `rate_per_s`.
     #[serde(flatten)]
     pub effect: Effect,
-    /// Blocks with at least one ratio.
+    /// Number of blocks with at least one ratio.
     pub blocks: u32,
-    /// Rounds in which both have a value.
+    /// Number of rounds in which both variants have a value.
     pub rounds: u32,
-    /// Rounds in which one of the two has no value.
+    /// Number of rounds in which one of the two variants has no value.
     pub rounds_without_ratio: u32,
-    /// Mean of the blocks' geometric means of the rounds' ratios.
+    /// Mean ratio: the geometric mean of the rounds in each block, averaged over the blocks.
     pub rounds_ratio: f64,
-    /// Lower end of the 95% interval from the spread of the rounds within their blocks; absent with
-    /// one round in each block.
+    /// Lower end of the 95% interval from the spread of the rounds within their blocks; absent if
+    /// each block has one round.
     pub rounds_low: Option<f64>,
-    /// Upper end of that interval.
+    /// Upper end of the interval from the rounds.
     pub rounds_high: Option<f64>,
-    /// Standard error of the mean log ratio from the spread between blocks, divided by that from the
-    /// spread of the rounds within blocks. Near 1 if blocks differ by no more than their rounds do.
+    /// Ratio of two standard errors of the mean log ratio: the one from the spread between blocks
+    /// divided by the one from the spread of rounds within blocks. It is near 1 if blocks differ by
+    /// no more than their rounds do.
     pub error_ratio: Option<f64>,
-    /// The diagnostic as a few sentences.
+    /// The diagnostic in a few sentences.
     pub text: String,
 }
 

@@ -1,10 +1,10 @@
 //! Rounds of interleaved blocks: a diagnostic that accompanies the intervals from blocks.
 //!
 //! In each round of an interleaved block, every variant has one slice of the load. The ratio of two
-//! slices of a round is free of whatever slows the machine for longer than a round. The spread of
-//! these ratios within blocks gives a standard error of its own. It lacks everything that differs
-//! between blocks, such as the memory layout of freshly started services, so it is shown next to the
-//! interval from blocks and never replaces it.
+//! slices of a round is unaffected by anything that slows the machine for longer than a round. The
+//! spread of these ratios within blocks gives a second standard error. It doesn't include what
+//! differs between blocks, such as the memory layout of freshly started services, so it is shown
+//! next to the interval from blocks and never replaces it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,8 @@ pub struct RoundRatio {
     pub ratio: f64,
 }
 
-/// Returns the ratios of all rounds in which both have a value, in the order of blocks and rounds.
+/// Returns the ratios of all rounds in which both variants have a value, in the order of blocks and
+/// rounds.
 pub fn round_ratios(variant: &RoundValues, against: &RoundValues) -> Vec<RoundRatio> {
     let ratios = variant.iter().filter_map(|(&(block, round), value)| {
         let ratio = value / against.get(&(block, round))?;
@@ -47,8 +48,8 @@ pub fn round_ratios(variant: &RoundValues, against: &RoundValues) -> Vec<RoundRa
     ratios.collect()
 }
 
-/// Compares each variant with its baseline by rounds. `values` has one entry for each variant of the
-/// design. Pairs without a common round are left out.
+/// Compares each variant with its baseline by rounds. `values` has one entry for each variant of
+/// the design. Skips pairs without a common round.
 pub fn compare_rounds(
     design: &Design,
     evaluation: &Evaluation,
@@ -104,7 +105,7 @@ fn of_pair(
     Some(comparison)
 }
 
-/// Effect on the rate from blocks, judged or described.
+/// Effect on the rate, computed from blocks.
 fn judged_effect(evaluation: &Evaluation, levels: &Levels, against: &Levels) -> Option<Effect> {
     let judged = evaluation.comparisons.iter();
     let judged = judged.map(|it| (it.metric, &it.levels, &it.against, &it.effect));
@@ -143,7 +144,8 @@ impl RoundSpread {
             .flat_map(|(logs, mean)| logs.iter().map(move |log| (log - mean).powi(2)))
             .sum();
         let freedom = (ratios.len() - blocks.len()) as u32;
-        // The mean of the blocks' means weights each round by the reciprocal of its block's rounds.
+        // Each block's mean has the same weight, so a round is weighted by the reciprocal of its
+        // block's number of rounds.
         let weights: f64 = blocks.values().map(|logs| 1.0 / logs.len() as f64).sum();
         let error = (squares / f64::from(freedom) * weights).sqrt() / blocks.len() as f64;
         Some(RoundSpread {
@@ -183,11 +185,12 @@ mod tests {
 
     #[test]
     fn the_error_is_that_within_blocks() {
-        // The standard deviation is √2·0.1 within each block, and the blocks' means are far apart.
+        // The standard deviation within each block is √2·0.1. The means of the blocks are far
+        // apart.
         let spread = RoundSpread::of(&ratios(&[&[0.9, 1.1], &[1.9, 2.1]])).unwrap();
         assert!((spread.mean - 1.5).abs() < 1e-12);
         assert_eq!(spread.freedom, 2);
-        // s² = 0.02, and the mean is over four rounds.
+        // s² is 0.02, and the mean is over four rounds.
         assert!((spread.error.unwrap() - (0.02_f64 / 4.0).sqrt()).abs() < 1e-12);
     }
 

@@ -22,13 +22,13 @@ pub struct RunsDocument {
     pub new: RunInfo,
     /// Largest change that counts as no difference, as a fraction (0.02 for 2%).
     pub margin: f64,
-    /// Differences between the two runs other than their results.
+    /// Differences between the two runs other than results.
     pub differences: Vec<Difference>,
     /// Comparisons of the variants that both runs have, on the family's metrics, with verdicts.
     pub comparisons: Vec<RunComparison>,
     /// Comparisons on all other metrics, without verdicts.
     pub described: Vec<RunComparison>,
-    /// Change of each variant's ratio to the baseline of its own run.
+    /// Change of each variant's ratio to its baseline, both within the same run.
     pub relative: Vec<RelativeChange>,
     /// Variants that only the old run has.
     pub only_old: Vec<String>,
@@ -48,20 +48,20 @@ pub struct RunInfo {
     pub label: String,
     /// Path that the run was read from.
     pub source: String,
-    /// The experiment's name; empty for loads.
+    /// The experiment's name; empty for single loads.
     pub name: String,
-    /// Start of its first load (UTC, RFC 3339); empty if unknown.
+    /// Start of the run's first load (UTC, RFC 3339); empty if unknown.
     pub started_at: String,
-    /// Unit of the samples: `block` for an experiment, `load` for loads.
+    /// Unit of the samples: `block` for an experiment, `load` for single loads.
     pub unit: String,
     /// Number of blocks or loads.
     pub count: u32,
 }
 
-/// A property that isn't the same in the two runs.
+/// A property that differs between the two runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// Area of the property.
+    /// Category of the property.
     pub part: DifferencePart,
     /// Name of the property, such as `kernel` or `connections`.
     pub name: String,
@@ -71,7 +71,7 @@ pub struct Difference {
     pub new: Option<String>,
 }
 
-/// Area in which two runs differ.
+/// Category of a difference between two runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DifferencePart {
@@ -79,7 +79,7 @@ pub enum DifferencePart {
     Prony,
     /// The machine and its settings.
     Machine,
-    /// The programs that the services ran.
+    /// The programs of the services.
     Services,
     /// Settings of named places.
     Places,
@@ -129,17 +129,17 @@ pub struct RunComparison {
     /// The conclusion; `None` for a metric outside the family.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// `failed` if the new run is established to be worse by more than the margin, `passed` if that
-    /// is ruled out. `None` for a metric outside the family.
+    /// `failed` if the new run is certainly worse by more than the margin, `passed` if that is
+    /// ruled out. `None` for a metric outside the family.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regression: Option<Ruling>,
     /// The comparison as one sentence.
     pub text: String,
 }
 
-/// Change, from the old run to the new run, of a variant's ratio to the baseline of its own run.
-/// Influences that all blocks of a run share (a warmer machine, a newer kernel) cancel out unless
-/// they affect one variant more than the other.
+/// Change, from the old run to the new run, of the ratio between a variant and its baseline within
+/// a run. Influences that all blocks of a run share (a warmer machine, a newer kernel) cancel out
+/// unless they affect the two variants differently.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RelativeChange {
     /// Levels of the variant.

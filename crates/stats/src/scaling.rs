@@ -1,6 +1,6 @@
-//! Growth of a metric along a factor whose levels are numbers: cores, workers, connections.
+//! Scaling of a metric along a factor whose levels are numbers: cores, workers, connections.
 //!
-//! The growth is computed from the variants' means over the blocks, with one line for each
+//! The scaling is computed from the variants' means over the blocks, with one line for each
 //! combination of the other factors' levels. It is descriptive and has no verdict.
 
 use std::collections::BTreeMap;
@@ -11,25 +11,25 @@ use crate::design::{Design, Factor, Levels};
 use crate::metric::{Direction, Metric, Scale};
 use crate::summary::VariantSummary;
 
-/// One metric along one factor, with the other factors fixed.
+/// Scaling of one metric along one factor, with the other factors fixed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scaling {
     /// The factor whose levels are numbers.
     pub factor: String,
     /// Levels of the other factors.
     pub levels: Levels,
-    /// Metric that grows.
+    /// Metric that scales.
     pub metric: Metric,
     /// Points by level, ascending; at least two.
     pub points: Vec<ScalingPoint>,
     /// Increase of the metric per unit of the level: the slope of the least-squares line.
     pub slope: f64,
-    /// Fraction of the variance between the points that the line explains (R², 0 to 1). Absent for
-    /// fewer than three points, because any two are on a line.
+    /// Fraction of the variance between the points that the line explains (R², 0 to 1). Absent with
+    /// fewer than three points, because a line always fits two.
     pub straightness: Option<f64>,
 }
 
-/// One level and the metric's value there.
+/// A level and the metric's value at that level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ScalingPoint {
     /// The level as a number.
@@ -37,17 +37,18 @@ pub struct ScalingPoint {
     /// Geometric mean of the metric over the blocks. The field's name dates from earlier versions,
     /// which stored the median of the trials.
     pub median: f64,
-    /// Lower end of the 95% interval, if there is one.
+    /// Lower end of the 95% interval, if known.
     pub low: Option<f64>,
     /// Upper end of the 95% interval.
     pub high: Option<f64>,
-    /// Ratio of the value to the first level's value scaled in proportion; 1 is linear scaling.
+    /// The value divided by that of proportional (linear) scaling from the first level; 1 means
+    /// linear.
     pub in_step: f64,
 }
 
 impl ScalingPoint {
     /// Returns the value to report: the mean over the blocks. Earlier versions stored the median of
-    /// the trials, and an interval centered on this mean on the log scale.
+    /// the trials instead, but their interval is centered on this mean on the log scale.
     pub fn level(&self) -> f64 {
         match self.low.zip(self.high) {
             Some((low, high)) if low > 0.0 => (low * high).sqrt(),
@@ -56,7 +57,7 @@ impl ScalingPoint {
     }
 }
 
-/// Returns every line that the variants form.
+/// Returns every scaling line that the variants form.
 pub(crate) fn of(design: &Design, variants: &[VariantSummary]) -> Vec<Scaling> {
     let grows = |metric: &&Metric| {
         metric.direction() == Direction::Higher && metric.scale() == Scale::Ratio
@@ -71,7 +72,8 @@ pub(crate) fn of(design: &Design, variants: &[VariantSummary]) -> Vec<Scaling> {
         .collect()
 }
 
-/// Parses a level as a positive number; other levels are not part of a line.
+/// Parses a level as a positive number. Returns `None` for other levels, which are not part of a
+/// line.
 fn number(level: &str) -> Option<u32> {
     level.parse().ok().filter(|&number| number > 0)
 }
@@ -142,7 +144,7 @@ fn straight_line(points: &[ScalingPoint]) -> (f64, Option<f64>) {
         (xx, xy, yy) = (xx + x * x, xy + x * y, yy + y * y);
     }
     let slope = xy / xx;
-    // A constant metric is explained exactly by a horizontal line.
+    // If the metric is constant, a horizontal line explains all of it.
     let explained = if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 };
     (slope, (points.len() > 2).then_some(explained))
 }

@@ -46,7 +46,7 @@ fn variant(levels: &[(&str, &str)], rate: f64) -> VariantSummary {
 #[test]
 fn proportional_growth_has_efficiency_and_r_squared_of_one() {
     let design = design(vec![factor("cores", &["direct", "1", "2", "10"])]);
-    // Not in numerical order, and with one level that is not a number.
+    // The levels are not in numerical order, and one is not a number.
     let variants = [("10", 1000.0), ("1", 100.0), ("direct", 1e6), ("2", 200.0)]
         .map(|(cores, rate)| variant(&[("cores", cores)], rate));
     let [line] = &of(&design, &variants)[..] else {
@@ -89,7 +89,7 @@ fn r_squared_is_lower_for_jumps_and_one_for_a_constant() {
             .collect();
         of(&design, &variants)[0].straightness.unwrap()
     };
-    // Computed by hand: the slope is 6/5, and the line explains 36/5 of 8.
+    // Computed by hand: the slope is 6/5, and the line explains 7.2 of the variance of 8.
     assert!((line([2.0, 4.0, 4.0, 6.0]) - 0.9).abs() < 1e-12);
     assert!((line([7.0; 4]) - 1.0).abs() < 1e-12);
     let up = line([1.0, 2.0, 3.0, 4.0]);

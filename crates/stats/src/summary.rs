@@ -1,4 +1,4 @@
-//! Summary of each variant by itself.
+//! Summary of each variant on its own.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,18 @@ use crate::metric::{Direction, Metric, Scale, Unit};
 use crate::pairing;
 use crate::trials::Block;
 
-/// Probability that the interval of a variant's own level misses.
+/// Probability that the interval of a variant's mean misses.
 const MISS_PROBABILITY: f64 = 0.05;
 
-/// One metric of one variant over the complete blocks. Absent if no trial measured it.
+/// Summary of one metric of one variant over the complete blocks. Absent if no trial measured the
+/// metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MetricSummary {
     /// Median of the trials.
     pub median: f64,
-    /// Mean over the blocks: geometric if variants are compared by ratio and no block has zero.
-    /// Every report shows this figure, because the ratio of two of them is the reported ratio.
-    /// Absent in documents of earlier versions; see [`MetricSummary::level`].
+    /// Mean over the blocks: geometric if variants are compared by ratio and no block's value is
+    /// zero. Every report shows this figure, because the ratio of two of them is the reported
+    /// ratio. Absent in documents of earlier versions; see [`MetricSummary::level`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
     /// Lower end of the 95% t interval of the geometric mean (of the arithmetic mean for shares).
@@ -51,7 +52,7 @@ impl MetricSummary {
     }
 }
 
-/// One variant over the complete blocks.
+/// Summary of one variant over the complete blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VariantSummary {
     /// Levels of the variant.
@@ -65,8 +66,8 @@ pub struct VariantSummary {
     pub relative_percent: Option<f64>,
     /// Summaries by metric.
     pub metrics: BTreeMap<Metric, MetricSummary>,
-    /// Results of each entry of the list over all trials, without intervals; absent if the load has no
-    /// list with several entries.
+    /// Results of each entry of the request list over all trials, without intervals. Absent if the
+    /// load has no list of several entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<EntryResults>,
 }
@@ -127,7 +128,7 @@ fn summarise(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<Met
                 Scale::Ratio => level.exp(),
                 Scale::Difference => level,
             })
-            // A zero has no logarithm, so the mean is arithmetic.
+            // Zero has no logarithm, so the mean is arithmetic.
             .or_else(|| Some(mean(&values)))
             .filter(|level| level.is_finite()),
         low: interval.map(|interval| interval.low),

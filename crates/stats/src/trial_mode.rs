@@ -1,4 +1,4 @@
-//! The way in which the trials of a block share the time.
+//! Order of the trials within a block.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,14 +6,15 @@ use std::time::Duration;
 use prony_record::number;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The way in which the trials of a block share the time. Displays as a sentence.
+/// Order of the trials within a block: interleaved or sequential. Displays as a sentence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 pub enum TrialMode {
     /// The services of all variants run at the same time, and the load alternates between the variants.
     #[serde(rename = "interleaved")]
     Sliced {
-        /// Requested length of a slice. `None`: chosen from the request rates during the warm-ups.
+        /// Requested length of a slice. If `None`, it is chosen from the request rates during the
+        /// warm-ups.
         #[serde(
             default,
             rename = "slice_s",
@@ -23,9 +24,9 @@ pub enum TrialMode {
         )]
         length: Option<Duration>,
     },
-    /// Each trial starts when the one before it has ended.
+    /// Each trial starts after the previous one has ended.
     Sequential {
-        /// The reason, as a clause that follows a colon.
+        /// Reason for not interleaving, as a clause that follows a colon.
         reason: String,
     },
 }

@@ -1,16 +1,16 @@
-//! Verdicts that are withheld or qualified after the evaluation.
+//! Withholding and qualifying verdicts after the evaluation.
 
 use crate::comparison::{Comparison, Verdict};
 use crate::sentences::verdicts as sentence;
 
 impl Comparison {
-    /// Adds a doubt to the verdict and its sentence. The verdict itself is unchanged.
+    /// Adds a doubt to the verdict and its sentence, without changing the verdict.
     pub fn doubt(&mut self, doubt: &str) {
         self.text = format!("{}; {doubt}", self.text);
         self.doubt = Some(doubt.to_owned());
     }
 
-    /// Takes the verdict back, as the measurement can't carry it. The estimate stays, as a
+    /// Withdraws the verdict because the measurement can't support it. The estimate is kept as a
     /// description. `reason` completes the sentence "verdict withheld: …".
     pub fn withhold(&mut self, reason: &str) {
         self.verdict = Verdict::Withheld;

@@ -21,7 +21,7 @@ fn levels(pairs: &[(&str, &str)]) -> Levels {
         .collect()
 }
 
-/// {native, jail} × {tcp, unix}.
+/// A full product of {native, jail} × {tcp, unix}.
 fn places(baseline: &[(&str, &str)]) -> Design {
     let variants = [
         ("native", "tcp"),
@@ -48,8 +48,8 @@ fn places(baseline: &[(&str, &str)]) -> Design {
     }
 }
 
-/// Five blocks in which each variant has its own rate. The level varies much between blocks, and
-/// little within.
+/// Five blocks in which each variant has its own rate. Rates vary much between blocks, and little
+/// within.
 fn run(design: &Design, rates: &[f64]) -> Evaluation {
     let mut trials = Trials::new();
     for block in 0..5_u32 {
@@ -199,7 +199,7 @@ fn other_metrics_are_described_without_a_verdict() {
             trials.add(block, variant as usize, values);
         }
     }
-    // One trial without telemetry.
+    // A trial without telemetry.
     trials.add(5, 0, BTreeMap::from([(Metric::RatePerS, 100.0)]));
     for variant in 1..4 {
         let values = BTreeMap::from([

@@ -36,7 +36,7 @@ fn any_apart(evaluation: &Evaluation) -> bool {
         .any(|comparison| apart(comparison.verdict))
 }
 
-/// No differences, and a margin too small to hide a false alarm.
+/// A setting without any difference, with a margin too small to hide a false alarm.
 fn nothing(variants: usize, blocks: (u32, u32)) -> Setting {
     let mut setting = Setting::new(&vec![1.0; variants], 0.02, blocks);
     setting.margin = 1e-4;
@@ -86,7 +86,7 @@ fn the_levels_spend_exactly_what_they_may() {
 
 #[test]
 fn a_share_of_the_error_rate_never_has_a_higher_level() {
-    // The condition under which Holm's procedure is a closed test at every look.
+    // This condition makes Holm's procedure a closed test at every look.
     let looks = [5_u32, 7, 10, 15].map(|blocks| Look {
         blocks,
         spent_share: spent_share(f64::from(blocks) / 15.0),
@@ -152,7 +152,8 @@ fn intervals_cover_after_peeking() {
 
 #[test]
 fn an_experiment_cut_short_and_resumed_keeps_its_error_rate() {
-    // Stopped at an unplanned block, for a reason independent of the results; then resumed.
+    // The experiment stops at an unplanned block for a reason independent of the results, and is
+    // resumed.
     let setting = nothing(2, (5, 15));
     let design = setting.design();
     let alarms = share(EXPERIMENTS, 12, |draws| {
@@ -191,11 +192,12 @@ fn a_slowdown_is_found() {
         })
         .value()
     };
-    // 3% with 1% and 2% of noise; the second is nearly always found within 15 blocks.
+    // A difference of 3% with 1% and 2% of noise. With 2%, it is nearly always found within 15
+    // blocks.
     assert!(slower(&[1.0, 0.97], 0.01, (5, 5), 14) > 0.95);
     assert!(slower(&[1.0, 0.97], 0.02, (5, 15), 15) > 0.95);
     assert!(slower(&[1.0, 0.97, 1.0, 1.0], 0.02, (5, 15), 16) > 0.9);
-    // 10% at 2% of noise, four variants, five blocks.
+    // A difference of 10% with 2% of noise, four variants and five blocks.
     assert!(slower(&[1.0, 0.9, 1.0, 1.0], 0.02, (5, 5), 17) > 0.98);
 }
 

@@ -1,4 +1,4 @@
-//! Parsing of gates, errors in them, and their rulings.
+//! Parsing of gates, their errors, and their rulings.
 
 use prony_record::Record;
 use prony_stats::gate::{Evidence, Gate, GateResult, GateScope, Ruling, RunEvidence};
@@ -19,7 +19,7 @@ fn variant(name: &str, pairs: &[(&str, &str)]) -> RunVariant {
     }
 }
 
-/// Two places and two sockets; `native, unix` is the baseline.
+/// A scope of two places and two sockets; `native, unix` is the baseline.
 fn crossed() -> GateScope {
     let cells = [
         ("native", "tcp"),
@@ -186,7 +186,7 @@ fn lab(ratio: f64, noise: f64, blocks: u32) -> Lab {
     let mut trials = Trials::new();
     for block in 1..=blocks {
         for place in 0..2 {
-            // A fixed pattern instead of noise, different for each variant.
+            // A fixed pattern replaces noise. It is different for each variant.
             let wave = (f64::from(block) * 2.4 + place as f64 * 1.3).sin();
             let rate = 1_000.0 * if place == 0 { ratio } else { 1.0 } * (noise * wave).exp();
             let values: Values = [
@@ -297,7 +297,7 @@ fn a_gate_fails_or_passes_only_where_the_whole_interval_does() {
     ] {
         assert_eq!(slower.ruling(typed), ruling, "{typed}");
     }
-    // The interval is that of the verdict.
+    // The interval is the one that belongs to the verdict.
     let stated = &slower.comparisons[0].effect;
     let result = &slower.judge("rate of new < 0.95 baseline", None)[0];
     assert_eq!((result.low, result.high), (stated.low, stated.high));

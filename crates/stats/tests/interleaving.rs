@@ -19,16 +19,16 @@ struct Simulated {
     covered: Share,
     /// `faster` or `slower`.
     apart: Share,
-    /// Geometric mean of high / low, as a logarithm.
+    /// Geometric mean of the ratio high / low of the intervals, as a logarithm.
     width: f64,
-    /// Mean of the log ratios, relative to the truth.
+    /// Mean of the log ratios minus the true one.
     bias: f64,
 }
 
 fn design() -> Design {
     let blocks = (MachineExperiment::BLOCKS, MachineExperiment::BLOCKS);
     let mut setting = Setting::new(&[1.0, 1.0], 0.0, blocks);
-    // Too small to hide a false alarm.
+    // This margin is too small to hide a false alarm.
     setting.margin = 1e-6;
     setting.design()
 }
@@ -73,7 +73,7 @@ fn interval(comparison: &Comparison) -> (f64, f64) {
     (effect.low.unwrap(), effect.high.unwrap())
 }
 
-/// Simulates both modes with a known difference. Returns the width of the interleaved intervals
+/// Simulates both modes with a known difference, and returns the width of the interleaved intervals
 /// divided by that of the sequential ones.
 fn relative_width(kind: MachineKind, seed: u64) -> f64 {
     let modes = [BlockMode::Sequential, BlockMode::Interleaved];
@@ -132,8 +132,8 @@ fn equal_servers_rarely_get_a_verdict() {
     }
 }
 
-/// The rounds of a block share the start of its services, so their spread lacks what differs between
-/// starts.
+/// The rounds of a block share the start of its services, so their spread doesn't include
+/// differences between starts.
 #[test]
 fn the_interval_from_rounds_alone_misses_too_often() {
     let (design, mut table) = (design(), AlphaTable::new());
@@ -151,7 +151,7 @@ fn the_interval_from_rounds_alone_misses_too_often() {
         let [compared] = &compared[..] else {
             panic!("{compared:?}");
         };
-        // For rates, the effect from blocks is the verdict's.
+        // For rates, the effect from blocks is the one of the verdict.
         assert_eq!(compared.effect, evaluation.comparisons[0].effect);
         assert!(
             (compared.rounds_ratio / compared.effect.ratio.unwrap())

@@ -212,7 +212,7 @@ fn ids_of_incomplete_loads_are_conditions() {
         let counted = LoadCondition::parse(&format!("{name} > 0")).unwrap();
         assert!(counted.holds(&record).is_some());
     }
-    // Not every finding is one.
+    // An arbitrary name is not a finding.
     assert!(LoadCondition::parse("errors").is_err());
 }
 
@@ -221,7 +221,7 @@ fn conditions_that_end_a_load_are_about_what_is_known_while_it_runs() {
     let condition = LoadCondition::abort("p99 > 50ms").unwrap();
     assert_eq!(condition.option(), "--abort-if");
     assert!(condition.holds(&record()).unwrap().starts_with("p99 is 99"));
-    // Nothing ended yet, so there is no percentile.
+    // No request has ended yet, so there is no percentile.
     assert_eq!(condition.holds(&Record::default()), None);
     for typed in [
         "failed>0.1%",
@@ -240,7 +240,7 @@ fn conditions_that_end_a_load_are_about_what_is_known_while_it_runs() {
         "agent-lost>0",
     ] {
         let error = LoadCondition::abort(typed).unwrap_err().to_string();
-        let expected = "is known only when the load has ended";
+        let expected = "is known only after the load has ended";
         assert!(error.contains(expected), "{typed}: {error}");
     }
 }

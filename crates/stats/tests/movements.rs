@@ -1,5 +1,5 @@
-//! Movements are rarely reported by chance, for any number of metrics, and reliably if a metric
-//! changed. The seeds are fixed.
+//! Movements are rarely reported by chance, whatever the number of metrics, and reliably if a
+//! metric changed. The seeds are fixed.
 
 mod simulation;
 
@@ -20,7 +20,7 @@ fn explaining() -> Vec<Metric> {
 /// Runs an experiment in which the second variant has `factor` times as much of one metric.
 fn run(draws: &mut Draws, table: &mut AlphaTable, raised: Metric, factor: f64) -> Evaluation {
     let mut design: Design = Setting::new(&[1.0, 1.0], 0.02, (BLOCKS, BLOCKS)).design();
-    // A margin too small to hide a false alarm.
+    // This margin is too small to hide a false alarm.
     design.margin = 1e-9;
     let mut trials = Trials::new();
     for block in 1..=BLOCKS {
@@ -58,7 +58,7 @@ fn false_movements_are_at_most_five_percent() {
         any += u32::from(evaluation.movements.iter().any(|m| m.moved));
         alone += u32::from(evaluation.movements.iter().any(|m| m.least > 0.0));
     }
-    // 5% and three standard errors of the simulation.
+    // The limit is 5% plus three standard errors of the simulation.
     assert!(any <= 71, "{any} of {EXPERIMENTS}");
     assert!(alone > 400, "{alone}: intervals alone would not be enough");
 }

@@ -28,7 +28,7 @@ fn design(variants: usize, blocks: (u32, u32), margin: f64, family: &[Metric]) -
     }
 }
 
-/// Trials of one metric: by block, then variant.
+/// Trials of one metric, from values by block, then by variant.
 fn trials(blocks: &[Vec<f64>]) -> Trials {
     let mut trials = Trials::new();
     for (block, variants) in (0..).zip(blocks) {
@@ -39,7 +39,7 @@ fn trials(blocks: &[Vec<f64>]) -> Trials {
     trials
 }
 
-/// Probability that |t| is exceeded, by summing the density in small steps.
+/// Probability that |t| is exceeded, computed by summing the density in small steps.
 fn naive_p(t: f64, freedom: u32) -> f64 {
     let v = f64::from(freedom);
     let density = |x: f64| (1.0 + x * x / v).powf(-(v + 1.0) / 2.0);
@@ -82,7 +82,7 @@ fn rates(variants: usize, blocks: std::ops::Range<usize>) -> impl Strategy<Value
     prop::collection::vec(block, blocks)
 }
 
-/// A value that a broken trial might yield.
+/// Any value that a broken trial might yield.
 fn anything() -> impl Strategy<Value = Option<f64>> {
     prop_oneof![
         4 => (0.9..1.1_f64).prop_map(Some),
@@ -150,7 +150,7 @@ proptest! {
             block[2] *= shift.sqrt();
         }
         let count = blocks.len() as u32;
-        // A margin so small that no verdict is `equivalent`.
+        // This margin is so small that no verdict is `equivalent`.
         let design = design(5, (count, count), 1e-9, &[Metric::RatePerS]);
         let evaluation = evaluate(&design, &trials(&blocks), &[]).unwrap();
         let p_values: Vec<f64> = (1..5)
@@ -241,7 +241,7 @@ proptest! {
         let turned = match verdict(&forth) {
             Verdict::Faster => Verdict::Slower,
             Verdict::Slower => Verdict::Faster,
-            // ±2% of a ratio is not quite the same range for its inverse.
+            // ±2% of a ratio is a slightly different range than ±2% of its inverse.
             Verdict::Equivalent => return Ok(()),
             same => same,
         };

@@ -35,7 +35,7 @@ fn run(rates: [f64; 2], noise: f64, blocks: u32, random: &mut ChaCha8Rng) -> Run
     let names = ["tcp", "unix"];
     let mut trials = Vec::new();
     for block in 1..=blocks {
-        // Common to the trials of a block.
+        // This factor is shared by all trials of a block.
         let shared = (noise * normal()).exp();
         for (variant, rate) in rates.iter().enumerate() {
             let value = rate * shared * (noise * normal()).exp();
@@ -85,7 +85,7 @@ fn a_slower_variant_is_named_with_its_regression_and_the_others_are_equivalent()
         tcp.text
     );
     assert!(tcp.text.ends_with("8 and 6 blocks)"), "{}", tcp.text);
-    // The ratio to the baseline within each run changed in the same way.
+    // The ratio to the baseline within each run changed by the same amount.
     let relative = &document.relative[0];
     assert!((relative.effect.ratio.unwrap() - 0.9).abs() < 0.02);
     assert!(
@@ -93,7 +93,7 @@ fn a_slower_variant_is_named_with_its_regression_and_the_others_are_equivalent()
         "{}",
         relative.text
     );
-    // p99 is outside the family: shown, not judged.
+    // p99 is outside the family, so it is shown without a verdict.
     assert!(document.described.iter().all(|one| one.verdict.is_none()));
     assert_eq!(document.described[0].metric, Metric::P99Us);
 }
@@ -167,8 +167,8 @@ fn variants_that_one_run_lacks_are_named() {
     assert_eq!(document.comparisons.len(), 1);
 }
 
-/// If nothing changed, at most one run in twenty reports a difference, and the intervals cover. The
-/// rate of false regressions is far below that.
+/// If nothing changed, at most one run in twenty reports a difference, and the intervals cover.
+/// False regressions are much rarer.
 #[test]
 fn false_alarms_are_at_most_five_percent() {
     let mut random = ChaCha8Rng::seed_from_u64(6);

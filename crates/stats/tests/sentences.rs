@@ -21,7 +21,7 @@ fn levels(pairs: &[(&str, &str)]) -> Levels {
         .collect()
 }
 
-/// unix (the baseline) and tcp.
+/// A design with unix (the baseline) and tcp.
 fn sockets(metric: Metric) -> Design {
     Design {
         factors: vec![factor("socket", &["unix", "tcp"])],
@@ -279,7 +279,8 @@ fn blocks_of(ratio: f64, spread: f64, count: usize) -> Vec<(f64, f64)> {
 fn a_verdict_stays_at_later_looks() {
     let mut design = sockets(Metric::RatePerS);
     (design.blocks_min, design.blocks_max) = (5, 15);
-    // Significant after five blocks; then so noisy that fifteen alone would not be.
+    // The result is significant after five blocks. The next ten are so noisy that fifteen blocks
+    // alone would not be.
     let mut blocks = blocks_of(0.97, 0.006, 5);
     let steps: [f64; 10] = [0.1, -0.1, 0.1, -0.05, -0.05, 0.1, -0.1, 0.1, -0.1, 0.0];
     blocks.extend(steps.map(|step| (1.0, 0.97 * step.exp())));
@@ -370,9 +371,9 @@ fn rounds_next_to_blocks() {
         compared.into_iter().map(|one| one.text).collect::<Vec<_>>()
     };
     let text = "Request rate of tcp against unix: the 80 rounds of 8 blocks alone give −10.0% (−10.2% \
-                to −9.8%); the blocks, which are used for the verdict, give −10.0% (−11.3% to −8.7%). \
-                The blocks differ by more than their rounds explain, so more blocks narrow the \
-                interval, but longer blocks don't.";
+                to −9.8%); the blocks, on which the verdict is based, give −10.0% (−11.3% to −8.7%). \
+                The blocks differ by more than their rounds explain, so more blocks would \
+                narrow the interval, but longer blocks would not.";
     assert_eq!(said(&values, RoundMetric::RatePerS), [text]);
     values[1].remove(&(3, 4));
     let lacking = said(&values, RoundMetric::MeanResponseUs).remove(0);

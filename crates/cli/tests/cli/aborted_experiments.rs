@@ -183,7 +183,7 @@ fn conditions_that_can_not_end_an_experiment_are_refused() {
         (
             "--abort-if busy>50%",
             &urls[..],
-            "--abort-if: busy is known only when the load has ended",
+            "--abort-if: busy is known only after the load has ended",
         ),
         (
             "--abort-if p99>1s --abort-window 1ms",

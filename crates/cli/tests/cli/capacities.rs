@@ -29,7 +29,7 @@ fn the_highest_rate_to_probe_is_a_lower_bound() {
         &url,
     ];
     let printed = workdir.run(&args).expect(0);
-    let sentence = "Capacity at failed < 50%: ≥ 400 req/s. This is the highest rate to probe.";
+    let sentence = "Capacity at failed < 50%: ≥ 400 req/s. This is the highest permitted rate.";
     assert!(printed.out.contains(sentence), "{}", printed.out);
     let inconclusive = "--fail-if capacity<8000: inconclusive, only a lower bound is known: the \
                         capacity is 400 req/s or higher";
@@ -61,7 +61,7 @@ fn a_goal_that_fails_at_the_lowest_rate_ends_with_status_1() {
     let document: Value = serde_json::from_str(&printed.out).unwrap();
     check_schema(SCHEMA, &document);
     let text = document["text"].as_str().unwrap();
-    let start = "p99 < 1 us: not met even at 1 request a second: p99 was ";
+    let start = "p99 < 1 us: not met even at 1 request per second: p99 was ";
     assert!(text.starts_with(start), "{text}");
     assert_eq!(document["below_per_s"], 1.0);
     assert_eq!(document["searches"].as_array().unwrap().len(), 1);
@@ -167,7 +167,7 @@ fn what_can_not_be_judged_is_refused() {
         ),
         (
             &["--goal", "p99<50ms", "--fail-if", "p99>50ms"],
-            "--fail-if: p99>50ms: the only metric here is capacity (write capacity<8000)",
+            "--fail-if: p99>50ms: the only possible metric is capacity (write capacity<8000)",
         ),
         (
             &["--goal", "p99<50ms", "--repeats", "4"],

@@ -295,7 +295,7 @@ fn conditions_that_can_not_end_a_load_are_refused() {
     for (flags, expected) in [
         (
             "--abort-if busy>50%",
-            "--abort-if: busy is known only when the load has ended; use --fail-if",
+            "--abort-if: busy is known only after the load has ended (use --fail-if)",
         ),
         (
             "--abort-if unstarted>5",

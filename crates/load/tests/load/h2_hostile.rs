@@ -271,7 +271,7 @@ fn invalid_field_blocks() {
         (&[0x88, 0, 1, b'a', 0x82, 0x07, 0xff], "padded"),
         // A table size of 4,097 bytes, and a late table size update.
         (&[0x3f, 0xe2, 0x1f, 0x88], "larger than allowed"),
-        (&[0x88, 0x20], "behind a header"),
+        (&[0x88, 0x20], "after a header"),
     ];
     for (block, reason) in rows {
         let in_one = move |s| headers(s, ALL, block);
@@ -301,7 +301,7 @@ fn invalid_responses() {
         ),
         (
             |s| headers(s, ALL, &[field("a", "b"), status(200)].concat()),
-            "behind other headers",
+            "after other headers",
         ),
         (|s| headers(s, ALL, &[0x88, 0x84]), "other than :status"),
         (|s| headers(s, END_HEADERS, &status(101)), "101"),

@@ -1,11 +1,11 @@
 //! Cache of decoded blocks of fields.
 //!
-//! A server sends mostly the same bytes in response to the same request: the date changes once per
-//! second, and little else. Comparing a block with one decoded before takes a tenth of the time of
-//! decoding it. No check is lost, because every check was made when the block was decoded.
+//! A server sends mostly the same bytes in response to the same request; little changes except the
+//! date, once per second. Comparing a block with a decoded one takes a tenth of the time of
+//! decoding. No check is lost, because all checks were made when the block was decoded.
 //!
 //! The meaning of a block depends on its bytes and, if it refers to a dynamic table, on the table.
-//! The `effects` of a cached block contain what its decoder needs to know about that.
+//! The `effects` of a cached block contain the information about the table that the decoder needs.
 
 use super::Fields;
 
@@ -30,7 +30,7 @@ pub(crate) struct CachedBlock<E> {
 }
 
 impl<E> BlockCache<E> {
-    /// Returns the entry of a block with these bytes.
+    /// Returns the entry of a block with these bytes, if cached.
     #[inline]
     pub(crate) fn find(&mut self, block: &[u8]) -> Option<&mut CachedBlock<E>> {
         let known = &mut self.entries[bucket(block)];
@@ -52,8 +52,8 @@ impl<E> BlockCache<E> {
     }
 }
 
-/// Hash of a block. It mixes all bytes, eight at a time, because the responses to different
-/// requests may differ in few of them.
+/// Hash of a block. All bytes are mixed, eight at a time, because the responses to different
+/// requests may differ in only a few of them.
 #[inline]
 fn bucket(block: &[u8]) -> usize {
     let mut mixed = block.len() as u64;
@@ -63,7 +63,7 @@ fn bucket(block: &[u8]) -> usize {
         mix(u64::from_le_bytes(*word));
     }
     match block.last_chunk() {
-        // Overlapping words, so that the remaining bytes needn't be mixed one by one.
+        // The words overlap, so the remaining bytes need not be mixed individually.
         Some(word) => mix(u64::from_le_bytes(*word)),
         None => rest.iter().for_each(|byte| mix(u64::from(*byte))),
     }

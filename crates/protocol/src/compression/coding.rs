@@ -1,7 +1,7 @@
 //! Coding of the fields of requests.
 
-/// A way to encode fields. The value of a field that isn't in a table is the same in all of them:
-/// see [`encode_value_with`](super::encode_value_with).
+/// A way to encode fields. If a field isn't in a table, its value is encoded in the same way by all
+/// implementations; see [`encode_value_with`](super::encode_value_with).
 pub(crate) trait FieldCoding {
     /// Appends a field.
     fn encode_field(name: &str, value: &str, out: &mut Vec<u8>);

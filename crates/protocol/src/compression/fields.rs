@@ -1,4 +1,5 @@
-//! Meaning of response fields, and errors in them (RFC 9113 §8.2, §8.3; RFC 9114 §4.2, §4.3).
+//! Interpretation of response fields, and errors in them (RFC 9113 §8.2, §8.3; RFC 9114 §4.2,
+//! §4.3).
 
 use std::fmt;
 
@@ -23,13 +24,13 @@ pub enum FieldFault {
     PseudoHeaderLate,
     /// A pseudo-header field in the trailers (RFC 9113 §8.1, RFC 9114 §4.3).
     PseudoHeaderInTrailers,
-    /// No `:status` (RFC 9113 §8.3.2, RFC 9114 §4.3.2).
+    /// A missing `:status` (RFC 9113 §8.3.2, RFC 9114 §4.3.2).
     NoStatus,
     /// `:status` twice (RFC 9113 §8.3).
     StatusTwice,
     /// A `:status` that is not three digits (RFC 9113 §8.3.2).
     Status,
-    /// A field that is specific to an HTTP/1.1 connection, such as Transfer-Encoding (RFC 9113
+    /// A field that applies only to an HTTP/1.1 connection, such as Transfer-Encoding (RFC 9113
     /// §8.2.2, RFC 9114 §4.2).
     ConnectionSpecific,
     /// A Content-Length that isn't a number of at most 64 bits (RFC 9110 §8.6).
@@ -48,23 +49,22 @@ impl fmt::Display for FieldFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             FieldFault::UppercaseName => "an uppercase letter in a header's name",
-            FieldFault::Name => "a header's name is empty or holds a character not allowed there",
+            FieldFault::Name => "a header's name is empty or contains an invalid character",
             FieldFault::Value => "a control character in a header's value",
             FieldFault::SpaceAroundValue => "whitespace around a header's value",
             FieldFault::PseudoHeader => "a pseudo-header other than :status",
-            FieldFault::PseudoHeaderLate => "a pseudo-header behind other headers",
+            FieldFault::PseudoHeaderLate => "a pseudo-header after other headers",
             FieldFault::PseudoHeaderInTrailers => "a pseudo-header in the trailers",
             FieldFault::NoStatus => "no :status",
             FieldFault::StatusTwice => ":status twice",
             FieldFault::Status => "the :status is not three digits",
             FieldFault::ConnectionSpecific => {
-                "a header that is for HTTP/1.1 connections only, such as Connection or \
-                 Transfer-Encoding"
+                "a header that is allowed only in HTTP/1.1, such as Connection or Transfer-Encoding"
             }
             FieldFault::Length => "Content-Length is not a number",
             FieldFault::LengthsDiffer => "two different Content-Length values",
             FieldFault::ListTooLong { limit_bytes } => {
-                return write!(f, "headers over {limit_bytes} bytes");
+                return write!(f, "headers of more than {limit_bytes} bytes");
             }
         })
     }
@@ -79,9 +79,9 @@ pub struct Fields {
     pub content_length: Option<u64>,
     /// Size of the list, in bytes as counted by RFC 9113 §6.5.2.
     pub list_bytes: u64,
-    /// First error that is one both in a head and in trailers.
+    /// First error that is an error in both heads and trailers.
     pub fault: Option<FieldFault>,
-    /// True after a field that isn't a pseudo-header field.
+    /// True after the first field that isn't a pseudo-header field.
     regular: bool,
 }
 
@@ -164,7 +164,7 @@ pub(crate) enum NameKind {
     ContentLength,
     /// A name whose values are irrelevant to the decoder.
     Regular,
-    /// A name that makes the response malformed with any value.
+    /// A name that makes the response malformed, whatever its value.
     Fault(FieldFault),
 }
 

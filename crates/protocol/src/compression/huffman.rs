@@ -9,12 +9,12 @@
 pub enum HuffmanError {
     /// The symbol EOS within a string.
     EndOfString,
-    /// The bits after the last symbol are more than 7, or not all ones.
+    /// More than 7 bits after the last symbol, or bits that are not all ones.
     Padding,
 }
 
-/// Number of short codes that are decoded before further bits are loaded: 57 bits always contain
-/// that many.
+/// Number of short codes that are decoded before more bits are loaded. 57 bits always contain that
+/// many.
 const SHORT_CODES_PER_WINDOW: usize = 7;
 
 /// Number of symbols: all bytes, and EOS.
@@ -23,7 +23,7 @@ const SYMBOL_COUNT: usize = 257;
 const EOS: u16 = 256;
 /// Length of the longest code, in bits.
 const CODE_BITS_MAX: u32 = 30;
-/// Longest code that is found by one table lookup, in bits. There are 74 such codes, including all
+/// Longest code that one table lookup finds, in bits. There are 74 such codes, including all
 /// letters and digits and most punctuation. There are none of 9 bits.
 const SHORT_CODE_BITS: u32 = 8;
 
@@ -104,7 +104,7 @@ struct ShortCode {
     bits: u8,
 }
 
-/// Symbol whose code is a prefix of the index, for each 8-bit index.
+/// For each 8-bit index, the symbol whose code is a prefix of the index.
 static SHORT_CODES: [ShortCode; 1 << SHORT_CODE_BITS] = short_codes();
 
 const fn short_codes() -> [ShortCode; 1 << SHORT_CODE_BITS] {
@@ -151,14 +151,14 @@ pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError
             bit += usize::from(code.bits);
             window <<= code.bits;
         }
-        // A copy of a fixed size is cheaper than one that fits.
+        // A copy of fixed size is cheaper than a copy of exactly the decoded symbols.
         out.extend_from_slice(&symbols);
         out.truncate(out.len() - (symbols.len() - count));
         if count == SHORT_CODES_PER_WINDOW {
             continue;
         }
-        // A long code, or the end of the text, at which only ones remain. A code that extends
-        // beyond the end is invalid, because the ones beyond the end are only padding.
+        // This is a long code, or the end of the text, after which there are only ones. A code that
+        // extends beyond the end is invalid, because those ones are padding.
         let left = end.checked_sub(bit).ok_or(HuffmanError::Padding)?;
         let window = self::window(coded, bit);
         if left < 8 && window == u64::MAX {
@@ -176,7 +176,7 @@ pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError
     }
 }
 
-/// Bits from `bit` on, at least 57 of them, with ones after the last.
+/// At least 57 bits from `bit` on. Ones follow the end of the string.
 #[inline]
 fn window(coded: &[u8], bit: usize) -> u64 {
     let byte = bit / 8;
@@ -188,7 +188,7 @@ fn window(coded: &[u8], bit: usize) -> u64 {
     word << beyond | !(u64::MAX << beyond)
 }
 
-/// Fewer than eight bytes from `byte` on, with ones after the last.
+/// The last bytes from `byte` on, fewer than eight, followed by ones.
 #[inline]
 fn last_word(coded: &[u8], byte: usize) -> u64 {
     let have = coded.len().saturating_sub(byte) as u32;
@@ -205,8 +205,8 @@ fn last_word(coded: &[u8], byte: usize) -> u64 {
     word << missing | !(u64::MAX << missing)
 }
 
-/// Symbol with a code of more than [`SHORT_CODE_BITS`] bits at the top of the window, and the length of the
-/// code in bits. Few strings contain one.
+/// Symbol with a code of more than [`SHORT_CODE_BITS`] bits at the top of the window, and the
+/// length of the code in bits. Such codes are rare.
 #[inline(never)]
 fn long_symbol(window: u64) -> Result<(u8, u32), HuffmanError> {
     let lengths = SHORT_CODE_BITS as usize + 1..=CODE_BITS_MAX as usize;
@@ -221,7 +221,7 @@ fn long_symbol(window: u64) -> Result<(u8, u32), HuffmanError> {
             };
         }
     }
-    // The code is complete, so only EOS remains, the last of the longest codes.
+    // The code is complete, so only EOS, the last of the longest codes, remains.
     Err(HuffmanError::EndOfString)
 }
 
@@ -349,13 +349,13 @@ mod tests {
     #[test]
     fn padding_is_short_and_made_of_ones() {
         assert_eq!(decoded(b""), Ok(Vec::new()));
-        // 'a' is 00011, and three ones are left.
+        // 'a' is 00011, and the remaining three bits are ones.
         assert_eq!(decoded(b"\x1f").as_deref(), Ok(b"a".as_slice()));
         assert_eq!(decoded(b"\x1e"), Err(HuffmanError::Padding));
         assert_eq!(decoded(b"\x1f\xff"), Err(HuffmanError::Padding));
         assert_eq!(decoded(b"\xff"), Err(HuffmanError::Padding));
         assert_eq!(decoded(b"\xff\xff\xff"), Err(HuffmanError::Padding));
-        // A truncated long code.
+        // A long code that is truncated.
         assert_eq!(decoded(b"\xff\xc0"), Err(HuffmanError::Padding));
     }
 

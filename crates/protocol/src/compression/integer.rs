@@ -4,20 +4,21 @@
 /// Error in an integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IntegerError {
-    /// The block ends within it.
+    /// The block ends within the integer.
     Truncated,
-    /// Above [`INTEGER_MAX`], or encoded with more bytes than any number needs.
+    /// The integer is above [`INTEGER_MAX`], or has more bytes than any valid number needs.
     TooLarge,
 }
 
 /// Largest accepted number. All valid indices, lengths and sizes are far smaller.
 const INTEGER_MAX: u64 = u32::MAX as u64;
 
-/// Largest number of bytes after the first, which suffices for 32 bits. Without this limit, zeros
-/// could be appended without end.
+/// Maximum number of bytes after the first, which suffices for 32 bits. Without this limit, a
+/// number could contain any number of zero bytes.
 const CONTINUATION_BYTES_MAX: u32 = 5;
 
-/// Takes an integer whose first byte contains `bits` of it (1 to 8) from the input.
+/// Decodes an integer at the start of the input and consumes it. The first byte contains `bits` of
+/// its bits (1 to 8).
 ///
 /// # Errors
 ///
@@ -50,7 +51,8 @@ fn decode_rest(prefix: u64, input: &mut &[u8]) -> Result<u32, IntegerError> {
     Err(IntegerError::TooLarge)
 }
 
-/// Appends an integer whose first byte contains `bits` of it (1 to 8), below the bits of `pattern`.
+/// Appends an integer. The first byte contains `bits` of its bits (1 to 8), below the bits of
+/// `pattern`.
 pub(crate) fn encode(bits: u32, pattern: u8, number: usize, out: &mut Vec<u8>) {
     let all_ones = 0xff_usize >> (8 - bits);
     if number < all_ones {

@@ -1,7 +1,7 @@
 //! Compression of fields: the parts that HPACK (RFC 7541) and QPACK (RFC 9204) have in common.
 //!
-//! Neither decoder keeps text. A field is reduced to its meaning, so that the memory of a dynamic
-//! table is independent of the peer's input, and a list of fields is reduced to a summary.
+//! Neither decoder stores text. A field is reduced to its meaning, which makes the memory of a
+//! dynamic table independent of the peer's input. A list of fields is reduced to a summary.
 
 mod block_cache;
 mod coding;
@@ -26,6 +26,6 @@ pub(crate) use strings::{CodedString, StringError, encode_string, encode_value_w
 pub(crate) use table::Table;
 pub(crate) use text_table::{FieldText, TextTable, write_line};
 
-/// Overhead in addition to name and value, in bytes, of an entry of a dynamic table (RFC 7541 §4.1,
-/// RFC 9204 §3.2.1) and of a field in the size of a list (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
+/// Bytes that count in addition to name and value: for an entry of a dynamic table (RFC 7541 §4.1,
+/// RFC 9204 §3.2.1), and for a field in the size of a list (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
 pub(crate) const FIELD_OVERHEAD_BYTES: u32 = 32;

@@ -1,7 +1,6 @@
-//! Search in a static table.
+//! Search in static tables.
 
-/// Position of an entry with this name in a static table, from 0, and true if its value matches
-/// too.
+/// Index (from 0) of an entry with this name in a static table, and true if its value matches too.
 pub(crate) fn find_text(texts: &[(&str, &str)], name: &str, value: &str) -> Option<(usize, bool)> {
     if let Some(at) = texts.iter().position(|entry| *entry == (name, value)) {
         // An entry without a value matches the empty value.

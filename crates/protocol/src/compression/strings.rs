@@ -12,7 +12,7 @@ pub(crate) enum StringError {
     Huffman(HuffmanError),
 }
 
-/// A string that isn't decoded yet.
+/// A string that hasn't been decoded yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CodedString<'b> {
     bytes: &'b [u8],
@@ -20,8 +20,8 @@ pub(crate) struct CodedString<'b> {
 }
 
 impl<'b> CodedString<'b> {
-    /// Takes a string from the front. `bits` bits of the first byte begin its length; the bit above
-    /// them is set if it is Huffman-coded.
+    /// Parses a string at the start of `rest` and consumes it. Its length begins in the lowest
+    /// `bits` bits of the first byte. The bit above them is set if the string is Huffman-coded.
     #[inline]
     pub(crate) fn take(bits: u32, rest: &mut &'b [u8]) -> Result<CodedString<'b>, IntegerError> {
         let is_huffman = rest.first().is_some_and(|first| first & (1 << bits) != 0);
@@ -33,7 +33,7 @@ impl<'b> CodedString<'b> {
         Ok(CodedString { bytes, is_huffman })
     }
 
-    /// The text. A Huffman-coded one is decoded into `text`.
+    /// The text. A Huffman-coded string is decoded into `text`.
     #[inline]
     pub(crate) fn decode<'t>(self, text: &'t mut Vec<u8>) -> Result<&'t [u8], HuffmanError>
     where
@@ -47,7 +47,7 @@ impl<'b> CodedString<'b> {
         Ok(text)
     }
 
-    /// The text in memory of its own.
+    /// The text as a new vector.
     pub(crate) fn to_vec(self) -> Result<Vec<u8>, HuffmanError> {
         let mut text = Vec::new();
         match self.is_huffman {
@@ -58,8 +58,8 @@ impl<'b> CodedString<'b> {
     }
 }
 
-/// Takes a string from the front; see [`CodedString::take`]. A Huffman-coded one is decoded into
-/// `text`.
+/// Parses and decodes a string at the start of `rest`; see [`CodedString::take`]. A Huffman-coded
+/// string is decoded into `text`.
 #[inline]
 pub(crate) fn string<'t, 'b: 't>(
     bits: u32,
@@ -70,8 +70,8 @@ pub(crate) fn string<'t, 'b: 't>(
     coded.decode(text).map_err(StringError::Huffman)
 }
 
-/// Appends a string in the shorter of both codings. `bits` bits of the first byte begin its length,
-/// below the bits of `pattern`.
+/// Appends a string in the shorter of the two codings. Its length begins in the lowest `bits` bits
+/// of the first byte, below the bits of `pattern`.
 pub(crate) fn encode_string(bits: u32, pattern: u8, text: &str, out: &mut Vec<u8>) {
     let coded_bytes = huffman::coded_bytes(text.as_bytes());
     if coded_bytes < text.len() {
@@ -83,13 +83,14 @@ pub(crate) fn encode_string(bits: u32, pattern: u8, text: &str, out: &mut Vec<u8
     }
 }
 
-/// Bits of the first byte of a field's value that begin its length.
+/// Number of bits in the first byte of a field's value in which its length begins.
 const VALUE_BITS: u32 = 7;
 
 /// Lengths below this take one byte.
 const LENGTH_IN_ONE_BYTE: usize = (1 << VALUE_BITS) - 1;
 
-/// Appends a field's value, which `write` appends as plain octets. Returns its length.
+/// Appends a field's value. `write` appends the value as plain octets. Returns the length of the
+/// value.
 pub(crate) fn encode_value_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> usize {
     let start = out.len();
     out.push(0);
@@ -99,7 +100,7 @@ pub(crate) fn encode_value_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u
         out[start] = length as u8;
         return length;
     }
-    // The length takes several bytes: they go to the end and then before the value.
+    // If the length takes several bytes, it is appended at the end and then moved before the value.
     let value_end = out.len();
     integer::encode(VALUE_BITS, 0, length, out);
     let length_bytes = out.len() - value_end;

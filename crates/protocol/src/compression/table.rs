@@ -1,4 +1,4 @@
-//! Dynamic table (RFC 7541 §2.3.2 and §4, RFC 9204 §3.2), with meanings instead of text.
+//! Dynamic table (RFC 7541 §2.3.2 and §4, RFC 9204 §3.2) that stores meanings instead of text.
 
 use std::collections::VecDeque;
 
@@ -6,8 +6,8 @@ use super::fields::Field;
 
 /// Dynamic table of a decoder.
 ///
-/// An entry uses the same small amount of memory for any size, and counts for at least 32 bytes, so
-/// the limit bounds the memory.
+/// Every entry uses the same small amount of memory, whatever its size, and counts for at least 32
+/// bytes. The limit on the size therefore bounds the memory.
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Entries, the newest first.
@@ -31,8 +31,8 @@ impl Table {
         }
     }
 
-    /// Empties the table, as for a new connection, and sets its size. The generation changes, even
-    /// if the table was empty.
+    /// Empties the table for a new connection, and sets its maximum size. The generation changes
+    /// even if the table was empty.
     pub(crate) fn restart(&mut self, most_bytes: u32) {
         self.resize(0);
         self.most_bytes = most_bytes;
@@ -53,8 +53,8 @@ impl Table {
         self.most_bytes
     }
 
-    /// Inserts an entry at the front and evicts others from the end; an entry larger than the whole
-    /// table empties it (RFC 7541 §4.4).
+    /// Inserts an entry at the front, and evicts others from the end. An entry larger than the
+    /// whole table empties it (RFC 7541 §4.4).
     #[inline]
     pub(crate) fn insert(&mut self, field: Field) {
         let fits = field.bytes <= self.most_bytes;
@@ -70,8 +70,8 @@ impl Table {
         }
     }
 
-    /// Inserts entries one after the other, if that changes anything. Returns the generation if the
-    /// insertion left the table unchanged.
+    /// Inserts entries in order, unless that would change nothing. Returns the generation if the
+    /// table is unchanged.
     pub(crate) fn insert_all(&mut self, fields: &[Field]) -> Option<u64> {
         if fields.is_empty() || self.is_full_of(fields) {
             return Some(self.generation);
@@ -82,8 +82,8 @@ impl Table {
         None
     }
 
-    /// Returns true if the table consists of these fields repeatedly, so that each insertion evicts
-    /// an equal entry and all indices keep their meaning.
+    /// Returns true if the table consists only of repetitions of these fields. Each insertion then
+    /// evicts an equal entry, and all indices keep their meaning.
     fn is_full_of(&self, fields: &[Field]) -> bool {
         let entries = &self.entries;
         entries.iter().take(fields.len()).eq(fields.iter().rev())
@@ -94,7 +94,8 @@ impl Table {
             && self.evictions(fields) == Some(fields.len())
     }
 
-    /// Number of entries that these fields would evict. `None` if not all of the fields would stay.
+    /// Number of entries that these fields would evict; `None` if some of the fields would
+    /// themselves be evicted.
     fn evictions(&self, fields: &[Field]) -> Option<usize> {
         let mut oldest = self.entries.iter().rev();
         let mut bytes = self.bytes;
@@ -124,7 +125,7 @@ impl Table {
         }
     }
 
-    /// Returns true for the same entries, regardless of their history.
+    /// Returns true if both tables have the same entries, regardless of their history.
     #[cfg(test)]
     pub(crate) fn is_like(&self, other: &Table) -> bool {
         (&self.entries, self.bytes) == (&other.entries, other.bytes)

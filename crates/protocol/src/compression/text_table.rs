@@ -1,4 +1,4 @@
-//! Dynamic table with text, and fields as lines of text.
+//! Dynamic table that stores text, and fields as lines of text.
 
 use std::collections::VecDeque;
 
@@ -26,14 +26,14 @@ impl TextTable {
         }
     }
 
-    /// Empties the table, as for a new connection, and sets its size.
+    /// Empties the table for a new connection, and sets its maximum size.
     pub(crate) fn restart(&mut self, most_bytes: u32) {
         self.entries.clear();
         self.bytes = 0;
         self.most_bytes = most_bytes as usize;
     }
 
-    /// Entry at an index, which starts at 0 with the newest.
+    /// Entry at an index. Index 0 is the newest.
     pub(crate) fn get(&self, index: usize) -> Option<&FieldText> {
         self.entries.get(index)
     }
@@ -74,7 +74,8 @@ fn counted((name, value): &FieldText) -> usize {
     name.len() + value.len() + FIELD_OVERHEAD_BYTES as usize
 }
 
-/// Appends a field as a line, ended by CRLF; `:status` as a status line that begins with `version`.
+/// Appends a field as a line that ends with CRLF. `:status` becomes a status line that begins with
+/// `version`.
 pub(crate) fn write_line(version: &str, (name, value): &FieldText, out: &mut Vec<u8>) {
     let parts: [&[u8]; 4] = match &name[..] {
         b":status" => [version.as_bytes(), b" ", value, b"\r\n"],

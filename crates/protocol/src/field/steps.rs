@@ -1,12 +1,12 @@
-//! Searches several bytes at a time: sixteen with SSE2 on x86-64, eight in a word elsewhere. The
-//! result is the same.
+//! Searches several bytes at a time: sixteen with SSE2 on x86-64, and eight in a word on other
+//! processors. Both give the same result.
 
 #[cfg(target_arch = "x86_64")]
 pub(super) use sixteen::{STEP, control, no_letter};
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) use word::{STEP, control, no_letter};
 
-/// Vector instructions (SSE2).
+/// Implementation with vector instructions (SSE2).
 #[cfg(target_arch = "x86_64")]
 mod sixteen {
     use std::arch::x86_64::{
@@ -67,12 +67,13 @@ mod sixteen {
     /// Index of the first mark; there is one bit per byte.
     #[inline]
     fn first(marks: i32) -> Option<usize> {
-        // The remainder lets the compiler prove that the index is within the step.
+        // The remainder operation proves to the compiler that the index is within the step.
         (marks != 0).then(|| marks.trailing_zeros() as usize % STEP)
     }
 }
 
-/// Arithmetic on the bytes of a word (SWAR): the fallback, and tested on every platform.
+/// Implementation with arithmetic on the bytes of a word (SWAR). It is the fallback, and is tested
+/// on every platform.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod word {
     pub(in crate::field) const STEP: usize = 8;
@@ -112,8 +113,8 @@ mod word {
 
 #[cfg(test)]
 mod tests {
-    /// Compares both implementations for every byte value at every position, after bytes of both
-    /// kinds.
+    /// Compares both implementations for every byte value at every position, after bytes that match
+    /// and bytes that don't.
     fn agrees<const STEP: usize>(
         look: fn(&[u8; STEP]) -> Option<usize>,
         goes_on: fn(u8) -> bool,

@@ -24,7 +24,7 @@ pub(super) struct ChunkDecoder {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChunkState {
-    /// Before the first digit of a size.
+    /// No digit of the size has been read.
     FirstDigit,
     Size,
     Padding,
@@ -130,7 +130,7 @@ impl ChunkDecoder {
     }
 }
 
-/// Takes the available input, at most `left` bytes, and subtracts it from `left`.
+/// Consumes the available input, at most `left` bytes, and subtracts it from `left`.
 pub(super) fn take<'a>(input: &mut &'a [u8], left: &mut u64) -> &'a [u8] {
     let length = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
     let (piece, rest) = input.split_at(length);

@@ -3,7 +3,7 @@
 /// The version of an HTTP/1 message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// HTTP/1.0: a connection serves one exchange unless both sides say `keep-alive`.
+    /// HTTP/1.0: a connection serves one exchange unless both sides send `keep-alive`.
     Http10,
     /// HTTP/1.1, or a later minor version that is treated as 1.1 (RFC 9110 §2.5).
     Http11,
@@ -16,12 +16,12 @@ pub enum Expects {
     Body,
     /// The request was a HEAD, so there is no body even if the head announces one.
     NoBody,
-    /// The request was a CONNECT: after a status from 200 to 299 there is no body, and the
-    /// connection becomes a tunnel, whose bytes this parser does not handle.
+    /// The request was a CONNECT. After a status from 200 to 299 there is no body, and the
+    /// connection becomes a tunnel, whose bytes this parser does not process.
     Connect,
 }
 
-/// Limits on everything but the body. A response beyond them is a violation.
+/// Limits on everything except the body. Exceeding them is a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one head, up to and including the empty line. Values below [`Limits::HEAD_MIN`] are
@@ -36,7 +36,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Smallest limit on a head, in bytes. Input that isn't HTTP/1 at all is detected within it.
+    /// Smallest possible limit on a head, in bytes. It suffices to detect input that isn't HTTP/1.
     pub const HEAD_MIN: usize = 64;
 }
 
@@ -64,7 +64,7 @@ pub enum Framing {
     UntilClose,
 }
 
-/// Head of a final response, as far as an exchange depends on it.
+/// Head of a final response, reduced to the properties that an exchange depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// Status code, 0 to 999 (three digits). Codes outside 100 to 599 are invalid but must be
@@ -83,7 +83,7 @@ pub struct Head {
 /// Result of a parsing step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseEvent<'a> {
-    /// All input is consumed, and the response is incomplete.
+    /// All input is consumed, but the response is incomplete.
     NeedMore,
     /// An interim response (1xx other than 101) with this status; another head follows.
     Interim(u16),
@@ -98,7 +98,7 @@ pub enum ResponseEvent<'a> {
     },
 }
 
-/// Meaning of the peer's close at this point.
+/// Meaning of the peer closing the connection at this point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Eof {
     /// No byte of a response was received.

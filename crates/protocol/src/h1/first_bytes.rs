@@ -1,5 +1,5 @@
-//! Detection of peers that don't speak HTTP/1, as early as possible: other protocols may never send
-//! the end of a line.
+//! Early detection of peers that don't speak HTTP/1. Other protocols may never send the end of a
+//! line.
 
 use super::H1Violation;
 
@@ -15,15 +15,14 @@ pub(super) enum FirstBytes {
 /// Beginning of every status line. The name is case-sensitive (RFC 9112 §2.3).
 pub(super) const STATUS_LINE_START: &[u8] = b"HTTP/1.";
 
-/// Beginning of the client's side of HTTP/2 (RFC 9113 §3.4), sent by an echo server or a confused
-/// peer.
+/// First bytes of an HTTP/2 client (RFC 9113 §3.4). An echo server, for example, sends them back.
 const PREFACE: &[u8] = b"PRI * HTTP/2";
 
-/// Number of bytes that always suffice.
+/// Number of bytes that is always enough for a decision.
 pub(super) const FIRST_BYTES_MAX: usize = PREFACE.len();
 
-/// Examines the first bytes of a response. More bytes never change a result except
-/// [`FirstBytes::Undecided`], so the result doesn't depend on how they were split.
+/// Examines the first bytes of a response. More bytes never change a result other than
+/// [`FirstBytes::Undecided`], so the result doesn't depend on how the input is split.
 pub(super) fn judge(bytes: &[u8]) -> Result<FirstBytes, H1Violation> {
     let same = bytes
         .iter()
@@ -40,10 +39,12 @@ pub(super) fn judge(bytes: &[u8]) -> Result<FirstBytes, H1Violation> {
         return Err(H1Violation::Version);
     }
     match *bytes {
-        // A TLS record: its type (alert, handshake), then the major version 3 (RFC 8446 §5.1).
+        // This may be a TLS record: its type (alert or handshake), then the major version 3 (RFC
+        // 8446 §5.1).
         [0x15 | 0x16] => Ok(FirstBytes::Undecided),
         [0x15 | 0x16, 0x03, ..] => Err(H1Violation::Tls),
-        // An HTTP/2 frame: 24 bits of length, then the type, SETTINGS at first (RFC 9113 §4.1, §3.4).
+        // This may be an HTTP/2 frame: 24 bits of length, then the type, which is SETTINGS at first
+        // (RFC 9113 §4.1, §3.4).
         [0] | [0, 0] | [0, 0, _] => Ok(FirstBytes::Undecided),
         [0, 0, _, 0x04, ..] => Err(H1Violation::Http2),
         _ if bytes.starts_with(PREFACE) => Err(H1Violation::Http2),

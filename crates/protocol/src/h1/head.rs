@@ -1,12 +1,12 @@
-//! Interpretation of a head, line by line. All of it is checked, and only what an exchange needs is
-//! kept.
+//! Interpretation of a head, line by line. Everything is checked, but only what an exchange needs
+//! is stored.
 
 use memchr::memchr;
 
 use super::{Expects, Framing, H1Violation, Head, Version};
 use crate::field::{is_named, is_token, is_value, line_length, name_length, token_length, trim};
 
-/// Parsing state of a head. Each interim response has its own.
+/// Parsing state of a head. A new one is used for each interim response.
 #[derive(Debug)]
 pub(super) struct HeadLines {
     status: u16,
@@ -22,7 +22,7 @@ pub(super) struct HeadLines {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CodingSeen {
     No,
-    /// There was such a field, but it was empty.
+    /// There was such a field, but no coding in it.
     Named,
     Chunked,
 }
@@ -30,9 +30,9 @@ enum CodingSeen {
 /// Meaning of a line that begins with white space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FoldTarget {
-    /// There was no field before it.
+    /// No field precedes the line.
     Nothing,
-    /// The line continues a field that is irrelevant.
+    /// The line continues a field that doesn't matter.
     Any,
     /// The line continues a field that determines the length of the body.
     Framing,
@@ -51,8 +51,8 @@ impl HeadLines {
         }
     }
 
-    /// Parses the status line: `HTTP/1.x SP 3DIGIT SP reason` (RFC 9112 §4). The last space may be
-    /// missing.
+    /// Parses the status line: `HTTP/1.x SP 3DIGIT SP reason` (RFC 9112 §4). The last space is
+    /// optional.
     pub(super) fn status_line(&mut self, line: &[u8]) -> Result<(), H1Violation> {
         let reason = self.version_and_status(line)?;
         if !matches!(reason, [] | [b' ', ..]) {
@@ -119,7 +119,8 @@ impl HeadLines {
         Ok(())
     }
 
-    /// Parses a list of options, of which two are relevant (RFC 9112 §9.3).
+    /// Parses a list of connection options, of which only `close` and `keep-alive` matter (RFC 9112
+    /// §9.3).
     #[inline]
     fn connection(&mut self, value: &[u8]) {
         match value {
@@ -136,7 +137,8 @@ impl HeadLines {
         }
     }
 
-    /// Parses digits, or the same number several times, in one field or in several (RFC 9112 §6.3).
+    /// Parses a Content-Length: digits, or the same number several times, in one field or in
+    /// several (RFC 9112 §6.3).
     #[inline]
     fn content_length(&mut self, value: &[u8]) -> Result<(), H1Violation> {
         match short_number(value) {
@@ -159,13 +161,13 @@ impl HeadLines {
         Ok(())
     }
 
-    /// Parses a list that may contain only `chunked`, once (RFC 9112 §6.1) and without parameters
-    /// (§7.1).
+    /// Parses a Transfer-Encoding. The list may contain only `chunked`, once (RFC 9112 §6.1) and
+    /// without parameters (§7.1).
     fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), H1Violation> {
         if self.coded == CodingSeen::No {
             self.coded = CodingSeen::Named;
         }
-        // Empty elements of a list are ignored (RFC 9110 §5.6.1.2).
+        // Empty list elements are ignored (RFC 9110 §5.6.1.2).
         for coding in elements(value).filter(|coding| !coding.is_empty()) {
             if !coding.eq_ignore_ascii_case(b"chunked") {
                 return Err(H1Violation::Coding);
@@ -183,8 +185,8 @@ impl HeadLines {
         self.status
     }
 
-    /// Ends the head. Determines the length of the body in the order of RFC 9112 §6.3, and if the
-    /// connection can be reused (§9.3).
+    /// Ends the head. Determines the length of the body in the order of RFC 9112 §6.3, and whether
+    /// the connection can be reused (§9.3).
     #[inline]
     pub(super) fn finish(&self, expects: Expects) -> Result<Head, H1Violation> {
         let tunnel = expects == Expects::Connect && (200..300).contains(&self.status);
@@ -221,10 +223,11 @@ pub(super) struct FieldLine<'l> {
     pub(super) value: &'l [u8],
 }
 
-/// Finds a valid field line ended by CRLF at the start of `bytes`. Returns it and its size, CRLF
-/// included. `None` for all other input, which [`split_field`] judges once the line is complete.
+/// Finds a valid field line ended by CRLF at the start of `bytes`. Returns the line and its size,
+/// including CRLF. Returns `None` for all other input, which [`split_field`] checks once the line
+/// is complete.
 ///
-/// The searches for the end of the name and of the line are independent, so that a processor runs
+/// The searches for the end of the name and of the line are independent, so a processor can run
 /// them in parallel.
 #[inline]
 pub(super) fn whole_field(bytes: &[u8]) -> Option<(FieldLine<'_>, usize)> {
@@ -235,8 +238,8 @@ pub(super) fn whole_field(bytes: &[u8]) -> Option<(FieldLine<'_>, usize)> {
     Some((FieldLine { name, value }, line_end + 2))
 }
 
-/// Splits a field line into name and value, and checks both. `None` for a line that continues the
-/// value before it, which a user agent treats as a space (RFC 9112 §5.2).
+/// Splits a field line into name and value, and checks both. Returns `None` for a line that
+/// continues the previous value; a user agent treats such a fold as a space (RFC 9112 §5.2).
 pub(super) fn split_field(
     line: &[u8],
     fold: FoldTarget,
@@ -252,7 +255,7 @@ pub(super) fn split_field(
     Ok(Some(FieldLine { name, value }))
 }
 
-/// Judges a line without a valid name: a continuation, or a violation.
+/// Classifies a line without a valid name: a continuation, or a violation.
 #[cold]
 fn odd_line(line: &[u8], fold: FoldTarget) -> Result<(), H1Violation> {
     if let [b' ' | b'\t', ..] = line {
@@ -273,7 +276,7 @@ fn odd_line(line: &[u8], fold: FoldTarget) -> Result<(), H1Violation> {
     })
 }
 
-/// Violation in a value with an invalid byte.
+/// Returns the violation in a value that contains an invalid byte.
 #[cold]
 fn value_fault(bytes: &[u8]) -> H1Violation {
     if bytes.contains(&0) {
@@ -303,7 +306,7 @@ fn decimal(digits: &[u8]) -> Result<u64, H1Violation> {
     })
 }
 
-/// Parses digits after a space, if there are so few that they can't overflow.
+/// Parses digits after a space if there are too few for an overflow.
 #[inline]
 fn short_number(value: &[u8]) -> Option<u64> {
     let [b' ', digits @ ..] = value else {

@@ -1,9 +1,9 @@
-//! Assembles lines from input that arrives in pieces.
+//! Assembly of lines from input that arrives in pieces.
 
 use memchr::memchr;
 
-/// Splits one section (a head or the trailers) into lines. A line that is complete in the input is
-/// returned without a copy; only a split line is copied.
+/// Splits one section (a head or the trailers) into lines. Only a line that arrived in pieces is
+/// copied; a complete line is returned without a copy.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     /// The incomplete line, or the last line that was assembled.
@@ -14,20 +14,20 @@ pub(super) struct Lines {
     section_bytes: usize,
 }
 
-/// The section exceeds its limit.
+/// Error: the section exceeds its limit.
 #[derive(Debug)]
 pub(super) struct SectionTooLong;
 
 impl Lines {
-    /// Starts a new section. Keeps the memory.
+    /// Starts a new section. Memory is reused.
     pub(super) fn start_section(&mut self) {
         self.carry.clear();
         self.handed_out = false;
         self.section_bytes = 0;
     }
 
-    /// Returns the next line without its terminator, or `None` if it is incomplete; then all input
-    /// is kept and consumed.
+    /// Returns the next line without its terminator. If it is incomplete, stores and consumes all
+    /// input and returns `None`.
     ///
     /// The terminator is CRLF or a lone LF, as RFC 9112 §2.2 allows. This is safe because prony
     /// forwards nothing, so no other parser can interpret the bytes differently. Any other CR stays
@@ -56,13 +56,13 @@ impl Lines {
         Ok(Some(without_cr(&self.carry)))
     }
 
-    /// Returns true if no partial line is kept, so that the input starts with a new line.
+    /// Returns true if no partial line is stored, so the input starts with a new line.
     #[inline]
     pub(super) fn at_beginning(&self) -> bool {
         self.carry.is_empty() || self.handed_out
     }
 
-    /// Consumes a line, with its terminator, that the caller found at the start of the input.
+    /// Consumes a line, including its terminator, that the caller found at the start of the input.
     #[inline]
     pub(super) fn skip(
         &mut self,
@@ -75,7 +75,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Keeps and consumes all input as part of a line.
+    /// Stores and consumes all input as part of a line.
     pub(super) fn keep(&mut self, input: &mut &[u8], limit: usize) -> Result<(), SectionTooLong> {
         self.count(input.len(), limit)?;
         self.carry.extend_from_slice(input);

@@ -1,11 +1,11 @@
-//! Fast path for ordinary heads: complete, final, without folded or malformed lines, every line
-//! ended by CRLF. They are parsed in one pass, sixteen bytes at a time.
+//! Fast path for ordinary heads: complete, final, without folded or malformed lines, and with CRLF
+//! at the end of every line. Such heads are parsed in one pass, sixteen bytes at a time.
 
 use super::head::{HeadLines, whole_field};
 use crate::field::line_length;
 
-/// Parses the head at the start of `bytes` into a new `head`, and returns its size. `None` for any
-/// other input, valid or not, which is then parsed line by line.
+/// Parses the head at the start of `bytes` into a new `head`, and returns its size. Returns `None`
+/// for any other input, valid or not, which must then be parsed line by line.
 pub(super) fn read(head: &mut HeadLines, bytes: &[u8]) -> Option<usize> {
     let (start, reason) = bytes.split_first_chunk::<12>()?;
     if !start.starts_with(super::first_bytes::STATUS_LINE_START) {

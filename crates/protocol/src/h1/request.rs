@@ -22,7 +22,7 @@ pub struct RequestSpec<'a> {
     pub host: &'a str,
     /// The user's headers, in this order. They replace defaults of the same name.
     pub headers: &'a [(String, String)],
-    /// Body. If it is empty, a Content-Length of 0 is sent for POST, PUT and PATCH only.
+    /// Body. If it is empty, only POST, PUT and PATCH send a Content-Length (of 0).
     pub body: &'a [u8],
     /// True to reuse the connection.
     pub keep_alive: bool,
@@ -30,11 +30,11 @@ pub struct RequestSpec<'a> {
 
 /// Encodes a request.
 ///
-/// By default it has Host, `User-Agent: prony/<version>`, `Accept: */*`, Content-Length if there is
-/// a body, and `Connection: close` if it is the last on its connection (in HTTP/1.0, `Connection:
-/// keep-alive` if it isn't). The user's headers override each of these; an empty User-Agent or
-/// Accept suppresses the default. With the user's `Transfer-Encoding: chunked`, the body is sent as
-/// one chunk.
+/// By default, the request has Host, `User-Agent: prony/<version>`, `Accept: */*`, Content-Length
+/// if there is a body, and `Connection: close` if it is the last on its connection (in HTTP/1.0,
+/// `Connection: keep-alive` if it isn't). The user's headers override each of these; an empty
+/// User-Agent or Accept suppresses the default. With the user's `Transfer-Encoding: chunked`, the
+/// body is sent as one chunk.
 ///
 /// # Errors
 ///
@@ -50,7 +50,7 @@ pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
     for part in [spec.method, " ", spec.target, " ", version, "\r\n"] {
         out.extend_from_slice(part.as_bytes());
     }
-    // Host goes first (RFC 9110 §7.2).
+    // Host is sent first (RFC 9110 §7.2).
     let host = header_values(spec, "host").next().unwrap_or(spec.host);
     write_header(&mut out, "Host", host);
     for (name, default) in [("User-Agent", USER_AGENT), ("Accept", "*/*")] {
@@ -84,13 +84,13 @@ pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
 /// Method by which the end of the body is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFraming {
-    /// By the user's own headers, or there is no body.
+    /// The user's headers mark it, or there is no body.
     AsGiven,
     DefaultLength,
     Chunked,
 }
 
-/// Returns true if a user's header only suppresses a default.
+/// Returns true if the only effect of a user's header is to suppress a default.
 pub(crate) fn takes_away(name: &str, value: &str) -> bool {
     let has_default = ["user-agent", "accept"];
     has_default.iter().any(|own| name.eq_ignore_ascii_case(own)) && trim_str(value).is_empty()
@@ -159,8 +159,8 @@ fn check(spec: &RequestSpec) -> Result<(), RequestError> {
     Ok(())
 }
 
-/// Checks for the four forms of RFC 9112 §3.2, without a fragment, which is never sent (RFC 9110
-/// §4.2.5).
+/// Checks that the target has one of the four forms of RFC 9112 §3.2. A fragment is not allowed,
+/// because it is never sent (RFC 9110 §4.2.5).
 fn check_target(method: &str, target: &str) -> Result<(), RequestError> {
     let visible = target
         .bytes()
@@ -177,7 +177,8 @@ fn check_target(method: &str, target: &str) -> Result<(), RequestError> {
     }
 }
 
-/// Checks `uri-host [ ":" port ]` (RFC 9110 §7.2) for the characters of RFC 3986 §3.2.2.
+/// Checks that the host has the form `uri-host [ ":" port ]` (RFC 9110 §7.2) and only the
+/// characters of RFC 3986 §3.2.2.
 fn check_host(host: &str) -> Result<(), RequestError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(&byte);
     if host.bytes().all(allowed) {
@@ -187,8 +188,8 @@ fn check_host(host: &str) -> Result<(), RequestError> {
     }
 }
 
-/// Determines the framing of the body. Framing by the user must match the body, or the next request
-/// on the connection would be parsed as part of this one.
+/// Determines the framing of the body. Headers of the user that frame the body must match it;
+/// otherwise the next request on the connection would be parsed as part of this one.
 fn framing(spec: &RequestSpec) -> Result<BodyFraming, RequestError> {
     let mut lengths = header_values(spec, "content-length").map(trim_str);
     let mut codings = header_values(spec, "transfer-encoding").map(trim_str);
@@ -216,8 +217,8 @@ fn framing(spec: &RequestSpec) -> Result<BodyFraming, RequestError> {
         }
         return Ok(BodyFraming::Chunked);
     }
-    // Methods that give content a meaning send Content-Length even without a body (RFC 9110
-    // §8.6).
+    // If the method defines a meaning for content, Content-Length is sent even without a body (RFC
+    // 9110 §8.6).
     let means_content = matches!(spec.method, "POST" | "PUT" | "PATCH");
     Ok(if spec.body.is_empty() && !means_content {
         BodyFraming::AsGiven
@@ -238,7 +239,7 @@ pub enum RequestError {
     /// The target has none of the forms of RFC 9112 §3.2, or contains characters that must be
     /// percent-encoded.
     Target(String),
-    /// The host contains characters that no host name, address or port has (RFC 3986 §3.2.2).
+    /// The host contains characters that no host name, address or port can have (RFC 3986 §3.2.2).
     Host(String),
     /// The name of a header is not a token (RFC 9110 §5.1).
     HeaderName(String),
@@ -251,7 +252,7 @@ pub enum RequestError {
     },
     /// Host is given twice, which servers must reject (RFC 9112 §3.2).
     SecondHost,
-    /// Content-Length is not the size of the body.
+    /// Content-Length differs from the size of the body.
     ContentLength {
         /// The value given.
         given: String,
@@ -270,40 +271,41 @@ impl fmt::Display for RequestError {
             RequestError::Method(method) => {
                 write!(
                     f,
-                    "the method {method:?} is not made of letters, digits and !#$%&'*+-.^_`|~"
+                    "the method {method:?} may contain only letters, digits and !#$%&'*+-.^_`|~"
                 )
             }
             RequestError::Target(target) => write!(
                 f,
-                "the request target {target:?} can't be sent; it begins with / or is a whole URL, \
-                 without a fragment, and spaces and non-ASCII letters in it are percent-encoded"
+                "the request target {target:?} can't be sent; it must begin with / or be a \
+                 complete URL, without a fragment, and spaces and non-ASCII characters must be \
+                 percent-encoded"
             ),
             RequestError::Host(host) => write!(f, "the host {host:?} is not HOST or HOST:PORT"),
             RequestError::HeaderName(name) => write!(
                 f,
-                "the header name {name:?} is not made of letters, digits and !#$%&'*+-.^_`|~"
+                "the header name {name:?} may contain only letters, digits and !#$%&'*+-.^_`|~"
             ),
             RequestError::HeaderValue { name, value } => {
                 write!(
                     f,
-                    "the value {value:?} of header {name} holds a control character"
+                    "the value {value:?} of header {name} contains a control character"
                 )
             }
             RequestError::SecondHost => write!(f, "the header Host is given twice"),
             RequestError::ContentLength { given, body_bytes } => write!(
                 f,
-                "the header Content-Length says {given:?}, but the body has {body_bytes} bytes \
-                 (leave the header out, and the right one is sent)"
+                "the header Content-Length is {given:?}, but the body has {body_bytes} bytes (omit \
+                 the header; the right one is sent by default)"
             ),
             RequestError::TransferEncoding(given) => write!(
                 f,
-                "the header Transfer-Encoding says {given:?}; only chunked can be sent, and only \
+                "the header Transfer-Encoding is {given:?}; only chunked can be sent, and only \
                  with HTTP/1.1"
             ),
             RequestError::TwoFramings => {
                 write!(
                     f,
-                    "Content-Length and Transfer-Encoding may be given once, and not both"
+                    "Content-Length and Transfer-Encoding may each be given once, but not both"
                 )
             }
         }

@@ -1,4 +1,4 @@
-//! Parser of responses, in pieces of any size.
+//! Parser of responses that arrive in pieces of any size.
 
 use super::chunk::{ChunkDecoder, ChunkPiece, take};
 use super::first_bytes::{self, FirstBytes};
@@ -7,7 +7,7 @@ use super::lines::{Lines, SectionTooLong};
 use super::plain;
 use super::{Eof, Expects, Framing, H1Violation, Head, Limits, ResponseEvent};
 
-/// Parses the responses on one connection, one exchange after the other.
+/// Parses the responses of successive exchanges on one connection.
 ///
 /// ```text
 ///            ┌──────── interim (1xx) ────────┐
@@ -64,8 +64,8 @@ impl ResponseParser {
         }
     }
 
-    /// Starts a new exchange: a request is about to be sent. Discards the previous state and keeps
-    /// the memory, at most the limit on a head.
+    /// Starts a new exchange. Must be called before a request is sent. Discards the previous state
+    /// but keeps its memory, up to the limit on a head.
     pub fn start(&mut self, expects: Expects) {
         self.expects = expects;
         self.state = ResponseState::StatusLine;
@@ -82,7 +82,7 @@ impl ResponseParser {
     ///
     /// # Errors
     ///
-    /// Returns the first violation in the response. The connection must not be used further; until
+    /// Returns the first violation in the response. The connection must not be used again; until
     /// the next start, each call returns the same violation.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<ResponseEvent<'a>, H1Violation> {
         self.started |= !input.is_empty();
@@ -109,8 +109,8 @@ impl ResponseParser {
         }
     }
 
-    /// Notifies the parser that the peer closed its side, after all bytes were passed to
-    /// [`ResponseParser::next`].
+    /// Notifies the parser that the peer closed its side. Before, all bytes must have been passed
+    /// to [`ResponseParser::next`].
     ///
     /// This completes a body that is delimited by the close, and its exchange.
     pub fn eof(&mut self) -> Eof {
@@ -176,7 +176,7 @@ impl ResponseParser {
         self.fields(input)
     }
 
-    /// Examines the first bytes of the response, including those received before.
+    /// Examines the first bytes of the response, including those received earlier.
     fn first_bytes(&self, input: &[u8]) -> Result<FirstBytes, H1Violation> {
         let mut first = [0; first_bytes::FIRST_BYTES_MAX];
         let mut length = 0;
@@ -230,7 +230,7 @@ impl ResponseParser {
         ResponseEvent::Head(head)
     }
 
-    /// Ends an interim response, which has no body for any of its fields (RFC 9112 §6.3).
+    /// Ends an interim response, which never has a body, whatever its fields (RFC 9112 §6.3).
     fn interim<'a>(&mut self, status: u16) -> Result<ResponseEvent<'a>, H1Violation> {
         if status == 101 {
             return Err(H1Violation::Upgrade);

@@ -39,7 +39,7 @@ pub enum H1Violation {
     SpaceBeforeColon,
     /// An invalid character in a field's name (RFC 9110 §5.1).
     Name,
-    /// A NUL in a field's value or in the reason (RFC 9110 §5.5).
+    /// A NUL byte in a field's value or in the reason (RFC 9110 §5.5).
     Nul,
     /// A CR without LF (RFC 9112 §2.2).
     LoneCr,
@@ -79,14 +79,14 @@ pub enum H1Violation {
         /// The limit, in bytes.
         limit_bytes: usize,
     },
-    /// A chunk's bytes aren't followed by CRLF: its size was wrong (RFC 9112 §7.1).
+    /// A chunk's bytes aren't followed by CRLF, so its size is wrong (RFC 9112 §7.1).
     ChunkEnd,
     /// A trailer section longer than the limit.
     TrailerTooLong {
         /// The limit, in bytes.
         limit_bytes: usize,
     },
-    /// Bytes when no response was expected: after the end of one, or before a request.
+    /// Bytes received when no response was expected: after the end of one, or before a request.
     BytesAfterEnd,
 }
 
@@ -95,8 +95,8 @@ impl fmt::Display for H1Violation {
         let reason = match *self {
             H1Violation::NotHttp => "the response is not HTTP: it does not begin with \"HTTP/\"",
             H1Violation::Version => "the status line is not HTTP/1.x",
-            H1Violation::Tls => "the server answered with TLS; use https",
-            H1Violation::Http2 => "the server answered an HTTP/1 request with HTTP/2",
+            H1Violation::Tls => "the server responded with TLS; use https",
+            H1Violation::Http2 => "the server responded to an HTTP/1 request with HTTP/2",
             H1Violation::EmptyLineFirst => "an empty line before the status line",
             H1Violation::Status => "the status code is not three digits between spaces",
             H1Violation::Upgrade => "status 101 without a request to switch protocols",
@@ -109,9 +109,9 @@ impl fmt::Display for H1Violation {
             H1Violation::NoColon => "a header line without a colon",
             H1Violation::EmptyName => "a header line without a name",
             H1Violation::SpaceBeforeColon => "whitespace between a header's name and its colon",
-            H1Violation::Name => "a character in a header's name that is not allowed there",
+            H1Violation::Name => "an invalid character in a header's name",
             H1Violation::Nul => "a NUL in the head",
-            H1Violation::LoneCr => "a CR without its LF in the head",
+            H1Violation::LoneCr => "a CR without LF in the head",
             H1Violation::Control => "a control character in the head",
             H1Violation::SpaceBeforeFields => "whitespace before the first header",
             H1Violation::FoldedFraming => {
@@ -127,15 +127,15 @@ impl fmt::Display for H1Violation {
             H1Violation::ChunkSize => "chunk size is not hexadecimal",
             H1Violation::ChunkSizeOverflow => "chunk size does not fit into 64 bits",
             H1Violation::ChunkExtension => "a control character in a chunk's extension",
-            H1Violation::ChunkLineEnd => "the line of a chunk's size does not end in CRLF",
+            H1Violation::ChunkLineEnd => "the line with a chunk's size does not end in CRLF",
             H1Violation::ChunkLineTooLong { limit_bytes } => {
                 return write!(
                     f,
-                    "the line of a chunk's size is over {}",
+                    "the line with a chunk's size is longer than {}",
                     Size(limit_bytes)
                 );
             }
-            H1Violation::ChunkEnd => "a chunk is not followed by CRLF: its size is wrong",
+            H1Violation::ChunkEnd => "a chunk is not followed by CRLF, so its size is wrong",
             H1Violation::TrailerTooLong { limit_bytes } => {
                 return write!(f, "trailers over {}", Size(limit_bytes));
             }
@@ -147,7 +147,7 @@ impl fmt::Display for H1Violation {
 
 impl std::error::Error for H1Violation {}
 
-/// A size, printed in KiB if it is a whole number of them.
+/// A size, printed in KiB if it is a multiple of 1 KiB.
 struct Size(usize);
 
 impl fmt::Display for Size {

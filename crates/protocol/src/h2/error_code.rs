@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An error code, possibly undefined.
+/// An error code, which may be undefined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ErrorCode(
     /// The code.
@@ -16,7 +16,7 @@ impl ErrorCode {
     pub const PROTOCOL_ERROR: ErrorCode = ErrorCode(0x01);
     /// An internal error of the sender.
     pub const INTERNAL_ERROR: ErrorCode = ErrorCode(0x02);
-    /// The peer sent more than a window allowed, or made one too large.
+    /// The peer sent more than a window allowed, or made a window too large.
     pub const FLOW_CONTROL_ERROR: ErrorCode = ErrorCode(0x03);
     /// The peer did not acknowledge SETTINGS in time.
     pub const SETTINGS_TIMEOUT: ErrorCode = ErrorCode(0x04);
@@ -28,11 +28,11 @@ impl ErrorCode {
     pub const REFUSED_STREAM: ErrorCode = ErrorCode(0x07);
     /// The stream is no longer needed.
     pub const CANCEL: ErrorCode = ErrorCode(0x08);
-    /// The state of HPACK is lost.
+    /// The state of HPACK compression is lost.
     pub const COMPRESSION_ERROR: ErrorCode = ErrorCode(0x09);
-    /// The connection of a CONNECT was reset.
+    /// The tunneled connection of a CONNECT was reset.
     pub const CONNECT_ERROR: ErrorCode = ErrorCode(0x0a);
-    /// The peer causes excessive load.
+    /// The peer caused excessive load.
     pub const ENHANCE_YOUR_CALM: ErrorCode = ErrorCode(0x0b);
     /// The transport is not secure enough.
     pub const INADEQUATE_SECURITY: ErrorCode = ErrorCode(0x0c);

@@ -7,8 +7,8 @@ use super::{ErrorCode, StreamViolation};
 /// Event of a connection. Each `tag` is the one passed to [`start`](super::Connection::start).
 ///
 /// Each started request causes any number of `Interim`, then at most one `Head`, any number of
-/// `Body`, and exactly one of `End`, `Reset` and `Broken`, unless it is cancelled or the connection
-/// ends before that.
+/// `Body`, and finally one `End`, `Reset` or `Broken`. There is no final event if the request is
+/// cancelled or the connection ends first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionEvent<'a> {
     /// All input is consumed.
@@ -48,9 +48,9 @@ pub enum ConnectionEvent<'a> {
         tag: u32,
         /// Error code of the reset, or of GOAWAY.
         code: ErrorCode,
-        /// True if the peer states that it did not process the request, which can then be retried
-        /// whatever its method (RFC 9113 §8.7): REFUSED_STREAM, or a GOAWAY with an earlier stream
-        /// as the last.
+        /// True if the peer states that it did not process the request. The request can then be
+        /// retried, whatever its method (RFC 9113 §8.7). The peer's statement is REFUSED_STREAM, or
+        /// a GOAWAY whose last stream is an earlier one.
         unprocessed: bool,
     },
     /// The response violated the protocol. The stream was reset.
@@ -60,17 +60,17 @@ pub enum ConnectionEvent<'a> {
         /// The violation.
         violation: StreamViolation,
     },
-    /// The peer will not accept further requests. Requests that it won't process follow as `Reset`;
-    /// the others continue.
+    /// The peer will not accept more requests. For each request that it won't process, a `Reset`
+    /// follows; the other requests continue.
     GoAway {
-        /// The last stream that it may process.
+        /// The last stream that the peer may process.
         last_stream: u32,
         /// Error code of the GOAWAY.
         code: ErrorCode,
     },
 }
 
-/// Stream of a request, for cancelling it.
+/// Identifies the stream of a request, for cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(pub(super) u32);
 
@@ -82,7 +82,7 @@ impl StreamId {
     }
 }
 
-/// Reason why a request was not started. Nothing was written.
+/// Reason why a request can't be started. Nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StartError {
     /// [`ClientSettings::streams`](super::ClientSettings::streams) requests are in flight.
@@ -91,9 +91,9 @@ pub enum StartError {
     PeerLimit,
     /// Earlier output must be sent first; see [`take_output`](super::Connection::take_output).
     Unsent,
-    /// The peer or this side sent GOAWAY: no further requests are possible.
+    /// The peer or this side sent GOAWAY: no more requests are possible.
     GoingAway,
-    /// All stream identifiers are used (RFC 9113 §5.1.1): no further requests are possible.
+    /// All stream identifiers are used (RFC 9113 §5.1.1): no more requests are possible.
     IdsExhausted,
     /// The request's fields exceed the peer's limit (SETTINGS_MAX_HEADER_LIST_SIZE, RFC 9113
     /// §6.5.2).
@@ -107,14 +107,14 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             StartError::OwnLimit => "all streams are in use",
-            StartError::PeerLimit => "the server allows no more streams at once",
-            StartError::Unsent => "earlier requests wait to be sent",
-            StartError::GoingAway => "the connection takes no further requests",
-            StartError::IdsExhausted => "the connection has no stream left",
+            StartError::PeerLimit => "the server allows no more concurrent streams",
+            StartError::Unsent => "earlier requests have not been sent yet",
+            StartError::GoingAway => "the connection accepts no more requests",
+            StartError::IdsExhausted => "the connection has no stream identifier left",
             StartError::FieldsTooLong { limit_bytes } => {
                 return write!(
                     f,
-                    "the server takes no more than {limit_bytes} bytes of headers"
+                    "the server accepts at most {limit_bytes} bytes of headers"
                 );
             }
         })

@@ -5,11 +5,11 @@ use super::frame::U31_MAX;
 /// Initial size of every window, in bytes (RFC 9113 §6.9.2).
 pub(super) const INITIAL_WINDOW_BYTES: u32 = 65_535;
 
-/// A window would be larger than 2³¹ − 1 bytes (RFC 9113 §6.9.1).
+/// Error: a window would be larger than 2³¹ − 1 bytes (RFC 9113 §6.9.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Overflow;
 
-/// The peer sent more than the window allowed (RFC 9113 §6.9.1).
+/// Error: the peer sent more than the window allows (RFC 9113 §6.9.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exceeded;
 
@@ -28,12 +28,12 @@ impl SendWindow {
         u32::try_from(self.0).unwrap_or(0)
     }
 
-    /// Subtracts bytes that were sent, at most the available ones.
+    /// Subtracts sent bytes, at most the available ones.
     pub(super) fn take(&mut self, bytes: u32) {
         self.0 -= i64::from(bytes);
     }
 
-    /// Applies a WINDOW_UPDATE, or a change of the initial size, of this difference.
+    /// Adds `by`: the increment of a WINDOW_UPDATE, or a change of the initial size.
     pub(super) fn change(&mut self, by: i64) -> Result<(), Overflow> {
         let bytes = self.0 + by;
         if bytes > i64::from(U31_MAX) {
@@ -44,9 +44,9 @@ impl SendWindow {
     }
 }
 
-/// Bytes that this side allows the peer to send, as far as the peer can know. The window is
-/// reopened when half of it is used: a peer sending at full speed then never has to wait for the
-/// update, and updates are rare.
+/// Bytes that this side allows the peer to send, according to the updates sent so far. The window
+/// is reopened when half of it is used. A peer sending at full speed therefore never has to wait
+/// for an update, and updates are rare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceiveWindow {
     size_bytes: u32,
@@ -74,7 +74,7 @@ impl ReceiveWindow {
         self.left_bytes <= self.size_bytes / 2
     }
 
-    /// Opens the window to its full size. Returns the increment for WINDOW_UPDATE.
+    /// Opens the window to its full size. Returns the increment for the WINDOW_UPDATE.
     pub(super) fn open(&mut self) -> u32 {
         let increment = self.size_bytes - self.left_bytes;
         self.left_bytes = self.size_bytes;

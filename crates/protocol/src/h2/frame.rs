@@ -18,8 +18,9 @@ use super::ErrorCode;
 /// ```
 pub(super) const HEADER_BYTES: usize = 9;
 
-/// Largest payload that every peer accepts, and the largest that this client sends and accepts, in
-/// bytes (RFC 9113 §4.2). It is also the size of a TLS record; larger frames would gain nothing.
+/// Largest payload that every peer accepts, in bytes (RFC 9113 §4.2). This client neither sends nor
+/// accepts larger ones. This is also the maximum size of a TLS record, so larger frames would gain
+/// nothing.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 16_384;
 
 /// The first bytes from a client (RFC 9113 §3.4).
@@ -32,11 +33,11 @@ pub(super) const U31_MAX: u32 = 0x7fff_ffff;
 pub(super) mod flag {
     /// Acknowledges a SETTINGS or PING frame.
     pub(crate) const ACK: u8 = 0x1;
-    /// The sender sends nothing more on this stream.
+    /// The sender sends nothing after this frame on this stream.
     pub(crate) const END_STREAM: u8 = 0x1;
     /// The field block ends with this frame.
     pub(crate) const END_HEADERS: u8 = 0x4;
-    /// The payload starts with the length of the padding that follows the content.
+    /// The payload starts with the length of the padding, which follows the content.
     pub(crate) const PADDED: u8 = 0x8;
     /// Five bytes of a deprecated priority precede the field block.
     pub(crate) const PRIORITY: u8 = 0x20;
@@ -60,13 +61,13 @@ pub enum FrameType {
     PushPromise = 5,
     /// Liveness check (§6.7).
     Ping = 6,
-    /// No further streams are accepted (§6.8).
+    /// The sender accepts no more streams (§6.8).
     GoAway = 7,
     /// Opens a window (§6.9).
     WindowUpdate = 8,
-    /// A further part of a field block (§6.10).
+    /// A subsequent part of a field block (§6.10).
     Continuation = 9,
-    /// Any other type; to be ignored (§4.1).
+    /// Any other type, which must be ignored (§4.1).
     Unknown = 255,
 }
 
@@ -164,7 +165,7 @@ fn write(out: &mut Vec<u8>, kind: FrameType, flags: u8, stream: u32, payload: &[
     out.extend_from_slice(payload);
 }
 
-/// Appends SETTINGS (RFC 9113 §6.5): identifiers with their values.
+/// Appends SETTINGS (RFC 9113 §6.5), a list of identifiers and values.
 pub(super) fn write_settings(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
     write_header(out, settings.len() * 6, FrameType::Settings, 0, 0);
     for (identifier, value) in settings {
@@ -173,12 +174,12 @@ pub(super) fn write_settings(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
     }
 }
 
-/// Appends the acknowledgement of SETTINGS (RFC 9113 §6.5.3).
+/// Appends the acknowledgment of SETTINGS (RFC 9113 §6.5.3).
 pub(super) fn write_settings_ack(out: &mut Vec<u8>) {
     write(out, FrameType::Settings, flag::ACK, 0, &[]);
 }
 
-/// Appends the acknowledgement of a PING with its payload (RFC 9113 §6.7).
+/// Appends the acknowledgment of a PING with its payload (RFC 9113 §6.7).
 pub(super) fn write_ping_ack(out: &mut Vec<u8>, opaque: &[u8]) {
     write(out, FrameType::Ping, flag::ACK, 0, opaque);
 }

@@ -1,8 +1,8 @@
 //! HTTP/2 (RFC 9113), client side.
 //!
-//! An [`EncodedRequest`] is written once, before the run; if its content varies, a
-//! [`RequestPattern`] holds its fixed parts. A [`Connection`] belongs to one
-//! connection and carries many concurrent exchanges:
+//! An [`EncodedRequest`] is encoded once, before the run. If the content varies, a
+//! [`RequestPattern`] contains the fixed parts. A [`Connection`] represents one connection and
+//! carries many concurrent exchanges:
 //!
 //! ```
 //! use prony_protocol::h1::{RequestSpec, Version};
@@ -59,8 +59,8 @@
 //! | §8.7 retries | [`ConnectionEvent::Reset`], [`UnfinishedRequest`] |
 //! | §10.5 limits on the cost of a peer | `limits` |
 //!
-//! The RFC allows a choice for a frame on a stream that the peer itself has ended. It is treated as a
-//! connection error (§5.1), because correct servers send only an empty DATA there.
+//! For a frame on a stream that the peer has ended, the RFC allows a choice. prony treats it as a
+//! connection error (§5.1), because the only such frame from correct servers is an empty DATA.
 
 mod connection;
 mod error_code;

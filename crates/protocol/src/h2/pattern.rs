@@ -1,4 +1,4 @@
-//! Requests of which some field values or the body differ each time they are sent.
+//! Requests in which some field values or the body differ each time they are sent.
 
 use super::frame::{self, FrameType, HEADER_BYTES, flag};
 use super::hpack::Hpack;
@@ -21,7 +21,7 @@ impl RequestPattern {
     ///
     /// # Errors
     ///
-    /// As [`EncodedRequest::new`].
+    /// The same as [`EncodedRequest::new`].
     pub fn new(
         spec: &RequestSpec,
         scheme: RequestScheme,
@@ -32,14 +32,13 @@ impl RequestPattern {
         Ok(RequestPattern { fields })
     }
 
-    /// The values of the varying fields, as they are in the pattern's [`RequestSpec`], in the order
-    /// of their fields.
+    /// Values of the varying fields in the pattern's [`RequestSpec`], in the order of the fields.
     pub fn varying_values(&self) -> impl Iterator<Item = &str> {
         self.fields.varying_values()
     }
 
-    /// Encodes one request into `request`, whose memory is reused. `write_value` appends the value
-    /// of the varying field with the given number, from 0. `further` is one more field, with its
+    /// Encodes one request into `request`, reusing its memory. `write_value` appends the value of
+    /// the varying field with the given number, from 0. `further` is an additional field, with its
     /// name in lower case.
     pub fn encode(
         &self,
@@ -63,7 +62,7 @@ impl RequestPattern {
 }
 
 impl Default for EncodedRequest {
-    /// An empty request, into which a [`RequestPattern`] encodes.
+    /// Creates an empty request, into which a [`RequestPattern`] can encode.
     fn default() -> EncodedRequest {
         EncodedRequest {
             frames: Vec::new(),
@@ -74,7 +73,7 @@ impl Default for EncodedRequest {
     }
 }
 
-/// Turns a block that follows room for one frame header into frames.
+/// Converts a block to frames. `out` contains space for one frame header, then the block.
 fn finish(out: &mut Vec<u8>, end_stream: bool) {
     let block_bytes = out.len() - HEADER_BYTES;
     if block_bytes > FRAGMENT_BYTES {

@@ -21,17 +21,17 @@ pub struct EncodedRequest {
     pub(super) expects: Expects,
 }
 
-/// Room for a change of the dynamic table's size, with which the first block after some SETTINGS
-/// begins.
+/// Space for a change of the dynamic table's size. The first block after certain SETTINGS must
+/// begin with one.
 const RESIZE_BYTES: usize = 1;
 
-/// A change of the size to 0 (RFC 7541 §6.3): this encoder has no dynamic table.
+/// A change of the table's size to 0 (RFC 7541 §6.3), because this encoder has no dynamic table.
 const RESIZE_TO_ZERO: u8 = 0x20;
 
 /// Largest part of a block in one frame, in bytes.
 pub(super) const FRAGMENT_BYTES: usize = PAYLOAD_BYTES_MAX - RESIZE_BYTES;
 
-/// Size of the DATA frames for a body of this length, in bytes.
+/// Total size of the DATA frames for a body of this length, in bytes.
 #[must_use]
 pub fn data_wire_bytes(body_bytes: u64) -> u64 {
     let data_frames = body_bytes.div_ceil(PAYLOAD_BYTES_MAX as u64);
@@ -41,10 +41,10 @@ pub fn data_wire_bytes(body_bytes: u64) -> u64 {
 impl EncodedRequest {
     /// Encodes a request.
     ///
-    /// It has the same fields as from [`encode_request`](crate::h1::encode_request), with names in
-    /// lower case, Host as `:authority`, and without the fields of an HTTP/1.1 connection: the
-    /// standard ones, those named by Connection, and TE other than `trailers`. A target with scheme
-    /// and host, as for a proxy, determines `:scheme` and `:authority`.
+    /// It has the same fields as a request from [`encode_request`](crate::h1::encode_request), with
+    /// names in lower case and Host as `:authority`. The fields of an HTTP/1.1 connection are
+    /// omitted: the standard ones, those named by Connection, and TE other than `trailers`. A
+    /// target with scheme and host, as for a proxy, determines `:scheme` and `:authority`.
     ///
     /// # Errors
     ///
@@ -89,8 +89,8 @@ impl EncodedRequest {
         self.list_bytes
     }
 
-    /// Appends the head for this stream. With `resize`, the block begins with a dynamic table size
-    /// of 0 (RFC 7541 §4.2).
+    /// Appends the head for this stream. If `resize` is true, the block begins with a dynamic table
+    /// size of 0 (RFC 7541 §4.2).
     #[inline]
     pub(super) fn write_head(&self, stream: u32, resize: bool, out: &mut Vec<u8>) {
         let identifier = stream.to_be_bytes();
@@ -106,7 +106,8 @@ impl EncodedRequest {
     }
 }
 
-/// Inserts the change of the table's size before the block whose frames end the output.
+/// Inserts the change of the table's size before the block whose frames are at the end of the
+/// output.
 #[cold]
 fn write_resize(out: &mut Vec<u8>, frames_bytes: usize) {
     let start = out.len() - frames_bytes;
@@ -128,7 +129,7 @@ impl fmt::Debug for EncodedRequest {
     }
 }
 
-/// Frames of a block, with stream identifier 0 (RFC 9113 §4.3).
+/// Encodes a block as frames with stream identifier 0 (RFC 9113 §4.3).
 pub(super) fn frames(block: &[u8], end_stream: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(block.len() + HEADER_BYTES);
     let mut fragments = block.chunks(FRAGMENT_BYTES).peekable();

@@ -27,15 +27,16 @@ pub struct ClientSettings {
     /// Size of the connection's receive window, 65,535 to 2³¹ − 1 bytes; other values are clamped.
     /// Default: 1 GiB.
     ///
-    /// Windows protect the memory of a receiver that stores what it received. This client stores
-    /// nothing, so small windows would only limit the throughput and cost WINDOW_UPDATE frames.
+    /// Windows protect the memory of a receiver that stores data. This client stores nothing, so
+    /// small windows would only limit the throughput and cause WINDOW_UPDATE frames.
     pub connection_window_bytes: u32,
     /// Largest dynamic table that the peer's encoder may use, 0 to 64 KiB; larger values are
     /// lowered. Default: 4,096, the protocol's initial value.
     ///
-    /// Without a table, responses of a server that never uses it (nginx) cost the same. Responses
-    /// of servers that use it cost a quarter more and are several times as long, and the server
-    /// does more work than for other clients. `examples/h2_cost.rs` measures the first two.
+    /// For a server that never uses the table, such as nginx, the limit makes no difference. For
+    /// other servers, responses without a table cost the client a quarter more and are several
+    /// times as long, and the server does more work than for other clients. `examples/h2_cost.rs`
+    /// measures the costs for the client.
     pub header_table_bytes: u32,
 }
 
@@ -57,7 +58,7 @@ impl ClientSettings {
         }
     }
 
-    /// Settings that differ from the protocol's initial values.
+    /// Settings that differ from the protocol's initial values, and their number.
     pub(super) fn list(&self) -> ([(u16, u32); 4], usize) {
         let mut list = [
             (id::ENABLE_PUSH, 0),
@@ -87,15 +88,15 @@ impl Default for ClientSettings {
 /// Settings of the peer, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PeerSettings {
-    /// True after its first SETTINGS.
+    /// True after the peer's first SETTINGS.
     pub(super) seen: bool,
-    /// Number of concurrent streams that it allows; `None` without a limit.
+    /// Number of concurrent streams that the peer allows; `None` without a limit.
     pub(super) max_streams: Option<u32>,
     /// Initial size of each stream's send window, in bytes.
     pub(super) initial_window_bytes: u32,
-    /// Longest list of fields that it accepts, in bytes as counted by RFC 9113 §6.5.2.
+    /// Largest list of fields that the peer accepts, in bytes as counted by RFC 9113 §6.5.2.
     pub(super) max_header_list_bytes: Option<u32>,
-    /// Largest dynamic table that its decoder allows, in bytes.
+    /// Largest dynamic table that the peer's decoder allows, in bytes.
     pub(super) header_table_bytes: u32,
 }
 
@@ -144,8 +145,8 @@ impl PeerSettings {
                     return Err(H2Violation::WindowSetting);
                 }
                 id::INITIAL_WINDOW_SIZE => self.initial_window_bytes = value,
-                // This side never sends a frame larger than the smallest limit, so larger limits
-                // are ignored.
+                // This side never sends a frame larger than the smallest permitted limit, so larger
+                // limits make no difference.
                 id::MAX_FRAME_SIZE if !(PAYLOAD_BYTES_MAX as u32..=0xff_ffff).contains(&value) => {
                     return Err(H2Violation::FrameSizeSetting);
                 }

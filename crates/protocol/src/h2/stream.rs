@@ -31,14 +31,14 @@ use crate::response_stage::{ResponseStage, SectionRole};
 /// arrive: frames sent before the peer read this side's RST_STREAM are ignored, and frames after
 /// the peer's own end are violations. A stream doesn't stay in "half-closed (remote)": a peer that
 /// responds without waiting for the whole request doesn't need the rest of it (§8.1), so the stream
-/// is reset at once. The two "reserved" states are never reached, because PUSH_PROMISE is a
+/// is reset immediately. The two "reserved" states are never reached, because PUSH_PROMISE is a
 /// violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamState {
     Closed,
     Cancelled,
     Open {
-        /// Body bytes that aren't sent yet, at least 1.
+        /// Number of body bytes that haven't been sent, at least 1.
         unsent: u64,
     },
     HalfClosedLocal,
@@ -49,18 +49,18 @@ pub(super) struct Stream {
     pub(super) id: u32,
     pub(super) tag: u32,
     pub(super) state: StreamState,
-    /// Body bytes that weren't sent; kept after the stream's end.
+    /// Number of body bytes that haven't been sent; still valid after the stream's end.
     pub(super) unsent_bytes: u64,
     pub(super) answer: ResponseStage,
     pub(super) send_window: SendWindow,
     pub(super) receive_window: ReceiveWindow,
-    /// True if the receive window is to be opened with the next output.
+    /// True if the receive window must be opened with the next output.
     pub(super) opening: bool,
     pub(super) expects: Expects,
 }
 
 impl Stream {
-    /// Content of a slot that was never used.
+    /// Content of a slot that has never been used.
     pub(super) const NONE: Stream = Stream {
         id: 0,
         tag: 0,
@@ -101,14 +101,14 @@ impl Stream {
         }
     }
 
-    /// Handles the start of a DATA frame with `bytes` of body.
+    /// Processes the start of a DATA frame with `bytes` bytes of the body.
     #[inline]
     pub(super) fn data(&mut self, bytes: u32) -> Result<(), StreamViolation> {
         Ok(self.answer.data(u64::from(bytes))?)
     }
 
-    /// Returns true if the receive window must be opened for the rest of the body; false if the
-    /// rest fits.
+    /// Returns true if the receive window must be opened to receive the rest of the body, and false
+    /// if the rest fits.
     #[inline]
     pub(super) fn is_window_low(&self) -> bool {
         let fits = match self.answer {

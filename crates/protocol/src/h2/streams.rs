@@ -8,11 +8,11 @@ use crate::response_stage::ResponseStage;
 
 /// All streams.
 ///
-/// A stream's slot follows from its identifier, so that no search is needed: the slots are a ring,
-/// and successive identifiers have successive slots. If the slot of the next identifier is still
-/// used by a slow stream, that identifier is skipped, which is allowed (RFC 9113 §5.1.1:
-/// identifiers increase, and skipped ones count as closed). There are at least twice as many slots
-/// as concurrent streams, so a free slot is near.
+/// A stream's identifier determines its slot, so no search is needed: the slots are a ring, and
+/// successive identifiers have successive slots. If the slot of the next identifier is still used
+/// by a slow stream, that identifier is skipped, which is allowed (RFC 9113 §5.1.1: identifiers
+/// increase, and skipped ones count as closed). There are at least twice as many slots as
+/// concurrent streams, so few identifiers are skipped.
 ///
 /// A slot keeps its stream after the end, until it is reused.
 #[derive(Debug)]
@@ -22,28 +22,29 @@ pub(super) struct Streams {
     next_id: u32,
     /// Number of live streams.
     active: u32,
-    /// Number of live streams with a body that isn't completely sent.
+    /// Number of live streams whose body hasn't been completely sent.
     sending: u32,
     /// Highest identifier that was ever cancelled.
     last_cancelled: u32,
-    /// Live streams whose receive windows are to be opened, each once, and streams that have ended
-    /// since.
+    /// Live streams whose receive windows must be opened, each once. Some of these streams may have
+    /// ended since.
     opening: Vec<u32>,
 }
 
 /// Status of an identifier without a live stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamStatus {
-    /// Never used.
+    /// The identifier was never used.
     Idle,
-    /// Ended by the peer, or skipped.
+    /// The stream was ended by the peer, or the identifier was skipped.
     Closed,
-    /// Possibly reset by this side: its frames were sent before the reset reached the peer.
+    /// This side may have reset the stream, so frames may arrive that the peer sent before the
+    /// reset.
     Cancelled,
 }
 
 impl Streams {
-    /// Creates room for `capacity` concurrent streams.
+    /// Creates slots for `capacity` concurrent streams.
     pub(super) fn new(capacity: u32) -> Streams {
         let slots = (capacity as usize * 2).next_power_of_two();
         Streams {
@@ -104,7 +105,7 @@ impl Streams {
     /// Status of an identifier that [`Streams::find`] doesn't find.
     #[cold]
     pub(super) fn standing(&self, id: u32) -> StreamStatus {
-        // Even identifiers are the server's, which must not open streams.
+        // Even identifiers belong to the server, which must not open streams.
         if id.is_multiple_of(2) || id >= self.next_id {
             return StreamStatus::Idle;
         }
@@ -133,8 +134,8 @@ impl Streams {
         self.next_id = U31_MAX - 4 * self.slots.len() as u32;
     }
 
-    /// Opens a stream with a body of the given size in bytes. There must be an identifier left and
-    /// fewer live streams than slots.
+    /// Opens a stream with a body of the given size in bytes. An identifier must be left, and there
+    /// must be fewer live streams than slots.
     #[inline]
     pub(super) fn open(
         &mut self,
@@ -170,8 +171,8 @@ impl Streams {
         id
     }
 
-    /// Records that body bytes of a live stream were sent, at most the remaining ones. Returns true
-    /// if the body is complete.
+    /// Records that `bytes` body bytes of a live stream were sent, at most the remaining ones.
+    /// Returns true if the body is complete.
     pub(super) fn sent(&mut self, slot: usize, bytes: u64) -> bool {
         let stream = &mut self.slots[slot];
         let StreamState::Open { unsent } = &mut stream.state else {
@@ -187,7 +188,7 @@ impl Streams {
         all
     }
 
-    /// Unsent body bytes of a stream, unless a later stream has reused its slot.
+    /// Number of unsent body bytes of a stream. Valid until a later stream reuses its slot.
     pub(super) fn unsent_bytes(&self, id: u32) -> u64 {
         let stream = &self.slots[self.slot(id)];
         if stream.id == id {
@@ -206,7 +207,7 @@ impl Streams {
         }
     }
 
-    /// Returns true if there are receive windows to be opened.
+    /// Returns true if any receive windows must be opened.
     #[inline]
     pub(super) fn has_windows_to_open(&self) -> bool {
         !self.opening.is_empty()

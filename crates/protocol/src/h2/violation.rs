@@ -6,8 +6,8 @@ use super::hpack::{FieldFault, HpackError};
 use super::{ErrorCode, FrameType};
 use crate::response_stage::ResponseFault;
 
-/// The first connection error (RFC 9113 §5.4.1). The peer is always at fault, and all streams end
-/// with it.
+/// The first connection error (RFC 9113 §5.4.1). The peer is always at fault, and the error ends
+/// all streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum H2Violation {
     /// The peer responds in HTTP/1.
@@ -25,7 +25,7 @@ pub enum H2Violation {
     FrameLength(FrameType),
     /// SETTINGS whose length is not a multiple of 6 (RFC 9113 §6.5).
     SettingsLength,
-    /// An acknowledgement of SETTINGS that holds settings (RFC 9113 §6.5).
+    /// An acknowledgment of SETTINGS that contains settings (RFC 9113 §6.5).
     SettingsAckLength,
     /// SETTINGS_ENABLE_PUSH other than 0 (RFC 9113 §6.5.2).
     PushSetting,
@@ -43,11 +43,11 @@ pub enum H2Violation {
     Padding,
     /// A frame on an unopened stream (RFC 9113 §5.1).
     IdleStream(FrameType),
-    /// HEADERS or DATA on a stream that the peer itself has ended (RFC 9113 §5.1).
+    /// HEADERS or DATA on a stream that the peer has ended (RFC 9113 §5.1).
     ClosedStream(FrameType),
-    /// PUSH_PROMISE, though push is disabled (RFC 9113 §6.6).
+    /// PUSH_PROMISE although push is disabled (RFC 9113 §6.6).
     Push,
-    /// Another frame within a field block (RFC 9113 §6.10).
+    /// A different frame within a field block (RFC 9113 §6.10).
     BlockInterrupted(FrameType),
     /// CONTINUATION without a preceding field block (RFC 9113 §6.10).
     LoneContinuation,
@@ -56,7 +56,7 @@ pub enum H2Violation {
         /// The limit, in frames.
         limit: u32,
     },
-    /// A field block longer than its fields may be (RFC 9113 §10.5.1).
+    /// A field block longer than the limit on its fields permits (RFC 9113 §10.5.1).
     BlockTooLong {
         /// The limit, in bytes.
         limit_bytes: u32,
@@ -69,14 +69,14 @@ pub enum H2Violation {
     ZeroIncrement,
     /// WINDOW_UPDATE makes the connection's window larger than 2³¹ − 1 (RFC 9113 §6.9.1).
     WindowOverflow,
-    /// A second GOAWAY that names a later stream than the first (RFC 9113 §6.8).
+    /// A second GOAWAY with a later last stream than the first (RFC 9113 §6.8).
     GoAwayIncreased,
-    /// More frames in a row without progress than the limit.
+    /// More consecutive frames without progress than the limit.
     TooManyIdleFrames {
         /// The limit, in frames.
         limit: u32,
     },
-    /// The peer requests more acknowledgements than it reads.
+    /// Too many acknowledgments that the peer requested but doesn't read.
     TooManyUnread {
         /// The limit, in bytes.
         limit_bytes: u32,
@@ -98,7 +98,7 @@ impl H2Violation {
             | H2Violation::WindowOverflow => ErrorCode::FLOW_CONTROL_ERROR,
             H2Violation::ClosedStream(_) => ErrorCode::STREAM_CLOSED,
             H2Violation::Hpack(_) => ErrorCode::COMPRESSION_ERROR,
-            // The code for suspicious activity (RFC 9113 §10.5), not for a decoding error.
+            // This code means suspicious activity (RFC 9113 §10.5) rather than a decoding error.
             H2Violation::TooManyContinuations { .. }
             | H2Violation::BlockTooLong { .. }
             | H2Violation::TooManyIdleFrames { .. }
@@ -126,15 +126,18 @@ impl fmt::Display for H2Violation {
         f.write_str(match self {
             H2Violation::Http1 => "the response is HTTP/1, not HTTP/2",
             H2Violation::Tls => "the response is TLS: the port expects https",
-            H2Violation::NoSettings => "the first frame is not SETTINGS: the peer speaks no HTTP/2",
+            H2Violation::NoSettings => {
+                "the first frame is not SETTINGS: the peer does not speak \
+                HTTP/2"
+            }
             H2Violation::FrameTooLong { limit_bytes } => {
-                return write!(f, "a frame over {limit_bytes} bytes");
+                return write!(f, "a frame of more than {limit_bytes} bytes");
             }
             H2Violation::FrameLength(kind) => return write!(f, "{kind} of a wrong length"),
             H2Violation::SettingsLength => "SETTINGS whose length is not a multiple of 6",
-            H2Violation::SettingsAckLength => "an acknowledgement of SETTINGS that is not empty",
+            H2Violation::SettingsAckLength => "an acknowledgment of SETTINGS that is not empty",
             H2Violation::PushSetting => "a server's SETTINGS_ENABLE_PUSH is not 0",
-            H2Violation::WindowSetting => "SETTINGS_INITIAL_WINDOW_SIZE over 2147483647",
+            H2Violation::WindowSetting => "SETTINGS_INITIAL_WINDOW_SIZE above 2147483647",
             H2Violation::FrameSizeSetting => "SETTINGS_MAX_FRAME_SIZE outside 16384 to 16777215",
             H2Violation::WindowSettingOverflow => {
                 "SETTINGS_INITIAL_WINDOW_SIZE makes a window larger than 2147483647"
@@ -150,16 +153,19 @@ impl fmt::Display for H2Violation {
             H2Violation::ClosedStream(kind) => {
                 return write!(f, "{kind} on a stream that was closed");
             }
-            H2Violation::Push => "PUSH_PROMISE, though push is disabled",
+            H2Violation::Push => "PUSH_PROMISE although push is disabled",
             H2Violation::BlockInterrupted(kind) => {
-                return write!(f, "{kind} where CONTINUATION of a header block is due");
+                return write!(
+                    f,
+                    "{kind} within a header block, where CONTINUATION is expected"
+                );
             }
             H2Violation::LoneContinuation => "CONTINUATION without a header block before it",
             H2Violation::TooManyContinuations { limit } => {
                 return write!(f, "more than {limit} CONTINUATION frames in a header block");
             }
             H2Violation::BlockTooLong { limit_bytes } => {
-                return write!(f, "a header block over {limit_bytes} bytes");
+                return write!(f, "a header block of more than {limit_bytes} bytes");
             }
             H2Violation::Hpack(error) => {
                 return write!(f, "a header block can't be decoded: {error}");
@@ -178,8 +184,8 @@ impl fmt::Display for H2Violation {
             H2Violation::TooManyUnread { limit_bytes } => {
                 return write!(
                     f,
-                    "SETTINGS or PING by the thousand, their acknowledgements not read (over \
-                     {limit_bytes} bytes of them wait)"
+                    "too many SETTINGS or PING whose acknowledgments are not read (more than \
+                     {limit_bytes} bytes of them are unsent)"
                 );
             }
         })
@@ -194,7 +200,7 @@ impl std::error::Error for H2Violation {}
 pub enum StreamViolation {
     /// The fields of the head or of the trailers are malformed (RFC 9113 §8.1.1).
     Fields(FieldFault),
-    /// Status 101, which HTTP/2 doesn't have (RFC 9113 §8.6).
+    /// Status 101, which doesn't exist in HTTP/2 (RFC 9113 §8.6).
     SwitchingProtocols,
     /// An interim response (1xx) that ends the stream (RFC 9113 §8.1).
     InterimEnds,
@@ -205,16 +211,16 @@ pub enum StreamViolation {
     },
     /// DATA, or the end of the stream, before a final head (RFC 9113 §8.1).
     DataBeforeHead,
-    /// HEADERS within the body that don't end the stream, as trailers must (RFC 9113 §8.1).
+    /// HEADERS within the body that don't end the stream, although trailers must (RFC 9113 §8.1).
     TrailersDoNotEnd,
     /// HEADERS in the tunnel of a CONNECT (RFC 9113 §8.5).
     FieldsInTunnel,
-    /// A body longer than its Content-Length, or any body where there must be none (RFC 9113
+    /// A body that is longer than its Content-Length, or a body that is not allowed (RFC 9113
     /// §8.1.1).
     BodyTooLong,
-    /// A body shorter than its Content-Length (RFC 9113 §8.1.1).
+    /// A body that is shorter than its Content-Length (RFC 9113 §8.1.1).
     BodyTooShort,
-    /// More DATA than the stream's window allowed (RFC 9113 §6.9.1).
+    /// More DATA than the stream's window allows (RFC 9113 §6.9.1).
     WindowExceeded,
     /// WINDOW_UPDATE by 0 (RFC 9113 §6.9).
     ZeroIncrement,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An error code of a stream or of the connection, possibly undefined.
+/// An error code of a stream or of the connection, which may be undefined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct H3ErrorCode(
     /// The code.
@@ -22,11 +22,11 @@ impl H3ErrorCode {
     pub const CLOSED_CRITICAL_STREAM: H3ErrorCode = H3ErrorCode(0x104);
     /// A frame that isn't allowed now or on this stream.
     pub const FRAME_UNEXPECTED: H3ErrorCode = H3ErrorCode(0x105);
-    /// A frame with a wrong layout or length.
+    /// A frame with an invalid layout or length.
     pub const FRAME_ERROR: H3ErrorCode = H3ErrorCode(0x106);
-    /// The peer causes excessive load.
+    /// The peer caused excessive load.
     pub const EXCESSIVE_LOAD: H3ErrorCode = H3ErrorCode(0x107);
-    /// An identifier was used in a wrong way.
+    /// An identifier was used incorrectly.
     pub const ID_ERROR: H3ErrorCode = H3ErrorCode(0x108);
     /// An error in SETTINGS.
     pub const SETTINGS_ERROR: H3ErrorCode = H3ErrorCode(0x109);
@@ -40,7 +40,7 @@ impl H3ErrorCode {
     pub const REQUEST_INCOMPLETE: H3ErrorCode = H3ErrorCode(0x10d);
     /// A malformed message.
     pub const MESSAGE_ERROR: H3ErrorCode = H3ErrorCode(0x10e);
-    /// The connection of a CONNECT was reset.
+    /// The tunneled connection of a CONNECT was reset.
     pub const CONNECT_ERROR: H3ErrorCode = H3ErrorCode(0x10f);
     /// The request must be made with another version of HTTP.
     pub const VERSION_FALLBACK: H3ErrorCode = H3ErrorCode(0x110);
@@ -94,8 +94,8 @@ impl H3ErrorCode {
     }
 }
 
-/// Returns true for a code, a type or an identifier that is reserved for exercising the rule that
-/// unknown ones are ignored (RFC 9114 §6.2.3, §7.2.4.1, §7.2.8, §8.1).
+/// Returns true for codes, types and identifiers that are reserved to test whether a receiver
+/// ignores unknown ones (RFC 9114 §6.2.3, §7.2.4.1, §7.2.8, §8.1).
 fn is_reserved(number: u64) -> bool {
     number >= 0x21 && (number - 0x21).is_multiple_of(0x1f)
 }

@@ -7,8 +7,8 @@ use super::{H3ErrorCode, H3StreamViolation};
 /// Event of a connection. Each `tag` is the one passed to [`start`](super::H3Connection::start).
 ///
 /// Each started request causes any number of `Interim`, then at most one `Head`, any number of
-/// `Body`, and exactly one of `End`, `Reset` and `Broken`, unless it is cancelled or the connection
-/// ends before that.
+/// `Body`, and finally one `End`, `Reset` or `Broken`. There is no final event if the request is
+/// cancelled or the connection ends first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum H3Event<'a> {
     /// All input is consumed.
@@ -46,12 +46,12 @@ pub enum H3Event<'a> {
     Reset {
         /// Tag of the request.
         tag: u32,
-        /// Error code of the reset; H3_REQUEST_REJECTED after GOAWAY.
+        /// Error code of the reset. After GOAWAY, it is H3_REQUEST_REJECTED.
         code: H3ErrorCode,
-        /// True if the peer states that it did not process the request, which can then be retried
-        /// whatever its method (RFC 9114 §4.1.1): H3_REQUEST_REJECTED, or a GOAWAY for an earlier
-        /// stream. After GOAWAY, the QUIC stream is still open; the caller must reset and stop it
-        /// with H3_REQUEST_CANCELLED.
+        /// True if the peer states that it did not process the request. The request can then be
+        /// retried, whatever its method (RFC 9114 §4.1.1). The peer's statement is
+        /// H3_REQUEST_REJECTED, or a GOAWAY for an earlier stream. After GOAWAY, the QUIC stream is
+        /// still open, and the caller must reset and stop it with H3_REQUEST_CANCELLED.
         unprocessed: bool,
     },
     /// The response violated the protocol. The caller must reset and stop the stream with the code
@@ -64,30 +64,29 @@ pub enum H3Event<'a> {
         /// The violation.
         violation: H3StreamViolation,
     },
-    /// The peer will not accept further requests. Requests that it won't process follow as `Reset`;
-    /// the others continue.
+    /// The peer will not accept more requests. For each request that it won't process, a `Reset`
+    /// follows; the other requests continue.
     GoAway {
-        /// The first stream that it won't process.
+        /// The first stream that the peer won't process.
         first_rejected: u64,
     },
-    /// A stream whose type is unknown: the caller must stop it with this code, or discard its
-    /// bytes.
+    /// A stream of unknown type. The caller must stop it with this code, or discard its bytes.
     Discard {
         /// Identifier of the stream.
         stream: u64,
         /// Code for STOP_SENDING.
         code: H3ErrorCode,
     },
-    /// Nothing to do, such as for the end of a stream that was cancelled.
+    /// Nothing to do, for example because a cancelled stream ended.
     Ignored,
 }
 
-/// Reason why a request was not started.
+/// Reason why a request can't be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum H3StartError {
     /// [`H3Settings::streams`](super::H3Settings::streams) requests are in flight.
     OwnLimit,
-    /// The peer sent GOAWAY, or the connection failed: no further requests are possible.
+    /// The peer sent GOAWAY, or the connection failed: no more requests are possible.
     GoingAway,
     /// The request's fields exceed the peer's limit (SETTINGS_MAX_FIELD_SECTION_SIZE, RFC 9114
     /// §4.2.2).
@@ -101,11 +100,11 @@ impl fmt::Display for H3StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             H3StartError::OwnLimit => "all streams are in use",
-            H3StartError::GoingAway => "the connection takes no further requests",
+            H3StartError::GoingAway => "the connection accepts no more requests",
             H3StartError::FieldsTooLong { limit_bytes } => {
                 return write!(
                     f,
-                    "the server takes no more than {limit_bytes} bytes of headers"
+                    "the server accepts at most {limit_bytes} bytes of headers"
                 );
             }
         })

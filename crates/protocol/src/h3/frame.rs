@@ -17,16 +17,16 @@ pub enum H3FrameType {
     Settings,
     /// A response without a request (§7.2.5).
     PushPromise,
-    /// No further requests are accepted (§7.2.6).
+    /// The sender accepts no more requests (§7.2.6).
     GoAway,
     /// Permission to push (§7.2.7).
     MaxPushId,
-    /// A type that only HTTP/2 has (§7.2.8).
+    /// A type that exists only in HTTP/2 (§7.2.8).
     Http2(
         /// The type.
         u8,
     ),
-    /// Any other type; to be ignored (§9).
+    /// Any other type, which must be ignored (§9).
     Unknown,
 }
 
@@ -75,7 +75,8 @@ pub(super) struct H3FrameHeader {
 }
 
 impl H3FrameHeader {
-    /// Takes a header from the front. `None` if it is incomplete; nothing is taken then.
+    /// Parses a header at the start of the input and consumes it. If the header is incomplete,
+    /// returns `None` and consumes nothing.
     #[inline]
     pub(super) fn take(input: &mut &[u8]) -> Option<H3FrameHeader> {
         let mut rest = *input;
@@ -85,8 +86,8 @@ impl H3FrameHeader {
         Some(H3FrameHeader { kind, length })
     }
 
-    /// Takes a header of which the first bytes, in `kept`, arrived earlier. `None` if it is still
-    /// incomplete; the input is then moved to `kept`.
+    /// Parses a header whose first bytes arrived earlier and are in `kept`. If it is still
+    /// incomplete, moves the input to `kept` and returns `None`.
     pub(super) fn take_split(kept: &mut Vec<u8>, input: &mut &[u8]) -> Option<H3FrameHeader> {
         while let Some((&byte, rest)) = input.split_first() {
             *input = rest;

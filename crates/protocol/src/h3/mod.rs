@@ -1,8 +1,8 @@
 //! HTTP/3 (RFC 9114), client side, above QUIC.
 //!
-//! An [`H3Request`] is written once, before the run; if its content varies, an
-//! [`H3RequestPattern`] holds its fixed parts. An [`H3Connection`] belongs to one QUIC connection
-//! and carries many concurrent exchanges. The caller owns the QUIC connection and its streams:
+//! An [`H3Request`] is encoded once, before the run. If the content varies, an [`H3RequestPattern`]
+//! contains the fixed parts. An [`H3Connection`] belongs to one QUIC connection and carries many
+//! concurrent exchanges. The caller owns the QUIC connection and its streams:
 //!
 //! ```
 //! use prony_protocol::h1::{RequestSpec, Version};

@@ -1,4 +1,4 @@
-//! Requests of which some field values or the body differ each time they are sent.
+//! Requests in which some field values or the body differ each time they are sent.
 
 use super::qpack::Qpack;
 use super::request::H3Request;
@@ -20,7 +20,7 @@ impl H3RequestPattern {
     ///
     /// # Errors
     ///
-    /// As [`H3Request::new`].
+    /// The same as [`H3Request::new`].
     pub fn new(
         spec: &RequestSpec,
         scheme: RequestScheme,
@@ -31,14 +31,13 @@ impl H3RequestPattern {
         Ok(H3RequestPattern { fields })
     }
 
-    /// The values of the varying fields, as they are in the pattern's [`RequestSpec`], in the order
-    /// of their fields.
+    /// Values of the varying fields in the pattern's [`RequestSpec`], in the order of the fields.
     pub fn varying_values(&self) -> impl Iterator<Item = &str> {
         self.fields.varying_values()
     }
 
-    /// Encodes one request into `request`, whose memory is reused. `write_value` appends the value
-    /// of the varying field with the given number, from 0. `further` is one more field, with its
+    /// Encodes one request into `request`, reusing its memory. `write_value` appends the value of
+    /// the varying field with the given number, from 0. `further` is an additional field, with its
     /// name in lower case.
     pub fn encode(
         &self,

@@ -8,15 +8,15 @@ use super::varint::{VARINT_BYTES_MAX, Varint};
 use crate::h1::{Expects, RequestError, RequestSpec};
 use crate::request_fields::{RequestBlock, RequestScheme, expects_of};
 
-/// Room for the header of HEADERS, whose length isn't known when its payload is written.
+/// Space for the header of HEADERS. Its length isn't known when the payload is written.
 const HEADER_ROOM_BYTES: usize = 1 + VARINT_BYTES_MAX;
 
 /// A request, encoded for any stream of any connection.
 ///
-/// Its fields use the static table and literals only, so the bytes are always valid.
+/// Its fields use only the static table and literals, so the bytes are always valid.
 #[derive(Clone)]
 pub struct H3Request {
-    /// The frames, after unused room.
+    /// Unused space, then the frames.
     bytes: Vec<u8>,
     /// Start of the frames.
     start: usize,
@@ -47,7 +47,7 @@ impl H3Request {
         Ok(request)
     }
 
-    /// Writes the frames, with the memory of the previous ones. `write_fields` appends the field
+    /// Writes the frames, reusing the memory of the previous ones. `write_fields` appends the field
     /// lines and returns the size of the list.
     pub(super) fn write(&mut self, body: &[u8], write_fields: impl FnOnce(&mut Vec<u8>) -> u32) {
         let out = &mut self.bytes;
@@ -71,8 +71,8 @@ impl H3Request {
         self.expects = expects;
     }
 
-    /// All bytes on the stream of the request, which ends after them: HEADERS, and DATA if there is
-    /// a body.
+    /// All bytes to send on the request's stream, which must then be ended: HEADERS, and DATA if
+    /// there is a body.
     #[must_use]
     pub fn wire(&self) -> &[u8] {
         &self.bytes[self.start..]
@@ -98,7 +98,8 @@ impl H3Request {
 }
 
 impl Default for H3Request {
-    /// An empty request, into which an [`H3RequestPattern`](super::H3RequestPattern) encodes.
+    /// Creates an empty request, into which an [`H3RequestPattern`](super::H3RequestPattern) can
+    /// encode.
     fn default() -> H3Request {
         H3Request {
             bytes: Vec::new(),

@@ -38,7 +38,7 @@ impl H3Settings {
 
     /// Appends the SETTINGS frame. Settings with their default value are omitted.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        // Fewer than 64 bytes follow, so their length takes one byte.
+        // Fewer than 64 bytes follow, so the length takes one byte.
         frame::write_header(out, H3FrameType::Settings, 0);
         let start = out.len();
         let table_bytes = u64::from(self.header_table_bytes);
@@ -62,11 +62,11 @@ impl Default for H3Settings {
     }
 }
 
-/// Settings of the peer. Those of its decoder don't matter, because this client's encoder doesn't
+/// Settings of the peer. Its settings for QPACK don't matter, because this client's encoder doesn't
 /// use the dynamic table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct H3PeerSettings {
-    /// Longest list of fields that it accepts, in bytes as counted by RFC 9114 §4.2.2.
+    /// Largest list of fields that the peer accepts, in bytes as counted by RFC 9114 §4.2.2.
     pub(super) max_field_section_bytes: Option<u64>,
 }
 
@@ -82,7 +82,8 @@ impl H3PeerSettings {
                 return Err(H3Violation::FrameLength(H3FrameType::Settings));
             };
             let is_repeated = match identifier {
-                // Defined by HTTP/2 without a counterpart here (RFC 9114 §7.2.4.1).
+                // These settings are defined by HTTP/2 and have no counterpart in HTTP/3 (RFC 9114
+                // §7.2.4.1).
                 0x02..=0x05 => return Err(H3Violation::Http2Setting(identifier)),
                 id::QPACK_MAX_TABLE_CAPACITY => std::mem::replace(&mut table_seen, true),
                 id::QPACK_BLOCKED_STREAMS => std::mem::replace(&mut blocked_seen, true),

@@ -15,12 +15,12 @@ use crate::response_stage::{ResponseFault, ResponseStage, SectionRole};
 ///          FIN, reset by either side, malformed response
 /// ```
 ///
-/// QUIC tracks the states of the stream itself and its flow control.
+/// QUIC manages the state of the stream itself and its flow control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ExchangeStage {
     Closed,
     Response(ResponseStage),
-    /// The trailers arrived; only the end of the stream is left.
+    /// The trailers have arrived. Only the end of the stream may follow.
     Trailed,
 }
 
@@ -44,13 +44,13 @@ pub(super) struct H3Stream {
     pub(super) stage: ExchangeStage,
     pub(super) expects: Expects,
     pub(super) reading: FrameReading,
-    /// Start of a frame header or field section that arrived in parts. Its memory is kept for the
+    /// Start of a frame header or field section that arrived in parts. The memory is reused for the
     /// next stream.
     pub(super) kept: Vec<u8>,
 }
 
 impl H3Stream {
-    /// Content of a slot that was never used.
+    /// Content of a slot that has never been used.
     pub(super) fn closed() -> H3Stream {
         H3Stream {
             id: 0,
@@ -72,7 +72,7 @@ impl H3Stream {
         self.stage != ExchangeStage::Response(ResponseStage::START)
     }
 
-    /// Bytes of an incomplete field section.
+    /// Number of bytes of an incomplete field section.
     pub(super) fn partial_bytes(&self) -> usize {
         match self.reading {
             FrameReading::Section { .. } => self.kept.len(),
@@ -103,7 +103,7 @@ impl H3Stream {
     #[inline]
     pub(super) fn section(&mut self, fields: &Fields) -> Result<SectionRole, ResponseFault> {
         let ExchangeStage::Response(response) = &mut self.stage else {
-            // `check_frame` has refused HEADERS.
+            // `check_frame` has already rejected HEADERS.
             return Ok(SectionRole::Trailers);
         };
         let role = response.section(fields, self.expects)?;
@@ -114,12 +114,12 @@ impl H3Stream {
         Ok(role)
     }
 
-    /// Handles the header of DATA with `bytes` of body.
+    /// Handles the header of a DATA frame with `bytes` bytes of the body.
     #[inline]
     pub(super) fn data(&mut self, bytes: u64) -> Result<(), ResponseFault> {
         match &mut self.stage {
             ExchangeStage::Response(response) => response.data(bytes),
-            // `check_frame` has refused DATA.
+            // `check_frame` has already rejected DATA.
             ExchangeStage::Trailed | ExchangeStage::Closed => Ok(()),
         }
     }

@@ -5,26 +5,26 @@ use super::stream::{ExchangeStage, FrameReading, H3Stream};
 use crate::h1::Expects;
 use crate::response_stage::ResponseStage;
 
-/// Entry of the index that leads to no slot.
+/// Value of an unused entry in the index.
 const VACANT: u32 = u32::MAX;
 
 /// Streams in slots, found by their identifiers.
 ///
-/// QUIC assigns successive identifiers, and a slow stream may outlive many later ones, so a slot
-/// can't follow from the identifier alone. An index with linear probing leads to the slot; nearly
-/// always, its first entry is the right one. The index has at least twice as many entries as there
-/// are slots.
+/// QUIC assigns successive identifiers, and a slow stream may outlive many later ones, so the
+/// identifier alone can't determine the slot. An index with linear probing maps identifiers to
+/// slots; nearly always, the first entry is the right one. The index has at least twice as many
+/// entries as there are slots.
 #[derive(Debug)]
 pub(super) struct H3Streams {
     slots: Box<[H3Stream]>,
-    /// Slots without a live stream. The last one is used next.
+    /// Slots without a live stream. The last one in the list is used next.
     vacant: Vec<u32>,
     /// Slots of the live streams, by identifier. The number of entries is a power of two.
     index: Box<[u32]>,
 }
 
 impl H3Streams {
-    /// Creates room for `capacity` concurrent streams.
+    /// Creates slots for `capacity` concurrent streams.
     pub(super) fn new(capacity: u32) -> H3Streams {
         let index = (capacity as usize * 2).next_power_of_two();
         H3Streams {
@@ -34,14 +34,14 @@ impl H3Streams {
         }
     }
 
-    /// Resets the state for a new connection. Keeps small buffers.
+    /// Resets the state for a new connection. Small buffers are kept.
     pub(super) fn restart(&mut self) {
         for slot in 0..self.slots.len() {
             if self.slots[slot].is_live() {
                 self.close(slot);
             }
         }
-        // The same order as at first, so that nothing depends on the previous connection.
+        // Restores the initial order, so that nothing depends on the previous connection.
         self.vacant.sort_unstable_by(|one, other| other.cmp(one));
     }
 
@@ -64,14 +64,14 @@ impl H3Streams {
         self.slots.iter().filter(|stream| stream.is_live())
     }
 
-    /// First entry of the index for an identifier. The lowest two bits are the same for all streams
-    /// of requests (RFC 9000 §2.1).
+    /// First entry of the index to search for an identifier. The lowest two bits are the same for
+    /// all streams of requests (RFC 9000 §2.1).
     #[inline]
     fn home(&self, id: u64) -> usize {
         (id >> 2) as usize & (self.index.len() - 1)
     }
 
-    /// Entry of the index that leads to a live stream.
+    /// Entry of the index for a live stream.
     #[inline]
     fn entry(&self, id: u64) -> Option<usize> {
         let mut at = self.home(id);
@@ -136,7 +136,8 @@ impl H3Streams {
         self.vacant.push(slot as u32);
     }
 
-    /// Removes an entry of the index, and moves later ones so that no search stops too early.
+    /// Removes an entry of the index. Moves later entries if a search for them would otherwise stop
+    /// too early.
     fn vacate(&mut self, mut hole: usize) {
         let mask = self.index.len() - 1;
         let mut at = hole;
@@ -188,8 +189,8 @@ mod tests {
         assert_eq!(streams.find_tag(1), None);
     }
 
-    /// Opens and closes in many orders, with identifiers that have the same first entry, and
-    /// compares with a list.
+    /// Opens and closes streams in many orders, with identifiers that share the same first entry.
+    /// Compares the result with a list.
     #[test]
     fn streams_are_found_in_any_order() {
         let mut streams = H3Streams::new(8);

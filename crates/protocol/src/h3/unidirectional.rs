@@ -11,7 +11,7 @@ pub(super) mod stream_type {
     pub(crate) const QPACK_DECODER: u64 = 0x03;
 }
 
-/// No stream.
+/// Marks a stream that hasn't been opened.
 const NO_STREAM: u64 = u64::MAX;
 
 /// The peer's unidirectional streams.
@@ -24,7 +24,7 @@ pub(super) struct PeerStreams {
     untyped: Vec<UntypedStream>,
     /// The last streams of unknown types.
     discarded: [u64; limits::DISCARDED_STREAMS_MAX],
-    /// Position of the next one.
+    /// Position at which the next one is stored.
     next_discarded: usize,
 }
 
@@ -38,10 +38,10 @@ struct UntypedStream {
 /// Role of a unidirectional stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeerStream {
-    /// Its type hasn't arrived.
+    /// The stream's type hasn't arrived completely.
     Untyped,
     Critical(CriticalStream),
-    /// Its type is unknown.
+    /// The stream's type is unknown.
     Discarded,
 }
 
@@ -79,8 +79,8 @@ impl PeerStreams {
         }
     }
 
-    /// Takes the type of a stream from the front of its bytes. `Untyped` means that all input was
-    /// taken and more is needed.
+    /// Parses the type of a stream at the start of its bytes. `Untyped` means that all input was
+    /// consumed and more is needed.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl PeerStreams {
                 let limit = limits::UNTYPED_STREAMS_MAX as u32;
                 return Err(H3Violation::TooManyUntyped { limit });
             }
-            // An incomplete number has fewer bytes than the longest.
+            // An incomplete number has fewer bytes than the longest one.
             let mut bytes = [0; varint::VARINT_BYTES_MAX];
             bytes[..input.len()].copy_from_slice(input);
             let length = input.len();

@@ -6,7 +6,8 @@ pub(super) const VARINT_MAX: u64 = (1 << 62) - 1;
 /// Largest encoding, in bytes.
 pub(super) const VARINT_BYTES_MAX: usize = 8;
 
-/// Takes a number from the front. `None` if it is incomplete; nothing is taken then.
+/// Parses a number at the start of the input and consumes it. If the number is incomplete, returns
+/// `None` and consumes nothing.
 #[inline]
 pub(super) fn take(input: &mut &[u8]) -> Option<u64> {
     let (&first, rest) = input.split_first()?;
@@ -23,7 +24,7 @@ fn take_long(first: u8, input: &mut &[u8]) -> Option<u64> {
     let number = bytes
         .iter()
         .fold(0, |number, &byte| number << 8 | u64::from(byte));
-    // The first two bits are the length.
+    // The first two bits encode the length.
     Some(number & (u64::MAX >> (64 + 2 - 8 * bytes.len())))
 }
 

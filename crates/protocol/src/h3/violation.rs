@@ -7,7 +7,7 @@ use super::{H3ErrorCode, H3FrameType};
 use crate::compression::FieldFault;
 use crate::response_stage::ResponseFault;
 
-/// A stream of which each side has at most one (RFC 9114 §6.2, RFC 9204 §4.2).
+/// A stream that each side may open only once (RFC 9114 §6.2, RFC 9204 §4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CriticalStream {
     /// The control stream.
@@ -28,22 +28,22 @@ impl fmt::Display for CriticalStream {
     }
 }
 
-/// The first connection error (RFC 9114 §8). The peer is always at fault, and all streams end with
-/// it.
+/// The first connection error (RFC 9114 §8). The peer is always at fault, and the error ends all
+/// streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum H3Violation {
     /// The control stream doesn't begin with SETTINGS (RFC 9114 §6.2.1).
     NoSettings,
     /// A second SETTINGS (RFC 9114 §7.2.4).
     SettingsTwice,
-    /// A setting that only HTTP/2 has (RFC 9114 §7.2.4.1).
+    /// A setting that exists only in HTTP/2 (RFC 9114 §7.2.4.1).
     Http2Setting(
-        /// Its identifier.
+        /// Identifier of the setting.
         u64,
     ),
     /// A setting that occurs twice (RFC 9114 §7.2.4).
     SettingTwice(
-        /// Its identifier.
+        /// Identifier of the setting.
         u64,
     ),
     /// A frame that isn't allowed on the control stream (RFC 9114 §7.2).
@@ -56,7 +56,7 @@ pub enum H3Violation {
     AfterTrailers(H3FrameType),
     /// HEADERS in the tunnel of a CONNECT (RFC 9114 §4.4).
     FieldsInTunnel,
-    /// A frame whose fields end before or after its payload (RFC 9114 §7.1).
+    /// A frame whose fields don't end exactly at the end of its payload (RFC 9114 §7.1).
     FrameLength(H3FrameType),
     /// A stream that ends within a frame (RFC 9114 §7.1).
     FrameTruncated,
@@ -68,13 +68,13 @@ pub enum H3Violation {
     /// A push, which this client never allows: PUSH_PROMISE, CANCEL_PUSH or a push stream (RFC 9114
     /// §4.6).
     Push,
-    /// A second GOAWAY with a later stream than the first (RFC 9114 §5.2).
+    /// A second GOAWAY with a later stream than the first one (RFC 9114 §5.2).
     GoAwayIncreased,
     /// A GOAWAY whose identifier isn't that of a request's stream (RFC 9114 §7.2.6).
     GoAwayStream,
     /// A bidirectional stream opened by the server (RFC 9114 §6.1).
     ServerBidirectional,
-    /// A second stream of a type of which there is one (RFC 9114 §6.2.1, RFC 9204 §4.2).
+    /// A second stream of a type that may exist only once (RFC 9114 §6.2.1, RFC 9204 §4.2).
     StreamTwice(CriticalStream),
     /// The peer closed a stream that must stay open (RFC 9114 §6.2.1, RFC 9204 §4.2).
     CriticalClosed(CriticalStream),
@@ -87,17 +87,17 @@ pub enum H3Violation {
     EncoderStream(QpackError),
     /// An acknowledgment of insertions into a table that this client doesn't use (RFC 9204 §4.4).
     DecoderStream,
-    /// More frames in a row without progress than the limit.
+    /// More consecutive frames without progress than the limit.
     TooManyIdleFrames {
         /// The limit, in frames.
         limit: u32,
     },
-    /// The peer doesn't read the decoder stream.
+    /// More unsent instructions than the limit, because the peer doesn't read the decoder stream.
     TooManyUnread {
         /// The limit, in bytes.
         limit_bytes: u32,
     },
-    /// More field sections in parts than the limit.
+    /// More bytes in incomplete field sections than the limit.
     TooManyParts {
         /// The limit, in bytes.
         limit_bytes: u32,
@@ -152,7 +152,10 @@ impl fmt::Display for H3Violation {
             H3Violation::NoSettings => "the server's control stream does not begin with SETTINGS",
             H3Violation::SettingsTwice => "the server sent SETTINGS twice",
             H3Violation::Http2Setting(id) => {
-                return write!(f, "the server sent setting {id:#x}, which only HTTP/2 has");
+                return write!(
+                    f,
+                    "the server sent setting {id:#x}, which exists only in HTTP/2"
+                );
             }
             H3Violation::SettingTwice(id) => {
                 return write!(f, "the server sent setting {id:#x} twice");
@@ -172,10 +175,10 @@ impl fmt::Display for H3Violation {
                 return write!(f, "the server sent {kind} of a wrong length");
             }
             H3Violation::FrameTruncated => "the server ended a stream within a frame",
-            H3Violation::Push => "the server pushes, though push is not allowed",
+            H3Violation::Push => "the server pushes although push is not allowed",
             H3Violation::GoAwayIncreased => "the server's second GOAWAY has a later stream",
             H3Violation::GoAwayStream => {
-                "the server's GOAWAY has an identifier that is not of a request's stream"
+                "the server's GOAWAY identifies a stream that is not that of a request"
             }
             H3Violation::ServerBidirectional => "the server opened a bidirectional stream",
             H3Violation::StreamTwice(kind) => {
@@ -209,12 +212,12 @@ impl fmt::Display for H3Violation {
 }
 
 impl H3Violation {
-    /// Writes a violation of one of this client's own limits.
+    /// Formats a violation of one of this client's limits.
     fn write_limit(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             H3Violation::FrameTooLong { limit_bytes } => write!(
                 f,
-                "the server sent a frame over {limit_bytes} bytes on its control stream"
+                "the server sent a frame of more than {limit_bytes} bytes on its control stream"
             ),
             H3Violation::TooManyIdleFrames { limit } => write!(
                 f,
@@ -222,11 +225,12 @@ impl H3Violation {
             ),
             H3Violation::TooManyUnread { limit_bytes } => write!(
                 f,
-                "the server does not read the QPACK decoder stream (over {limit_bytes} bytes wait)"
+                "the server does not read the QPACK decoder stream (more than {limit_bytes} bytes \
+                 are unsent)"
             ),
             H3Violation::TooManyParts { limit_bytes } => write!(
                 f,
-                "the server sent over {limit_bytes} bytes of incomplete headers"
+                "the server sent more than {limit_bytes} bytes of incomplete headers"
             ),
             H3Violation::TooManyUntyped { limit } => {
                 write!(
@@ -247,7 +251,7 @@ impl std::error::Error for H3Violation {}
 pub enum H3StreamViolation {
     /// The response is malformed (RFC 9114 §4.1.2).
     Malformed(ResponseFault),
-    /// A field section longer than its fields may be (RFC 9114 §4.2.2).
+    /// A field section longer than the limit on its fields permits (RFC 9114 §4.2.2).
     SectionTooLong {
         /// The limit, in bytes.
         limit_bytes: u32,
@@ -280,7 +284,7 @@ impl fmt::Display for H3StreamViolation {
         match self {
             H3StreamViolation::Malformed(fault) => fault.fmt(f),
             H3StreamViolation::SectionTooLong { limit_bytes } => {
-                write!(f, "headers over {limit_bytes} bytes")
+                write!(f, "headers of more than {limit_bytes} bytes")
             }
         }
     }

@@ -31,7 +31,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
-/// A client, its buffers, and the server's output of a round.
+/// A client, its buffers, and the server's output in one round.
 struct Round {
     connection: Connection,
     requests: [EncodedRequest; 2],
@@ -74,7 +74,8 @@ impl Round {
         }
         self.input.clear();
         for &id in &self.ids {
-            // A field that differs each time is inserted into the table; a constant one is indexed.
+            // Each block inserts a field that differs each time, and refers to a constant field by
+            // index.
             let block = [
                 0x88,
                 0x40,
@@ -164,20 +165,20 @@ fn block(stream: u32, block: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Blocks that use the most memory, each in a different way; they differ for each `number`.
+/// Blocks that use the most memory, each in a different way. The blocks differ for each `number`.
 fn costly(number: u32) -> [Vec<u8>; 6] {
     let mut coded = vec![0x88, 0x00, 0x01, b'a', 0xff, 0xfe, 0xfd, 0x03];
-    // Zeros, of which the Huffman code has eight in five bytes.
+    // Zeros, because the Huffman code encodes eight of them in five bytes.
     coded.resize(8 + 65_405, 0);
     let statuses = number.to_be_bytes().map(|byte| 0x88 | byte & 7);
     [
-        // The largest number of insertions into the table in one block.
+        // The maximum number of insertions into the table in one block.
         [0x76, 0].repeat(32_768),
-        // The same in a block short enough to be cached.
+        // The same insertions in a block short enough to be cached.
         [&statuses[..], &[0x76, 0].repeat(500)].concat(),
         coded,
         vec![0x88; 65_536],
-        // The largest entry, and a bomb made from it.
+        // The largest possible entry, and a block that repeats it.
         [&[0x88, 0x76, 0x7f, 0x80, 0x1e][..], &[b'v'; 3_967]].concat(),
         [&[0x88][..], &[0xbe; 65_535]].concat(),
     ]
@@ -204,7 +205,8 @@ fn a_hostile_peer_causes_little_memory_use() {
     let most = most_held(|| {
         for (piece_bytes, input) in &mut inputs {
             let stream = round.connection.start(&round.requests[0], 0);
-            // Nothing that existed before is freed meanwhile.
+            // No memory that existed before may be freed during the measurement, so buffers are
+            // swapped.
             std::mem::swap(&mut round.input, input);
             round.feed(*piece_bytes);
             std::mem::swap(&mut round.input, input);

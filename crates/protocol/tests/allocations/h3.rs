@@ -32,14 +32,14 @@ fn frame(kind: u8, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
-/// A client, its buffers, and the server's output of a round.
+/// A client, its buffers, and the server's output in one round.
 struct Round {
     connection: H3Connection,
     request: H3Request,
     out: Vec<u8>,
     input: Vec<u8>,
     next_stream: u64,
-    /// Insertions into the dynamic table.
+    /// Number of insertions into the dynamic table.
     inserts: u64,
 }
 
@@ -47,7 +47,7 @@ impl Round {
     fn new() -> Round {
         let settings = H3Settings {
             streams: STREAMS,
-            // Counts of insertions are sent modulo 128, in one byte.
+            // With this size, counts of insertions are sent modulo 128, in one byte.
             header_table_bytes: 2_048,
         };
         let mut round = Round {
@@ -77,12 +77,13 @@ impl Round {
             started.expect("a free stream");
             self.next_stream += 4;
         }
-        // An entry that differs each time, and instructions that arrive in parts.
+        // Inserts an entry that differs each time. The instructions arrive in parts.
         self.feed(ENCODER, &[0x41, b'a', 2, b'0' + number % 10, b'x'], 3);
         self.inserts += 1;
         for stream in (first..self.next_stream).step_by(4) {
             self.input.clear();
-            // The newest entry of the table, and a field that differs each time.
+            // The section refers to the newest entry of the table, and contains a field that
+            // differs each time.
             let required = (self.inserts % 128 + 1) as u8;
             let section = [
                 required,
@@ -184,7 +185,7 @@ fn a_hostile_peer_causes_little_memory_use() {
     const LIMIT_BYTES: i64 = 3 << 20;
     let mut round = Round::new();
     let mut coded = vec![0, 0, 0xd9, 0x21, b'a', 0xff, 0xf0, 0xfd, 0x03];
-    // Zeros, of which the Huffman code has eight in five bytes.
+    // Zeros, because the Huffman code encodes eight of them in five bytes.
     coded.resize(9 + 65_391, 0);
     let sections = [
         vec![0xd9; 65_536],
@@ -202,7 +203,7 @@ fn a_hostile_peer_causes_little_memory_use() {
     let entries = b"\xc6\x00".repeat(1_000);
     let most = most_held(|| {
         for number in 0..100 {
-            // Sections on all streams that stay incomplete, and many insertions.
+            // Incomplete sections on all streams, and many insertions.
             for tag in 0..STREAMS {
                 let stream = round.next_stream;
                 let started = round.connection.start(&round.request, stream, tag);

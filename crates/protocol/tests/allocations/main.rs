@@ -1,5 +1,5 @@
 //! Memory use: an exchange in the steady state allocates nothing, and a hostile peer causes little
-//! memory use. In its own binary, because it replaces the allocator.
+//! memory use. This is a separate binary, because it replaces the allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,15 +9,15 @@ mod h2;
 mod h3;
 
 thread_local! {
-    /// Allocations of this thread; the test harness has threads of its own.
+    /// Number of allocations by this thread. The test harness has other threads.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    /// Bytes that this thread has allocated and not freed, and their maximum.
+    /// Number of bytes that this thread has allocated and not freed, and its maximum.
     static HELD: Cell<(i64, i64)> = const { Cell::new((0, 0)) };
 }
 
 struct Counting;
 
-// A thread that is ending has neither counters nor exchanges.
+// A thread that is ending has neither counters nor exchanges, so nothing is counted.
 
 fn count() {
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
@@ -31,12 +31,12 @@ fn hold(more: usize, less: usize) {
     });
 }
 
-// SAFETY: every call goes to the system's allocator unchanged.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
         hold(layout.size(), 0);
-        // SAFETY: the caller keeps the contract of `alloc`, which is the system's too.
+        // SAFETY: the caller fulfills the contract of `alloc`, which is also the system's.
         unsafe { System.alloc(layout) }
     }
 
@@ -57,7 +57,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Maximum number of bytes allocated during `run`, beyond those allocated before.
+/// Maximum number of bytes allocated during `run`, in addition to those allocated before.
 fn most_held(run: impl FnOnce()) -> i64 {
     let before = HELD.with(|held| {
         let (now, _) = held.get();

@@ -23,7 +23,7 @@ struct Answer {
 #[derive(Debug, Clone)]
 enum Body {
     Length(Vec<u8>),
-    /// Chunks with an extension each, and trailers.
+    /// Chunks, each with an extension, and trailers.
     Chunks(Vec<(Vec<u8>, String)>, Vec<(String, String)>),
     UntilClose(Vec<u8>),
 }
@@ -133,7 +133,7 @@ fn answers() -> impl Strategy<Value = Answer> {
     )
         .prop_map(
             |(interims, old, status, reason, fields, connection, body)| {
-                // HTTP/1.0 has no chunks.
+                // HTTP/1.0 has no chunked encoding.
                 let old = old && !matches!(body, Body::Chunks(..));
                 let version = if old {
                     Version::Http10
@@ -197,7 +197,7 @@ proptest! {
         crate::bodies::request::run(&[&[choice], parts.as_bytes()].concat());
     }
 
-    /// httparse accepts the same heads, except for folds and minor versions, which it doesn't
+    /// httparse accepts the same heads, except for folded lines and minor versions that it doesn't
     /// support.
     #[test]
     fn another_parser_agrees_on_heads(rest in "HTTP/1.[01] ?[0-9]{2,4}( [\t -~]{0,5})?\r?\n([A-z0-9 :()-]{0,5}: ?[\0-\u{ff}]{0,3}\r?\n){0,4}\r?\n") {

@@ -15,7 +15,7 @@ mod bodies;
 use bodies::drive::{Trace, drive};
 use prony_protocol::h1::{Expects, Limits, ResponseParser};
 
-/// Trace of these bytes and a close after them.
+/// Returns the trace of these bytes followed by a close.
 fn answer(expects: Expects, bytes: &[u8]) -> Trace {
     drive(
         &mut ResponseParser::new(Limits::default()),

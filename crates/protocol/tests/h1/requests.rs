@@ -1,4 +1,4 @@
-//! Encoding of requests, and rejected ones.
+//! Encoding and rejection of requests.
 
 use prony_protocol::h1::{RequestError, RequestSpec, Version, encode_request};
 
@@ -263,7 +263,7 @@ fn broken_headers_are_refused_by_name() {
         .unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("the value {value:?} of header X-Odd holds a control character")
+            format!("the value {value:?} of header X-Odd contains a control character")
         );
     }
     let twice = headers(&[("Host", "a"), ("host", "b")]);

@@ -33,7 +33,7 @@ pub(crate) const LENGTHS: &[Row] = &[
         b"HTTP/1.1 200 OK\r\nContent-Length: 005\r\n\r\nhello",
         r#"200 Length "hello" reusable"#,
     ),
-    // §6.3: the same number several times is valid.
+    // §6.3: the same number may occur several times.
     (
         Body,
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi",
@@ -49,7 +49,7 @@ pub(crate) const LENGTHS: &[Row] = &[
         b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\nhi",
         r#"200 Length "hi" Truncated"#,
     ),
-    // Bytes after the end are left to the caller.
+    // Bytes after the end are not consumed.
     (
         Body,
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi!",
@@ -81,11 +81,11 @@ pub(crate) const CHUNKED: &[Row] = &[
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: ,chunked ,\r\n\r\n0\r\n\r\n", r#"200 Chunked "" reusable"#),
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n00B\r\nbcdefghijkl\r\n000\r\n\r\n", r#"200 Chunked "abcdefghijkl" reusable"#),
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n\r\n0\r\n\r\nxyz\r\n0\r\n\r\n", r#"200 Chunked "\r\n0\r\n\r\nxyz" reusable"#),
-    // Unknown extensions (§7.1.1).
+    // Unknown extensions are ignored (§7.1.1).
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;name=\"v\xc3\xa4lue;\";x\r\nhi\r\n0;last\r\n\r\n", r#"200 Chunked "hi" reusable"#),
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 \t; a = b\r\nhi\r\n0\r\n\r\n", r#"200 Chunked "hi" reusable"#),
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2  \r\nhi\r\n0 \r\n\r\n", r#"200 Chunked "hi" reusable"#),
-    // Trailers, which frame nothing (RFC 9110 §6.5.1).
+    // Trailers, which don't affect the framing (RFC 9110 §6.5.1).
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nDigest: x\r\nContent-Length: 9\r\nConnection: close\r\n more\r\n\r\n", r#"200 Chunked "hi" reusable"#),
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: b\n\n", r#"200 Chunked "" reusable"#),
     (Body, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n", r#"200 Chunked "" close"#),
@@ -237,21 +237,21 @@ pub(crate) const BODILESS: &[Row] = &[
 ];
 
 pub(crate) const HEADS: &[Row] = &[
-    // §4: the reason may be empty or anything, and its space missing.
+    // §4: the reason may be empty or any text, and the space before it may be missing.
     (Body, b"HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n", r#"200 Length "" reusable"#),
     (Body, b"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", r#"200 Length "" reusable"#),
     (Body, b"HTTP/1.1 200  \t\xff OK: x\r\nContent-Length: 0\r\n\r\n", r#"200 Length "" reusable"#),
-    // RFC 9110 §15: three digits with any meaning.
+    // RFC 9110 §15: a status may be any three digits.
     (Body, b"HTTP/1.1 999 ?\r\nContent-Length: 0\r\n\r\n", r#"999 Length "" reusable"#),
     (Body, b"HTTP/1.1 007 ?\r\nContent-Length: 0\r\n\r\n", r#"7 Length "" reusable"#),
     // §2.2: a lone LF ends a line.
     (Body, b"HTTP/1.1 200 OK\nContent-Length: 2\n\nhi", r#"200 Length "hi" reusable"#),
     (Body, b"HTTP/1.1 200 OK\r\nContent-Length: 2\n\r\nhi", r#"200 Length "hi" reusable"#),
     (Body, b"HTTP/1.1 200 OK\nA: b\r\nContent-Length: 2\r\n\nhi", r#"200 Length "hi" reusable"#),
-    // §5.2: a folded value is read.
+    // §5.2: a folded value is accepted.
     (Body, b"HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\tc: d\r\n \r\nContent-Length: 0\r\n\r\n", r#"200 Length "" reusable"#),
     (Body, b"HTTP/1.1 200 OK\r\nX:\r\n Content-Length: 7\r\nContent-Length: 0\r\n\r\n", r#"200 Length "" reusable"#),
-    // RFC 9110 §5.5: values may be empty, and hold bytes above 127.
+    // RFC 9110 §5.5: values may be empty, and may contain bytes above 127.
     (Body, b"HTTP/1.1 200 OK\r\n!#$%&'*+-.^_`|~09azAZ:\r\nX: \xc3\xa4\xff\x80\t\"\\:\r\nContent-Length: 0\r\n\r\n", r#"200 Length "" reusable"#),
     (Body, b"HTTP/1.1 200 OK\r\nContent-Lengthy: 7\r\nContent-Lengtj: 8\r\nContent-Length: 0\r\n\r\n", r#"200 Length "" reusable"#),
 ];

@@ -1,4 +1,4 @@
-//! The fuzz targets' bodies over seeded mutations, a short run of what `fuzz/` does at length.
+//! Runs the fuzz targets on seeded mutations, as a short version of what `fuzz/` does at length.
 
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -17,8 +17,8 @@ fn below(rng: &mut TestRng, end: usize) -> usize {
     rng.next_u32() as usize % end.max(1)
 }
 
-/// Applies one to eight changes: a byte replaced, removed or inserted, a part doubled, cut or taken
-/// from another input.
+/// Applies one to eight changes: replaces, removes or inserts a byte, or duplicates a part, removes
+/// it, or takes one from another input.
 fn mutate(rng: &mut TestRng, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
     const TELLING: &[u8] = b"\r\n \t:;,\x000159afgHX\x7f\xff";
     for _ in 0..=below(rng, 8) {
@@ -48,7 +48,7 @@ fn mutate(rng: &mut TestRng, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
     }
 }
 
-/// Runs a body on mutations of the originals. A panic names its seed.
+/// Runs a fuzz target on mutations of the originals. A panic message contains the seed.
 fn smoke(originals: &[Vec<u8>], body: fn(&[u8])) {
     for seed in 0..SEEDS {
         let mut rng = rng(seed);

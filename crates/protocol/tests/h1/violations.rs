@@ -1,4 +1,4 @@
-//! Responses that aren't HTTP/1, and the reported violation.
+//! Responses that aren't valid HTTP/1, and the violations that are reported.
 
 use prony_protocol::h1::H1Violation::{self, *};
 use prony_protocol::h1::{Expects, Limits, ResponseParser};
@@ -9,7 +9,7 @@ use crate::bodies::drive::{Ending, drive};
 const HEAD: &str = "HTTP/1.1 200 OK\r\n";
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// Valid bytes before, the bytes, and the violation in them.
+/// Valid bytes, the bytes after them, and the violation that these contain.
 pub(crate) type Row = (&'static str, &'static [u8], H1Violation);
 
 pub(crate) const OPENINGS: &[Row] = &[
@@ -24,11 +24,11 @@ pub(crate) const OPENINGS: &[Row] = &[
     ("", b"\x15\x15", NotHttp),
     ("", b"PRI * HTTP/3", NotHttp),
     ("", b"GET / HTTP/1.1\r\n\r\n", NotHttp),
-    // An alert, a server's hello.
+    // An alert, and a server hello.
     ("", b"\x15\x03\x01\x00\x02\x02\x16", Tls),
     ("", b"\x15\x03\x03\x00\x02\x01\x00", Tls),
     ("", b"\x16\x03\x03\x00\x7a\x02", Tls),
-    // SETTINGS of 18 and 10 bytes, a preface.
+    // SETTINGS of 18 bytes and of 10 bytes, and a preface.
     ("", b"\x00\x00\x12\x04\x00\x00\x00\x00\x00", Http2),
     ("", b"\x00\x00\x0a\x04\x00\x00\x00\x00\x00", Http2),
     ("", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Http2),
@@ -270,7 +270,7 @@ fn broken_chunks() {
     check(CHUNKS);
 }
 
-/// Checks that repeated bytes cause the violation as soon as they exceed the limit, and not before.
+/// Checks that repeated bytes cause the violation as soon as they exceed the limit, but not before.
 fn check_limit(limits: Limits, before: &[u8], repeated: &[u8], violation: H1Violation) {
     let mut parser = ResponseParser::new(limits);
     let mut long = before.to_vec();
@@ -326,7 +326,7 @@ fn a_limit_is_the_last_size_allowed() {
         ..Limits::default()
     };
     let mut parser = ResponseParser::new(limits);
-    // Each head has its own limit.
+    // The limit applies to each head separately.
     let two = format!(
         "HTTP/1.1 100 \r\nX: {}\r\n\r\n{}",
         "y".repeat(400),
@@ -378,7 +378,7 @@ fn messages_are_readable() {
         TrailerTooLong { limit_bytes: 100 }.to_string(),
         "trailers over 100 bytes"
     );
-    assert_eq!(Tls.to_string(), "the server answered with TLS; use https");
+    assert_eq!(Tls.to_string(), "the server responded with TLS; use https");
     assert_eq!(
         LengthsDiffer.to_string(),
         "two different Content-Length values"

@@ -1,4 +1,4 @@
-//! A client under test and its scripted server, described in short lines.
+//! A client under test and its scripted server, both described in short lines.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ impl Client {
         client
     }
 
-    /// A client that has received nothing yet.
+    /// Creates a client that has received nothing yet.
     pub(crate) fn fresh(settings: ClientSettings) -> Client {
         Client {
             inner: drive::Client::new(settings),
@@ -62,7 +62,7 @@ impl Client {
         self.inner.cancel(self.streams[&tag], tag);
     }
 
-    /// Events of these bytes.
+    /// Passes these bytes to the client. Returns the events as lines.
     pub(crate) fn receive(&mut self, bytes: &[u8]) -> Vec<String> {
         let before = self.inner.seen.len();
         self.inner.receive(bytes);
@@ -72,7 +72,7 @@ impl Client {
             .collect()
     }
 
-    /// Frames in the output.
+    /// Returns the frames in the client's output as lines.
     pub(crate) fn sent(&mut self) -> Vec<String> {
         let before = self.inner.sent.len();
         self.inner.send();
@@ -93,7 +93,7 @@ impl Client {
     }
 }
 
-/// The head of a response with only this status.
+/// The head of a response that consists only of this status.
 pub(crate) fn head(stream: u32, status: &str) -> Vec<u8> {
     frames::headers(stream, NO_FLAGS, &frames::block(&[(":status", status)]))
 }

@@ -57,7 +57,7 @@ fn lengths() -> Vec<Row> {
             "FrameLength(WindowUpdate)",
             FRAME_SIZE_ERROR,
         ),
-        // On a stream other than those it could end.
+        // A frame on a stream other than those that it could end.
         (
             frame(PRIORITY, 0, 2, &[0; 4]),
             "FrameLength(Priority)",
@@ -254,7 +254,7 @@ fn coding() -> Vec<Row> {
             "Hpack(Integer)",
             COMPRESSION_ERROR,
         ),
-        // A string of 4 GiB.
+        // A string with a length of 4 GiB.
         (
             headers(1, 0, b"\x88\x00\x7f\x80\xff\xff\xff\x0fa"),
             "Hpack(Truncated)",
@@ -313,7 +313,7 @@ fn violations_are_named_and_reported_to_the_peer() {
     }
 }
 
-/// Tests the first bytes from a server.
+/// Tests the detection of other protocols by the first bytes from a server.
 #[test]
 fn a_peer_that_does_not_begin_with_settings_speaks_another_protocol() {
     let rows: [(&[u8], &str); 8] = [

@@ -15,7 +15,7 @@ struct Frame {
     flags: u8,
     stream: u32,
     payload: Vec<u8>,
-    /// Difference between the length in its header and the payload's.
+    /// Length in the frame header minus the length of the payload.
     longer: i32,
 }
 
@@ -83,7 +83,7 @@ fn plain() -> Vec<Frame> {
     ]
 }
 
-/// With the dynamic table, split blocks and padding.
+/// A conversation with the dynamic table, split blocks and padding.
 fn tables() -> Vec<Frame> {
     vec![
         frame(
@@ -114,7 +114,7 @@ fn tables() -> Vec<Frame> {
     ]
 }
 
-/// With rare frames.
+/// A conversation with rare frames.
 fn odd() -> Vec<Frame> {
     vec![
         head(5, NO_FLAGS, &[(":status", "100")]),
@@ -137,7 +137,7 @@ fn odd() -> Vec<Frame> {
     ]
 }
 
-/// With as many bytes as the windows allow.
+/// A conversation that uses the windows completely.
 fn large() -> Vec<Frame> {
     vec![
         head(1, NO_FLAGS, &[(":status", "200")]),
@@ -164,11 +164,11 @@ fn one_of<'a, T>(rng: &mut TestRng, list: &'a [T]) -> &'a T {
     &list[below(rng, list.len())]
 }
 
-/// The bytes of a conversation after up to three changes: a frame removed, doubled, exchanged with
-/// another one or taken from another conversation, or something within it replaced.
+/// Returns the bytes of a conversation after up to three changes. A change removes, duplicates or
+/// exchanges a frame, takes one from another conversation, or modifies one.
 pub(crate) fn changed(rng: &mut TestRng) -> Vec<u8> {
     let all = conversations();
-    // The last one is long.
+    // The last conversation is long, so it is chosen rarely.
     let at = match below(rng, 16) {
         0 => all.len() - 1,
         other => other % (all.len() - 1),
@@ -190,7 +190,7 @@ pub(crate) fn changed(rng: &mut TestRng) -> Vec<u8> {
     list.iter().flat_map(bytes).collect()
 }
 
-/// Changes something within a frame.
+/// Modifies a frame.
 fn change(rng: &mut TestRng, frame: &mut Frame) {
     const TELLING: &[u8] = b"\x00\x01\x02\x04\x05\x08\x20\x25\x3f\x40\x7f\x80\x88\xbe\xff";
     match below(rng, 8) {
@@ -221,7 +221,7 @@ fn unchanged_conversations_are_valid() {
     use crate::bodies::h2::{bytes, drive::Seen};
     for conversation in conversations() {
         let bytes: Vec<u8> = conversation.iter().flat_map(self::bytes).collect();
-        // Without SETTINGS in front, because the conversation begins with them.
+        // The input has no SETTINGS at the start, because the conversation begins with them.
         let seen = bytes::run(&[&[0, 9, 9, 9, 9], bytes.as_slice()].concat());
         let wrong = seen.iter().find(|seen| {
             use prony_protocol::h2::ConnectionEvent;

@@ -1,4 +1,4 @@
-//! Valid behavior of servers.
+//! Exchanges with servers that behave correctly.
 
 use prony_protocol::h2::ClientSettings;
 
@@ -53,15 +53,15 @@ fn streams_are_numbered_and_sent_together() {
     assert_eq!(sent, streams.map(|stream| format!("HEADERS {stream} END")));
 }
 
-/// Server output on stream 1, and its events.
+/// Description, server output on stream 1, and the expected events.
 type Row = (&'static str, Vec<Vec<u8>>, &'static [&'static str]);
 
-/// A head without a length.
+/// A successful head without a length.
 fn ok() -> Vec<u8> {
     headers(1, NO_FLAGS, OK)
 }
 
-/// Data that ends a body.
+/// DATA that ends a body.
 fn last(bytes: &[u8]) -> Vec<u8> {
     data(1, END_STREAM, bytes)
 }
@@ -205,7 +205,7 @@ fn a_tunnel_has_no_length() {
     );
     let events = client.receive(&[head, data(1, END_STREAM, b"abc")].concat());
     assert_eq!(events, ["0: head 200", "0: body abc", "0: end"]);
-    // A rejected CONNECT has an ordinary response.
+    // The response to a rejected CONNECT is an ordinary one.
     client.start("CONNECT", b"", 1);
     let head = headers(
         3,
@@ -260,7 +260,7 @@ fn irrelevant_frames_are_ignored() {
         frame(frames::PRIORITY, 0, 2, &[0; 5]),
         frame(frames::PING, frames::ACK, 0, &[0; 8]),
         frames::settings_ack(),
-        // Undefined flags, and the reserved bit of the stream.
+        // Undefined flags and the reserved bit of the stream are set.
         frame(HEADERS, 0xd2 | END_HEADERS, 1 | 1 << 31, OK),
         frame(frames::DATA, 0xf6 | END_STREAM, 1, b"x"),
     ];
@@ -271,7 +271,7 @@ fn irrelevant_frames_are_ignored() {
     assert!(client.sent().is_empty());
 }
 
-/// nginx ends some streams twice: with the head, and with empty DATA after it.
+/// nginx ends some streams twice: with the head, and with an empty DATA frame after it.
 #[test]
 fn an_empty_data_frame_may_end_a_stream_again() {
     let mut client = Client::new();

@@ -1,4 +1,4 @@
-//! Windows of both sides, on both levels (RFC 9113 §5.2, §6.9).
+//! Windows of both sides, for streams and connections (RFC 9113 §5.2, §6.9).
 
 use prony_protocol::h2::{ClientSettings, ConnectionEvent};
 
@@ -31,7 +31,7 @@ fn streams_share_the_connections_window_and_take_turns() {
         "DATA 1 16384",
         "DATA 3 16384",
         "DATA 1 16384",
-        // The rest of a batch of 64 KiB, and of 65,535 bytes.
+        // The remainder of a batch of 64 KiB, and the remainder of 65,535 bytes.
         "DATA 3 16383",
     ];
     assert_eq!(client.sent(), expected);
@@ -125,7 +125,7 @@ fn windows_are_opened_when_half_is_used() {
         client.sent(),
         ["WINDOW_UPDATE 0 32768", "WINDOW_UPDATE 1 32768"]
     );
-    // Padding counts, frame headers don't.
+    // Padding counts, but frame headers don't.
     client.receive(&data(1, frames::PADDED, &[0; 16_000]));
     client.receive(&data(1, frames::PADDED, &[0; 16_000]));
     assert!(client.sent().is_empty());
@@ -180,7 +180,7 @@ fn more_than_the_streams_window_ends_the_stream() {
         &[],
     );
     client.get(0);
-    // With this length no updates are needed, so the window can be used up.
+    // With this length no update is needed, so the window can be used completely.
     let length = frames::block(&[(":status", "200"), ("content-length", "65535")]);
     client.receive(&headers(1, NO_FLAGS, &length));
     for _ in 0..3 {
@@ -197,7 +197,7 @@ fn more_than_the_streams_window_ends_the_stream() {
 
 #[test]
 fn more_than_the_connections_window_ends_the_connection() {
-    // Bytes of cancelled streams count too.
+    // Bytes of cancelled streams also count.
     for cancelled in [false, true] {
         let mut client = Client::with(
             ClientSettings {
@@ -224,7 +224,7 @@ fn more_than_the_connections_window_ends_the_connection() {
 
 #[test]
 fn windows_are_open_when_the_update_is_sent() {
-    // Like the test before, but the updates are sent in between.
+    // Like the previous test, but the updates are sent between the frames.
     let mut client = Client::new();
     client.get(0);
     client.get(1);
@@ -280,7 +280,7 @@ fn a_connection_that_failed_opens_no_windows() {
     client.receive(&frames.concat());
     assert_eq!(client.sent(), ["GOAWAY 0 1"]);
     assert!(!client.inner.connection.has_output());
-    // Nor does the next connection, on which nothing has arrived.
+    // The next connection, on which nothing has arrived, must not send updates either.
     client.inner.restart(SMALL);
     client.get(0);
     let sent = client.sent();

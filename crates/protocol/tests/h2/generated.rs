@@ -12,7 +12,7 @@ use crate::bodies::h2::drive::{Seen, trace};
 use crate::bodies::h2::frames::{self, END_STREAM, NO_FLAGS, PADDED};
 use crate::client::SMALL;
 
-/// Windows that are large enough without updates.
+/// Windows that are large enough to need no updates.
 const LARGE: ClientSettings = ClientSettings {
     stream_window_bytes: 1 << 22,
     connection_window_bytes: 1 << 24,
@@ -55,7 +55,7 @@ struct Head {
     status: u16,
     length: Option<u64>,
     fields: Vec<Field>,
-    /// The encoder first resizes its table to this.
+    /// If present, the encoder first changes its table to this size.
     resize: Option<u32>,
 }
 

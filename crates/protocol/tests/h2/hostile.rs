@@ -1,4 +1,5 @@
-//! Peers that try to cause excessive cost: each ends in a violation, within bounded memory.
+//! Peers that try to cause excessive cost. Each causes a violation before its memory use exceeds a
+//! bound.
 
 use prony_protocol::h2::ClientSettings;
 
@@ -13,8 +14,8 @@ const IDLE: &str = "TooManyIdleFrames { limit: 10000 }";
 const UNREAD: &str = "TooManyUnread { limit_bytes: 16384 }";
 const CALM: &str = "GOAWAY 0 11";
 
-/// Sends the same frame repeatedly, with the replies read in between; returns the violation that
-/// ends it, if any.
+/// Sends the same frame repeatedly, and reads the replies between. Returns the violation that ends
+/// the flood, if any.
 fn flood(client: &mut Client, frame: &[u8]) -> Option<String> {
     for _ in 0..FLOOD {
         let seen = client.receive(frame);
@@ -47,7 +48,7 @@ fn frames_without_progress_are_limited() {
             "SETTINGS with the whole frame full",
             settings(&[(0x99, 1); 2_730]),
         ),
-        ("acknowledgements", frames::settings_ack()),
+        ("acknowledgments", frames::settings_ack()),
         ("PING", frames::ping([1; 8])),
         ("answers to PING", frame(frames::PING, ACK, 0, &[0; 8])),
         ("PRIORITY", frame(frames::PRIORITY, 0, 1, &[0; 5])),
@@ -75,7 +76,7 @@ fn frames_with_progress_are_unlimited() {
     let mut client = busy();
     let mixed = [data(1, NO_FLAGS, b"x"), frames::ping([0; 8]), settings(&[])].concat();
     assert_eq!(flood(&mut client, &mixed), None);
-    // A large request whose windows are opened one byte at a time.
+    // A large request, whose windows are opened by one byte at a time.
     let mut client = Client::with(SMALL, &[(4, 0)]);
     client.start("POST", &[0; 30_000], 0);
     let opened = window_update(1, 1);
@@ -88,7 +89,7 @@ fn unread_replies_are_limited() {
         let mut client = busy();
         let mut seen = Vec::new();
         for _ in 0..FLOOD {
-            // Progress in between, so that only this limit is met.
+            // Each frame is followed by progress, so only this limit applies.
             seen = client.receive(&[frame.clone(), data(1, NO_FLAGS, b"x")].concat());
             if client.inner.has_failed() {
                 break;
@@ -159,7 +160,7 @@ fn resets_do_not_accumulate_unsent_requests() {
             .connection
             .can_start()
             .map_err(|error| error.to_string()),
-        Err("earlier requests wait to be sent".to_owned())
+        Err("earlier requests have not been sent yet".to_owned())
     );
     client.sent();
     client.check_works();

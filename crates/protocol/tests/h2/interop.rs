@@ -1,4 +1,4 @@
-//! Interoperability with another implementation's server, in memory.
+//! Interoperability with the server of another implementation, in memory.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use prony_protocol::h2::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-/// `/bytes/N` returns N bytes, `/echo` the request's body, `/refuse` a reset.
+/// `/bytes/N` returns N bytes, `/echo` returns the request's body, and `/refuse` resets the stream.
 async fn serve(stream: DuplexStream, most_streams: u32) {
     let mut builder = server::Builder::new();
     builder
@@ -232,7 +232,8 @@ fn bodies_of_all_sizes_are_sent_whole() {
 
 #[test]
 fn the_peers_limit_of_streams_is_respected() {
-    // Before the SETTINGS arrive, more are started than allowed; the server refuses those.
+    // Before the SETTINGS arrive, more requests are started than allowed. The server refuses the
+    // additional ones.
     let load = load(
         settings(50, 4_096),
         3,

@@ -1,5 +1,5 @@
-//! HTTP/2 against a server that is a script, against itself at every split, against random bytes
-//! and operations, and against other implementations.
+//! HTTP/2 tests with a scripted server, with every split of the input, with random bytes and
+//! operations, and with other implementations.
 
 mod client;
 mod connection_errors;

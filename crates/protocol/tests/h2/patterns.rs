@@ -1,4 +1,4 @@
-//! Requests whose fields or body vary equal those that are encoded whole.
+//! Requests with varying fields or bodies equal those that are encoded completely.
 
 use httlib_hpack::Decoder;
 use prony_protocol::h1::{RequestSpec, Version};
@@ -62,7 +62,7 @@ fn a_pattern_yields_the_fields_of_a_whole_request() {
     let values: Vec<&str> = pattern.varying_values().collect();
     assert_eq!(values, ["/mark", "mark"]);
     let mut request = EncodedRequest::default();
-    // The same buffers, in an order in which they grow and shrink.
+    // The same buffers are reused in an order in which they grow and shrink.
     for (length, body) in [
         (1, "b"),
         (127, ""),

@@ -1,4 +1,4 @@
-//! GOAWAY by both sides, changed limits, and the end of identifiers (RFC 9113 §5.1.2, §6.8).
+//! GOAWAY by both sides, changed limits, and exhausted identifiers (RFC 9113 §5.1.2, §6.8).
 
 use prony_protocol::h2::{ClientSettings, StartError};
 
@@ -51,7 +51,7 @@ fn a_graceful_shutdown_has_two_steps() {
     assert_eq!(client.inner.connection.active(), 2);
     let seen = client.receive(&goaway(1, 0));
     assert_eq!(seen, ["goaway 1 NO_ERROR", "1: unprocessed NO_ERROR"]);
-    // With debug data.
+    // A GOAWAY with debug data.
     let words = [&goaway(1, 2)[9..], b"it broke"].concat();
     let seen = client.receive(&frames::frame(frames::GOAWAY, 0, 0, &words));
     assert_eq!(seen, ["goaway 1 INTERNAL_ERROR"]);

@@ -1,5 +1,5 @@
-//! A short run of the fuzz targets' bodies with many seeds, and a check that these seeds reach
-//! enough states.
+//! A short run of the fuzz targets with many seeds, and a check that these seeds reach enough
+//! states.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -20,8 +20,8 @@ fn below(rng: &mut TestRng, end: usize) -> usize {
     rng.next_u32() as usize % end.max(1)
 }
 
-/// Applies one to six changes: a byte replaced, removed or inserted, a part doubled, cut or taken
-/// from another input.
+/// Applies one to six changes: replaces, removes or inserts a byte, or duplicates a part, removes
+/// it, or takes one from another input.
 fn mutate(rng: &mut TestRng, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
     const TELLING: &[u8] = b"\x00\x01\x02\x04\x05\x08\x09\x20\x25\x3f\x40\x7f\x80\x88\xbe\xff";
     for _ in 0..=below(rng, 6) {
@@ -51,7 +51,7 @@ fn mutate(rng: &mut TestRng, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
 /// Number of occurrences of each kind of event.
 type Tally = BTreeMap<String, u32>;
 
-/// Runs a body on bytes made from each seed. A panic names its seed.
+/// Runs a fuzz target on bytes generated from each seed. A panic message contains the seed.
 fn smoke<T: Display>(
     seeds: u64,
     make: impl Fn(&mut TestRng) -> Vec<u8>,
@@ -69,7 +69,7 @@ fn smoke<T: Display>(
     tally
 }
 
-/// The event's kind: the text after the tag, without values that differ from case to case.
+/// The event's kind: the text after the tag, without values that vary.
 fn kind(seen: &str) -> String {
     let behind = seen
         .split_once(": ")
@@ -128,7 +128,7 @@ const STREAM_VIOLATIONS: &[&str] = &[
     "PriorityLength",
 ];
 
-/// Checks that each of these occurred at least `least` times.
+/// Checks that each of these kinds occurred at least `least` times.
 fn check(tally: &Tally, least: u32, kinds: &[&str]) {
     for kind in kinds {
         let count = tally.get(*kind).copied().unwrap_or(0);
@@ -139,7 +139,7 @@ fn check(tally: &Tally, least: u32, kinds: &[&str]) {
 #[test]
 fn servers() {
     let make = |rng: &mut TestRng| {
-        // Sometimes without a dynamic table.
+        // Some connections have no dynamic table.
         let choice = if below(rng, 16) == 0 { 0x80 } else { 0 };
         let choices = [choice, 3, 1, 9, 40];
         [choices.as_slice(), &conversations::changed(rng)].concat()

@@ -1,4 +1,4 @@
-//! Every frame in every state of a stream (RFC 9113 §5.1), and streams between states.
+//! Tests every frame in every state of a stream (RFC 9113 §5.1), and transitions between states.
 //! `transitions` tests each transition of the figure by name.
 
 use crate::bodies::h2::frames::{
@@ -12,7 +12,7 @@ const CANCEL: u32 = 8;
 struct State {
     name: &'static str,
     reach: fn(&mut Client),
-    /// The stream identifier; it is live in "open" and "half-closed (local)".
+    /// The stream's identifier. The stream is live in "open" and "half-closed (local)".
     stream: u32,
     live: bool,
 }
@@ -134,7 +134,7 @@ const SERVERS: State = State {
     live: false,
 };
 
-/// Sends each frame in this state; `expected` are the events of HEADERS, DATA, RST_STREAM and
+/// Sends each frame in this state. `expected` contains the events of HEADERS, DATA, RST_STREAM and
 /// WINDOW_UPDATE, in this order. PRIORITY is always ignored.
 fn check(state: &State, expected: [&[&str]; 4]) {
     let stream = state.stream;
@@ -275,7 +275,7 @@ fn half_closed_remote_to_closed() {
         ["0: body no", "0: end"]
     );
     assert_eq!(client.sent(), ["RST_STREAM 1 8"]);
-    // A server that didn't need the rest of the request.
+    // The server didn't need the rest of the request.
     assert!(client.receive(&rst_stream(1, 0)).is_empty());
     client.check_works();
 }
@@ -286,7 +286,7 @@ fn a_cancelled_stream_counts_for_flow_control_and_for_the_table() {
     client.get(0);
     client.cancel(0);
     client.sent();
-    // The block inserts an entry into the table that another stream uses.
+    // The block inserts an entry that another stream uses.
     assert!(
         client
             .receive(&headers(1, NO_FLAGS, b"\x48\x03404"))

@@ -187,7 +187,7 @@ fn the_stream_ends_and_the_connection_continues() {
             [format!("RST_STREAM 1 {code}")],
             "{violation}"
         );
-        // All further frames for it are ignored.
+        // All later frames for this stream are ignored.
         assert!(client.receive(&data(1, END_STREAM, b"late")).is_empty());
         let events = client.receive(&headers(3, END_STREAM, OK));
         assert_eq!(events, ["1: head 200", "1: end"]);

@@ -1,5 +1,5 @@
-//! Each transition of Figure 2 in RFC 9113 §5.1, by its name there, driven in memory, with its
-//! events and output. The transitions of "reserved (local)" exist in a server only; those of
+//! Tests each transition of Figure 2 in RFC 9113 §5.1 in memory, with its events and output, under
+//! its name in the figure. The transitions of "reserved (local)" exist only in servers. Those of
 //! "reserved (remote)" begin with a PUSH_PROMISE, which is refused.
 
 use crate::bodies::h2::frames::{
@@ -10,7 +10,7 @@ use crate::client::{Client, OK, lines};
 
 const REFUSED_STREAM: u32 = 7;
 
-/// More than both initial windows.
+/// A body larger than both initial windows.
 const LARGE: &[u8] = &[b'x'; 70_000];
 
 /// Brings stream 1 to the start of a transition.
@@ -28,7 +28,7 @@ const HALF_CLOSED_LOCAL: Start = |client| {
     client.sent();
 };
 
-/// Open, after the head of the response.
+/// The stream is open, and the head of the response has arrived.
 const OPEN_WITH_HEAD: Start = |client| {
     OPEN(client);
     client.receive(&headers(1, NO_FLAGS, OK));
@@ -43,7 +43,7 @@ const HALF_CLOSED_LOCAL_WITH_HEAD: Start = |client| {
 type Act = fn(&mut Client) -> Vec<String>;
 
 struct Arrow {
-    /// Name as in the figure: from, trigger, to.
+    /// Name of the transition as in the figure: from, trigger, to.
     name: &'static str,
     start: Start,
     act: Act,
@@ -60,9 +60,9 @@ enum State {
     Idle,
     Open,
     HalfClosedLocal,
-    /// By this side's RST_STREAM: further frames are ignored.
+    /// Closed by this side's RST_STREAM: later frames are ignored.
     ClosedHere,
-    /// By the peer's END_STREAM or RST_STREAM: no further frames are allowed.
+    /// Closed by the peer's END_STREAM or RST_STREAM: later frames are not allowed.
     ClosedThere,
     /// The connection has ended.
     None,
@@ -159,7 +159,7 @@ fn from_idle() {
 #[test]
 fn from_idle_to_closed_by_a_later_stream() {
     let mut client = Client::new();
-    // Stream 17 has the slot of stream 1, which is slow.
+    // Stream 17 would use the slot of stream 1, which is still open.
     let mut streams = vec![client.get(0)];
     for tag in 1..9 {
         let stream = client.get(tag);

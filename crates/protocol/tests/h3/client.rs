@@ -1,4 +1,4 @@
-//! A client under test and its scripted server, described in short lines.
+//! A client under test and its scripted server, both described in short lines.
 
 use prony_protocol::h3::H3Settings;
 
@@ -35,7 +35,7 @@ impl Client {
         client
     }
 
-    /// A client that has received nothing yet.
+    /// Creates a client that has received nothing yet.
     pub(crate) fn fresh(settings: H3Settings) -> Client {
         Client {
             inner: drive::Client::new(settings),
@@ -52,17 +52,17 @@ impl Client {
         self.start("GET", tag)
     }
 
-    /// Events of these bytes on a stream.
+    /// Passes these bytes on a stream to the client. Returns the events as lines.
     pub(crate) fn receive(&mut self, stream: u64, bytes: &[u8]) -> Vec<String> {
         self.step(|client| client.receive(stream, bytes))
     }
 
-    /// Events of the end of a stream.
+    /// Ends a stream. Returns the events as lines.
     pub(crate) fn finish(&mut self, stream: u64) -> Vec<String> {
         self.step(|client| client.finish(stream))
     }
 
-    /// Events of these bytes, which end the stream.
+    /// Passes these bytes, which end the stream. Returns the events as lines.
     pub(crate) fn respond(&mut self, stream: u64, bytes: &[u8]) -> Vec<String> {
         self.step(|client| {
             client.receive(stream, bytes);
@@ -70,14 +70,14 @@ impl Client {
         })
     }
 
-    /// Events of a step.
+    /// Runs a step. Returns the events as lines.
     pub(crate) fn step(&mut self, run: impl FnOnce(&mut drive::Client)) -> Vec<String> {
         let before = self.inner.seen.len();
         run(&mut self.inner);
         lines_of(&self.inner.seen[before..])
     }
 
-    /// New output on the decoder stream.
+    /// Returns the new output on the decoder stream.
     pub(crate) fn decoder_output(&mut self) -> Vec<u8> {
         let before = self.inner.decoder.len();
         self.inner.send();
@@ -96,8 +96,8 @@ pub(crate) fn lines_of(seen: &[Seen]) -> Vec<String> {
     seen.iter().map(Seen::to_string).collect()
 }
 
-/// Steps before those of a table's row: an established connection, with GET on streams 0 and 4,
-/// HEAD on 8 and CONNECT on 12, whose tags are 0 to 3.
+/// Steps that precede those of a table's row. They establish a connection with GET on streams 0 and
+/// 4, HEAD on 8 and CONNECT on 12; the tags are 0 to 3.
 pub(crate) fn established() -> Vec<Step> {
     let methods = (0..).zip(["GET", "GET", "HEAD", "CONNECT"]);
     let starts = methods.map(|(tag, method)| Step::Start(method, tag));

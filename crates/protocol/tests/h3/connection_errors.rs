@@ -45,7 +45,7 @@ fn on_request_streams() -> Vec<Row> {
             "DataBeforeHead",
             UNEXPECTED,
         ),
-        // CONNECT, after its successful response.
+        // A CONNECT, after its successful response.
         row(
             bytes(12, &[head("200"), data(b"x"), head("200")].concat()),
             "FieldsInTunnel",
@@ -72,7 +72,7 @@ fn on_request_streams() -> Vec<Row> {
     ] {
         rows.push(row(bytes(4, &frame(kind, b"\0")), violation, UNEXPECTED));
     }
-    // The end within a frame: its header, its payload, an unknown frame.
+    // A stream that ends within a frame: in its header, in its payload, or in an unknown frame.
     for part in [
         b"\x01".to_vec(),
         b"\x40".to_vec(),
@@ -215,7 +215,7 @@ fn qpack() -> Vec<Row> {
         ),
         row(bytes(ENCODER, b"\x02\x00"), "EncoderStream(Index)", encoder),
     ];
-    // Acknowledgments and increments, and an endless integer.
+    // Acknowledgments, increments, and an endless integer.
     for instruction in [&b"\x03\x80"[..], b"\x03\x01", b"\x03\x44\x00"] {
         rows.push(row(bytes(DECODER, instruction), "DecoderStream", decoder));
     }

@@ -1,5 +1,5 @@
 //! A QPACK encoder with a dynamic table (RFC 9204 §2.1), written for clarity. It checks the
-//! decoder's instructions and refers only to acknowledged entries.
+//! decoder's instructions, and refers only to acknowledged entries.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) enum Coding {
     Literal,
     Huffman,
-    /// As an entry of the dynamic table if an acknowledged one is equal; otherwise such an entry is
-    /// inserted for later sections.
+    /// As a reference to an equal acknowledged entry of the dynamic table. If there is none, an
+    /// entry is inserted for later sections.
     Indexed,
-    /// With the name of an acknowledged entry, if there is one.
+    /// As a literal value with the name of an acknowledged entry, if there is one.
     NamedByTable,
-    /// Like `Indexed`, and inserts a copy of an entry that is about to be evicted.
+    /// Like `Indexed`, but also duplicates an entry that is about to be evicted.
     Duplicated,
 }
 
@@ -27,7 +27,7 @@ pub(crate) const CODINGS: [Coding; 5] = [
 
 pub(crate) type Field = (String, String, Coding);
 
-/// A reference of a section that isn't acknowledged.
+/// A reference from a section that hasn't been acknowledged.
 struct Outstanding {
     required: u64,
     lowest: u64,
@@ -36,7 +36,7 @@ struct Outstanding {
 pub(crate) struct Encoder {
     /// Entries, the oldest first.
     entries: VecDeque<(String, String)>,
-    /// Number of entries that were evicted, which is the absolute index of the oldest.
+    /// Number of evicted entries, which is the absolute index of the oldest entry.
     evicted: u64,
     bytes: usize,
     capacity: usize,
@@ -86,7 +86,7 @@ fn string(bits: u32, pattern: u8, text: &str, huffman: bool, out: &mut Vec<u8>) 
 }
 
 impl Encoder {
-    /// Creates an encoder for a decoder with this limit, without a table yet.
+    /// Creates an encoder, without a table at first, for a decoder with this limit.
     pub(crate) fn new(capacity_limit: usize) -> Encoder {
         Encoder {
             entries: VecDeque::new(),
@@ -104,14 +104,15 @@ impl Encoder {
         self.evicted + self.entries.len() as u64
     }
 
-    /// First entry that must not be evicted: not acknowledged, or referred to.
+    /// First entry that must not be evicted, because it isn't acknowledged or because a section
+    /// refers to it.
     fn pinned(&self) -> u64 {
         let sections = self.outstanding.values().flatten();
         let lowest = sections.map(|section| section.lowest).min();
         lowest.unwrap_or(u64::MAX).min(self.known)
     }
 
-    /// Evicts entries until the rest fits, if that is allowed.
+    /// Evicts entries until the rest fits. Returns false if an entry that must stay prevents this.
     fn make_room(&mut self, most: usize) -> bool {
         let (pinned, mut count, mut bytes) = (self.pinned(), 0, self.bytes);
         for (name, value) in &self.entries {
@@ -133,7 +134,7 @@ impl Encoder {
         true
     }
 
-    /// Changes the capacity, if no entry that is in use is evicted by that.
+    /// Changes the capacity, unless that would evict an entry in use.
     pub(crate) fn set_capacity(&mut self, capacity: usize) {
         if self.make_room(capacity) {
             self.capacity = capacity;
@@ -141,9 +142,9 @@ impl Encoder {
         }
     }
 
-    /// Inserts an entry, if there is room, with the shortest instruction.
+    /// Inserts an entry with the shortest instruction, if there is space.
     fn insert(&mut self, name: &str, value: &str, huffman: bool) {
-        // The name must be referred to before entries are evicted.
+        // The reference to the name must be determined before entries are evicted.
         let named = self.entries.iter().position(|entry| entry.0 == name);
         let inserted = self.inserted();
         let index = named.map(|at| inserted - 1 - (self.evicted + at as u64));
@@ -154,7 +155,7 @@ impl Encoder {
         let out = &mut self.instructions;
         match index {
             Some(index) => integer(6, 0x80, index, out),
-            // The static table's entries 6 and 92.
+            // The static table contains these names at 6 and 92.
             None if name == "date" => integer(6, 0xc0, 6, out),
             None if name == "server" => integer(6, 0xc0, 92, out),
             None => string(5, 0x40, name, huffman, out),
@@ -185,8 +186,8 @@ impl Encoder {
         (absolute < self.known).then_some(absolute)
     }
 
-    /// Encodes a section; instructions for it are appended to `instructions`. The base differs from
-    /// the Required Insert Count by `base_offset`, as far as possible.
+    /// Encodes a section, and appends its instructions to `instructions`. The base differs from the
+    /// Required Insert Count by `base_offset`, as far as possible.
     pub(crate) fn section(&mut self, stream: u64, fields: &[Field], base_offset: i64) -> Vec<u8> {
         let mut lines = Vec::new();
         let mut references = Vec::new();
@@ -202,7 +203,7 @@ impl Encoder {
             };
             if let Some(Line::Indexed(at) | Line::Named(at, _)) = line {
                 references.push(at);
-                // Pins the entry while the section is being encoded.
+                // Pins the entry while the section is encoded.
                 let pin = Outstanding {
                     required: 0,
                     lowest: at,
@@ -238,7 +239,7 @@ impl Encoder {
         out
     }
 
-    /// Replaces the pins of single lines by one of the section.
+    /// Replaces the pins of single lines with the section's references.
     fn pin(&mut self, stream: u64, references: &[u64], required: u64) {
         let sections = self.outstanding.entry(stream).or_default();
         sections.truncate(sections.len() - references.len());
@@ -247,7 +248,7 @@ impl Encoder {
         }
     }
 
-    /// Reads the decoder's instructions, which must be valid.
+    /// Processes the decoder's instructions, which must be valid.
     pub(crate) fn read(&mut self, mut bytes: &[u8]) {
         while let Some(&first) = bytes.first() {
             let bits = if first & 0x80 != 0 { 7 } else { 6 };

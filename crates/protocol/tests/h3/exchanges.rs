@@ -118,12 +118,12 @@ fn the_peer_resets_streams() {
         let stream = client.get(1);
         assert_eq!(client.step(|client| client.reset(stream, code)), [event]);
     }
-    // After a part of the response, the request was processed whatever the code.
+    // After a part of the response has arrived, the request counts as processed, whatever the code.
     let stream = client.get(1);
     client.receive(stream, &head("200"));
     let events = client.step(|client| client.reset(stream, 0x10b));
     assert_eq!(events, ["1: reset H3_REQUEST_REJECTED"]);
-    // After the end, a reset means nothing.
+    // A reset after the end has no effect.
     client.check_works();
     let last = client.inner.next_stream() - 4;
     assert_eq!(client.step(|client| client.reset(last, 0x100)), ["ignored"]);
@@ -281,7 +281,7 @@ fn one_of_many_streams_lasts() {
 fn bytes_on_other_streams_are_ignored() {
     let mut client = Client::new();
     let connection = &mut client.inner.connection;
-    // A stream of this client's own, and one of a request that was never started.
+    // One of this client's own streams, and the stream of a request that was never started.
     for stream in [2, 400] {
         let mut input = &b"\x00\x04\x00"[..];
         assert_eq!(connection.next(stream, &mut input), Ok(H3Event::NeedMore));

@@ -31,18 +31,18 @@ fn field() -> impl Strategy<Value = Field> {
     (name, value, prop::sample::select(CODINGS.to_vec()))
 }
 
-/// One response, and events before it.
+/// One response, and the events before it.
 #[derive(Debug, Clone)]
 struct Response {
     status: u16,
     length: Option<u64>,
     fields: Vec<Field>,
     base_offset: i64,
-    /// The encoder changes its capacity to this share of the limit, in 255ths.
+    /// If present, the encoder changes its capacity to this fraction of the limit, in 255ths.
     capacity: Option<u8>,
-    /// The encoder reads the decoder's instructions.
+    /// True if the encoder reads the decoder's instructions.
     feedback: bool,
-    /// The client cancels the request instead of reading the response.
+    /// True if the client cancels the request instead of reading the response.
     cancelled: bool,
 }
 
@@ -186,7 +186,7 @@ proptest! {
                 client.receive(ENCODER, piece);
             }
             encoder.instructions.clear();
-            // Each stream in turn receives a piece.
+            // The streams take turns in receiving a piece.
             let mut turn = steps.iter().cycle().map(|&step| usize::from(step) * 4 + 1);
             while queues.iter().any(|(_, bytes, at)| *at < bytes.len()) {
                 for (stream, bytes, at) in &mut queues {

@@ -1,5 +1,5 @@
-//! HTTP/3 against a server that is a script, against itself at every split, against random bytes
-//! and operations, and against an encoder with a dynamic table.
+//! HTTP/3 tests with a scripted server, with every split of the input, with random bytes and
+//! operations, and with an encoder that has a dynamic table.
 
 mod client;
 mod connection_errors;

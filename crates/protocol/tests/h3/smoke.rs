@@ -1,5 +1,5 @@
-//! A short run of the fuzz targets' bodies with many seeds, and a check that these seeds reach
-//! enough states.
+//! A short run of the fuzz targets with many seeds, and a check that these seeds reach enough
+//! states.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -19,7 +19,8 @@ fn below(rng: &mut TestRng, end: usize) -> usize {
     rng.next_u32() as usize % end.max(1)
 }
 
-/// Kinds of events of a body that runs on bytes made from each seed. A panic names its seed.
+/// Returns the kinds of events of a fuzz target that runs on bytes generated from each seed. A
+/// panic message contains the seed.
 fn smoke<T: Display>(
     seeds: u64,
     make: impl Fn(&mut TestRng) -> Vec<u8>,
@@ -36,7 +37,7 @@ fn smoke<T: Display>(
     kinds
 }
 
-/// The event's kind: the text after the tag, without values that differ from case to case.
+/// The event's kind: the text after the tag, without values that vary.
 fn kind(seen: &str) -> String {
     let behind = seen
         .split_once(": ")
@@ -96,7 +97,7 @@ fn operations_reach_many_states() {
     }
 }
 
-/// Sections and instructions from which arbitrary ones are made.
+/// Parts from which arbitrary sections and instructions are composed.
 const PIECES: [&[u8]; 14] = [
     b"0\x00\x00\xd9",
     b"0\x00\x00\xd9\x54\x0213\x26server\x85\x1c\x64\x5e\x83\x7f",

@@ -147,7 +147,7 @@ fn bodies() -> Vec<Row> {
             too_long,
             MESSAGE_ERROR,
         ),
-        // A CONNECT that failed.
+        // A CONNECT whose response has a failure status.
         (
             on(12, &[head("502"), head("502")].concat()),
             "Malformed(Fields(PseudoHeaderInTrailers))",
@@ -201,7 +201,7 @@ fn violations_end_the_exchange_only() {
         };
         let found = (format!("{last:?}"), last.code());
         assert_eq!(found, (violation.to_owned(), code), "{steps:?}");
-        // Late bytes of the stream are ignored, and its slot is free.
+        // Late bytes of the stream are ignored, and its slot is vacant.
         let before = client.seen.len();
         let stream = match &steps[0] {
             Step::Bytes(stream, _) | Step::Fin(stream) => *stream,

@@ -1,4 +1,4 @@
-//! The compact form of a [`Delta`] that agents send: only what is not zero.
+//! Compact form of a [`Delta`] that agents send: only numbers that are not zero.
 
 mod bits;
 #[cfg(test)]
@@ -30,7 +30,7 @@ pub struct EncodedDelta {
     times: Vec<EncodedTimes>,
     first_slice: u32,
     slices: Vec<EncodedSlice>,
-    /// The entries up to the last one with a request.
+    /// The entries up to the last one that has a request.
     entries: Vec<EntryDelta>,
 }
 
@@ -43,7 +43,7 @@ const BUCKETS: usize = bucket_of(LONGEST_NS.next_power_of_two() - 1) + 1;
 #[derive(Debug, Clone, PartialEq, Default)]
 struct EncodedTimes {
     known: Vec<BucketCount>,
-    /// The buckets of lower bounds.
+    /// The used buckets of the lower bounds.
     at_least: Vec<BucketCount>,
 }
 
@@ -69,8 +69,8 @@ impl<'de> Deserialize<'de> for EncodedDelta {
     }
 }
 
-/// Sum of the counts of encoded deltas, without their times. The times of many agents, each kept
-/// separately, would take megabytes per agent.
+/// Sum of the counts of encoded deltas, without times. Keeping the times of each agent separately
+/// would take megabytes per agent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DeltaTotals {
     /// See [`Delta::span`].
@@ -95,7 +95,7 @@ impl DeltaTotals {
     }
 }
 
-/// Error: an encoded delta contains a number that is impossible.
+/// Error for an encoded delta that contains an impossible number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImplausibleDelta;
 
@@ -107,10 +107,10 @@ impl std::fmt::Display for ImplausibleDelta {
 
 impl std::error::Error for ImplausibleDelta {}
 
-/// Maximum number of slices: the half seconds of a week.
+/// Maximum number of slices: the half seconds in a week.
 const SLICES_MAX: usize = 2 * 86_400 * 7;
-/// Exclusive limit of each count: more than any interval can have, and small enough to add up thousands
-/// of deltas.
+/// Exclusive limit of each count. No interval can have more, and thousands of deltas can be added
+/// without overflow.
 const COUNT_MAX: u64 = 1 << 50;
 
 impl EncodedDelta {
@@ -134,7 +134,7 @@ impl EncodedDelta {
     ///
     /// # Errors
     ///
-    /// [`ImplausibleDelta`] if a count or a slice number is beyond its limit.
+    /// Returns [`ImplausibleDelta`] if a count or a slice number exceeds its limit.
     pub fn add_to(&self, delta: &mut Delta) -> Result<(), ImplausibleDelta> {
         match self.is_plausible() {
             true => self.add_all_to(delta),
@@ -143,7 +143,7 @@ impl EncodedDelta {
         Ok(())
     }
 
-    /// Adds the counts to `counted`. Call this only for a delta that [`EncodedDelta::add_to`] accepts.
+    /// Adds the counts to `counted`. The delta must be one that [`EncodedDelta::add_to`] accepts.
     pub fn count_into(&self, counted: &mut DeltaTotals) {
         counted.span = self.span_with(counted.span);
         let [started, unmeasured, ..] = self.counts;
@@ -165,7 +165,8 @@ impl EncodedDelta {
     }
 
     /// Splits the delta for transports with a limited message size: each piece has at most
-    /// `buckets_max` buckets of distributions, and at least one. The pieces add up to the whole.
+    /// `buckets_max` buckets of distributions. There is at least one piece, and the pieces add up
+    /// to the delta.
     pub fn split(mut self, buckets_max: usize) -> Vec<EncodedDelta> {
         let lists = self.take_lists();
         let mut pieces = vec![self];
@@ -221,8 +222,8 @@ impl EncodedDelta {
         }
     }
 
-    /// Number of slices from the start of the measured part to the last slice in this delta; 0 if it has
-    /// none.
+    /// Number of slices from the start of the measured part to the last slice in this delta; 0
+    /// without slices.
     pub fn slices(&self) -> usize {
         match self.slices.len() {
             0 => 0,
@@ -230,7 +231,7 @@ impl EncodedDelta {
         }
     }
 
-    /// End of the interval in nanoseconds since the start of the load; 0 if it has none.
+    /// End of the interval in nanoseconds since the start of the load; 0 without an interval.
     pub fn latest_ns(&self) -> u64 {
         self.span.map_or(0, |(begin, end)| begin.max(end))
     }
@@ -254,8 +255,8 @@ impl EncodedDelta {
             && self.entries_add_up()
     }
 
-    /// Returns true if the counts of the entries, if there are any, are possible and add up to those of
-    /// all requests.
+    /// Returns true if the counts of the entries (if any) are possible and add up to those of all
+    /// requests.
     fn entries_add_up(&self) -> bool {
         let few = |count: &u64| *count < COUNT_MAX;
         let are_few = self.entries.iter().all(|entry| {
@@ -298,8 +299,8 @@ impl EncodedDelta {
     }
 }
 
-/// A list of buckets in an encoded delta: complete times or lower bounds of the distribution or the entry
-/// with this index.
+/// Identifies a list of buckets in an encoded delta: the complete times or the lower bounds of the
+/// distribution or the entry with this index.
 #[derive(Debug, Clone, Copy)]
 enum BucketList {
     Known(usize),
@@ -308,7 +309,7 @@ enum BucketList {
     EntryAtLeast(usize),
 }
 
-/// The element with this index; missing ones are created.
+/// Returns the element with this index, and creates missing elements.
 fn at<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {
     if list.len() <= index {
         list.resize_with(index + 1, T::default);

@@ -1,4 +1,4 @@
-//! Encoded deltas decode to what they were, and invalid input does no harm.
+//! Tests that encoded deltas are decoded without loss, and that invalid input does no harm.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
@@ -122,7 +122,7 @@ fn written_and_read(encoded: &EncodedDelta) -> Option<EncodedDelta> {
     serde_json::from_str(&json).ok()
 }
 
-/// Random numbers of a fixed seed.
+/// Random numbers from a fixed seed.
 struct Random(ChaCha8Rng);
 
 impl Random {
@@ -150,7 +150,7 @@ impl Random {
         }
     }
 
-    /// Gives a delta entries that add up to its counts.
+    /// Adds entries to a delta whose counts add up to those of the delta.
     fn entries(&mut self, delta: &mut Delta) {
         let mut sum = EntryDelta::default();
         let mut entries = vec![EntryDelta::default(); 1 + (self.next() % 9) as usize];
@@ -198,7 +198,7 @@ impl Random {
             let mut times = Distribution::new();
             self.times(&mut times);
             slice.keep_times(&times);
-            // As in a recorder, the times of a slice are among the response times.
+            // As in a recorder, the times of a slice are also among the response times.
             if first.is_multiple_of(2) {
                 delta.response_time.merge(&times);
             }
@@ -255,7 +255,7 @@ fn invalid_input_is_an_error_or_is_added_without_a_panic() {
     let (mut read, mut taken) = (0, 0);
     let mut sum = Delta::default();
     for round in 0..3_000 {
-        // Some are entirely random, and some begin validly.
+        // Some inputs are entirely random, and some begin validly.
         let mut bits = match round % 3 {
             0 => Vec::new(),
             _ => BASE64
@@ -286,7 +286,7 @@ fn invalid_input_is_an_error_or_is_added_without_a_panic() {
 #[test]
 fn a_false_length_allocates_no_memory() {
     let mut list = bits::BitWriter::default();
-    // No span, no counts; then a list of outcomes without end.
+    // No span and no counts, then an endless list of outcomes.
     list.flag(false);
     (0..9).for_each(|_| list.number(0));
     list.number(u64::MAX);

@@ -1,13 +1,15 @@
 //! The serialization of an encoded delta: a bit stream in base64.
 //!
-//! Most of it are buckets. A list of buckets is its length, and for each bucket the number of empty
-//! buckets before it and its count minus 1. Both are mostly 0, so a bucket takes only a few bits.
-//! Repetitions are not written: a distribution that equals an earlier one is the distance to that one,
-//! and the times of the last slice are usually the response times minus those of the other slices.
+//! Most of the stream consists of buckets. A list of buckets is written as its length and, for each
+//! bucket, the number of empty buckets before it and its count minus 1. Both are mostly 0, so a
+//! bucket takes only a few bits. Repetitions are avoided: a distribution that equals an earlier one
+//! is written as the distance to that one, and the times of the last slice are usually omitted,
+//! because they are the response times minus those of the other slices.
 //!
 //! HDR V2 with deflate has a similar size (`examples/message_cost.rs` prints both). It is not used
-//! because each decoded histogram is dense, with 300 KB for each of eight distributions, and because
-//! its header and its compression let a short hostile message claim much more memory than it has bytes.
+//! because each decoded histogram is dense, with 300 KB for each of eight distributions, and
+//! because its header and its compression let a short hostile message claim a large amount of
+//! memory.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
@@ -136,7 +138,7 @@ fn read_outcomes(from: &mut BitReader<'_>) -> Option<Vec<(Outcome, u64)>> {
 
 fn read_entries(from: &mut BitReader<'_>) -> Option<Vec<EntryDelta>> {
     let length = usize::try_from(from.number()?).ok()?;
-    // One more than the maximum: all entries without results of their own.
+    // The maximum is one more, for all entries without their own results.
     if length > ENTRIES_MAX + 1 {
         return None;
     }
@@ -183,7 +185,7 @@ fn read_slices(from: &mut BitReader<'_>, encoded: &mut EncodedDelta) -> Option<(
 
 const COARSE_BUCKETS: usize = coarse_bucket(u64::MAX) as usize + 1;
 
-/// Reads a list of buckets with numbers below `below`.
+/// Reads a list of buckets whose numbers are below `below`.
 fn read_list(from: &mut BitReader<'_>, below: usize) -> Option<Vec<BucketCount>> {
     let length = from.number()?;
     // Each bucket takes at least two bits, so a wrong length can't cause a large allocation.
@@ -201,8 +203,8 @@ fn read_list(from: &mut BitReader<'_>, below: usize) -> Option<Vec<BucketCount>>
     Some(buckets)
 }
 
-/// The response times without those of `slices`, in coarse buckets. `None` if the slices contain times
-/// that the response times do not.
+/// Returns the response times minus those of `slices`, in coarse buckets. Returns `None` if the
+/// slices contain times that the response times do not.
 fn rest(times: &[EncodedTimes], slices: &[EncodedSlice]) -> Option<Vec<BucketCount>> {
     let mut rest: Vec<BucketCount> = Vec::new();
     for &(bucket, count) in &times.first()?.known {

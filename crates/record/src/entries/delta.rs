@@ -9,7 +9,7 @@ use crate::{Outcome, OutcomeCounts};
 pub struct EntryDelta {
     /// Requests whose connect or send began, including those of the warm-up.
     pub started: u64,
-    /// Requests that ended outside the measured part. The other counts are of the measured part.
+    /// Requests that ended outside the measured part. The other counts refer to the measured part.
     pub unmeasured: u64,
     /// Requests by outcome.
     pub outcomes: OutcomeCounts,
@@ -28,7 +28,7 @@ impl EntryDelta {
         self.times.merge(&other.times);
     }
 
-    /// Adds everything but the response times.
+    /// Adds everything except the response times.
     pub(crate) fn merge_counts(&mut self, other: &EntryDelta) {
         for (mine, theirs) in self.counts_mut().into_iter().zip(other.counts()) {
             *mine = mine.saturating_add(theirs);
@@ -43,7 +43,7 @@ impl EntryDelta {
         self.times.clear();
     }
 
-    /// Requests that have begun and not ended, if this covers the load from its start.
+    /// Requests that have begun but not ended. The delta must cover the load from its start.
     pub fn in_flight(&self) -> u64 {
         let ended = self.unmeasured.saturating_add(self.outcomes.ended());
         self.started.saturating_sub(ended)
@@ -64,12 +64,12 @@ impl EntryDelta {
     }
 }
 
-/// The entries of a load in one interval, by number. The last one holds all entries that have no results
-/// of their own. Empty if the load has a single entry.
+/// The entries of a load in one interval, by number. The last one combines all entries without
+/// their own results. Empty if the load has a single entry.
 #[derive(Debug, Clone, Default)]
 pub struct EntryDeltas(pub(crate) Vec<EntryDelta>);
 
-/// Equal if all entries are equal; an entry without requests equals a missing one.
+/// An entry without requests equals a missing one.
 impl PartialEq for EntryDeltas {
     fn eq(&self, other: &EntryDeltas) -> bool {
         let common = self.0.len().min(other.0.len());
@@ -80,7 +80,7 @@ impl PartialEq for EntryDeltas {
 }
 
 impl EntryDeltas {
-    /// This number of entries without requests.
+    /// Creates `entries` entries without requests.
     pub(crate) fn new(entries: usize) -> EntryDeltas {
         EntryDeltas(vec![EntryDelta::default(); entries])
     }
@@ -90,8 +90,8 @@ impl EntryDeltas {
         self.0.iter()
     }
 
-    /// The entry with this number, or the last one for a number beyond it; `None` if no entries are
-    /// counted.
+    /// Returns the entry with this number, or the last one if the number is too large; `None` if no
+    /// entries are counted.
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut EntryDelta> {
         let last = self.0.len().checked_sub(1)?;
@@ -117,7 +117,7 @@ impl EntryDeltas {
         }
     }
 
-    /// The entries up to the last one with a request.
+    /// The entries up to the last one that has a request.
     pub(crate) fn used(&self) -> &[EntryDelta] {
         let unused = EntryDelta::default();
         let used = self.0.iter().rposition(|entry| *entry != unused);
@@ -128,7 +128,7 @@ impl EntryDeltas {
         self.0.iter_mut().for_each(EntryDelta::clear);
     }
 
-    /// Counts all requests in flight as unfinished. The deltas must cover the load from its start.
+    /// Counts all requests in flight as unfinished. The delta must cover the load from its start.
     pub fn end_in_flight(&mut self) {
         for entry in &mut self.0 {
             let in_flight = entry.in_flight();

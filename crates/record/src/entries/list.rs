@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct EntryList {
     /// The property that the requests of an entry have in common.
     pub grouping: EntryGrouping,
-    /// The entries with results of their own.
+    /// The entries that have their own results.
     pub each: Vec<EntryInfo>,
     /// The other entries, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -22,7 +22,7 @@ pub enum EntryGrouping {
     /// Method and URL.
     #[default]
     Url,
-    /// Method and path; numbers and identifiers in the path may differ, and so may the query.
+    /// Method and path. The query, and numbers and identifiers in the path, may differ.
     Path,
 }
 
@@ -31,11 +31,11 @@ pub enum EntryGrouping {
 pub struct EntryInfo {
     /// Method and URL or path, such as `GET /users/{id}`.
     pub name: String,
-    /// Number of lines of the list that belong to it.
+    /// Number of lines of the list that belong to the entry.
     pub lines: u64,
 }
 
-/// The entries that have no results of their own.
+/// The entries without their own results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OtherEntries {
     /// Number of these entries.

@@ -1,7 +1,8 @@
 //! Results of the entries of a list of requests: counts and response times of each.
 //!
-//! An entry is a method and a URL, or a group of URLs. At most [`ENTRIES_MAX`] entries of a load have
-//! results of their own; the others are summed up as one. A load with a single entry counts none.
+//! An entry is a method and a URL, or a group of URLs. At most [`ENTRIES_MAX`] entries of a load
+//! have their own results; the others are combined. A load with a single entry has no results by
+//! entry.
 
 mod delta;
 mod list;
@@ -15,7 +16,7 @@ pub use results::{EntryResult, EntryResults};
 pub use times::SparseTimes;
 pub(crate) use times::{DenseTimes, TIME_BUCKETS};
 
-/// Maximum number of entries with results of their own.
+/// Maximum number of entries with their own results.
 pub const ENTRIES_MAX: usize = 100;
 
 #[cfg(test)]

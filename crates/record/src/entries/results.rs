@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{EntryDelta, EntryDeltas, EntryGrouping, EntryInfo, EntryList, SparseTimes};
 use crate::{Distribution, Nanos, Outcome, Summary, unmeasured};
 
-/// Name of the row that sums up the entries without results of their own.
+/// Name of the row that combines the entries without their own results.
 const OTHER: &str = "other";
 
 /// Results of the entries of a load's list. Their counts add up to those of the whole load.
@@ -15,9 +15,9 @@ const OTHER: &str = "other";
 pub struct EntryResults {
     /// The property that the requests of an entry have in common.
     pub grouping: EntryGrouping,
-    /// Number of entries, including those without results of their own.
+    /// Number of entries, including those without their own results.
     pub count: u64,
-    /// The entries with results of their own, in the order of the list.
+    /// The entries that have their own results, in the order of the list.
     pub each: Vec<EntryResult>,
     /// Sum of all other entries; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,7 +29,7 @@ pub struct EntryResults {
 pub struct EntryResult {
     /// Method and URL or path.
     pub name: String,
-    /// Number of lines of the list that belong to it.
+    /// Number of lines of the list that belong to the entry.
     pub lines: u64,
     /// Requests whose connect or send began.
     pub started: u64,
@@ -57,13 +57,13 @@ pub struct EntryResult {
     /// and in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<String>,
-    /// Histogram of the lower bounds alone; absent if there are none.
+    /// Histogram of only the lower bounds; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram_at_least: Option<String>,
 }
 
 impl EntryResults {
-    /// The results of the entries of a list in a measured part of this length.
+    /// Computes the results of a list's entries for a measured part of this length.
     pub fn of(list: &EntryList, deltas: &EntryDeltas, elapsed: Nanos) -> EntryResults {
         let none = EntryDelta::default();
         let result = |number: usize, info: EntryInfo| {
@@ -72,7 +72,7 @@ impl EntryResults {
         };
         let each = list.each.iter().cloned().enumerate();
         let each: Vec<EntryResult> = each.map(|(number, info)| result(number, info)).collect();
-        // A script may send requests that are in no list.
+        // A script may send requests that are not in any list.
         let is_used = deltas.0.get(each.len()).is_some_and(|it| *it != none);
         let other = list.other.unwrap_or_default();
         EntryResults {
@@ -89,7 +89,7 @@ impl EntryResults {
         }
     }
 
-    /// Adds histograms, which takes too long to do for a running load.
+    /// Adds histograms. This takes too long for a running load.
     pub(crate) fn keep_histograms(&mut self, deltas: &EntryDeltas) {
         for (result, delta) in self.each.iter_mut().chain(&mut self.other).zip(&deltas.0) {
             let times = delta.times.to_distribution();
@@ -98,7 +98,7 @@ impl EntryResults {
         }
     }
 
-    /// All rows: the entries, then the others.
+    /// All rows: first the entries, then the combined others.
     pub fn rows(&self) -> impl Iterator<Item = &EntryResult> {
         self.each.iter().chain(&self.other)
     }

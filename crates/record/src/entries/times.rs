@@ -1,4 +1,4 @@
-//! Response times of an entry: sparse buckets to keep and to send, dense buckets to record into.
+//! Response times of an entry: sparse buckets for storing and sending, dense buckets for recording.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,8 @@ use crate::buckets::{self, BucketCount};
 use crate::distribution::LONGEST_NS;
 use crate::{Distribution, Nanos, Summary};
 
-/// Significant bits of a response time. The middle of a bucket is within 0.4% of each time in it.
+/// Number of significant bits of a response time. The middle of a bucket is within 0.4% of each
+/// time in it.
 const TIME_BITS: u32 = 8;
 
 /// Number of buckets up to the longest time.
@@ -49,7 +50,7 @@ impl SparseTimes {
         }
     }
 
-    /// Converts the times to a distribution, in which each time is the middle of its bucket.
+    /// Converts the times to a distribution. Each time becomes the middle of its bucket.
     pub(super) fn to_distribution(&self) -> Distribution {
         let mut times = Distribution::new();
         let middle = |bucket: u32| Nanos(buckets::middle_of(TIME_BITS, bucket));
@@ -62,8 +63,8 @@ impl SparseTimes {
         times
     }
 
-    /// The inverse of [`SparseTimes::to_distribution`]. Each bucket of a distribution is
-    /// contained in one of sparse times.
+    /// Inverse of [`SparseTimes::to_distribution`]. Each bucket of a distribution is within one
+    /// sparse bucket.
     pub(super) fn of_distribution(times: &Distribution) -> SparseTimes {
         let sparse = |buckets: &mut dyn Iterator<Item = (Nanos, u64)>| {
             let mut sparse: Vec<BucketCount> = Vec::new();
@@ -91,7 +92,7 @@ impl SparseTimes {
         number(&self.at_least)
     }
 
-    /// Times and lower bounds.
+    /// All times, including lower bounds.
     fn all(&self) -> Cow<'_, [BucketCount]> {
         if self.at_least.is_empty() {
             return Cow::Borrowed(&self.known);
@@ -101,7 +102,7 @@ impl SparseTimes {
         Cow::Owned(all)
     }
 
-    /// The summary by the rules of [`crate::Distribution::summary`].
+    /// Summary by the rules of [`crate::Distribution::summary`].
     pub fn summary(&self) -> Summary {
         let all = self.all();
         let (Some(first), Some(last)) = (all.first(), all.last()) else {
@@ -115,7 +116,8 @@ impl SparseTimes {
         let mut at = |name: &str, quantile: f64| {
             let rank = (quantile * number(&all) as f64).ceil().max(1.0) as u64;
             let low = value_at(&all, rank);
-            // The other extreme: every lower bound is really longer than all complete times.
+            // Assume the other extreme: every lower bound is actually longer than all complete
+            // times.
             let is_bound = rank > known || value_at(&self.known, rank) > low * 1.01;
             if is_bound {
                 at_least.push(name.to_owned());
@@ -129,7 +131,7 @@ impl SparseTimes {
         if longest_bound.is_some_and(|bound| self.known.last().is_none_or(|it| bound >= it.0)) {
             at_least.push("max".to_owned());
         }
-        // A request that was cut off early is not the shortest one.
+        // A request that was cut off early doesn't count as the shortest one.
         let shortest = self.known.first().unwrap_or(first);
         Summary {
             min: micros(shortest.0),
@@ -156,12 +158,12 @@ fn micros(bucket: u32) -> f64 {
     buckets::middle_of(TIME_BITS, bucket) as f64 / 1e3
 }
 
-/// Microseconds rounded to the nanosecond.
+/// Rounds microseconds to whole nanoseconds.
 fn rounded(micros: f64) -> f64 {
     (micros * 1e3).round() / 1e3
 }
 
-/// The value with this rank, from 1, in microseconds.
+/// The value with this rank, in microseconds. Ranks begin at 1.
 fn value_at(buckets: &[BucketCount], rank: u64) -> f64 {
     let mut below = 0;
     let found = buckets.iter().find(|(_, count)| {
@@ -182,11 +184,12 @@ fn deviation(buckets: &[BucketCount]) -> f64 {
     (buckets.iter().map(square).sum::<f64>() / number(buckets) as f64).sqrt()
 }
 
-/// Response times of the current slice by entry: dense buckets, so that a request adds to one number.
-/// Zeros take no memory until they are written to.
+/// Response times of the current slice by entry. The buckets are dense, so recording only
+/// increments a number. Zeros take no memory until they are written.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DenseTimes {
-    /// [`TIME_BUCKETS`] for each entry. 32 bits suffice, because they are emptied every half second.
+    /// [`TIME_BUCKETS`] counts for each entry. 32 bits suffice, because the buckets are emptied
+    /// every half second.
     counts: Vec<u32>,
     /// First and last used bucket of each entry.
     used: Vec<(u32, u32)>,
@@ -216,7 +219,7 @@ impl DenseTimes {
         }
     }
 
-    /// Moves all times into those of the entries, which are empty.
+    /// Moves all times to `entries`, whose times must be empty.
     pub(crate) fn take<'a>(&mut self, entries: impl Iterator<Item = &'a mut SparseTimes>) {
         for (place, (used, entry)) in self.used.iter_mut().zip(entries).enumerate() {
             let (first, last) = std::mem::replace(used, UNUSED);

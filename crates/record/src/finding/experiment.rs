@@ -1,4 +1,4 @@
-//! Rows of the findings that only an experiment with several trials can have.
+//! Registry rows of the findings that concern an experiment as a whole.
 
 use super::Severity::{Error, Note, Warning};
 use super::{FindingInfo, FindingScope, WithheldVerdicts};
@@ -16,8 +16,8 @@ pub(super) const UNEXPECTED_STATUS: FindingInfo = FindingInfo {
     ],
     withholds: WithheldVerdicts::All,
     meaning: "The variant serves error pages instead of the intended responses.",
-    action: "Check the path and the host of the load and the server's log. If the status is intended, \
-             set `expect_status` (`--expect-status`).",
+    action: "Check the load's path and host, and the server's log. If the status is intended, set \
+        `expect_status` (`--expect-status`).",
     ..BASE
 };
 
@@ -32,7 +32,7 @@ pub(super) const BYTES_DIFFER: FindingInfo = FindingInfo {
         (
             Error,
             "a status or a body differs from the baseline's under the rule of `bodies`, or a body \
-             changes from one request to the next in one of the two variants only",
+             changes from one request to the next in only one of the two variants",
         ),
     ],
     withholds: WithheldVerdicts::All,
@@ -43,7 +43,7 @@ pub(super) const BYTES_DIFFER: FindingInfo = FindingInfo {
 };
 
 pub(super) const BODIES_DECODED: FindingInfo = FindingInfo {
-    seen: "Bodies differ as sent and are equal after decoding.",
+    seen: "Bodies differ as sent but are equal after decoding.",
     severities: &[(Note, "")],
     meaning: "Variants encode the same content differently, for example with and without gzip, \
               which `bodies = \"same-decoded\"` allows. The comparison includes the cost of the \
@@ -82,18 +82,17 @@ pub(super) const NEGOTIATION_DIFFERS: FindingInfo = FindingInfo {
 pub(super) const SERVER_IDLE: FindingInfo = FindingInfo {
     seen: "In a closed loop, the services used less than 70% of their cores.",
     severities: &[(Warning, "")],
-    meaning: "Something other than their CPU sets the rate: a lock, a disk, a backend, or too few \
-              connections or workers. The comparison reflects that bottleneck. The share is the \
-              median trial's; without `cores` in the plan it is that of one core. Variants with a \
-              known limit, trials that lost 20% of a core to other processes, and loads under 0.1 s \
-              don't count.",
+    meaning: "Something other than CPU limits the rate: a lock, a disk, a backend, or too few \
+        connections or workers. The comparison reflects that bottleneck. The share is the median \
+        trial's; without `cores` in the plan it is that of one core. Variants with a known limit, \
+        trials that lost 20% of a core to other processes, and loads under 0.1 s don't count.",
     action: "Find the bottleneck, or increase the number of connections.",
     ..BASE
 };
 
 pub(super) const NOT_STATIONARY: FindingInfo = FindingInfo {
-    seen: "In a closed loop, the last third of the median trial is over 20% faster or slower than \
-           the first.",
+    seen: "In a closed loop, the last third of the median trial is more than 20% faster or slower \
+        than the first third.",
     severities: &[(Warning, "")],
     meaning: "The server had not settled when the measurement began.",
     action: "Use a longer warm-up to measure only the settled state.",
@@ -107,7 +106,7 @@ pub(super) const NOISY_MACHINE: FindingInfo = FindingInfo {
         (Note, "in at most half of the trials"),
         (
             Warning,
-            "in more than half of the trials, or they had 10% of the cores in the median trial",
+            "in more than half of the trials, or they used 10% of the cores in the median trial",
         ),
         (Error, "the noise may have caused a verdict"),
     ],
@@ -125,13 +124,13 @@ pub(super) const ORDER_EFFECT: FindingInfo = FindingInfo {
     seen: "The rate depends on the position of a trial within its block, or, in interleaved blocks, of a \
            slice within its round.",
     severities: &[(Warning, "")],
-    meaning: "A trial or slice affects the next one (by heat, ports, caches, unfinished work). The random \
-              order spreads this effect over all variants. The slope over the position is \
-              tested against its error at 1%, after block and variant, or round and trial, are taken \
-              out, so one of a hundred experiments has this finding by chance. In open loops, the test \
-              of slices uses the mean response time. Slopes of slices under 0.5% are not reported.",
-    action: "Use a pause between trials or a longer warm-up; with interleaved blocks, longer slices \
-             (`--interleave 1s`).",
+    meaning: "A trial or slice affects the next one (through heat, ports, caches or unfinished \
+        work). The random order spreads this effect over all variants. The slope over the \
+        position, without the effects of block and variant (or round and trial), is tested at the \
+        1% level, so one in a hundred experiments has this finding by chance. In open loops, the \
+        test of slices uses the mean response time. Slopes of slices under 0.5% are not reported.",
+    action: "Use a pause between trials or a longer warm-up. With interleaved blocks, use longer \
+        slices (`--interleave 1s`).",
     ..BASE
 };
 

@@ -1,4 +1,4 @@
-//! Rows of the findings of loads that several agents make.
+//! Registry rows of the findings about loads by several agents.
 
 use super::Severity::{Error, Note, Warning};
 use super::{FindingInfo, FindingScope, TrialFolding, WithheldVerdicts};
@@ -12,10 +12,11 @@ pub(super) const AGENT_LOST: FindingInfo = FindingInfo {
     seen: "An agent was lost before its part of the load, or its service, ended.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
-    meaning: "The agent sent nothing for 13 s, was restarted, killed or stopped (SIGTERM), did not \
-              end, or received nothing from the coordinator until its lease expired. The figures \
-              include its measurements up to that time.",
-    action: "Repeat the load. `prony fleet collect` fetches what the agent's own file holds.",
+    meaning: "The agent was silent for 13 s, was restarted, killed or stopped (SIGTERM), did not \
+        finish, or received nothing from the coordinator until its lease expired. The figures \
+        include its measurements up to that time.",
+    action: "Repeat the load. `prony fleet collect` fetches the measurements from the agent's own \
+        file.",
     folding: TrialFolding::Worst,
     incomplete_load: true,
     ..BASE
@@ -28,14 +29,14 @@ pub(super) const PARTIAL: FindingInfo = FindingInfo {
     meaning: "A part did not arrive completely, ended early, had no request, or accounts for less \
               than its share of the schedule or of `--requests`; or a message could not be counted. \
               The load was lighter than configured.",
-    action: "Read which agents are affected and why, and repeat the load.",
+    action: "See which agents are affected and why, and repeat the load.",
     folding: TrialFolding::Worst,
     incomplete_load: true,
     ..BASE
 };
 
 pub(super) const AGENT_STALLED: FindingInfo = FindingInfo {
-    seen: "An agent stood still for 500 ms or longer within the measured part.",
+    seen: "An agent stalled for 500 ms or longer within the measured part.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::Speed,
     meaning: "This is `generator-stalled` of one agent: its process was stopped, or its machine was \
@@ -55,16 +56,16 @@ pub(super) const AGENT_FAILED: FindingInfo = FindingInfo {
 };
 
 pub(super) const ACCOUNTING_MISMATCH: FindingInfo = FindingInfo {
-    seen: "An agent's messages do not add up to what it measured.",
+    seen: "An agent's messages do not add up to its own totals.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
-    meaning: "This is a bug in prony. The record holds what the agent sent.",
+    meaning: "This is a bug in prony. The record contains what the agent sent.",
     action: "Report the bug, and attach the file that the agent wrote for the run.",
     ..BASE
 };
 
 pub(super) const SPOOL_FAILED: FindingInfo = FindingInfo {
-    seen: "An agent could not write its own copy of what it measured.",
+    seen: "An agent could not write its own copy of its measurements.",
     severities: &[(Warning, "")],
     meaning: "Data that the NATS server loses can't be collected from the agent later.",
     action: "Check the free space and the permissions of the agent's state folder.",
@@ -97,8 +98,8 @@ pub(super) const CLOCK_DOUBTFUL: FindingInfo = FindingInfo {
     seen: "An agent's clock changed during the load.",
     severities: &[(Warning, "")],
     meaning: "Its offset after the load differs from the one before by more than both errors and a \
-              drift of 100 millionths of the time in between. The clock was set, or the machine was \
-              suspended. The start time of that agent's part is doubtful.",
+        drift of 100 ppm. The clock was set, or the machine was suspended. The start time of that \
+        agent's part is uncertain.",
     action: "Check the time synchronization of the agent's machine.",
     ..BASE
 };

@@ -2,35 +2,36 @@
 
 use super::Severity;
 
-/// One row of the registry: all fixed properties of a finding.
+/// Row of the registry: all fixed properties of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FindingInfo {
     /// The part of prony that creates the finding.
     pub scope: FindingScope,
-    /// The observation, as a sentence.
+    /// Statement of the observation, as a sentence.
     pub seen: &'static str,
     /// Possible severities, mildest first, each with its condition. The condition is empty if there
     /// is only one severity.
     pub severities: &'static [(Severity, &'static str)],
     /// The verdicts that the finding withholds when it is an error.
     pub withholds: WithheldVerdicts,
-    /// Consequences for the result.
+    /// Consequences for the result, in sentences.
     pub meaning: &'static str,
-    /// Advice for the reader.
+    /// Recommended action.
     pub action: &'static str,
-    /// The rule that combines the findings of a variant's trials into one of the experiment.
+    /// Rule that combines the findings of a variant's trials into one finding of the experiment.
     pub folding: TrialFolding,
-    /// Reported for each variant by itself, because its text differs from variant to variant.
+    /// True if the finding is reported separately for each variant, because its text differs
+    /// between variants.
     pub per_variant: bool,
-    /// May explain a difference between two variants when only one of them has it.
+    /// True if the finding may explain a difference when only one of the two variants has it.
     pub explains_difference: bool,
-    /// Part of the load is missing. `prony load` then exits with status 1, and `--fail-if` accepts
-    /// the finding as a condition.
+    /// True if part of the load is missing. `prony load` then exits with status 1, and `--fail-if`
+    /// accepts the finding as a condition.
     pub incomplete_load: bool,
 }
 
 impl FindingInfo {
-    /// The row on which others are based: each other row lists only the fields that differ.
+    /// Default row. The other rows list only the fields that differ from it.
     pub(super) const BASE: FindingInfo = FindingInfo {
         scope: FindingScope::Load,
         seen: "",
@@ -44,7 +45,7 @@ impl FindingInfo {
         incomplete_load: false,
     };
 
-    /// True if the finding can have this severity.
+    /// Returns true if the finding can have this severity.
     pub fn can_have(&self, severity: Severity) -> bool {
         self.severities
             .iter()
@@ -75,30 +76,31 @@ impl FindingScope {
     ];
 }
 
-/// The verdicts that a finding withholds when its severity is [`Severity::Error`]: those of
-/// comparisons in which one of the affected variants takes part.
+/// The verdicts that a finding of severity [`Severity::Error`] withholds, in comparisons that
+/// include an affected variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithheldVerdicts {
     /// No verdict; such a finding is never an error.
     Nothing,
     /// Verdicts on the rate and on response times.
     Speed,
-    /// Verdicts on the rate and on response times, unless only the faster variant is affected: the
-    /// other one is slower still, and the direction is still valid.
+    /// Verdicts on the rate and on response times, unless only the faster variant is affected. The
+    /// slower variant is then still slower, so the direction stays valid.
     SpeedUnlessFaster,
     /// Verdicts on every metric except the share of failed requests.
     AllButFailures,
     /// All verdicts.
     All,
-    /// Verdicts that the code which creates the finding selects one by one.
+    /// Verdicts that are selected individually by the code that creates the finding.
     Selected,
 }
 
-/// The rule that combines the findings of a variant's trials into one of the experiment.
+/// Rule that combines the findings of a variant's trials into one finding of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrialFolding {
-    /// As severe as in at least half of the trials; at most a warning if fewer trials have it.
+    /// The severity reached in at least half of the trials; at most a warning if fewer trials have
+    /// the finding.
     Median,
-    /// As severe as in the worst trial.
+    /// The severity in the worst trial.
     Worst,
 }

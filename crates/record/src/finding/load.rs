@@ -1,4 +1,4 @@
-//! Rows of the findings that any load can have.
+//! Registry rows of the findings that any load can have.
 
 use super::Severity::{Error, Note, Warning};
 use super::{FindingInfo, TrialFolding, WithheldVerdicts};
@@ -20,16 +20,16 @@ pub(super) const GENERATOR_SATURATED: FindingInfo = FindingInfo {
         ),
     ],
     withholds: WithheldVerdicts::SpeedUnlessFaster,
-    meaning: "A generator at its limit makes servers look alike. If only the faster of two variants \
-              reached that limit, the other one is slower still: the direction is right, and the ratio \
-              is a lower bound of the difference. A worker always handles one connection, so a third \
-              of a connection per worker is added to both limits.",
+    meaning: "A generator at its limit makes servers look alike. If only the faster of two \
+        variants reached that limit, the direction is still right, and the ratio is a lower bound \
+        of the difference. A worker always handles one connection, so a third of a connection per \
+        worker is added to both limits.",
     action: "Give the generator more cores (`--cores`, `--threads`), or reduce the load.",
     ..BASE
 };
 
 pub(super) const GENERATOR_STALLED: FindingInfo = FindingInfo {
-    seen: "The load generator stood still for 500 ms or longer within the measured part.",
+    seen: "The load generator stalled for 500 ms or longer within the measured part.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::Speed,
     meaning: "Its process was stopped (SIGSTOP, Ctrl-Z), or its machine was paused or suspended. \
@@ -45,7 +45,7 @@ pub(super) const GENERATOR_STARVED: FindingInfo = FindingInfo {
     severities: &[(Warning, "")],
     meaning: "The server or another process runs on the same core. This lowers rates and lengthens \
               times.",
-    action: "Give the server and the generator cores of their own (`--cores`).",
+    action: "Give the server and the generator separate cores (`--cores`).",
     ..BASE
 };
 
@@ -66,8 +66,7 @@ pub(super) const SCHEDULE_MISSED: FindingInfo = FindingInfo {
     meaning: "Late starts are the generator's fault, and the response times include them. Requests \
               without a free connection count as lower bounds of the response time; usually the \
               server does not keep up with the rate.",
-    action: "Give the generator a core of its own (`--cores`), reduce the rate, or use more \
-             connections.",
+    action: "Give the generator its own core (`--cores`), reduce the rate, or use more connections.",
     ..BASE
 };
 
@@ -122,8 +121,8 @@ pub(super) const PORT_EXHAUSTION: FindingInfo = FindingInfo {
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::Speed,
     meaning: "Each source address has a limited number of ports per server address. The side that \
-              closes a connection first holds the port for another minute. This load never closes \
-              first, but other programs may have.",
+        closes a connection first keeps its port for another minute. This load never closes first, but \
+        other programs may have.",
     action: "Use more source addresses (`--source`), or fewer connections at the same time.",
     explains_difference: true,
     ..BASE
@@ -134,8 +133,8 @@ pub(super) const PORTS_SCARCE: FindingInfo = FindingInfo {
     severities: &[
         (
             Note,
-            "the connections and the ports that other programs hold towards the same server exceed \
-             80% of all local ports",
+            "the connections, plus the ports that other programs use towards the same server, \
+             exceed 80% of all local ports",
         ),
         (Warning, "they exceed 100%"),
     ],
@@ -145,7 +144,7 @@ pub(super) const PORTS_SCARCE: FindingInfo = FindingInfo {
 };
 
 pub(super) const CONNECTIONS_LATE: FindingInfo = FindingInfo {
-    seen: "Connections that were to be opened before the load were not open when it started.",
+    seen: "Some connections that should have been open at the start of the load were not.",
     severities: &[(Note, "")],
     meaning: "In a load of several machines, connects failed, took longer than 5 s, or the \
               connections were closed again. The first requests on these connections had to \
@@ -171,8 +170,8 @@ pub(super) const REQUESTS_RETRIED: FindingInfo = FindingInfo {
         (Note, "more than 0.1% of the requests"),
         (Warning, "more than 5% of the requests"),
     ],
-    meaning: "The server closed a connection that it had promised to keep, or refused a stream. \
-              The response times include both attempts.",
+    meaning: "The server closed a connection that it had announced as persistent, or refused a \
+        stream. The response times include both attempts.",
     action: "Check the server's keep-alive timeout and its limit of requests per connection.",
     explains_difference: true,
     ..BASE
@@ -181,8 +180,8 @@ pub(super) const REQUESTS_RETRIED: FindingInfo = FindingInfo {
 pub(super) const STREAMS_LIMITED: FindingInfo = FindingInfo {
     seen: "The server allows fewer requests per connection than `--streams` asks for.",
     severities: &[(Warning, "")],
-    meaning: "Its SETTINGS_MAX_CONCURRENT_STREAMS (HTTP/2) or MAX_STREAMS (QUIC) is lower, or it agreed \
-              on HTTP/1.1. The load was lighter than configured.",
+    meaning: "Its SETTINGS_MAX_CONCURRENT_STREAMS (HTTP/2) or MAX_STREAMS (QUIC) is lower, or \
+        HTTP/1.1 was negotiated. The load was lighter than configured.",
     action: "Raise the server's limit, use more connections, or reduce `--streams`.",
     explains_difference: true,
     ..BASE
@@ -194,8 +193,8 @@ pub(super) const PACKETS_LOST: FindingInfo = FindingInfo {
     meaning: "Requests were sent again after a delay, and the sender slowed down. The server may have \
               lost packets as well. The results describe the network, or a receiver that was too \
               slow, as much as the server.",
-    action: "Look for drops on the way and in the server's UDP buffers (`netstat -su`: receive buffer \
-             errors). For a network that loses packets, this is as expected.",
+    action: "Look for drops on the path and in the server's UDP buffers (`netstat -su`: receive \
+        buffer errors). On a network that loses packets, this is expected.",
     explains_difference: true,
     ..BASE
 };
@@ -220,9 +219,9 @@ pub(super) const UNASKED_BYTES: FindingInfo = FindingInfo {
 pub(super) const LOAD_ABORTED: FindingInfo = FindingInfo {
     seen: "A condition of `--abort-if` ended the load early.",
     severities: &[(Warning, "")],
-    meaning: "The condition held over the last seconds (`--abort-window`). The results cover the time \
-              until then, the requests that were in flight included. In an experiment, the block does \
-              not count, and no further block was run.",
+    meaning: "The condition held over the last seconds (`--abort-window`). The results cover the \
+        time until then, including the requests in flight. In an experiment, the block does not \
+        count, and no more blocks were run.",
     action: "Look at the rate and the response times over time (`--html`) to see where the condition \
              began to hold.",
     ..BASE

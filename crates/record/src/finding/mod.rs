@@ -1,9 +1,9 @@
 //! Findings: observations that qualify a result.
 //!
-//! [`FindingId`] is the registry. Its rows ([`FindingInfo`]) say which severities a finding can
-//! have, which verdicts it withholds, what it means and what to do; docs/findings.md is generated
-//! from them. Code that reacts to a finding matches on [`FindingId`] or reads its row, and never
-//! compares text.
+//! [`FindingId`] is the registry. Its rows ([`FindingInfo`]) give a finding's possible severities,
+//! the verdicts that it withholds, its meaning and the recommended action; docs/findings.md is
+//! generated from them. Code that reacts to a finding matches on [`FindingId`] or reads its row,
+//! and never compares text.
 
 mod experiment;
 mod fleet;
@@ -17,13 +17,13 @@ use serde::{Deserialize, Serialize};
 pub use info::{FindingInfo, FindingScope, TrialFolding, WithheldVerdicts};
 pub use registry::{FindingId, FindingName};
 
-/// The weight of a finding. An error withholds the verdicts that it may have distorted.
+/// Severity of a finding. An error withholds the verdicts that it may have distorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Informational.
     Note,
-    /// Interpret the result with care.
+    /// The result must be interpreted with care.
     Warning,
     /// The result can't support a verdict.
     Error,
@@ -45,9 +45,9 @@ impl Severity {
 pub struct Finding {
     /// Id of the finding.
     pub id: FindingName,
-    /// Weight of the finding.
+    /// Severity of the finding.
     pub severity: Severity,
-    /// One to three sentences for a person.
+    /// Text for the user: one to three sentences.
     pub text: String,
 }
 
@@ -65,7 +65,7 @@ impl Finding {
         }
     }
 
-    /// The finding's registry row; `None` for an id of another version of prony.
+    /// The finding's registry row; `None` if another version of prony defined the id.
     pub fn info(&self) -> Option<&'static FindingInfo> {
         self.id.known().map(FindingId::info)
     }

@@ -11,8 +11,8 @@ use super::{FindingInfo, experiment, fleet, load, trial};
 /// versions, and its row.
 macro_rules! registry {
     ($($variant:ident $id:literal $([$($old:literal),+])? => $row:expr,)+) => {
-        /// Every finding that this version of prony can create. The id that JSON holds is
-        /// [`FindingId::as_str`]; it never changes its meaning.
+        /// Every finding that this version of prony can create. JSON contains its id
+        /// ([`FindingId::as_str`]), which never changes its meaning.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum FindingId {
             $(#[doc = concat!("`", $id, "`")] $variant,)+
@@ -122,19 +122,19 @@ impl fmt::Display for FindingId {
     }
 }
 
-/// A finding's id as stored. Files and agents of other versions may hold ids that this version does
-/// not know; they are kept and shown unchanged.
+/// A finding's id as stored. Files and agents of other versions may contain ids that this version
+/// does not define; these are kept and shown unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum FindingName {
     /// A finding of this version.
     Known(FindingId),
-    /// The id of a finding that this version does not know.
+    /// An id that this version does not define.
     Unknown(Box<str>),
 }
 
 impl FindingName {
-    /// The finding, if this version knows it.
+    /// The finding, if this version defines it.
     pub fn known(&self) -> Option<FindingId> {
         match self {
             FindingName::Known(id) => Some(*id),
@@ -142,7 +142,7 @@ impl FindingName {
         }
     }
 
-    /// The id as JSON and reports show it.
+    /// The id as shown in JSON and reports.
     pub fn as_str(&self) -> &str {
         match self {
             FindingName::Known(id) => id.as_str(),
@@ -178,7 +178,7 @@ impl PartialEq<FindingId> for FindingName {
     }
 }
 
-/// Alphabetical, so that lists of findings have the same order for every version that wrote them.
+/// The order is alphabetical, so it doesn't depend on the version that wrote a list of findings.
 impl Ord for FindingName {
     fn cmp(&self, other: &FindingName) -> Ordering {
         self.as_str().cmp(other.as_str())

@@ -1,4 +1,4 @@
-//! Rows of the findings about one trial's services and machines.
+//! Registry rows of the findings about the services and machines of a trial.
 
 use super::Severity::{Error, Note, Warning};
 use super::{FindingInfo, FindingScope, WithheldVerdicts};
@@ -12,7 +12,7 @@ pub(super) const SERVICE_ENDED: FindingInfo = FindingInfo {
     seen: "A service exited before its load ended.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
-    meaning: "The service crashed, or it ran in the background of its command.",
+    meaning: "The service crashed, or its command put it in the background.",
     action: "Read the service's log in the trial's folder; start the service in the foreground.",
     explains_difference: true,
     ..BASE
@@ -22,19 +22,18 @@ pub(super) const SERVICE_KILLED: FindingInfo = FindingInfo {
     seen: "A service ignored its stop signal for 10 s and was killed.",
     severities: &[(Note, "")],
     meaning: "The figures are not affected, but every trial takes 10 s longer.",
-    action: "Set the service's stop signal to one that ends it.",
+    action: "Set a stop signal that ends the service.",
     ..BASE
 };
 
 pub(super) const SERVICE_LIMIT: FindingInfo = FindingInfo {
-    seen: "A service reached a limit of its own.",
+    seen: "A service reached one of its own limits.",
     severities: &[(Warning, "")],
     meaning: "The service logged the limit: nginx (such as `worker_connections are not enough`), \
-              Apache httpd (such as `reached MaxRequestWorkers`), HAProxy (maxconn, file \
-              descriptors), PHP-FPM (`pm.max_children`), gunicorn (a worker's timeout), uWSGI (its \
-              listen queue), or any program (`Too many open files`, no local port, no memory). Or \
-              the kernel logged SYN flooding of one of its ports, if /dev/kmsg can be read. What \
-              was measured is that limit.",
+        Apache httpd (such as `reached MaxRequestWorkers`), HAProxy (maxconn, file descriptors), \
+        PHP-FPM (`pm.max_children`), gunicorn (a worker's timeout), uWSGI (its listen queue), or \
+        any program (`Too many open files`, no local port, no memory). Or the kernel logged SYN \
+        flooding of one of its ports, if /dev/kmsg can be read. The figures describe that limit.",
     action: "Raise the limit, unless it is what you compare.",
     explains_difference: true,
     ..BASE
@@ -43,8 +42,8 @@ pub(super) const SERVICE_LIMIT: FindingInfo = FindingInfo {
 pub(super) const SERVICE_LOG_CUT: FindingInfo = FindingInfo {
     seen: "A service logged more than 1 MiB in a trial.",
     severities: &[(Note, "")],
-    meaning: "The stored log keeps the first and the last 512 KiB; a line between them says how many \
-              bytes are missing. Logging that much costs the service time.",
+    meaning: "The stored log keeps the first and the last 512 KiB; a line between them gives the \
+        number of missing bytes. Logging that much costs the service time.",
     action: "Make the service log less, unless its logging is what you compare.",
     ..BASE
 };
@@ -89,10 +88,9 @@ pub(super) const TELEMETRY_LOST: FindingInfo = FindingInfo {
 pub(super) const CRYPTO_UNACCELERATED: FindingInfo = FindingInfo {
     seen: "The target's libcrypto does not use the processor's AES instructions.",
     severities: &[(Warning, "")],
-    meaning: "The load uses TLS, and the library that the service has mapped encrypts less than twice \
-              as fast as with AES-NI and PCLMULQDQ masked, on a processor that has them. It is \
-              measured after a variant's first trial, once for each program, library and \
-              environment.",
+    meaning: "The load uses TLS, and the service's libcrypto encrypts less than twice as fast as \
+        the same library without AES-NI and PCLMULQDQ, although the processor has them. This is \
+        measured after a variant's first trial, once for each program, library and environment.",
     action: "Use a build of the library with assembly, and check OPENSSL_ia32cap.",
     explains_difference: true,
     ..BASE
@@ -102,11 +100,12 @@ pub(super) const NOT_IDLE: FindingInfo = FindingInfo {
     seen: "In an interleaved block, a variant's services used 2% of a core or more in the slices of other \
            variants.",
     severities: &[(Warning, "")],
-    meaning: "The services of all variants run at the same time, and each should be idle while another \
-              variant is measured. Background work, such as garbage collection, timers or log \
-              rotation, took CPU from the other variants, and is not part of the variant's own figures.",
-    action: "Run the experiment with `--interleave off` as well and compare, or pin the services \
-             to separate cores (`cores`).",
+    meaning: "The services of all variants run at the same time, and each should be idle while \
+        another variant is measured. Background work, such as garbage collection, timers or log \
+        rotation, took CPU time from the other variants, and is missing in the variant's own \
+        figures.",
+    action: "Compare with a run of the experiment with `--interleave off`, or pin the services to \
+        separate cores (`cores`).",
     explains_difference: true,
     per_variant: true,
     ..BASE

@@ -89,11 +89,11 @@ fn requests_in_flight_at_a_closed_loops_end_are_bounds_only_beyond_the_p99() {
     let closed = MeasuredPart::EndedFrom(Nanos::ZERO);
     assert_eq!(ends(closed, 90, &[0, 30, 89]), 0);
     assert_eq!(ends(closed, 90, &[0, 30, 89, 120, 900]), 2);
-    // The p99 is more than a tenth of the measured part, or there is none.
+    // The p99 is more than a tenth of the measured part, or does not exist.
     assert_eq!(ends(closed, 125, &[0, 30]), 2);
     assert_eq!(ends(closed, 2_000, &[0, 30]), 2);
-    // An open loop's schedule does not depend on the server, and a load with a request count is not
-    // ended by time.
+    // The schedule of an open loop does not depend on the server, and a load with a number of
+    // requests does not end by time.
     assert_eq!(ends(MeasuredPart::DueFrom(Nanos::ZERO), 90, &[0, 30]), 2);
 }
 
@@ -150,7 +150,7 @@ fn merging_two_workers_equals_one_worker_that_sends_all() {
     assert_eq!(ok(&whole), [(1, 0), (0, 2), (1, 0)]);
 }
 
-/// Requests of every kind, one every few milliseconds, with a long gap in between.
+/// Records requests of every kind, one every few milliseconds, with a long gap in the middle.
 fn mixed(measured: MeasuredPart, seed: u64, each: &mut dyn FnMut(&mut Recorder, u64)) -> Recorder {
     let mut recorder = Recorder::new(measured);
     recorder.watch();
@@ -188,7 +188,7 @@ fn mixed(measured: MeasuredPart, seed: u64, each: &mut dyn FnMut(&mut Recorder, 
     recorder
 }
 
-/// Encodes a delta as JSON and reads it again.
+/// Encodes a delta as JSON and decodes it again.
 fn send(delta: &Delta) -> crate::EncodedDelta {
     let text = serde_json::to_string(&crate::EncodedDelta::of(delta)).unwrap();
     serde_json::from_str(&text).unwrap()
@@ -208,7 +208,7 @@ fn handed_over_deltas_add_up_to_the_whole() {
                 _ => MeasuredPart::DueFrom(Nanos::from_millis(warm_up)),
             };
             let mut each = |recorder: &mut Recorder, now: u64| {
-                // One worker hands over as soon as there is data, the other rarely.
+                // One worker hands over as soon as it has data, the other only rarely.
                 if recorder.has_news() && now.is_multiple_of(1 + worker * 7) {
                     recorder.hand_over(&mut into);
                     pieces += 1;

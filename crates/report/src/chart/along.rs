@@ -1,4 +1,4 @@
-//! A metric along a factor whose levels are numbers: panels and lines are the levels of the
+//! A metric along a factor whose levels are numbers. Panels and lines represent the levels of the
 //! other factors.
 
 use prony_stats::ScalingPoint;
@@ -8,7 +8,7 @@ use super::palette::{self, Color};
 use super::panels::short;
 use super::{Chart, DrawingSize, chart};
 
-/// One line: the metric of variants that differ only in the number.
+/// One line: variants that differ only in the numeric factor.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ScalingLine {
     /// The line's name; empty if it is the only one in its panel.
@@ -73,7 +73,7 @@ fn draw(
     bottom + 42.0
 }
 
-/// Draws the lines' names below the panel's title. Returns the lower end of the last.
+/// Draws the lines' names below the panel's title. Returns the lower end of the last name.
 fn names(canvas: &mut Canvas, panel: &ScalingPanel, (left, right): (f64, f64), top: f64) -> f64 {
     let mut y = top;
     for line in panel.lines.iter().filter(|line| !line.name.is_empty()) {
@@ -118,7 +118,7 @@ fn draw_panel(
     for line in &panel.lines {
         let points = || line.points.iter().filter(|point| point.level().is_finite());
         if let Some(first) = points().next() {
-            // Proportional growth, clipped at the top of the panel.
+            // Line of proportional growth, clipped at the top of the panel.
             let each = first.level().max(1e-12) / f64::from(first.at.max(1));
             let end = last.min(highest / each);
             let (from, to) = ((x.at(0.0), y.at(0.0)), (x.at(end), y.at(each * end)));

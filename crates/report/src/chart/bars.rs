@@ -1,20 +1,20 @@
-//! A bar of CPU time for each variant, split into user and system.
+//! Bars of the variants' CPU time, split into user and system time.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
 use super::{Chart, DrawingSize, chart};
 use crate::number;
 
-/// One variant's CPU.
+/// The CPU time of one variant.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bar {
     /// The variant's name.
     pub(crate) name: String,
     /// The variant's color.
     pub(crate) color: Color,
-    /// The parts from the left, with their names.
+    /// The names and values of the parts, from left to right.
     pub(crate) parts: Vec<(&'static str, f64)>,
-    /// The length of the bar; its parts are scaled to it.
+    /// The value that determines the bar's length. The parts are scaled to it.
     pub(crate) total: f64,
     /// The text next to the bar.
     pub(crate) note: String,
@@ -30,7 +30,7 @@ pub(crate) enum CpuMeasure {
 }
 
 impl CpuMeasure {
-    /// A value with its unit.
+    /// Formats a value with its unit.
     pub(crate) fn figure(self, value: f64) -> String {
         match self {
             CpuMeasure::PerRequest => number::time(value),
@@ -46,7 +46,7 @@ impl CpuMeasure {
         }
     }
 
-    /// The value of one step of the axis, and the axis's unit.
+    /// The step between two marks of the axis, and the axis's unit.
     fn axis(self, highest: f64) -> (f64, &'static str) {
         match self {
             CpuMeasure::OfOneCore => (1.0, "%"),
@@ -57,10 +57,10 @@ impl CpuMeasure {
     }
 }
 
-/// The opacity of the parts, from the left.
+/// The opacities of the parts, from left to right.
 const OPACITIES: [f64; 2] = [1.0, 0.5];
 
-/// Draws a bar for each variant: user mode in its full color, system mode paler.
+/// Draws a bar for each variant. User time has the variant's full color, system time a paler one.
 pub(crate) fn cpu_bars(label: String, bars: &[Bar], measure: CpuMeasure) -> Chart {
     chart(label, |canvas, size| draw(canvas, size, bars, measure))
 }
@@ -94,7 +94,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, bars: &[Bar], measure: CpuMeasur
         } else {
             Side::Middle
         };
-        // Rounded, so that 0.3 is not printed as 0.30000000000000004.
+        // The value is rounded; otherwise 0.3 would print as 0.30000000000000004.
         let text = format!("{}{unit}", (value * 1e6).round() / 1e6);
         canvas.text((x, bottom + 13.0), &text, TextStyle::AXIS.side(side));
     }

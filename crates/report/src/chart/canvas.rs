@@ -1,4 +1,4 @@
-//! A surface that records drawing operations as shapes, and its text styles and axes.
+//! A canvas that records drawing operations as shapes, with text styles and axes.
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ pub(crate) struct TextStyle {
 }
 
 impl TextStyle {
-    /// Style of labels that are read first.
+    /// Style of the most prominent labels.
     pub(super) const LABEL: TextStyle = TextStyle {
         size: 13.0,
         bold: false,
@@ -50,14 +50,14 @@ impl TextStyle {
         TextStyle { side, ..self }
     }
 
-    /// An estimate of the width of text in pixels; the actual width depends on the reader's font.
+    /// Estimates the width of text in pixels. The actual width depends on the reader's font.
     pub(super) fn width_of(self, text: &str) -> f64 {
         let average = if self.bold { 0.64 } else { 0.58 };
         text.chars().count() as f64 * self.size * average
     }
 
-    /// The text, shortened to `width` pixels in its middle, because similar names, such as URLs, differ at
-    /// their ends.
+    /// Shortens text to `width` pixels in the middle, because similar names, such as URLs, differ
+    /// at their ends.
     pub(super) fn fit(self, text: &str, width: f64) -> String {
         if self.width_of(text) <= width {
             return text.to_owned();
@@ -107,12 +107,12 @@ pub(crate) enum Shape {
     },
 }
 
-/// Text without control characters, direction overrides and characters that XML forbids.
+/// Removes control characters, direction overrides and characters that XML forbids.
 pub(super) fn harmless(text: &str) -> String {
     crate::table::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
-/// A surface that records shapes.
+/// A canvas that records shapes.
 #[derive(Debug, Default)]
 pub(super) struct Canvas {
     pub(super) shapes: Vec<Shape>,
@@ -125,7 +125,8 @@ impl Canvas {
         self.shapes.push(Shape::Text { at, text, style });
     }
 
-    /// Draws a name in `width` pixels: on two smaller lines if one is too short, and shortened if two are.
+    /// Draws a name in `width` pixels. If one line is too short, uses two smaller lines, and if
+    /// these are too short, shortens the name.
     pub(super) fn name(&mut self, at: (f64, f64), name: &str, width: f64, style: TextStyle) {
         let Some((first, second)) = halves(name, style, width) else {
             self.text(at, &style.fit(name, width), style);
@@ -144,7 +145,7 @@ impl Canvas {
         self.path(&[from, to], color, width, 1.0);
     }
 
-    /// A line through all points.
+    /// Draws a line through all points.
     pub(super) fn path(&mut self, points: &[(f64, f64)], color: Color, width: f64, opacity: f64) {
         self.shapes.push(Shape::Path {
             points: points.to_vec(),
@@ -154,7 +155,7 @@ impl Canvas {
         });
     }
 
-    /// A filled rectangle between two corners.
+    /// Draws a filled rectangle between two corners.
     pub(super) fn rect(&mut self, from: (f64, f64), to: (f64, f64), color: Color, opacity: f64) {
         self.shapes.push(Shape::Rect {
             from,
@@ -164,7 +165,7 @@ impl Canvas {
         });
     }
 
-    /// A filled disc.
+    /// Draws a filled disc.
     pub(super) fn dot(&mut self, center: (f64, f64), radius: f64, color: Color, opacity: f64) {
         self.shapes.push(Shape::Dot {
             center,
@@ -197,7 +198,8 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// An axis over `values`, which must not be empty, drawn from the first to the second pixel.
+    /// Creates an axis over `values`, which must not be empty. It is drawn from the first to the
+    /// second pixel.
     pub(super) fn new(values: Range<f64>, pixels: Range<f64>) -> Axis {
         let end = if values.end > values.start {
             values.end
@@ -215,7 +217,7 @@ impl Axis {
         self.pixels.start + share * (self.pixels.end - self.pixels.start)
     }
 
-    /// Round values within the range, as many as fit into `most`.
+    /// Returns round values within the range, at most `most`.
     pub(super) fn marks(&self, most: usize) -> Vec<f64> {
         let (start, end) = (self.values.start, self.values.end);
         let least_step = (end - start) / most.max(1) as f64;
@@ -224,7 +226,7 @@ impl Axis {
         }
         let decade = 10f64.powf(least_step.log10().floor());
         let marks = |step: f64| {
-            // Computed as whole multiples, so that rounding errors don't add up.
+            // Marks are computed as whole multiples, so rounding errors don't accumulate.
             let first = (start / step).ceil() as i64;
             let last = (end / step).floor() as i64;
             (first..=last).map(move |n| n as f64 * step)

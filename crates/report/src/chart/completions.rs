@@ -1,6 +1,7 @@
 //! Completions over time of all variants in one chart, until the last request ended.
 //!
-//! For loads with a fixed number of requests: the line of a faster variant ends earlier.
+//! The chart is for loads with a fixed number of requests: the line of a faster variant ends
+//! earlier.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
@@ -8,7 +9,7 @@ use super::panels::short;
 use super::{Chart, DrawingSize, chart};
 use crate::number;
 
-/// Maximum number of variants that a reader can distinguish in one chart.
+/// Maximum number of variants that can be distinguished in one chart.
 pub(crate) const VARIANTS_MAX: usize = 8;
 
 /// One variant's trials.
@@ -18,12 +19,13 @@ pub(crate) struct VariantTrials {
     pub(crate) name: String,
     /// The variant's color.
     pub(crate) color: Color,
-    /// One line for each trial, by block: seconds, and the completions since the previous point.
+    /// One line for each trial, by block. Points are seconds and the completions since the previous
+    /// point.
     pub(crate) lines: Vec<Vec<(f64, f64)>>,
 }
 
 impl VariantTrials {
-    /// The end of the trial with the median length.
+    /// End of the trial with the median length, in seconds.
     fn ended_s(&self) -> Option<f64> {
         let ends = self.lines.iter().filter_map(|line| line.last());
         let mut ends: Vec<f64> = ends.map(|point| point.0).collect();
@@ -105,7 +107,8 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, runs: &[VariantTrials], every_s:
     bottom + 42.0
 }
 
-/// Draws the variants' names in their colors, in as many rows as they need. Returns the lower end.
+/// Draws the variants' names in their colors, in as many rows as needed. Returns the lower end of
+/// the last row.
 fn names(canvas: &mut Canvas, size: DrawingSize, runs: &[VariantTrials]) -> f64 {
     let style = TextStyle::LABEL.bold();
     let (mut x, mut y) = (0.0, ROW / 2.0);

@@ -5,7 +5,8 @@ use super::palette;
 use super::{Chart, DrawingSize, chart};
 use crate::number;
 
-/// The number of response times above the previous bin's limit and up to this one's.
+/// A bin with the number of response times above the previous bin's limit, up to and including its
+/// own.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bin {
     /// The upper limit, inclusive.
@@ -13,7 +14,7 @@ pub(crate) struct Bin {
     pub(crate) count: u64,
 }
 
-/// Draws the bins as bars, with a line at each of the marked times, such as percentiles.
+/// Draws the bins as bars, with a line at each marked time, such as a percentile.
 pub(crate) fn distribution(label: String, bins: &[Bin], marked: &[(String, f64)]) -> Chart {
     chart(label, |canvas, size| draw(canvas, size, bins, marked))
 }
@@ -91,7 +92,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, bins: &[Bin], marked: &[(String,
     bottom + 42.0
 }
 
-/// Round times between two limits in microseconds, with their texts.
+/// Returns round times between two limits in microseconds, with their labels.
 fn times_of_axis(from: f64, to: f64) -> Vec<(f64, String)> {
     let decades = (from.max(1e-3).log10().floor() as i32)..=(to.max(1e-3).log10().ceil() as i32);
     let steps: &[f64] = match to / from.max(1e-3) {

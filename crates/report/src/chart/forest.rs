@@ -1,11 +1,11 @@
-//! Changes against the reference with their intervals, and the band of the margin.
+//! Forest plot: changes against the reference with their intervals, and the margin as a band.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
 use super::{Chart, DrawingSize, chart};
 use crate::number;
 
-/// One variant.
+/// A row of the forest plot: one variant.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ForestRow {
     /// The variant's name.
@@ -20,17 +20,17 @@ pub(crate) struct ForestRow {
     pub(crate) change: String,
     /// The interval as text.
     pub(crate) interval_text: String,
-    /// The verdict in a word, or `reference`.
+    /// The verdict as a word, or `reference`.
     pub(crate) verdict: String,
 }
 
-/// Minimum distance from no change to the ends of the axis.
+/// Minimum distance between "no change" and the ends of the axis.
 const REACH_MIN: f64 = 0.03;
-/// From this ratio between the ends on, marks are at 1, 2 and 5 times powers of ten.
+/// If the ratio of the axis's ends is at least this, marks are at 1, 2 and 5 times powers of ten.
 const DECADES_FROM_RATIO: f64 = 3.0;
 
-/// Draws the rows, in their order, on a common logarithmic axis. `margin` is half the band's width
-/// as a share.
+/// Draws the rows in order on a common logarithmic axis. `margin` is half the band's width, as a
+/// fraction.
 pub(crate) fn forest(label: String, rows: &[ForestRow], margin: f64) -> Chart {
     chart(label, |canvas, size| draw(canvas, size, rows, margin))
 }
@@ -47,7 +47,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, rows: &[ForestRow], margin: f64)
     let axis = Axis::new(from.ln()..to.ln(), left..right);
     let x = |ratio: f64| axis.at(ratio.ln());
 
-    // On a phone, names and figures are between the rows, where lines must not cross them.
+    // On a phone, names and figures are drawn between the rows, and lines must not cross them.
     let strips: Vec<(f64, f64)> = if size.is_narrow() {
         let row = |i| top + row_height * i as f64;
         (0..rows.len())
@@ -58,7 +58,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, rows: &[ForestRow], margin: f64)
     };
     let band = ((1.0 - margin).max(from), (1.0 + margin).min(to));
     let marks = marks(from, to, if size.is_narrow() { 5 } else { 6 });
-    // Percentages above 100 are shown as factors.
+    // Percentages above 100 are printed as factors.
     let as_factors = marks.iter().any(|&ratio| ratio >= 2.0);
     for &(upper, lower) in &strips {
         canvas.rect((x(band.0), upper), (x(band.1), lower), palette::BAND, 1.0);
@@ -90,7 +90,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, rows: &[ForestRow], margin: f64)
     bottom + 42.0
 }
 
-/// The width of the names at the left of a wide drawing.
+/// Width of the names on the left of a wide drawing.
 fn names_width(rows: &[ForestRow]) -> f64 {
     let longest = rows
         .iter()
@@ -155,8 +155,8 @@ fn draw_row(
     );
 }
 
-/// The change with its interval. On a phone, the interval is replaced by the verdict, because the
-/// table shows the interval.
+/// Formats the change with its interval. On a phone, the verdict replaces the interval, which the
+/// table already shows.
 fn figure(row: &ForestRow, with_verdict: bool) -> String {
     match (row.change.as_str(), row.interval_text.as_str()) {
         ("", _) if with_verdict => row.verdict.clone(),
@@ -167,8 +167,8 @@ fn figure(row: &ForestRow, with_verdict: bool) -> String {
     }
 }
 
-/// The ends of the axis. They include all intervals and the band, but the range is limited so that
-/// one undecided variant doesn't compress all others.
+/// Returns the ends of the axis. The axis includes all intervals and the band, but its range is
+/// limited so that one undecided variant doesn't compress all others.
 fn ends(rows: &[ForestRow], margin: f64) -> (f64, f64) {
     let reach = (margin * 1.5).clamp(REACH_MIN, 0.6);
     let mut low: f64 = 1.0 - reach;
@@ -188,7 +188,7 @@ fn ends(rows: &[ForestRow], margin: f64) -> (f64, f64) {
     (low / air, high * air)
 }
 
-/// Round ratios between the ends.
+/// Returns round ratios between the ends.
 fn marks(from: f64, to: f64, most: usize) -> Vec<f64> {
     if to / from < DECADES_FROM_RATIO {
         return Axis::new(from * 100.0..to * 100.0, 0.0..1.0)

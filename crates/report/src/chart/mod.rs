@@ -1,9 +1,9 @@
 //! Charts as lists of shapes, and the shapes as SVG.
 //!
-//! Every chart is drawn twice, for a wide page and for a phone, and the page shows one of them, because
-//! the text of a scaled drawing would be unreadable on a phone. Colors are those of the light scheme, as
-//! hex values. The page maps them to the dark scheme by attribute selectors ([`palette`]), so charts
-//! need neither scripts nor classes.
+//! Every chart is drawn twice, for a wide page and for a phone, because the text of a wide chart
+//! scaled to a phone would be unreadable. The page shows one of the two. Colors are those of the
+//! light scheme, as hex values. The page maps them to the dark scheme by attribute selectors
+//! ([`palette`]), so charts need neither scripts nor classes.
 
 mod along;
 mod bars;
@@ -33,21 +33,21 @@ pub(crate) use timed::{RateDots, TimedLine, against_rate, timed};
 use canvas::Canvas;
 pub(crate) use canvas::{Shape, Side};
 
-/// Both drawings of one chart as markup, and the wide one as shapes.
+/// A chart: both drawings as markup, and the wide one as shapes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Chart {
     /// A description for screen readers.
     pub(crate) label: String,
-    /// The wide drawing, for paper and for files.
+    /// The wide drawing as shapes, for PDF and SVG files.
     pub(crate) drawing: Drawing,
-    /// Markup for pages of 720 pixels and more.
+    /// Markup for pages that are at least 720 pixels wide.
     pub(crate) wide: String,
     /// Markup for phones.
     pub(crate) narrow: String,
 }
 
 impl Chart {
-    /// The wide drawing as an SVG file of its own.
+    /// Returns the wide drawing as a standalone SVG file.
     pub(crate) fn file(&self, title: &str) -> String {
         svg::standalone(&self.drawing, title, &self.label)
     }
@@ -91,7 +91,7 @@ impl DrawingSize {
     }
 }
 
-/// Draws both sizes. `draw` returns the height of the drawing.
+/// Draws a chart in both sizes. `draw` returns the height of the drawing.
 fn chart(label: String, draw: impl Fn(&mut Canvas, DrawingSize) -> f64) -> Chart {
     let drawn = |size: DrawingSize| {
         let mut canvas = Canvas::default();

@@ -1,9 +1,9 @@
 //! The colors of charts in both schemes.
 //!
 //! Variants' colors differ in lightness as well as hue, so that readers with color blindness can
-//! distinguish neighbors. Their contrast with the page is at least 3:1 in either scheme.
-//! No chart relies on them alone: everything is labelled where it is drawn. Green, amber and red are
-//! left to verdicts and findings (the page's style sheet and the PDF's styles have them).
+//! distinguish neighbors. Their contrast with the page is at least 3:1 in either scheme. No chart
+//! relies on color alone: everything is labeled where it is drawn. Green, amber and red are
+//! reserved for verdicts and findings; the page's style sheet and the PDF's styles define them.
 
 /// A color in the light and in the dark scheme, as `RRGGBB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,11 +16,11 @@ const fn color(light: u32, dark: u32) -> Color {
     Color { light, dark }
 }
 
-/// Text that is read first.
+/// Color of prominent text.
 pub(crate) const INK: Color = color(0x1B1F27, 0xECEEF2);
 /// Text of axes and notes.
 pub(crate) const MUTED: Color = color(0x5C6370, 0xA3AAB8);
-/// Lines that guide the eye.
+/// Color of grid lines.
 pub(crate) const GRID: Color = color(0xE3E5EA, 0x333945);
 /// The line of the reference.
 pub(crate) const REFERENCE: Color = color(0x8A909C, 0x7C8494);
@@ -29,7 +29,7 @@ pub(crate) const BAND: Color = color(0xEDEFF3, 0x262C37);
 /// The page's background, for gaps between shapes.
 pub(crate) const PAPER: Color = color(0xFFFFFF, 0x14171D);
 
-/// The colors of variants, which repeat from the ninth on.
+/// The colors of variants. They repeat from the ninth variant on.
 const VARIANTS: [Color; 8] = [
     color(0x0B66A8, 0x5DB2F2),
     color(0xC2369B, 0xF7B3E6),
@@ -46,14 +46,14 @@ pub(crate) fn variant(place: usize) -> Color {
     VARIANTS[place % VARIANTS.len()]
 }
 
-/// Every color that a chart may use.
+/// All colors that charts may use.
 fn all() -> impl Iterator<Item = Color> {
     [INK, MUTED, GRID, REFERENCE, BAND, PAPER]
         .into_iter()
         .chain(VARIANTS)
 }
 
-/// Style rules that turn the charts' light colors into the dark scheme's.
+/// CSS rules that map the charts' light colors to those of the dark scheme.
 pub(crate) fn dark_rules() -> String {
     all()
         .map(|c| {
@@ -67,14 +67,14 @@ pub(crate) fn dark_rules() -> String {
         .collect()
 }
 
-/// Custom properties `--v0` to `--v7` for the page, in the scheme that `pick` selects.
+/// CSS custom properties `--v0` to `--v7`, with the colors of the scheme that `pick` selects.
 pub(crate) fn properties(pick: impl Fn(Color) -> u32) -> String {
     let each = VARIANTS.iter().enumerate();
     each.map(|(i, &c)| format!("--v{i}:#{:06X};", pick(c)))
         .collect()
 }
 
-/// The name of the custom property with a variant's color.
+/// Name of the custom property for a variant's color.
 pub(crate) fn property(place: usize) -> String {
     format!("--v{}", place % VARIANTS.len())
 }
@@ -83,7 +83,7 @@ pub(crate) fn property(place: usize) -> String {
 mod tests {
     use super::*;
 
-    /// Relative luminance as WCAG 2 defines it.
+    /// Relative luminance as defined by WCAG 2.
     fn luminance(rgb: u32) -> f64 {
         let channel = |shift: u32| {
             let value = f64::from(rgb >> shift & 0xFF) / 255.0;
@@ -115,7 +115,7 @@ mod tests {
         assert!(contrast(REFERENCE.dark, PAPER.dark) >= 3.0);
     }
 
-    /// Converts to CIE L*a*b* under D65.
+    /// Converts a color to CIE L*a*b* under D65.
     fn lab(rgb: u32) -> [f64; 3] {
         let channel = |shift: u32| {
             let value = f64::from(rgb >> shift & 0xFF) / 255.0;

@@ -1,4 +1,5 @@
-//! Small multiples over time: one panel for each variant, one line for each trial, one scale.
+//! Small multiples of rates over time: one panel for each variant and one line for each trial, all
+//! on the same scale.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
@@ -18,7 +19,7 @@ pub(crate) struct RatePanel {
     pub(crate) lines: Vec<Vec<(f64, f64)>>,
 }
 
-/// Draws the panels in order. Both axes start at zero and are the same in all panels.
+/// Draws the panels in order. Both axes start at zero and have the same scale in all panels.
 pub(crate) fn over_time(label: String, panels: &[RatePanel]) -> Chart {
     chart(label, |canvas, size| draw(canvas, size, panels))
 }
@@ -76,7 +77,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, panels: &[RatePanel]) -> f64 {
     bottom + 42.0
 }
 
-/// The ends of both axes: the last second, and slightly more than the highest rate.
+/// The ends of both axes: the length of the longest trial, and slightly more than the highest rate.
 fn extent(panels: &[RatePanel]) -> (f64, f64) {
     let max_of = |values: &mut dyn Iterator<Item = f64>| {
         values
@@ -89,7 +90,7 @@ fn extent(panels: &[RatePanel]) -> (f64, f64) {
     (longest.max(0.5), (highest * 1.06).max(1.0))
 }
 
-/// The axes of one panel, and whether their marks are labeled.
+/// The axes of one panel. Flags state if their marks are labeled.
 struct Frame {
     x: Axis,
     y: Axis,
@@ -127,7 +128,7 @@ fn draw_panel(
             );
         }
     }
-    // Many trials overlap, so each is fainter.
+    // If many trials overlap, each line is fainter.
     let opacity = if panel.lines.len() > 3 { 0.6 } else { 0.85 };
     for line in &panel.lines {
         let points: Vec<(f64, f64)> = line
@@ -139,7 +140,7 @@ fn draw_panel(
     }
 }
 
-/// A figure for an axis: `800`, `12k`, `1.5M`.
+/// Formats a figure for an axis: `800`, `12k`, `1.5M`.
 pub(crate) fn short(value: f64) -> String {
     let (scaled, unit) = if value >= 1e6 {
         (value / 1e6, "M")

@@ -1,4 +1,4 @@
-//! A goal's metric against the offered rate: every probe of a capacity search is a point.
+//! A goal's metric against the offered rate, with a point for every probe of a capacity search.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
@@ -31,8 +31,9 @@ pub(crate) struct GoalAxis {
     pub(crate) mark: fn(f64) -> String,
 }
 
-/// Draws the probes over shared axes: a linear one of rates, and a logarithmic one of values. Values
-/// beyond the vertical axis are drawn at its edge, and rates beyond the horizontal one are left out.
+/// Draws the probes over shared axes: a linear one for rates, and a logarithmic one for values.
+/// Values beyond the vertical axis are drawn at its edge. Probes with rates beyond the horizontal
+/// axis are omitted.
 pub(crate) fn probes(label: String, axis: &GoalAxis, variants: &[ProbePoints]) -> Chart {
     chart(label, |canvas, size| draw(canvas, size, axis, variants))
 }
@@ -96,7 +97,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, axis: &GoalAxis, variants: &[Pro
     bottom + 42.0
 }
 
-/// Draws each variant's name with its capacity in its color. Returns the lower end.
+/// Draws each variant's name and capacity in its color. Returns the lower end of the legend.
 fn legend(canvas: &mut Canvas, right: f64, variants: &[ProbePoints]) -> f64 {
     let mut y = 0.0;
     for variant in variants {
@@ -141,7 +142,7 @@ fn value_range(axis: &GoalAxis, variants: &[ProbePoints]) -> (f64, f64) {
     (lowest, highest)
 }
 
-/// Values of 1, 2 and 5 times powers of ten within the range, or fewer if these are too many.
+/// Returns 1, 2 and 5 times powers of ten within the range, or fewer values if these are too many.
 fn log_marks(lowest: f64, highest: f64) -> Vec<f64> {
     const MARKS_MAX: usize = 7;
     let marks = |steps: &[f64]| -> Vec<f64> {
@@ -192,7 +193,7 @@ mod tests {
         ];
         let made = probes(String::new(), &axis(), &variants);
         for drawing in [&made.wide, &made.narrow] {
-            // The probe at 20,000 requests a second is beyond the axis.
+            // The probe at 20,000 requests per second is beyond the axis.
             assert_eq!(drawing.matches("<circle").count(), 4);
             assert!(drawing.contains(">p99 &lt; 50 ms<"), "{drawing}");
             assert!(drawing.contains(">new: 1,100 req/s<"), "{drawing}");

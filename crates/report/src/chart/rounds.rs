@@ -1,4 +1,5 @@
-//! Rounds of interleaved blocks: both variants above, and their ratio below.
+//! Chart of the rounds of interleaved blocks: both variants in the upper panel, and their ratio in
+//! the lower one.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
@@ -18,7 +19,7 @@ pub(crate) struct RoundLines {
     pub(crate) against: (String, Color),
     /// Rounds of each block, in order.
     pub(crate) blocks: Vec<RoundBlock>,
-    /// Interval of the ratio from blocks.
+    /// Interval of the ratio, computed from blocks.
     pub(crate) interval: Option<(f64, f64)>,
 }
 
@@ -30,12 +31,12 @@ pub(crate) struct RoundBlock {
     pub(crate) rounds: Vec<RoundPoint>,
 }
 
-/// Values of one round; NaN if a slice has none.
+/// Values of one round; NaN if a slice has no value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RoundPoint {
     pub(crate) variant: f64,
     pub(crate) against: f64,
-    /// The first value divided by the second.
+    /// The variant's value divided by the baseline's.
     pub(crate) ratio: f64,
 }
 
@@ -49,13 +50,13 @@ const LEFT: f64 = 58.0;
 const LEGEND: f64 = 20.0;
 const VALUES: f64 = 150.0;
 const RATIOS: f64 = 110.0;
-/// Space between the two panels, with the lower one's heading.
+/// Space between the two panels, including the heading of the lower one.
 const BETWEEN: f64 = 46.0;
 /// Gap between two blocks, in units of the distance between two points.
 const BLOCK_GAP: f64 = 2.0;
-/// Share of the rounds on either side that may be beyond the axis of the ratio.
+/// Fraction of the rounds, on each side, that may be beyond the axis of the ratio.
 const BEYOND_SHARE: f64 = 0.02;
-/// Ratios above this are marked as factors, as a percentage would exceed 100%.
+/// Ratios above this are printed as factors, because a percentage would exceed 100%.
 const FACTOR_ABOVE: f64 = 2.0;
 
 fn draw(canvas: &mut Canvas, size: DrawingSize, lines: &RoundLines) -> f64 {
@@ -79,7 +80,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, lines: &RoundLines) -> f64 {
     bottom + 42.0
 }
 
-/// Merges neighboring rounds of a block, so that there are about `most` points.
+/// Merges neighboring rounds of a block to reduce the chart to about `most` points.
 fn merged(blocks: &[RoundBlock], most: usize) -> Vec<RoundBlock> {
     let count: usize = blocks.iter().map(|block| block.rounds.len()).sum();
     let each = count.div_ceil(most).max(1);
@@ -113,7 +114,7 @@ fn firsts(blocks: &[RoundBlock]) -> impl Iterator<Item = (f64, &RoundBlock)> {
     })
 }
 
-/// Draws one line for each block, so that nothing connects two blocks.
+/// Draws a separate line for each block.
 fn line(
     canvas: &mut Canvas,
     blocks: &[RoundBlock],
@@ -173,7 +174,7 @@ fn ratios(
     canvas.text((0.0, top - 14.0), &heading, TextStyle::AXIS);
     if let Some((from, to)) = lines.interval {
         let (from, to) = (y.at(from.clamp(low, high)), y.at(to.clamp(low, high)));
-        // An interval that is a point is still visible.
+        // Keeps an interval of zero width visible.
         let to = to.min(from - 1.0);
         canvas.rect((LEFT, to), (right, from), lines.variant.1, 0.25);
     }
@@ -195,7 +196,7 @@ fn ratios(
     line(canvas, blocks, ratio, (palette::INK, 1.2));
 }
 
-/// Range of the ratio's axis: nearly all rounds, the interval, and "no change".
+/// Range of the ratio's axis. It includes nearly all rounds, the interval, and "no change".
 fn extent(interval: Option<(f64, f64)>, blocks: &[RoundBlock]) -> (f64, f64) {
     let points = blocks.iter().flat_map(|block| &block.rounds);
     let ratios = points.map(|point| point.ratio);
@@ -217,7 +218,7 @@ fn extent(interval: Option<(f64, f64)>, blocks: &[RoundBlock]) -> (f64, f64) {
     (low - margin, high + margin)
 }
 
-/// A ratio as a mark: `+10%`, or `2.5 ×`.
+/// Formats a ratio for the axis: `+10%`, or `2.5 ×`.
 fn change(ratio: f64, is_factor: bool) -> String {
     let rounded = |value: f64| (value * 1e3).round() / 1e3;
     if is_factor {
@@ -231,7 +232,7 @@ fn change(ratio: f64, is_factor: bool) -> String {
     }
 }
 
-/// Draws the number of each block below its points, as far as there is space.
+/// Draws the number of each block below its points, if there is space.
 fn names_of_blocks(canvas: &mut Canvas, x: &Axis, y: f64, blocks: &[RoundBlock]) {
     let style = TextStyle::AXIS.side(Side::Middle);
     let text = |block: &RoundBlock| format!("block {}", number::count(block.number.into()));

@@ -1,31 +1,32 @@
-//! Dot strips: one panel for each percentile, one row for each variant, one dot for each trial.
+//! Dot strips, with one panel for each percentile, one row for each variant, and one dot for each
+//! trial.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
 use super::{Chart, DrawingSize, chart};
 use crate::number;
 
-/// One variant's trials on one percentile.
+/// One variant's values of one percentile.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Strip {
     /// The variant's name.
     pub(crate) name: String,
     /// The variant's color.
     pub(crate) color: Color,
-    /// Microseconds of each trial; `true` marks a lower bound.
+    /// Value of each trial in microseconds, with `true` for a lower bound.
     pub(crate) values_us: Vec<(f64, bool)>,
 }
 
-/// One percentile.
+/// Panel of one percentile.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StripGroup {
-    /// For example `p99`.
+    /// Name of the percentile, such as `p99`.
     pub(crate) title: String,
     /// One for each variant, in the same order in every group.
     pub(crate) strips: Vec<Strip>,
 }
 
-/// Draws the groups side by side, or one below the other on a phone. Each has its own axis, which
+/// Draws the groups side by side or, on a phone, below each other. Each has its own axis, which
 /// starts at zero.
 pub(crate) fn strips(label: String, groups: &[StripGroup]) -> Chart {
     chart(label, |canvas, size| draw(canvas, size, groups))
@@ -100,7 +101,7 @@ fn draw_group(canvas: &mut Canvas, group: &StripGroup, (left, right): (f64, f64)
             let x = axis.at(us * scale);
             canvas.dot((x, y), 4.0, strip.color, 0.65);
             if at_least {
-                // An arrow shows that the true value is at this point or higher.
+                // The arrow shows that the true value is at this point or higher.
                 canvas.path(
                     &[(x + 5.0, y - 4.0), (x + 10.0, y), (x + 5.0, y + 4.0)],
                     strip.color,
@@ -112,7 +113,7 @@ fn draw_group(canvas: &mut Canvas, group: &StripGroup, (left, right): (f64, f64)
     }
 }
 
-/// The best unit for the longest time, and its factor from microseconds.
+/// The best unit for the longest time, and its conversion factor from microseconds.
 fn unit_for(highest_us: f64) -> (&'static str, f64) {
     if highest_us >= 1e6 {
         ("s", 1e-6)

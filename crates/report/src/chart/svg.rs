@@ -1,4 +1,4 @@
-//! Shapes as SVG: elements for a page, or a file of its own.
+//! Shapes as SVG: elements within a page, or a standalone file.
 
 use std::fmt::Write as _;
 
@@ -6,19 +6,19 @@ use super::Drawing;
 use super::canvas::{Shape, Side, TextStyle, harmless};
 use super::palette::{self, Color};
 
-/// Number of units per pixel; positions are whole numbers of units.
+/// Number of units per pixel. Coordinates are whole numbers of units.
 const UNITS_PER_PIXEL: f64 = 10.0;
 
 fn units(value: f64) -> i64 {
     (value * UNITS_PER_PIXEL).round() as i64
 }
 
-/// The light scheme's color. The page maps it to the dark scheme's.
+/// The light scheme's color. The page maps this color to the dark scheme's.
 fn hex(color: Color) -> String {
     format!("#{:06X}", color.light)
 }
 
-/// An attribute for shapes that are not opaque.
+/// Opacity attribute; empty for opaque shapes.
 fn opacity_attribute(opacity: f64) -> String {
     match opacity < 1.0 {
         true => format!(" opacity=\"{opacity}\""),
@@ -123,8 +123,8 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// A drawing as part of a page. It shrinks to fit narrow windows, but is never enlarged. Fonts and
-/// the colors of the dark scheme come from the page.
+/// Renders a drawing as part of a page. The drawing shrinks to fit narrow windows, but is never
+/// enlarged. Fonts and the colors of the dark scheme come from the page.
 pub(super) fn in_page(drawing: &Drawing, label: &str, class: &str) -> String {
     let (width, height) = (drawing.width, drawing.height);
     let mut out = String::new();
@@ -140,16 +140,16 @@ pub(super) fn in_page(drawing: &Drawing, label: &str, class: &str) -> String {
     out + &elements(&drawing.shapes) + "</svg>"
 }
 
-/// Fonts for a separate file: the PDF's fonts, then common system fonts.
+/// Fonts of a standalone file: those of the PDF, then common system fonts.
 const FONT_FAMILY: &str =
     "Inter, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
-/// The margin around a drawing in a file of its own, in pixels.
+/// The margin around the drawing in a standalone file, in pixels.
 const FILE_MARGIN: f64 = 24.0;
-/// The height of its title, in pixels.
+/// The height of the title in a standalone file, in pixels.
 const TITLE_HEIGHT: f64 = 34.0;
 
-/// A drawing as a separate file, with its own fonts, colors, light background and title, and with a
-/// description in words for screen readers.
+/// Renders a drawing as a standalone file with its own fonts, colors, light background and title,
+/// and with a description for screen readers.
 pub(super) fn standalone(drawing: &Drawing, title: &str, label: &str) -> String {
     let width = drawing.width + 2.0 * FILE_MARGIN;
     let height = drawing.height + 2.0 * FILE_MARGIN + TITLE_HEIGHT;

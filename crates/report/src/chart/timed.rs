@@ -1,4 +1,4 @@
-//! Figures of one load over time, or against its offered rate: its rates, percentiles, or failures.
+//! Charts of one load's rates, percentiles or failures, over time or against the offered rate.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
@@ -15,7 +15,7 @@ pub(crate) struct TimedLine {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Values at each offered rate.
+/// Dots for values at their offered rates.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RateDots {
     /// The name of the values, such as `p99`.
@@ -102,7 +102,7 @@ const LEFT: f64 = 62.0;
 const HEIGHT: f64 = 170.0;
 const LEGEND: f64 = 20.0;
 
-/// The horizontal axis, from zero.
+/// The horizontal axis, which starts at zero.
 struct HorizontalAxis<'a> {
     end: f64,
     /// Formats a value.
@@ -110,16 +110,16 @@ struct HorizontalAxis<'a> {
     title: &'a str,
 }
 
-/// Axes that are drawn.
+/// The axes after drawing.
 struct DrawnAxes {
     x: Axis,
     y: Axis,
-    /// Lower end of the drawing.
+    /// Lower end of the axes.
     lower_end: f64,
 }
 
 impl DrawnAxes {
-    /// The positions of the points with finite values.
+    /// Returns the positions of the points with finite values.
     fn positions(&self, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         let finite = points
             .iter()

@@ -1,4 +1,4 @@
-//! A summary in GitHub's Markdown, and annotations of failures.
+//! Summary in GitHub-flavored Markdown, and annotations for failures.
 
 use super::{Case, CaseStatus, Judged};
 use crate::document::Document;
@@ -8,7 +8,8 @@ use crate::table::{Align, Table, markdown as escaped, plain};
 use crate::tables;
 use crate::wording::captions;
 
-/// The summary: a line, a table with every verdict and condition, and the whole report folded below.
+/// Returns the summary: a headline, a table of all verdicts and conditions, and the whole report
+/// collapsed below.
 pub fn summary(judged: &Judged<'_>) -> String {
     let cases = judged.cases();
     let mut out = format!("### prony: {}\n\n", escaped(&judged.name()));
@@ -43,7 +44,7 @@ pub fn summary(judged: &Judged<'_>) -> String {
     out
 }
 
-/// The numbers of results and failures.
+/// States the number of results and failures.
 fn headline(cases: &[Case]) -> String {
     let with = |status: CaseStatus| cases.iter().filter(|case| case.status == status).count();
     let (failed, skipped) = (with(CaseStatus::Failed), with(CaseStatus::Skipped));
@@ -88,8 +89,8 @@ fn folded(title: &str, markdown: &str) -> String {
     format!("\n<details><summary>{title}</summary>\n\n{markdown}\n</details>\n")
 }
 
-/// A line for each failure, as GitHub reads it from a step's log:
-/// `::error title=…::…`, or `::notice` for an unclear condition.
+/// Returns a workflow command for each failure, which GitHub reads from the step's log: `::error
+/// title=…::…`, or `::notice` for an inconclusive condition.
 pub fn annotations(judged: &Judged<'_>) -> String {
     let cases = judged.cases();
     let lines = cases.iter().filter_map(|case| {
@@ -113,7 +114,7 @@ fn data(text: &str) -> String {
     plain(text).replace('%', "%25")
 }
 
-/// Escapes a property of a workflow command, in which two further characters are special.
+/// Escapes a property of a workflow command, in which two more characters are special.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -8,11 +8,11 @@ use crate::environment::flattened;
 use crate::stored::StoredContent;
 use crate::table;
 
-/// The document. Undecided cases are skipped; a failure has its sentence as message.
+/// Returns the document. Undecided cases are skipped. The message of a failure is its sentence.
 pub fn junit(judged: &Judged<'_>) -> String {
     let cases = judged.cases();
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
-    // Writing to memory has no way to fail.
+    // Writing to memory can't fail.
     let _ = document(&mut writer, judged, &cases);
     let mut xml = String::from_utf8_lossy(&writer.into_inner()).into_owned();
     xml.push('\n');
@@ -30,7 +30,8 @@ fn document(writer: &mut Xml, judged: &Judged<'_>, cases: &[Case]) -> std::io::R
         .create_element("testsuites")
         .with_attributes(borrowed(&counts))
         .write_inner_content(|writer| {
-            // Some readers reject a suite without cases. The properties of the run are in the first suite.
+            // Suites without cases are omitted, because some readers reject them. The first suite
+            // contains the properties of the run.
             let mut properties = Some(judged);
             for kind in ["comparison", "against", "condition"] {
                 let own: Vec<&Case> = cases.iter().filter(|case| case.kind == kind).collect();
@@ -43,7 +44,7 @@ fn document(writer: &mut Xml, judged: &Judged<'_>, cases: &[Case]) -> std::io::R
     Ok(())
 }
 
-/// The attributes of a suite, or of all of them.
+/// The attributes of one suite, or of all suites together.
 fn counts(cases: &[&Case]) -> Vec<(&'static str, String)> {
     let with = |status: CaseStatus| cases.iter().filter(|case| case.status == status).count();
     let seconds: f64 = cases.iter().map(|case| case.seconds).sum();
@@ -74,7 +75,7 @@ fn suite(
     let about = judged.new.about("");
     let mut attributes = counts(cases);
     attributes.insert(0, ("name", format!("{name}: {kind}")));
-    // The format has no time zone; the time is UTC.
+    // The format has no time zone. The time is in UTC.
     let timestamp = about.started_at.trim_end_matches('Z').to_owned();
     if !timestamp.is_empty() {
         attributes.push(("timestamp", timestamp));
@@ -94,12 +95,12 @@ fn suite(
     Ok(())
 }
 
-/// Text without characters that XML can't represent.
+/// Removes characters that XML can't represent.
 fn plain(text: &str) -> String {
     table::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
-/// A name without dots, because readers would split it at a dot.
+/// Replaces the dots in a name, because readers would split the name at them.
 fn class(name: &str) -> String {
     let part = |c: char| if c.is_alphanumeric() { c } else { '_' };
     name.chars().map(part).collect()

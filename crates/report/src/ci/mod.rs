@@ -22,15 +22,15 @@ pub use junit::junit;
 /// The verdicts and conditions of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Judged<'a> {
-    /// The run.
+    /// The run that is judged.
     pub new: &'a Stored,
-    /// The comparison with a stored run, if there is one.
+    /// The comparison with a stored run, if any.
     pub runs: Option<&'a RunsDocument>,
     /// The results of the conditions.
     pub gates: &'a [GateResult],
-    /// A regression is a failure, because a stored run was given with `--against`.
+    /// True if regressions are failures, because a stored run was given with `--against`.
     pub is_gated: bool,
-    /// An inconclusive condition is a failure.
+    /// True if inconclusive conditions are failures.
     pub strict: bool,
 }
 
@@ -51,16 +51,16 @@ struct Case {
     /// Metric and variant, or the condition.
     name: String,
     status: CaseStatus,
-    /// The verdict or the condition's result in a word.
+    /// The verdict or the condition's result as a word.
     word: &'static str,
     /// The sentence with the figures.
     text: String,
-    /// Measured seconds that the result is based on.
+    /// Measured time on which the result is based, in seconds.
     seconds: f64,
 }
 
 impl Judged<'_> {
-    /// Returns true if there is a failure, which is the reason for exit status 1.
+    /// Returns true if there is a failure. The command then exits with status 1.
     pub fn has_failed(&self) -> bool {
         self.cases()
             .iter()

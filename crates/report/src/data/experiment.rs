@@ -46,7 +46,7 @@ fn factors(verdict: &VerdictDocument) -> Vec<String> {
     })
 }
 
-/// The columns of factors, named `factor_NAME` to avoid conflicts with other columns.
+/// Names of the factors' columns. They are `factor_NAME`, to avoid conflicts with other columns.
 fn factor_columns(factors: &[String]) -> impl Iterator<Item = String> + '_ {
     factors.iter().map(|factor| format!("factor_{factor}"))
 }
@@ -58,7 +58,7 @@ fn level_cells(factors: &[String], levels: &Levels) -> Vec<DataCell> {
         .collect()
 }
 
-/// Several factors in one cell: `a=1, b=2`.
+/// Joins several factors in one cell: `a=1, b=2`.
 fn joined(levels: &Levels) -> DataCell {
     let each = levels
         .iter()
@@ -66,7 +66,7 @@ fn joined(levels: &Levels) -> DataCell {
     DataCell::Text(each.collect::<Vec<_>>().join(", "))
 }
 
-/// All comparisons, those without a verdict included.
+/// All comparisons, including those without a verdict.
 fn comparisons(verdict: &VerdictDocument) -> DataTable {
     let columns = [
         "variant",
@@ -301,7 +301,7 @@ fn scaling(verdict: &VerdictDocument) -> DataTable {
     table
 }
 
-/// All trials, also those of incomplete blocks.
+/// All trials, including those of incomplete blocks.
 fn trials(experiment: &Experiment) -> DataTable {
     let verdict = &experiment.verdict;
     let factors = factors(verdict);
@@ -413,7 +413,7 @@ fn environment(experiment: &Experiment) -> DataTable {
     table
 }
 
-/// All samples of all trials with their stored columns; `None` without telemetry.
+/// All samples of all trials, with the columns as stored; `None` without telemetry.
 fn telemetry(experiment: &Experiment) -> Option<DataTable> {
     let mut table = DataTable::new("telemetry", &["block", "variant"]);
     for (trial, variant) in with_variants(experiment) {
@@ -444,7 +444,7 @@ fn telemetry(experiment: &Experiment) -> Option<DataTable> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// Parses a number if the text is one.
+/// Converts the text to a number if it is one.
 fn cell(text: Option<&&str>) -> DataCell {
     match text {
         None | Some(&"") => DataCell::Empty,

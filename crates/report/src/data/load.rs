@@ -37,7 +37,7 @@ pub fn load(record: &Record) -> Vec<DataTable> {
     ]
 }
 
-/// A row for each entry of the list, and one for the others.
+/// A row for each entry of the list, and one for the other entries combined.
 fn entries(record: &Record) -> DataTable {
     let mut entries = DataTable::new("entries", &ENTRY_COLUMNS);
     for row in record.entries.iter().flat_map(EntryResults::rows) {
@@ -139,7 +139,7 @@ pub(crate) fn series(record: &Record) -> DataTable {
     series
 }
 
-/// The columns of each half second.
+/// Names of the columns of [`series_rows`].
 pub(super) const SERIES: [&str; 9] = [
     "t_s",
     "ok",
@@ -152,8 +152,8 @@ pub(super) const SERIES: [&str; 9] = [
     "offered_per_s",
 ];
 
-/// Each half second of a load. Percentiles of a slice in which no request ended are empty, and so is the
-/// offered rate of a closed loop.
+/// A row for each half second of a load. The percentiles are empty if no request ended in it, and
+/// so is the offered rate of a closed loop.
 pub(super) fn series_rows(record: &Record) -> Vec<Vec<DataCell>> {
     let percentile = |us: f64| match us > 0.0 {
         true => DataCell::from(us),

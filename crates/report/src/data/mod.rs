@@ -1,4 +1,4 @@
-//! The tables of a report for programs: plain numbers, units in the names of columns.
+//! Tables of a report for other programs: plain numbers, with units in the column names.
 //!
 //! Each [`DataTable`] is written as `<name>.csv` and `<name>.json`. docs/tables.md describes the columns.
 //! Columns are never renamed; new ones are added at the end.
@@ -15,7 +15,7 @@ pub use load::load;
 pub(crate) use load::series;
 pub use runs::runs;
 
-/// A table for programs.
+/// A table for other programs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataTable {
     /// The file's name without its extension.
@@ -26,7 +26,7 @@ pub struct DataTable {
     pub rows: Vec<Vec<DataCell>>,
 }
 
-/// A value in a table for programs.
+/// A value in a table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DataCell {
     /// Text.
@@ -112,7 +112,7 @@ impl DataTable {
         self.rows.push(row);
     }
 
-    /// The table as CSV (RFC 4180, but lines end with only a line feed).
+    /// Returns the table as CSV (RFC 4180, but lines end with only a line feed).
     pub fn to_csv(&self) -> String {
         let headings: Vec<&str> = self.columns.iter().map(String::as_str).collect();
         let rows = self.rows.iter();
@@ -120,7 +120,7 @@ impl DataTable {
         crate::csv_text::write(&headings, texts)
     }
 
-    /// The table as a JSON array with an object for each row; empty values are null.
+    /// Returns the table as a JSON array with an object for each row. Empty values are null.
     pub fn to_json(&self) -> String {
         let rows = self.rows.iter().map(|row| {
             let cells = self

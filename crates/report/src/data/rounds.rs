@@ -5,7 +5,8 @@ use prony_stats::{RoundMetric, VerdictDocument};
 use super::{DataCell, DataTable};
 use crate::Experiment;
 
-/// The slices of all trials, and the comparisons by rounds; empty without interleaved blocks.
+/// The tables of slices of all trials and of comparisons by rounds. There are none without
+/// interleaved blocks.
 pub(super) fn of_experiment(experiment: &Experiment) -> Vec<DataTable> {
     match experiment.is_interleaved() {
         true => vec![slices(experiment), rounds(&experiment.verdict)],

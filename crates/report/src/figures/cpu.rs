@@ -8,8 +8,8 @@ use crate::document::Figure;
 use crate::number;
 use crate::tables::level;
 
-/// The CPU time of the services per request. If an older experiment did not store it, CPU usage in
-/// percent of one core.
+/// The CPU time of the services per request. For experiments of earlier versions, which lack it,
+/// CPU usage in percent of one core.
 pub(crate) fn cpu(verdict: &VerdictDocument) -> Option<Figure> {
     // Softirq is omitted, because it belongs to the whole machine and is shown in the table.
     let per_request = [
@@ -40,8 +40,8 @@ pub(crate) fn cpu(verdict: &VerdictDocument) -> Option<Figure> {
     (!of_cores.is_empty()).then(|| drawn(of_cores, CpuMeasure::OfOneCore))
 }
 
-/// A bar for each variant of which all parts were measured. The means of the parts don't add up to
-/// the mean of their sum, so a bar has the length of the mean of the sum, if that was measured.
+/// Returns a bar for each variant of which all parts were measured. The means of the parts don't
+/// add up to the mean of their sum, so the bar's length is the mean of the sum, if measured.
 fn bars(
     verdict: &VerdictDocument,
     parts: &[(&'static str, Metric)],

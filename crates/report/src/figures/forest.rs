@@ -1,4 +1,4 @@
-//! Changes against the reference.
+//! Forest plots of changes against the reference.
 
 use prony_stats::{Effect, Metric, VerdictDocument};
 
@@ -21,7 +21,7 @@ pub(crate) fn forest(
         true => "reference".to_owned(),
         false => standing.verdict.to_owned(),
     };
-    // A single reference helps the reader. Several would only repeat that they don't change.
+    // A single reference helps the reader. Several would only repeat that they have no change.
     let references = standings.iter().filter(|s| s.is_reference).count();
     let rows: Vec<ForestRow> = standings
         .iter()

@@ -14,7 +14,7 @@ use crate::wording::load::{headline, time_at};
 /// Maximum number of bars of the distribution.
 const BARS_MAX: u32 = 36;
 
-/// All charts of a load in the report's order, each with the text above it.
+/// All charts of a load in the report's order, each with the caption above it.
 pub(crate) fn of_load(record: &Record) -> Vec<(Figure, &'static str)> {
     let all = [
         match offered_and_achieved(record) {
@@ -78,7 +78,7 @@ fn offered_and_achieved(record: &Record) -> Option<Chart> {
     Some(chart::timed(label, unit, mark, length_s, &lines))
 }
 
-/// The offered rate of each slice, at the slice's middle. None if a slice has none.
+/// The offered rate of each slice, at the slice's middle; `None` if any slice lacks it.
 fn offered_rates(series: &[Slice]) -> Option<Vec<(f64, f64)>> {
     let mut previous_s = 0.0;
     let rates = series.iter().map(|slice| {
@@ -90,7 +90,7 @@ fn offered_rates(series: &[Slice]) -> Option<Vec<(f64, f64)>> {
     (!rates.is_empty()).then_some(rates)
 }
 
-/// The most dots of each percentile against the offered rate.
+/// Maximum number of dots for each percentile against the offered rate.
 const RATE_DOTS_MAX: usize = 240;
 
 /// A percentile, its color, and its value in a slice.
@@ -102,7 +102,7 @@ const PERCENTILES: [SlicePercentile; 3] = [
     ("p99", 3, |slice| slice.p99_us),
 ];
 
-/// The percentiles of each half second by its offered rate; `None` for a rate that is constant.
+/// The percentiles of each half second, by offered rate; `None` if the rate is constant.
 fn percentiles_against_rate(record: &Record) -> Option<Chart> {
     if record.load.stages.is_empty() {
         return None;
@@ -127,7 +127,8 @@ fn percentiles_against_rate(record: &Record) -> Option<Chart> {
     Some(chart::against_rate(label, unit, mark, &dots))
 }
 
-/// At most `count` points in the order of their rates, each the median of neighbors.
+/// Reduces points to at most `count`, in the order of their rates. Each is the median of
+/// neighboring points.
 fn medians(mut points: Vec<(f64, f64)>, count: usize) -> Vec<(f64, f64)> {
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let each = points.len().div_ceil(count).max(1);
@@ -185,7 +186,7 @@ fn failures(record: &Record) -> Option<Chart> {
         points: rates.collect(),
     };
     let label = format!(
-        "Line chart of failures per second over time; {} failed in all.",
+        "Line chart of failures per second over time; {} failed in total.",
         number::plural(record.totals.failed, "request", "requests")
     );
     let length_s = record.totals.elapsed_s;
@@ -217,7 +218,7 @@ fn distribution(record: &Record) -> Option<Chart> {
     Some(chart::distribution(label, &bins, &marked))
 }
 
-/// A value of each slice in which a request ended, at the slice's middle.
+/// A value of each slice in which a request ended, at the middle of the slice.
 fn points(series: &[Slice], pick: fn(&Slice) -> f64) -> Vec<(f64, f64)> {
     let mut previous_s = 0.0;
     let all = series.iter().map(|slice| {

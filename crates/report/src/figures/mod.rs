@@ -1,4 +1,4 @@
-//! The charts of reports: what each one shows. [`crate::chart`] draws them.
+//! The content of the charts in reports. [`crate::chart`] draws them.
 
 mod completions;
 mod cpu;
@@ -33,7 +33,7 @@ fn titled(title: &str, chart: Chart) -> Figure {
     }
 }
 
-/// Text as a file name for every system: its lowercase letters and digits with hyphens between.
+/// Converts text to a file name for any system: lowercase letters and digits, separated by hyphens.
 pub(crate) fn file_name(text: &str) -> String {
     let letter = |c: char| match c.to_ascii_lowercase() {
         c if c.is_ascii_alphanumeric() => c,

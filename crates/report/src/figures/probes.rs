@@ -8,7 +8,7 @@ use crate::document::Figure;
 use crate::tables::level;
 use crate::{Experiment, number};
 
-/// A figure for each goal that was probed, with all probes of all variants.
+/// A figure for each goal that was probed, with the probes of all variants.
 pub(crate) fn probes(experiment: &Experiment) -> Vec<Figure> {
     let goals = experiment.verdict.goals.iter();
     goals.filter_map(|goal| of_goal(experiment, goal)).collect()

@@ -8,7 +8,7 @@ use crate::chart::{self, RoundBlock, RoundLines, RoundPoint, palette, short};
 use crate::document::Figure;
 use crate::{Experiment, TrialSlice, number};
 
-/// A variant and its baseline over all rounds; `None` without their slices.
+/// A variant and its baseline over all rounds; `None` if their slices are missing.
 pub(crate) fn rounds(experiment: &Experiment, comparison: &RoundComparison) -> Option<Figure> {
     let place = |levels: &Levels| {
         let mut variants = experiment.verdict.variants.iter();
@@ -65,15 +65,15 @@ pub(crate) fn rounds(experiment: &Experiment, comparison: &RoundComparison) -> O
     })
 }
 
-/// Value of each slice of a variant, by block and round; NaN if a time is needed and no request
-/// succeeded.
+/// Value of each slice of a variant, by block and round. It is NaN if the metric is a time and no
+/// request succeeded.
 fn values(
     experiment: &Experiment,
     variant: usize,
     metric: RoundMetric,
 ) -> BTreeMap<(u32, u32), f64> {
     let value = |slice: &TrialSlice| match metric {
-        // A slice without a success has a rate of zero, but no ratio.
+        // A slice without a success has a rate of zero, but no ratio can be computed.
         RoundMetric::RatePerS => slice.ok as f64 / slice.length_s,
         RoundMetric::MeanResponseUs => slice.mean_response_us.unwrap_or(f64::NAN),
     };

@@ -1,4 +1,4 @@
-//! Metrics along factors whose levels are numbers.
+//! Charts of metrics along factors whose levels are numbers.
 
 use prony_stats::{Metric, Scaling, is_named_with_factor, level_name};
 
@@ -8,7 +8,7 @@ use crate::document::Figure;
 use crate::wording::scaling;
 use crate::wording::verdict::capitalized;
 
-/// One metric along one factor.
+/// Chart of one metric along one factor.
 pub(crate) fn scaling(factor: &str, metric: Metric, lines: &[&Scaling]) -> Figure {
     let panels = panels(lines);
     let spoken: Vec<String> = lines.iter().map(|line| scaling::ends(line)).collect();
@@ -17,8 +17,8 @@ pub(crate) fn scaling(factor: &str, metric: Metric, lines: &[&Scaling]) -> Figur
     titled(&capitalized(&scaling::title(factor, metric)), chart)
 }
 
-/// A panel for each combination of the other factors' levels. If there are two or more other factors,
-/// the levels of the last one are lines within a panel.
+/// Returns a panel for each combination of the other factors' levels. If there are two or more
+/// other factors, the levels of the last one are lines within a panel.
 fn panels(lines: &[&Scaling]) -> Vec<ScalingPanel> {
     let mut panels: Vec<(Vec<String>, ScalingPanel)> = Vec::new();
     for line in lines {

@@ -8,7 +8,7 @@ use crate::chart::{self, Chart, RatePanel, Strip, StripGroup, palette};
 use crate::document::Figure;
 use crate::wording::load::headline;
 
-/// Successes per second, a panel for each variant; `None` if no trial has a series.
+/// Successes per second over time, with a panel for each variant; `None` if no trial has a series.
 pub(crate) fn over_time(experiment: &Experiment) -> Option<Figure> {
     let verdict = &experiment.verdict;
     let panels: Vec<RatePanel> = verdict
@@ -42,7 +42,7 @@ pub(crate) fn over_time(experiment: &Experiment) -> Option<Figure> {
     })
 }
 
-/// The percentiles of every trial by variant.
+/// The percentiles of every trial, by variant.
 pub(crate) fn latency_groups(experiment: &Experiment) -> Vec<StripGroup> {
     let variants = &experiment.verdict.variants;
     type Pick = fn(&prony_record::Summary) -> f64;
@@ -75,7 +75,7 @@ pub(crate) fn latency_groups(experiment: &Experiment) -> Vec<StripGroup> {
         .collect()
 }
 
-/// The percentiles as dots; `None` without trials.
+/// Chart with a dot for each trial and percentile; `None` without trials.
 pub(crate) fn latency(groups: &[StripGroup]) -> Option<Figure> {
     let strips = || groups.iter().flat_map(|group| &group.strips);
     strips().any(|strip| !strip.values_us.is_empty()).then(|| {
@@ -109,8 +109,8 @@ pub(super) fn of_one_load(record: &Record) -> Option<Chart> {
     })
 }
 
-/// Successes per second in each slice, at the slice's middle. A last slice that is much shorter than
-/// the others is left out, because its few requests say nothing.
+/// Successes per second in each slice, at the slice's middle. If the last slice is much shorter
+/// than the others, it is omitted, because its few requests give no reliable rate.
 pub(super) fn rates(series: &[Slice]) -> Vec<(f64, f64)> {
     let mut previous_s = 0.0;
     let longest = series.first().map_or(0.0, |slice| slice.t_s);

@@ -1,5 +1,5 @@
-//! Reports as one HTML file that needs no network and no script, for light and dark screens, desktop,
-//! phone and paper.
+//! Reports as one HTML file for light and dark screens, desktop, phone and paper. The file needs
+//! neither network nor scripts.
 //!
 //! All text is escaped, and a content security policy forbids the page to load or run anything.
 
@@ -11,7 +11,7 @@ use crate::chart::palette;
 use crate::document::{Block, Callout, Document, Figure, Medium, Section, VerdictLine};
 use crate::figures::file_name;
 
-/// The report as a page.
+/// Renders the report as a page.
 pub fn render(document: &Document) -> String {
     let mut body = String::from("<header>\n");
     let subject = document.subject_above();
@@ -36,7 +36,7 @@ pub fn render(document: &Document) -> String {
     )
 }
 
-/// Metadata that all pages share.
+/// Metadata that all pages have.
 const HEAD: &str = "<meta charset=\"utf-8\">\n\
     <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
     <meta name=\"color-scheme\" content=\"light dark\">\n\
@@ -46,7 +46,7 @@ const HEAD: &str = "<meta charset=\"utf-8\">\n\
     viewBox='0 0 16 16'%3E%3Cpath stroke='%230B66A8' stroke-width='3' d='M1 5h10'/%3E%3Cpath \
     stroke='%23C2369B' stroke-width='3' d='M5 11h10'/%3E%3C/svg%3E\">\n";
 
-/// The style sheet with the palette's colors.
+/// The style sheet, including the palette's colors.
 fn style() -> String {
     include_str!("style.css")
         .replace("/*light*/", &palette::properties(|color| color.light))
@@ -192,7 +192,7 @@ fn finding(finding: &Finding) -> String {
         Severity::Warning => ("warning", "Warning"),
         Severity::Note => ("minor", "Note"),
     };
-    // A finding of another version of prony has no documentation.
+    // Only findings of this version of prony have documentation.
     let documented = FindingId::parse(finding.id.as_str());
     let reference = documented.map_or(String::new(), |id| {
         format!("\n<p class=\"reference\">{}</p>", id.reference())

@@ -1,17 +1,17 @@
-//! Tables on a page.
+//! Tables on an HTML page.
 
 use super::{escaped, swatch};
 use crate::table::{Align, Emphasis, Table, TableCell, TableKind};
 
-/// Widths in pixels of windows for which the style sheet has a class. On a window that is narrower
-/// than the table's class, the page shows a hint to scroll.
+/// Table widths in pixels for which the style sheet has a class. If the window is narrower than the
+/// class, the page shows a hint to scroll.
 const WIDTHS: [usize; 3] = [340, 460, 660];
 /// The average width of a character in a table, in pixels.
 const CHARACTER_WIDTH: usize = 7;
 /// The padding of a cell, in pixels.
 const CELL_PADDING: usize = 16;
 
-/// A table, with a hint that it scrolls if the window is too narrow for it.
+/// Renders a table, with a hint that it scrolls if the window is too narrow.
 pub(super) fn table(table: &Table) -> String {
     let class = match table.kind {
         TableKind::Figures => "metrics",
@@ -49,7 +49,7 @@ pub(super) fn table(table: &Table) -> String {
     }
 }
 
-/// An estimate of the table's minimum width in pixels.
+/// Estimates the table's minimum width in pixels.
 fn width(table: &Table) -> usize {
     let column = |i: usize| {
         let cells = table.rows.iter().filter_map(|row| row.get(i));
@@ -100,7 +100,7 @@ fn content(cell: &TableCell) -> String {
     format!("{}{}", swatch(cell.swatch), lines.join("<br>"))
 }
 
-/// The environment: paths and values to look up.
+/// Renders the environment as a table of paths and values.
 pub(super) fn environment(facts: &[(String, String)]) -> String {
     let row = |(name, text): &(String, String)| {
         let (name, text) = (escaped(name), escaped(text));

@@ -1,10 +1,10 @@
-//! Blocks of fixed height that are put onto pages, and the drawing operations in them.
+//! Blocks of fixed height that are placed on pages, and their drawing operations.
 
 use std::rc::Rc;
 
 use super::style::FontStyle;
 
-/// The index of an element of the document's structure.
+/// The index of an element in the document's structure.
 pub(super) type ElementId = usize;
 
 /// The role of an element for a screen reader.
@@ -19,7 +19,7 @@ pub(super) enum Role {
     Row,
     HeadCell,
     Cell,
-    /// A chart, and its description in words.
+    /// A chart, with its description in words.
     Figure(String),
 }
 
@@ -80,7 +80,7 @@ pub(super) enum DrawOp {
 }
 
 impl DrawOp {
-    /// The operation, moved right and down.
+    /// Returns the operation moved right and down.
     pub(super) fn moved(&self, dx: f64, dy: f64) -> DrawOp {
         let mut op = self.clone();
         match &mut op {
@@ -104,23 +104,23 @@ impl DrawOp {
     }
 }
 
-/// A part of the report that is never split between pages.
+/// A block of the report that is never split between pages.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct PageBlock {
     pub(super) ops: Vec<DrawOp>,
     /// Height in points.
     pub(super) height: f64,
-    /// The space above the block, unless it is the first one on its page.
+    /// Space above the block in points. Ignored at the top of a page.
     pub(super) before: f64,
-    /// The next block has to be on the same page.
+    /// True if the next block must be on the same page.
     pub(super) keep: bool,
     /// A table heading, repeated above the block if it starts a page.
     pub(super) header: Option<Rc<PageBlock>>,
-    /// The bookmark that leads here: its level from 0, and its text.
+    /// The level (from 0) and the text of a bookmark to this block.
     pub(super) bookmark: Option<(u8, String)>,
 }
 
-/// The content of a report, before it is divided into pages: blocks, and the structure of elements.
+/// The content of a report before pagination: blocks, and the structure of elements.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Story {
     pub(super) blocks: Vec<PageBlock>,
@@ -158,7 +158,7 @@ impl Story {
         }
     }
 
-    /// Keeps the last block on the same page as the next one.
+    /// Requires the last block to be on the same page as the next one.
     pub(super) fn keep_last(&mut self) {
         if let Some(last) = self.blocks.last_mut() {
             last.keep = true;

@@ -1,15 +1,16 @@
-//! Charts as blocks: the shapes of the wide drawing, scaled to the width of the paper.
+//! Charts as blocks: the shapes of the wide drawing, scaled to the page width.
 
 use super::block::{DrawOp, PageBlock, Role, Story};
 use super::face::Face;
 use super::style::{BOTTOM, FontStyle, TOP, WIDTH};
 use crate::chart::{Chart, Drawing, Shape, Side};
 
-/// Maximum height of a drawing on one page, in points. Leaves space for the heading above it.
+/// Maximum height of a drawing on one page, in points. It leaves space for the heading above the
+/// chart.
 const HEIGHT_MAX: f64 = BOTTOM - TOP - 90.0;
 
 impl Story {
-    /// Adds a chart. A chart that is too high for a page is split between its rows.
+    /// Adds a chart. If the chart is too high for a page, it is split between its rows.
     pub(super) fn chart(&mut self, chart: &Chart, before: f64, keep: bool) {
         let figure = self.element(Role::Figure(chart.label.clone()), None);
         let drawing = &chart.drawing;
@@ -62,7 +63,7 @@ fn extent(shape: &Shape) -> (f64, f64) {
     }
 }
 
-/// Returns true if a shape stays readable when it is cut: a line across all rows, or a band behind
+/// Returns true if a shape stays readable when split: a line across all rows, or a band behind
 /// them.
 fn may_be_cut(shape: &Shape) -> bool {
     const ROWS_HEIGHT: f64 = 120.0;
@@ -74,7 +75,7 @@ fn may_be_cut(shape: &Shape) -> bool {
     }
 }
 
-/// Splits a drawing between its shapes into parts of at most `most` pixels.
+/// Splits a drawing between shapes into parts of at most `most` pixels.
 fn parts(drawing: &Drawing, most: f64) -> Vec<(f64, f64)> {
     let mut whole: Vec<(f64, f64)> = drawing
         .shapes
@@ -87,8 +88,8 @@ fn parts(drawing: &Drawing, most: f64) -> Vec<(f64, f64)> {
     let mut from = 0.0;
     while drawing.height - from > most {
         let mut cut = from + most;
-        // Shapes are sorted from the bottom up. Each shape that the cut would hit moves the cut
-        // above itself.
+        // Shapes are sorted from the bottom up. If the cut would hit a shape, it moves above that
+        // shape.
         for &(top, bottom) in &whole {
             if top < cut && cut < bottom {
                 cut = top;
@@ -128,7 +129,8 @@ fn op(shape: &Shape, scale: f64) -> DrawOp {
                     Side::Middle => x - width / 2.0,
                     Side::End => x - width,
                 },
-                // Centered between half the height of lowercase letters and half that of capitals.
+                // The text is centered on the mean of half the height of lowercase letters and half
+                // that of capitals.
                 y: middle + size * 0.32,
                 text: text.clone(),
                 style: looks,

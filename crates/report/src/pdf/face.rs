@@ -1,4 +1,4 @@
-//! The embedded fonts, and the glyph that shows a character.
+//! The embedded fonts, and the glyphs of characters.
 
 use std::sync::OnceLock;
 
@@ -12,22 +12,22 @@ pub(super) enum Face {
     Mono,
 }
 
-/// The glyph that shows a character.
+/// The glyph of a character.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Glyph {
     pub(super) face: Face,
-    /// Its index in the font.
+    /// Index of the glyph in the font.
     pub(super) id: u16,
-    /// Its advance width as a share of the font size.
+    /// Advance width as a fraction of the font size.
     pub(super) advance: f64,
-    /// True if the glyph replaces a character that no font has.
+    /// True if the glyph replaces a character that is in none of the fonts.
     pub(super) replaces: bool,
 }
 
 /// The end of the range of characters whose glyphs are cached.
 const CACHED_END: u32 = 0x180;
 
-/// Shown for a character that no font has.
+/// Replacement for a character that is in none of the fonts.
 const REPLACEMENT: char = '\u{fffd}';
 
 impl Face {
@@ -51,7 +51,7 @@ impl Face {
         }
     }
 
-    /// The font, read once.
+    /// The parsed font. It is parsed only once.
     pub(super) fn font(self) -> &'static FontFile {
         static FONTS: [OnceLock<FontFile>; 3] = [const { OnceLock::new() }; 3];
         FONTS[self as usize].get_or_init(|| {
@@ -71,7 +71,7 @@ impl Face {
     }
 
     /// The glyph of a character. If this font lacks the character, the glyph is from another font,
-    /// or a replacement if all fonts lack it. `None` if the character has no shape.
+    /// or a replacement if all fonts lack it. `None` if the character is invisible.
     pub(super) fn glyph(self, c: char) -> Option<Glyph> {
         // Cached because nearly all characters are Latin, and every text is measured several times.
         static LATIN: [OnceLock<Vec<Option<Glyph>>>; 3] = [const { OnceLock::new() }; 3];
@@ -101,14 +101,14 @@ impl Face {
             })
     }
 
-    /// The width of text as a share of the font size.
+    /// The width of text as a fraction of the font size.
     pub(super) fn width_of(self, text: &str) -> f64 {
         let glyphs = text.chars().filter_map(|c| self.glyph(c));
         glyphs.map(|glyph| glyph.advance).sum()
     }
 }
 
-/// Characters that join, separate or vary others and have no shape.
+/// Returns true for characters without a shape, which join, separate or modify others.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }

@@ -1,4 +1,4 @@
-//! Distributes blocks over pages.
+//! Pagination: distributes blocks over pages.
 
 use super::PdfInfo;
 use super::block::{DrawOp, PageBlock, Story};
@@ -22,7 +22,7 @@ pub(super) struct Bookmark {
     pub(super) y: f64,
 }
 
-/// The pages of a story (at least one) and its bookmarks.
+/// Distributes a story over pages. Returns the pages (at least one) and the bookmarks.
 pub(super) fn pages(story: &Story, info: &PdfInfo) -> (Vec<Page>, Vec<Bookmark>) {
     let mut flow = Flow::default();
     let mut rest = story.blocks.as_slice();
@@ -43,7 +43,7 @@ pub(super) fn pages(story: &Story, info: &PdfInfo) -> (Vec<Page>, Vec<Bookmark>)
     (pages, bookmarks)
 }
 
-/// The number of blocks at the start that have to be on one page.
+/// The number of blocks at the start that must be on the same page.
 fn chain_length(blocks: &[PageBlock]) -> usize {
     let kept = blocks.iter().take_while(|block| block.keep).count();
     (kept + 1).min(blocks.len())
@@ -52,7 +52,7 @@ fn chain_length(blocks: &[PageBlock]) -> usize {
 struct Flow {
     pages: Vec<Page>,
     bookmarks: Vec<Bookmark>,
-    /// The position of the next block.
+    /// Vertical position of the next block.
     y: f64,
 }
 
@@ -76,13 +76,13 @@ impl Flow {
         self.y = TOP;
     }
 
-    /// The height of the heading that is repeated above this block.
+    /// The height of the table heading that is repeated above this block.
     fn header_height(block: &PageBlock) -> f64 {
         block.header.as_ref().map_or(0.0, |header| header.height)
     }
 
-    /// Places blocks that must be on one page. If they are too high for a page, places them one by
-    /// one.
+    /// Places blocks that must be on the same page. If they are too high for one page, places them
+    /// individually.
     fn place_chain(&mut self, chain: &[PageBlock]) {
         let Some(first) = chain.first() else { return };
         let further: f64 = chain[1..].iter().map(|b| b.before + b.height).sum();
@@ -126,7 +126,7 @@ impl Flow {
     }
 }
 
-/// The line at the foot of a page.
+/// Adds the footer of a page.
 fn foot(page: &mut Page, info: &PdfInfo, number: usize, count: usize) {
     let style = FontStyle::FOOT;
     let number = format!("page {number} of {count}");
@@ -134,7 +134,7 @@ fn foot(page: &mut Page, info: &PdfInfo, number: usize, count: usize) {
     let room = WIDTH - end - 20.0;
     let mut running = info.footer.clone();
     while style.width_of(&running) > room {
-        // Only a very long name is shortened.
+        // Only very long names are shortened.
         let kept = running.chars().count().saturating_sub(2);
         running = running.chars().take(kept).chain(['…']).collect();
     }

@@ -1,17 +1,18 @@
-//! The few tables of a font file that a PDF needs: which glyph shows a character, how wide it is, and
-//! the metrics of the whole font.
+//! The tables of a font file that a PDF needs: the glyphs of characters, their widths, and the
+//! metrics of the font.
 
 use std::collections::HashMap;
 
-/// A font file, read once.
+/// A parsed font file.
 #[derive(Debug)]
 pub(super) struct FontFile {
     /// Glyphs by character.
     glyphs: HashMap<char, u16>,
-    /// The advance width of each glyph, in font units. The last one applies to all further glyphs.
+    /// The advance width of each glyph, in font units. The last one applies to all remaining
+    /// glyphs.
     advances: Vec<u16>,
     pub(super) units_per_em: u16,
-    /// The box that holds every glyph: left, bottom, right, top.
+    /// The bounding box of all glyphs: left, bottom, right, top.
     pub(super) bounds: [i16; 4],
     pub(super) ascender: i16,
     pub(super) descender: i16,
@@ -21,7 +22,7 @@ pub(super) struct FontFile {
 }
 
 impl FontFile {
-    /// Reads a font; `None` if a table is missing or cut.
+    /// Parses a font; `None` if a table is missing or truncated.
     pub(super) fn read(data: &[u8]) -> Option<FontFile> {
         let head = table(data, *b"head")?;
         let hhea = table(data, *b"hhea")?;
@@ -54,7 +55,7 @@ impl FontFile {
     }
 }
 
-/// A table of a font file.
+/// Finds a table of a font file.
 pub(super) fn table(data: &[u8], tag: [u8; 4]) -> Option<&[u8]> {
     let count = usize::from(u16_at(data, 4)?);
     let entry = |place: usize| data.get(12 + place * 16..12 + (place + 1) * 16);
@@ -63,7 +64,7 @@ pub(super) fn table(data: &[u8], tag: [u8; 4]) -> Option<&[u8]> {
     data.get(offset..offset.checked_add(length)?)
 }
 
-/// All characters of a `cmap` table with their glyphs, from its Unicode subtables.
+/// Reads all characters of a `cmap` table with their glyphs, from the Unicode subtables.
 fn glyphs(cmap: &[u8]) -> Option<HashMap<char, u16>> {
     let mut all = HashMap::new();
     for place in 0..usize::from(u16_at(cmap, 2)?) {
@@ -88,7 +89,7 @@ fn insert(all: &mut HashMap<char, u16>, code: u32, glyph: u16) {
     }
 }
 
-/// A subtable of format 4: ranges of characters up to U+FFFF.
+/// Reads a subtable of format 4: ranges of characters up to U+FFFF.
 fn segments(subtable: &[u8], all: &mut HashMap<char, u16>) -> Option<()> {
     let count = usize::from(u16_at(subtable, 6)?) / 2;
     let (ends, starts) = (14, 16 + 2 * count);
@@ -103,7 +104,7 @@ fn segments(subtable: &[u8], all: &mut HashMap<char, u16>) -> Option<()> {
         for code in start..=end {
             let glyph = match offset {
                 0 => code.wrapping_add(delta),
-                // The offset is relative to its own position.
+                // The offset is relative to the position at which it is stored.
                 _ => {
                     let index = offsets + segment + offset + 2 * usize::from(code - start);
                     match u16_at(subtable, index) {
@@ -118,7 +119,7 @@ fn segments(subtable: &[u8], all: &mut HashMap<char, u16>) -> Option<()> {
     Some(())
 }
 
-/// A subtable of format 12: ranges of any characters.
+/// Reads a subtable of format 12: ranges of any characters.
 fn groups(subtable: &[u8], all: &mut HashMap<char, u16>) -> Option<()> {
     for group in 0..u32_at(subtable, 12)? {
         let entry = 16 + group * 12;

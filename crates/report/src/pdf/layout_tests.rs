@@ -37,7 +37,7 @@ fn set(story: &Story) -> (Vec<Page>, Vec<Bookmark>) {
     (pages, bookmarks)
 }
 
-/// Asserts that no text leaves the margins, and that every mark that begins also ends.
+/// Asserts that no text exceeds the margins, and that every marked part that begins also ends.
 #[track_caller]
 fn stays_on_paper(page: &Page) {
     let mut open = 0_i32;
@@ -45,7 +45,7 @@ fn stays_on_paper(page: &Page) {
         match op {
             DrawOp::Text { x, y, text, style } => {
                 let end = x + style.width_of(text);
-                // Charts estimate the width of their texts.
+                // Charts only estimate the width of their texts.
                 assert!(*x >= MARGIN - 6.0, "{text} begins at {x}");
                 assert!(end <= PAGE_WIDTH - MARGIN + 6.0, "{text} ends at {end}");
                 let is_foot = (y - FOOT).abs() < 1e-6;
@@ -126,7 +126,7 @@ fn every_chart_of_the_page_is_in_the_document() {
     }
 }
 
-/// Two compared runs, stored by another test.
+/// A comparison of two runs, which another test stored.
 fn two_runs() -> prony_stats::runs::RunsDocument {
     let path = fixtures().join("../golden-runs/runs.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
@@ -154,7 +154,7 @@ fn two_runs_stay_within_margins_and_start_with_the_verdicts() {
     assert!(render(&report) == render(&report));
 }
 
-/// An experiment with `variants` variants, which share the trials of one.
+/// An experiment with `variants` variants that share the trials of one variant.
 fn of_many(variants: usize, name: impl Fn(usize) -> String) -> Experiment {
     let mut experiment = stored("demo");
     let verdict = &mut experiment.verdict;
@@ -195,8 +195,8 @@ fn hundreds_of_variants_are_all_printed() {
     let all: Vec<&str> = pages.iter().flat_map(texts).map(|(text, _)| text).collect();
     for place in 2..200 {
         let name = format!("variant {place}");
-        // The name is in the table, the chart, the sentences, CPU twice, two charts and two more
-        // tables.
+        // The name occurs in the table, the chart, the sentences, twice for CPU, in two charts and
+        // in two more tables.
         let times = all.iter().filter(|text| **text == name).count();
         assert!(times >= 7, "{name}: {times}");
     }

@@ -1,8 +1,8 @@
-//! Reports as PDF: A4 pages to send and to print, made without a browser.
+//! Reports as PDF: A4 pages for sending and printing, made without a browser.
 //!
 //! The same document gives the same bytes, because no clock, system font or random number is used.
 //! `render` turns the document's blocks into [`block`]s of fixed height, with [`paragraph`],
-//! [`table`] and [`drawing`]; [`flow`] puts them onto pages; [`write`] turns pages into a file. No
+//! [`table`] and [`drawing`]; [`flow`] places them on pages; [`write`] turns pages into a file. No
 //! text can make rendering fail: a character that the fonts lack is shown as a replacement and
 //! stays searchable.
 
@@ -20,7 +20,7 @@ mod write;
 
 use crate::document::Document;
 
-/// The report as a PDF.
+/// Renders the report as a PDF.
 pub fn render(document: &Document) -> Vec<u8> {
     let info = PdfInfo {
         title: document.title.clone(),
@@ -35,12 +35,12 @@ pub fn render(document: &Document) -> Vec<u8> {
     write::file(&pages, &bookmarks, &story.elements, &info)
 }
 
-/// The texts of a PDF outside its pages' content.
+/// The texts of a PDF outside the content of its pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PdfInfo {
     /// The title that viewers show in the window.
     title: String,
-    /// The text at the foot of every page.
+    /// The text in the footer of every page.
     footer: String,
     /// The version of prony that made the measurement.
     version: String,

@@ -5,7 +5,7 @@ use super::style::{FontStyle, MUTED, WIDTH};
 use super::wrap::wrap;
 use crate::table::plain;
 
-/// Text and its layout.
+/// Text with its layout.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Paragraph<'a> {
     pub(super) text: &'a str,
@@ -14,11 +14,11 @@ pub(super) struct Paragraph<'a> {
     pub(super) before: f64,
     /// The indentation.
     pub(super) indent: f64,
-    /// The next block has to be on the same page.
+    /// True if the next block must be on the same page.
     pub(super) keep: bool,
-    /// Text at the left of the first line.
+    /// Text to the left of the first line.
     pub(super) label: Option<(&'a str, FontStyle)>,
-    /// Color of a bar at the left of the paragraph.
+    /// Color of a bar to the left of the paragraph.
     pub(super) bar: Option<u32>,
 }
 
@@ -62,12 +62,12 @@ impl<'a> Paragraph<'a> {
     }
 }
 
-/// The width of a bar at the left of a paragraph.
+/// The width of a bar to the left of a paragraph.
 const BAR_WIDTH: f64 = 3.0;
 
 impl Story {
-    /// Adds a paragraph as one block per line. No page starts or ends with a single line of a
-    /// paragraph.
+    /// Adds a paragraph with one block per line. A page never begins or ends with a single line of
+    /// a paragraph.
     pub(super) fn paragraph(&mut self, paragraph: &Paragraph<'_>) {
         let element = self.element(Role::Paragraph, None);
         self.lines(paragraph, element);
@@ -148,7 +148,7 @@ impl Story {
         self.paragraph(&item.label("•", bullet));
     }
 
-    /// Adds text line by line and keeps its indentation.
+    /// Adds text line by line, keeping its indentation.
     pub(super) fn code(&mut self, text: &str) {
         let style = FontStyle::CODE;
         let element = self.element(Role::Code, None);
@@ -160,7 +160,7 @@ impl Story {
         }
     }
 
-    /// Adds lines on a tinted background with a bar at their left.
+    /// Adds lines on a tinted background with a bar to their left.
     pub(super) fn card(&mut self, lines: &[(&str, FontStyle)], bar_color: u32, ground: u32) {
         const PAD: f64 = 9.0;
         const LEFT: f64 = 14.0;
@@ -205,7 +205,7 @@ impl Story {
     }
 }
 
-/// A bar at the left of a line.
+/// A bar to the left of a line.
 fn bar(color: u32, height: f64) -> [DrawOp; 3] {
     let rect = DrawOp::Rect {
         x: 0.0,

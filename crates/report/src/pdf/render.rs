@@ -1,4 +1,4 @@
-//! The blocks of a document as blocks on pages.
+//! Converts the blocks of a document to blocks on pages.
 
 use prony_record::{Finding, Severity};
 
@@ -13,7 +13,7 @@ use crate::table::{Align, plain};
 /// The indentation of a sentence next to its verdict.
 const VERDICT_INDENT: f64 = 78.0;
 
-/// The whole report as blocks on pages.
+/// Converts the whole report to blocks on pages.
 pub(super) fn story(document: &Document) -> Story {
     let mut story = Story::default();
     match document.subject_above() {
@@ -36,7 +36,7 @@ pub(super) fn story(document: &Document) -> Story {
         for (place, block) in blocks.iter().enumerate() {
             let next = blocks.get(place + 1);
             story.block(block);
-            // An explanation and its table, or a chart and its table, share a page.
+            // A table stays on the same page as the explanation or chart before it.
             let is_table =
                 next.is_some_and(|next| matches!(next, Block::Table(_) | Block::Folded { .. }));
             if is_table && !matches!(block, Block::Table(_)) {
@@ -82,7 +82,7 @@ impl Story {
             Block::Code(text) => self.code(text),
             Block::Environment(facts) => self.environment("The environment", facts),
             Block::Folded { summary, blocks } => {
-                // A single table needs no heading of its own, but a list of blocks does.
+                // A single table needs no separate heading, but a list of blocks does.
                 if !matches!(blocks[..], [Block::Table(_)]) {
                     self.subsection(summary);
                 }
@@ -127,7 +127,7 @@ impl Story {
         );
     }
 
-    /// Sentences, each next to its verdict and the dot of its variant.
+    /// Adds sentences, each next to its verdict and the dot of its variant.
     fn verdicts(&mut self, lines: &[VerdictLine]) {
         let has_dots = lines.iter().any(|line| line.variant.is_some());
         for (place, line) in lines.iter().enumerate() {
@@ -150,7 +150,7 @@ impl Story {
         }
     }
 
-    /// A finding: its severity and name, and its text below.
+    /// Adds a finding: severity and name, with the text below.
     fn finding(&mut self, finding: &Finding) {
         let (word, color) = match finding.severity {
             Severity::Error => ("Error", style::BAD),
@@ -167,7 +167,7 @@ impl Story {
         self.paragraph(&text.indent(left).bar(color));
     }
 
-    /// A name and its value.
+    /// Adds a name with its value in a column to the right.
     fn fact(&mut self, name: &str, text: &str) {
         let label = FontStyle::BODY.color(style::MUTED);
         let fact = Paragraph::new(text, FontStyle::BODY)
@@ -176,7 +176,7 @@ impl Story {
         self.paragraph(&fact.label(name, label));
     }
 
-    /// A colored dot at the left of a block's first line.
+    /// Adds a colored dot to the left of a block's first line.
     fn dot(&mut self, block: usize, x: f64, color: u32) {
         if let Some(block) = self.blocks.get_mut(block) {
             let style = FontStyle::BODY;
@@ -193,7 +193,8 @@ impl Story {
         }
     }
 
-    /// The environment on one page, cut to its first entries if it is longer.
+    /// Adds the environment on one page. If it is longer than a page, only its first entries are
+    /// shown.
     fn environment(&mut self, title: &str, facts: &[(String, String)]) {
         let made = |shown: usize| environment_part(title, facts, shown);
         let height = |part: &Story| {
@@ -204,8 +205,8 @@ impl Story {
         while shown > 1 && height(&made(shown)) > BOTTOM - TOP {
             shown = shown * 9 / 10;
         }
-        // The environment is kept together, so it starts a new page if the rest of the current one
-        // is too short.
+        // The environment is not split. If the rest of the current page is too short, it starts a
+        // new page.
         let first = self.blocks.len();
         self.append(made(shown));
         let count = self.blocks.len();
@@ -215,9 +216,9 @@ impl Story {
     }
 }
 
-/// The first entries of the environment.
+/// The first `shown` entries of the environment.
 fn environment_part(title: &str, facts: &[(String, String)], shown: usize) -> Story {
-    /// A value with more lines or characters is truncated.
+    /// Longer values are truncated.
     const LINES_MAX: usize = 2;
     const CHARACTERS_MAX: usize = 140;
     let small = FontStyle::CELL.size(7.2);

@@ -9,7 +9,7 @@ pub(super) const PAGE_WIDTH: f64 = 595.28;
 pub(super) const PAGE_HEIGHT: f64 = 841.89;
 /// The left and right margin.
 pub(super) const MARGIN: f64 = 56.0;
-/// The upper and lower end of the blocks on a page.
+/// The upper and lower limit of the blocks on a page.
 pub(super) const TOP: f64 = 54.0;
 pub(super) const BOTTOM: f64 = PAGE_HEIGHT - 62.0;
 /// The baseline of the page number.
@@ -27,7 +27,7 @@ pub(super) const GOOD_TINT: u32 = 0xE8F5EF;
 pub(super) const CARE_TINT: u32 = 0xFBF3E0;
 pub(super) const BAD_TINT: u32 = 0xFCEBE9;
 
-/// The background of a highlighted statement.
+/// The background color of a highlighted statement.
 pub(super) fn tint_of(tone: Tone) -> u32 {
     match tone {
         Tone::Good => GOOD_TINT,
@@ -100,9 +100,10 @@ impl FontStyle {
         self.face.width_of(text) * self.size
     }
 
-    /// The distance from the top of a line to its baseline, which centers capitals in the line.
+    /// The distance from the top of a line to its baseline. It centers capitals vertically in the
+    /// line.
     pub(super) fn ascent(self) -> f64 {
-        // 0.72 is the height of capitals in all three faces.
+        // 0.72 is the height of capitals in all three fonts.
         (self.leading + self.size * 0.72) / 2.0
     }
 }

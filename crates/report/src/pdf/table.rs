@@ -1,5 +1,5 @@
-//! Tables as blocks: one block per row. The heading is repeated on every page. Columns that don't fit
-//! continue in further tables below.
+//! Tables as blocks: one block per row. The heading is repeated on every page. Columns that don't
+//! fit are moved to additional tables below.
 
 use std::rc::Rc;
 
@@ -13,18 +13,18 @@ use crate::table::{Align, Emphasis, Table, TableCell, plain};
 const COLUMN_GAP: f64 = 12.0;
 /// The space above and below a cell's lines.
 const CELL_PADDING: f64 = 4.0;
-/// The greatest width of a column due to a single word.
+/// Maximum width that a single word can give a column.
 const WORD_WIDTH_MAX: f64 = 120.0;
-/// The space above and below a cell's lines in a table to look things up.
+/// The space above and below a cell's lines in a table for reference.
 const TIGHT_PADDING: f64 = 2.2;
-/// Maximum number of lines of a row that is kept together.
+/// Maximum number of lines in a row that is not split between pages.
 const ROW_LINES_MAX: usize = 14;
-/// The number of lines in each part of a higher row.
+/// The number of lines in each part of a row that is split.
 const PART_LINES: usize = 6;
-/// The space for a colored dot before text.
+/// The width reserved for a colored dot before text.
 const SWATCH_WIDTH: f64 = 11.0;
 
-/// A cell: lines with their styles, and a colored dot before the first.
+/// A cell: lines with their styles, and optionally a colored dot before the first line.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct GridCell {
     pub(super) lines: Vec<(String, FontStyle)>,
@@ -46,7 +46,7 @@ impl GridCell {
         self
     }
 
-    /// The cell of a table.
+    /// Converts a cell of a table.
     fn of(cell: &TableCell) -> GridCell {
         let line = |(text, emphasis): &(String, Emphasis)| {
             let style = match emphasis {
@@ -98,7 +98,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// The grid of a table.
+    /// Converts a table.
     pub(super) fn of(table: &Table) -> Grid {
         let head = |(heading, _): &(String, Align)| GridCell::new(heading, FontStyle::CELL_HEAD);
         let row = |row: &Vec<TableCell>| row.iter().map(GridCell::of).collect();
@@ -114,7 +114,7 @@ impl Grid {
         head.chain(self.rows.iter().filter_map(move |row| row.get(column)))
     }
 
-    /// The natural and the least width of a column.
+    /// The natural and the minimum width of a column.
     fn wanted_widths(&self, column: usize) -> (f64, f64) {
         let most = |widths: &mut dyn Iterator<Item = f64>| widths.fold(0.0, f64::max);
         let least = most(&mut self.cells(column).map(GridCell::least_width));
@@ -129,7 +129,7 @@ impl Grid {
                     least,
                 )
             }
-            // Names are read first, so they are given enough width to wrap into few lines.
+            // Names are important, so they get enough width to wrap into few lines.
             0 => {
                 let natural = most(&mut self.cells(column).map(GridCell::width));
                 (natural, least.max(natural.min(WIDTH * 0.3)))
@@ -140,7 +140,7 @@ impl Grid {
 }
 
 impl Story {
-    /// Adds a table that has rows.
+    /// Adds a table, which must have rows.
     pub(super) fn grid(&mut self, grid: &Grid, before: f64) {
         let wants: Vec<(f64, f64)> = (0..grid.align.len())
             .map(|c| grid.wanted_widths(c))
@@ -153,7 +153,7 @@ impl Story {
         }
     }
 
-    /// Adds a table to look things up, with columns of given widths.
+    /// Adds a table for reference, with columns of given widths.
     pub(super) fn columns(&mut self, grid: &Grid, widths: &[f64], before: f64) {
         let columns: Vec<usize> = (0..widths.len()).collect();
         self.part(grid, &columns, (widths, TIGHT_PADDING), before);
@@ -195,7 +195,7 @@ impl Story {
             let before = if place == 0 && !has_head { before } else { 0.0 };
             for mut block in layout.blocks(&cells, Some(&ids), before) {
                 block.header = header.clone();
-                // Avoids a single row at the end of a page or at the start of the next one.
+                // Avoids a single row at the end of a page or at the start of the next.
                 block.keep = grid.rows.len() > 1 && (place == 0 || place + 2 == grid.rows.len());
                 self.push(block);
             }
@@ -203,7 +203,7 @@ impl Story {
     }
 }
 
-/// An element for each cell.
+/// Creates an element for each cell.
 fn cell_elements(
     story: &mut Story,
     cells: &[GridCell],
@@ -215,7 +215,7 @@ fn cell_elements(
         .collect()
 }
 
-/// Divides the columns among tables. Each table starts with the first column.
+/// Divides the columns among tables, each of which starts with the first column.
 fn groups(wants: &[(f64, f64)]) -> Vec<Vec<usize>> {
     let Some(first) = wants.first() else {
         return Vec::new();
@@ -251,12 +251,12 @@ fn evened(columns: usize, groups: usize) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// The widths of columns that fill the page side by side.
+/// Computes the widths of columns that together fill the page.
 fn widths(wants: &[(f64, f64)]) -> Vec<f64> {
     let room = WIDTH - COLUMN_GAP * wants.len().saturating_sub(1) as f64;
     let natural: f64 = wants.iter().map(|want| want.0).sum();
     if natural <= room {
-        // Distributes the spare width, so that figures are not crowded on one side.
+        // The spare width is distributed, so figures are not crowded on one side.
         let mut widths: Vec<f64> = wants.iter().map(|want| want.0).collect();
         let spare = room - natural;
         let others = widths.len().saturating_sub(1).max(1) as f64;
@@ -277,7 +277,7 @@ fn widths(wants: &[(f64, f64)]) -> Vec<f64> {
         .collect()
 }
 
-/// The layout of a row's columns.
+/// The columns' layout in a row.
 struct RowLayout<'a> {
     aligns: &'a [Align],
     widths: &'a [f64],
@@ -285,8 +285,8 @@ struct RowLayout<'a> {
 }
 
 impl RowLayout<'_> {
-    /// A row as one block, or as several if its texts are very long. Without elements, the row is
-    /// decoration.
+    /// Converts a row to one block, or to several if its texts are very long. Without elements, the
+    /// row is decoration.
     fn blocks(&self, cells: &[GridCell], ids: Option<&[ElementId]>, before: f64) -> Vec<PageBlock> {
         let wrapped: Vec<Vec<(String, FontStyle)>> = cells
             .iter()

@@ -1,11 +1,11 @@
-//! Breaks texts into lines.
+//! Breaking of text into lines.
 
 use super::style::FontStyle;
 
-/// Tolerance for sums of widths in different order.
+/// Tolerance when sums of widths are compared, because their order affects rounding.
 const WIDTH_TOLERANCE: f64 = 1e-6;
 
-/// Units that stay on the line of their number.
+/// Units that stay on the same line as their number.
 const UNITS: [&str; 21] = [
     "µs", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "req/s", "bit/s", "kbit/s",
     "Mbit/s", "Gbit/s", "×", "points", "block", "blocks", "trials", "requests",
@@ -49,7 +49,7 @@ pub(super) fn least_width(text: &str, style: FontStyle) -> f64 {
     widths.fold(0.0, f64::max)
 }
 
-/// The words of text. A number with its unit counts as one word, and so does `1.04 to 1.09`.
+/// Splits text into words. A number with its unit counts as one word, and so does `1.04 to 1.09`.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {
@@ -71,8 +71,8 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     words.into_iter()
 }
 
-/// The position to break a word that is wider than `width`: after a separator in the second half of
-/// the part that fits, otherwise as late as possible. `None` if the whole word fits.
+/// The position at which to break a word that is wider than `width`: after a separator in the
+/// second half of the part that fits, otherwise as late as possible. `None` if the whole word fits.
 fn cut(word: &str, style: FontStyle, width: f64) -> Option<usize> {
     let mut reach = 0.0;
     let mut fits = 0;

@@ -17,19 +17,19 @@ use crate::wording::{
 };
 use crate::{Experiment, figures, number};
 
-/// Maximum number of sentences that the header holds; if there are more, they follow the results.
+/// Maximum number of sentences in the header. If there are more, they follow the results.
 const HEADER_SENTENCES_MAX: usize = 4;
 /// Maximum number of variants that are columns of one table.
 const TABLE_VARIANTS_MAX: usize = 6;
-/// Maximum number of changes that a terminal shows of one difference.
+/// Maximum number of changes that a terminal lists for one difference.
 const TERMINAL_CHANGES_MAX: usize = 5;
-/// The most comparisons whose rounds are drawn.
+/// Maximum number of comparisons whose rounds are drawn.
 const ROUNDS_MAX: usize = 8;
-/// Maximum number of explained differences whose tables the page does not fold.
+/// Maximum number of explained differences whose tables the page shows expanded.
 const UNFOLDED_WHYS_MAX: usize = 3;
 
 impl Document {
-    /// The report of an experiment. Without trials it has no charts over time.
+    /// Builds the report of an experiment. Without trials, the report has no charts over time.
     pub fn of_experiment(experiment: &Experiment) -> Document {
         let verdict = &experiment.verdict;
         let first = experiment.trials.first();
@@ -70,7 +70,7 @@ impl Document {
         }
         document.push(rounds(experiment));
         document.push(probes(experiment));
-        // The record of a search is that of one probe, which shows nothing over the time of a trial.
+        // The record of a search covers only one probe, so it has no time series of the trial.
         if !experiment.is_search() {
             charts_over_time(&mut document, experiment);
         }
@@ -95,8 +95,8 @@ impl Document {
     }
 }
 
-/// The first sentence, the statement on trust, and the sentences that it summarizes if
-/// they are few.
+/// The first sentence, the statement on trust, and the summarized sentences if there are only a
+/// few.
 fn header(verdict: &VerdictDocument, lines: &[VerdictLine]) -> Blocks {
     let mut header = Blocks::default();
     let (text, detail) = verdict::headline(verdict);
@@ -132,7 +132,8 @@ fn header(verdict: &VerdictDocument, lines: &[VerdictLine]) -> Blocks {
     header
 }
 
-/// A section for each metric that has verdicts, and one that compares rate, times and failures.
+/// Adds a section for each metric that has verdicts, and one that compares rate, times and
+/// failures.
 fn results(document: &mut Document, verdict: &VerdictDocument) {
     let family = verdict::family(verdict);
     for (place, &metric) in family.iter().enumerate() {
@@ -160,7 +161,7 @@ fn result(verdict: &VerdictDocument, metric: Metric) -> Section {
 
 fn overview(verdict: &VerdictDocument) -> Section {
     let section = Section::new("Rate, response times and failures");
-    // Searches measure the capacity alone.
+    // Searches measure only the capacity.
     if !verdict.goals.is_empty() {
         return section;
     }
@@ -177,7 +178,7 @@ fn effects(document: &mut Document, verdict: &VerdictDocument) {
     }
 }
 
-/// The section on what changed along with each difference.
+/// The section about changes that accompany each difference.
 fn why_section(verdict: &VerdictDocument) -> Section {
     let mut section = Section::new("Why");
     let whys = tables::whys(verdict);
@@ -286,7 +287,8 @@ fn rounds(experiment: &Experiment) -> Section {
     section
 }
 
-/// The entries of the list, or the worst of them with the whole table folded below.
+/// The entries of the list. If there are many, only the worst are shown, with the whole table
+/// collapsed below.
 fn entries_section(entries: &EntryComparison<'_>) -> Section {
     let count = entries.len();
     let caption = captions::ENTRIES_POOLED;
@@ -359,7 +361,7 @@ fn method(experiment: &Experiment) -> Section {
     section
 }
 
-/// Adds details that few readers need.
+/// Adds details for the few readers who need them.
 fn appendices(document: &mut Document, experiment: &Experiment) {
     let described = &experiment.verdict.described;
     if !described.is_empty() {

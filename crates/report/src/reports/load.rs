@@ -12,13 +12,13 @@ use crate::wording::{captions, entries as entry_wording, load as wording};
 
 /// Maximum number of agents that a terminal lists.
 const TERMINAL_AGENTS_MAX: usize = 16;
-/// The most entries that a report shows at once.
+/// Maximum number of entries that a report shows expanded.
 pub(super) const ENTRIES_SHOWN_MAX: usize = 5;
-/// Rows of a terminal's histogram.
+/// Number of rows of a terminal's histogram.
 const HISTOGRAM_ROWS: u32 = 10;
 
 impl Document {
-    /// The report of one load, with these percentiles in its table of times.
+    /// Builds the report of one load. `percentiles` are the rows of its table of times.
     pub fn of_load(record: &Record, percentiles: &[f64]) -> Document {
         let url = &record.load.url;
         let mut document = Document {
@@ -108,7 +108,8 @@ fn header(record: &Record) -> Blocks {
     header
 }
 
-/// The entries of the list, or the worst of them with the whole table folded below.
+/// The entries of the list. If there are many, only the worst are shown, with the whole table
+/// collapsed below.
 fn entries_section(entries: &EntryResults) -> Section {
     let all = tables::entries::table(entries.rows());
     let count = all.len();
@@ -146,7 +147,7 @@ pub(super) fn with_note(
     }
 }
 
-/// Percentiles, with what they can't show, and the distribution on a terminal.
+/// Percentiles with a caveat about them and, on a terminal, the distribution.
 fn times_section(record: &Record, percentiles: &[f64]) -> Section {
     let mut section = Section::new("Times").untitled_on_terminal();
     let table = times::table(record, percentiles);

@@ -13,7 +13,7 @@ use crate::wording::verdict::{capitalized, verdict_mark, word};
 use crate::wording::{captions, runs as wording};
 
 impl Document {
-    /// The report that compares two runs.
+    /// Builds the report that compares two runs.
     pub fn of_runs(runs: &RunsDocument) -> Document {
         let title = wording::title(runs);
         let mut document = Document {
@@ -89,7 +89,7 @@ fn comparison(between: &RunComparison) -> VerdictLine {
     }
 }
 
-/// A line for each condition: its result, the condition, and the figure that it is based on.
+/// A line for each condition: its result, the condition, and the measured figure.
 pub(crate) fn conditions(gates: &[GateResult]) -> Vec<VerdictLine> {
     let line = |gate: &GateResult| VerdictLine {
         mark: None,

@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::{Stored, StoredContent};
 use crate::environment::flattened;
 
-/// Facts by name.
+/// Stored properties by name.
 type Facts = BTreeMap<String, String>;
 
-/// Stored facts that differ between the runs: the machine, the services' programs, the load, the plan.
-/// A fact that only one run has is a difference.
+/// Returns the stored facts that differ between the runs: the machine, the services' programs, the
+/// load, the plan. A fact that only one run has also counts as a difference.
 pub fn differences(old: &Stored, new: &Stored) -> Vec<Difference> {
     let mut found = Vec::new();
     let (old_records, new_records) = (old.records(), new.records());
@@ -71,7 +71,7 @@ pub fn differences(old: &Stored, new: &Stored) -> Vec<Difference> {
     without_repetition(found)
 }
 
-/// Removes differences of the plan's load that the records repeat.
+/// Removes differences in the plan's load that the records repeat.
 fn without_repetition(found: Vec<Difference>) -> Vec<Difference> {
     let of_load: Vec<Difference> = found
         .iter()
@@ -116,7 +116,7 @@ fn between(part: DifferencePart, old: &Facts, new: &Facts) -> Vec<Difference> {
     each.collect()
 }
 
-/// Reduces long texts to the lines, or members of a list, that differ.
+/// Reduces long texts to the lines or list members that differ.
 fn shortened(old: Option<&String>, new: Option<&String>) -> (Option<String>, Option<String>) {
     let (Some(old), Some(new)) = (old, new) else {
         return (old.cloned(), new.cloned());
@@ -138,7 +138,7 @@ fn shortened(old: Option<&String>, new: Option<&String>) -> (Option<String>, Opt
     (Some(old.clone()), Some(new.clone()))
 }
 
-/// Differences by variant. One that all variants share is listed once.
+/// Lists differences by variant. A difference that all variants share is listed once.
 fn by_variants(
     found: &mut Vec<Difference>,
     part: DifferencePart,
@@ -170,7 +170,7 @@ fn variants_facts(value: &Value, part: DifferencePart) -> BTreeMap<String, Facts
     variants
         .map(|(variant, of_it)| {
             let mut facts = facts(of_it);
-            // Process numbers are omitted from names.
+            // Process numbers are removed from names.
             if part == DifferencePart::Services {
                 facts = facts
                     .into_iter()
@@ -187,7 +187,8 @@ fn loads_facts(stored: &Stored, pick: fn(&Record) -> Value) -> BTreeMap<String, 
     let mut by_variant = BTreeMap::new();
     for (_, variant, record) in stored.records() {
         let name = match &stored.content {
-            // Composed from levels, because earlier versions composed names in another way.
+            // The name is composed from levels, because earlier versions composed names
+            // differently.
             StoredContent::Experiment(experiment) => {
                 let levels = experiment.verdict.variants[variant].levels.iter();
                 let levels = levels.map(|(factor, level)| format!("{factor} = {level}"));
@@ -197,7 +198,7 @@ fn loads_facts(stored: &Stored, pick: fn(&Record) -> Value) -> BTreeMap<String, 
         };
         by_variant.entry(name).or_insert_with(|| {
             let mut facts = facts(&pick(record));
-            // Ports and sockets that prony chooses differ between runs.
+            // prony chooses the ports and sockets of services, so these differ between runs.
             if !stored.is_loads()
                 && let Some(url) = facts.get_mut("url")
             {
@@ -218,7 +219,7 @@ fn without_authority(url: &str) -> String {
     format!("{scheme}://…{path}")
 }
 
-/// Compares plans by their keys. If one can't be parsed, only states that they differ.
+/// Compares plans by key. If one can't be parsed, states only that they differ.
 fn plans(found: &mut Vec<Difference>, old: &str, new: &str) {
     if old == new {
         return;

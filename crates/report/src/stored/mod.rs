@@ -1,4 +1,4 @@
-//! Stored experiments and loads, read in one way.
+//! Reading of stored experiments and loads.
 //!
 //! A path that a user typed becomes a [`Stored`]. For comparisons it becomes a [`Run`]: one number for
 //! each metric, block and variant.
@@ -66,7 +66,7 @@ impl Stored {
         }
     }
 
-    /// The findings; for loads, each name once.
+    /// The findings. For loads, each finding is listed once.
     fn findings(&self) -> Vec<prony_record::Finding> {
         match &self.content {
             StoredContent::Experiment(experiment) => experiment.verdict.findings.clone(),
@@ -90,7 +90,7 @@ impl Stored {
         }
     }
 
-    /// A description; sentences refer to the run by `label`.
+    /// Describes the run. Sentences refer to it by `label`.
     pub fn about(&self, label: &str) -> RunInfo {
         let records = self.records();
         let begun = records.iter().map(|(_, _, record)| &record.started_at);
@@ -115,7 +115,7 @@ impl Stored {
     }
 }
 
-/// The descriptions, differences and findings of two runs.
+/// Describes two runs, and lists their differences and findings.
 pub fn about(old: (&Stored, &str), new: (&Stored, &str)) -> RunPairInfo {
     let mut findings = Vec::new();
     for (stored, label) in [old, new] {
@@ -165,8 +165,8 @@ fn of_experiment(experiment: &Experiment) -> Run {
     }
 }
 
-/// The withheld verdicts. If every comparison with a baseline was withheld, the baseline is in
-/// doubt as well, because it isn't stored which of the two variants was the cause.
+/// The withheld verdicts. If all comparisons with a baseline were withheld, the baseline is also in
+/// doubt, because the results don't state which of the two variants was the cause.
 fn doubts(variants: &[RunVariant], comparisons: &[Comparison]) -> Vec<WithheldMetric> {
     let is_withheld = |comparison: &Comparison| comparison.verdict == Verdict::Withheld;
     let mut doubts = Vec::new();

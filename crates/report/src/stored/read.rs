@@ -8,11 +8,11 @@ use prony_record::Record;
 use super::{Stored, StoredContent};
 use crate::folder::{self, FolderError};
 
-/// The reason for refusing a path that doesn't exist.
+/// Error for a path that doesn't exist.
 const NOT_FOUND: &str = "no such file or folder (name a folder that prony compare wrote, or a file that \
     prony load --json wrote)";
 
-/// The reason for refusing an experiment without a complete block.
+/// Error for an experiment without a complete block.
 const UNFINISHED: &str = "the experiment has no complete block, so there is nothing to report (prony \
     compare --resume continues it)";
 
@@ -20,7 +20,7 @@ const UNFINISHED: &str = "the experiment has no complete block, so there is noth
 /// a pattern such as `runs/*.json` that matches records.
 ///
 /// # Errors
-/// Nothing was found, or a file can't be read.
+/// Returns an error if nothing was found or a file can't be read.
 pub fn read(typed: &Path) -> Result<Stored, FolderError> {
     let content = if typed.is_dir() {
         of_folder(typed)?
@@ -86,7 +86,7 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>, FolderError> {
         .map_err(|error| malformed(format!("not a valid pattern: {error}")))?;
     let paths: Vec<PathBuf> = paths.flatten().filter(|path| path.is_file()).collect();
     match paths.is_empty() {
-        true => Err(malformed("no file matches it".to_owned())),
+        true => Err(malformed("no file matches this pattern".to_owned())),
         false => Ok(paths),
     }
 }

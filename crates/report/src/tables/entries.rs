@@ -10,14 +10,14 @@ use crate::wording::load::time_at;
 const FAILING_MAX: usize = 3;
 
 /// The worst entries, at most `most`: those with the largest share of failures, then those with the
-/// highest p99. The row of the other entries is never among them.
+/// highest p99. The row of combined other entries is never included.
 pub fn worst_entries(entries: &EntryResults, most: usize) -> Vec<&EntryResult> {
     let sent = entries.each.iter().filter(|it| it.is_sent());
     let rated = sent.map(|it| (it, (it.failed_share(), it.response_time_us.p99)));
     worst_first(rated.collect(), most)
 }
 
-/// The worst rows, at most `most`, each given with its share of failures and its p99: up to
+/// The worst rows, at most `most`, each with its share of failures and its p99: up to
 /// [`FAILING_MAX`] with the largest share of failures, then those with the highest p99.
 pub(super) fn worst_first<T>(mut rows: Vec<(T, (f64, f64))>, most: usize) -> Vec<T> {
     rows.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));

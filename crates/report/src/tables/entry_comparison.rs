@@ -15,28 +15,29 @@ use crate::wording::load::time_at;
 #[derive(Debug, Clone)]
 pub(crate) struct EntryComparison<'a> {
     verdict: &'a VerdictDocument,
-    /// The entries in the order of the list. Those of variants with another list follow.
+    /// The entries in the order of the list, followed by those that only other variants' lists
+    /// contain.
     rows: Vec<EntryRow<'a>>,
     /// The sum of all other entries.
     other: Option<EntryRow<'a>>,
     /// True if a variant's entries are groups of URLs.
     pub(crate) is_grouped: bool,
-    /// Number of entries that the row of other entries sums up, in the variant with the most.
+    /// Number of entries that the row of other entries combines, in the variant with the most.
     pub(crate) summed_up: u64,
 }
 
-/// One entry.
+/// Results of one entry.
 #[derive(Debug, Clone)]
 struct EntryRow<'a> {
-    /// Results by variant; `None` if a variant's list lacks the entry.
+    /// Results by variant; `None` if the variant's list lacks the entry.
     variants: Vec<Option<&'a EntryResult>>,
 }
 
-/// One variant's results of an entry, and the changes against its reference.
+/// One variant's results for an entry, and the changes against its reference.
 pub(crate) struct EntryStanding<'a> {
     pub(crate) variant: usize,
     pub(crate) result: &'a EntryResult,
-    /// The change of the rate, of the share of failures, of p50 and of p99.
+    /// The changes of rate, share of failures, p50 and p99.
     pub(crate) changes: [Option<EntryChange>; 4],
 }
 
@@ -52,21 +53,21 @@ impl EntryChange {
         Change::of(self.metric, &self.effect).map_or(String::new(), |change| change.signed())
     }
 
-    /// The ratio, or the difference of a share.
+    /// The change as a ratio or, for a share, as a difference.
     pub(crate) fn value(&self) -> Option<f64> {
         self.effect.ratio.or(self.effect.difference)
     }
 }
 
 impl<'a> EntryComparison<'a> {
-    /// `None` if no variant has results by entry.
+    /// Creates the comparison; `None` if no variant has results by entry.
     pub(crate) fn of(verdict: &'a VerdictDocument) -> Option<EntryComparison<'a>> {
         let variants = verdict.variants.iter();
         let entries: Vec<Option<&EntryResults>> = variants.map(|it| it.entries.as_ref()).collect();
         let listed = || entries.iter().flatten();
         listed().next()?;
         let mut rows: Vec<EntryRow<'_>> = Vec::new();
-        // Names that were shortened may occur twice.
+        // Shortened names may occur twice.
         let mut places: BTreeMap<(&str, usize), usize> = BTreeMap::new();
         for (variant, of_variant) in entries.iter().enumerate() {
             let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -194,7 +195,7 @@ impl<'a> EntryComparison<'a> {
     }
 }
 
-/// The changes against a reference that can be computed.
+/// Computes the changes against a reference, as far as possible.
 fn changes(result: &EntryResult, reference: &EntryResult) -> [Option<EntryChange>; 4] {
     let ratio = |metric: Metric, new: f64, old: f64| {
         (new > 0.0 && old > 0.0).then(|| EntryChange {
@@ -209,7 +210,7 @@ fn changes(result: &EntryResult, reference: &EntryResult) -> [Option<EntryChange
     };
     let (new, old) = (&result.response_time_us, &reference.response_time_us);
     let time = |metric: Metric, name: &str, value: f64, against: f64| {
-        // The ratio of lower bounds doesn't bound the ratio.
+        // A ratio of lower bounds is not a bound of the ratio.
         let is_bound = |at_least: &[String]| at_least.iter().any(|bound| bound == name);
         let is_known = !is_bound(&new.at_least) && !is_bound(&old.at_least);
         ratio(metric, value, against).filter(|_| is_known)

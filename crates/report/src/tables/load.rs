@@ -25,11 +25,12 @@ pub(crate) fn outcomes(record: &Record) -> Table {
     table
 }
 
-/// Rows of the table of offered rates.
+/// Number of rows of the table of offered rates.
 const RATE_RANGES: u32 = 8;
 
-/// The half seconds of a load whose rate changes, grouped by their offered rates; without rows for any
-/// other load. Percentiles of half seconds can't be merged, so each is the median over the group.
+/// The half seconds of a load whose rate changes, grouped by offered rate. For any other load, the
+/// table has no rows. Percentiles of half seconds can't be merged, so each is the median over the
+/// group.
 pub(crate) fn by_offered_rate(record: &Record) -> Table {
     let mut table = Table::new(&["offered", "achieved", "p50", "p99", "failed", "time"]);
     if record.load.stages.is_empty() {
@@ -83,7 +84,7 @@ pub(crate) fn by_offered_rate(record: &Record) -> Table {
     table
 }
 
-/// Each agent's part of a load; without rows if one machine sent the load alone.
+/// Each agent's part of a load. If the load had no agents, the table has no rows.
 pub(crate) fn agents(record: &Record) -> Table {
     let headings = [
         "agent",
@@ -143,13 +144,14 @@ mod tests {
         }];
         let table = by_offered_rate(&record);
         assert_eq!(table.rows.len(), 8);
-        // The first ten half seconds, and the last ten, in which the server achieves half.
+        // In the last ten half seconds, unlike the first ten, the server achieves only half of the
+        // offered rate.
         assert_eq!(table.rows[0][0], "55.0 req/s");
         assert_eq!(table.rows[0][1], "55.0 req/s");
         assert_eq!(table.rows[0][5], "5 s");
         assert_eq!(table.rows[7][1], "400 req/s");
         assert_eq!(table.rows[7][2], "–");
-        // A rate that is level for the whole measured time has one row, and an empty record none.
+        // A constant rate gives one row, and an empty record none.
         for slice in &mut record.series {
             slice.offered_per_s = Some(7.0);
         }

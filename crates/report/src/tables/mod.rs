@@ -1,4 +1,4 @@
-//! The tables that reports print: ready texts, laid out by each renderer.
+//! The tables of reports, with formatted texts. Each renderer lays them out.
 
 pub(crate) mod capacity;
 pub(crate) mod entries;

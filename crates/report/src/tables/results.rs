@@ -29,9 +29,9 @@ fn varying(verdict: &VerdictDocument) -> Vec<(String, Vec<String>)> {
 struct Cross {
     /// The names of both factors: `place / socket`.
     corner: String,
-    /// The levels of the second factor, as sentences name them.
+    /// The levels of the second factor, as named in sentences.
     columns: Vec<String>,
-    /// Each level of the first factor, as sentences name it, with the index of the variant in each
+    /// Each level of the first factor, as named in sentences, with the index of the variant in each
     /// column.
     rows: Vec<(String, Vec<Option<usize>>)>,
 }
@@ -66,8 +66,8 @@ fn cross(verdict: &VerdictDocument) -> Option<Cross> {
     })
 }
 
-/// A column for each varying factor, headed by its name. If no factor varies, one column without a
-/// heading.
+/// Columns for the names of variants: one for each varying factor, headed by its name. If no factor
+/// varies, there is one column without a heading.
 struct NameColumns {
     factors: Vec<String>,
 }
@@ -103,7 +103,7 @@ impl NameColumns {
     }
 }
 
-/// The results on one metric for files: crossed for two factors, a list otherwise.
+/// The results on one metric for files: a cross table if there are two factors, otherwise a list.
 pub(crate) fn results(verdict: &VerdictDocument, standings: &[Standing]) -> Table {
     let Some(cross) = cross(verdict) else {
         return stacked_list(verdict, standings);
@@ -123,7 +123,7 @@ pub(crate) fn results(verdict: &VerdictDocument, standings: &[Standing]) -> Tabl
     table
 }
 
-/// The figure of a variant, and below it the change with its interval.
+/// The figure of a variant, with the change and its interval below.
 fn standing_cell(standing: &Standing) -> TableCell {
     let figure = TableCell::new(&standing.figure, Emphasis::Figure).swatch(standing.variant);
     match standing.is_reference {
@@ -134,7 +134,7 @@ fn standing_cell(standing: &Standing) -> TableCell {
     }
 }
 
-/// A row for each variant, the change and its interval in one cell.
+/// A row for each variant, with the change and its interval in one cell.
 fn stacked_list(verdict: &VerdictDocument, standings: &[Standing]) -> Table {
     let mut table = Table::new(&["", "mean", "change, 95% interval", "verdict"]);
     table.kind = TableKind::Results;
@@ -216,7 +216,7 @@ pub(crate) fn variants_table(verdict: &VerdictDocument) -> Table {
 }
 
 /// A row for each metric that was measured and a column for each variant, at most `columns_max`
-/// variants in one table. Means over the blocks.
+/// variants in one table. The figures are means over the blocks.
 pub(crate) fn metrics_tables(verdict: &VerdictDocument, columns_max: usize) -> Vec<Table> {
     let is_measured = |metric: &Metric| {
         let mut variants = verdict.variants.iter();
@@ -242,8 +242,8 @@ pub(crate) fn metrics_tables(verdict: &VerdictDocument, columns_max: usize) -> V
     tables.collect()
 }
 
-/// The outcomes of each variant's requests, over all its trials; `None` without trials. Timeouts
-/// always have a column, because readers look for them.
+/// The outcomes of each variant's requests, over all its trials; `None` without trials. There is
+/// always a column for timeouts, because readers look for it.
 pub(crate) fn outcomes_table(experiment: &Experiment) -> Option<Table> {
     let variants = &experiment.verdict.variants;
     let counts: Vec<Vec<u64>> = (0..variants.len())
@@ -260,7 +260,7 @@ pub(crate) fn outcomes_table(experiment: &Experiment) -> Option<Table> {
         let happened = counts.iter().any(|counts| counts[*place] > 0);
         match Outcome::ALL[*place] {
             Outcome::Ok | Outcome::Timeout => true,
-            // Requests in flight at the end, which every closed loop has.
+            // Every closed loop has requests in flight at its end.
             Outcome::Unfinished | Outcome::Unstarted => false,
             _ => happened,
         }

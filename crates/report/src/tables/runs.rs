@@ -84,7 +84,7 @@ pub(crate) fn described(document: &RunsDocument) -> (Option<Table>, Option<Strin
         changed.push(between.metric);
         let mut cells = row(between);
         cells.pop();
-        // One column fewer, so that a page has space for all.
+        // The interval shares a column with the change, so all columns fit on a page.
         if let Some(interval) = cells.pop().filter(|interval| !interval.is_empty())
             && let Some(change) = cells.last_mut()
         {
@@ -107,7 +107,7 @@ pub(crate) fn described(document: &RunsDocument) -> (Option<Table>, Option<Strin
     ((!table.rows.is_empty()).then_some(table), same)
 }
 
-/// Returns true for an established change, or if there is no interval, for any change.
+/// Returns true if a change is established or, without an interval, if there is any change.
 fn has_changed(between: &RunComparison) -> bool {
     let change = Change::of(between.metric, &between.effect);
     change.is_some_and(|change| match change.range() {

@@ -7,7 +7,7 @@ use crate::number;
 use crate::table::Table;
 use crate::wording::scaling::name;
 
-/// The lines of the document, grouped by factor and metric.
+/// The scaling lines of the document, grouped by factor and metric.
 pub(crate) fn groups(verdict: &VerdictDocument) -> Vec<(&str, Metric, Vec<&Scaling>)> {
     let mut groups: Vec<(&str, Metric, Vec<&Scaling>)> = Vec::new();
     for line in &verdict.scaling {
@@ -22,7 +22,7 @@ pub(crate) fn groups(verdict: &VerdictDocument) -> Vec<(&str, Metric, Vec<&Scali
     groups
 }
 
-/// A row for each line: its points, then the columns that
+/// A row for each scaling line: its points, then the columns that
 /// [`SCALING_COLUMNS`](crate::wording::captions::SCALING_COLUMNS) explains.
 pub(crate) fn table(factor: &str, metric: Metric, lines: &[&Scaling]) -> Table {
     let mut numbers: Vec<u32> = lines
@@ -59,7 +59,7 @@ fn slope(line: &Scaling) -> String {
 }
 
 fn r_squared(line: &Scaling) -> String {
-    // A line through two points always has an R² of 1.
+    // With only two points, R² is always 1.
     line.straightness.map_or("–".to_owned(), percent)
 }
 

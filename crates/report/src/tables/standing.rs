@@ -1,15 +1,16 @@
-//! The figure of each variant on a metric, and its change against its baseline.
+//! The value of each variant on a metric, and its change against the baseline.
 
 use prony_stats::{Change, Comparison, Effect, Metric, VerdictDocument};
 
 use crate::wording::verdict::word;
 
-/// A value of a metric with its unit.
+/// Formats a value of a metric with its unit.
 pub(crate) fn value(metric: Metric, value: f64) -> String {
     metric.unit().shown(value)
 }
 
-/// The mean of a variant's blocks on a metric, as every output prints it; `–` if it was not measured.
+/// The mean of a variant's blocks on a metric, formatted as in every output; `–` if the metric was
+/// not measured.
 pub(crate) fn figure(verdict: &VerdictDocument, variant: usize, metric: Metric) -> String {
     level(verdict, variant, metric).map_or("–".to_owned(), |level| value(metric, level))
 }
@@ -31,9 +32,9 @@ pub(crate) struct Standing {
     pub(crate) change: String,
     /// The interval of `change`; empty for a baseline.
     pub(crate) interval: String,
-    /// The verdict's word; empty for a metric without verdicts.
+    /// The verdict as a word; empty for a metric without verdicts.
     pub(crate) verdict: &'static str,
-    /// The variant is a baseline.
+    /// True if the variant is a baseline.
     pub(crate) is_reference: bool,
 }
 
@@ -46,7 +47,7 @@ fn is_reference(verdict: &VerdictDocument, variant: usize) -> bool {
         .all(|(factor, level)| levels.get(factor) == Some(level))
 }
 
-/// The variant that a variant is compared with; `None` for a baseline.
+/// The variant with which a variant is compared; `None` for a baseline.
 pub(crate) fn reference_of(verdict: &VerdictDocument, variant: usize) -> Option<usize> {
     let levels = &verdict.variants.get(variant)?.levels;
     let judged = verdict
@@ -80,7 +81,7 @@ pub(crate) fn effect_of(
     described.map(|description| (&description.effect, None))
 }
 
-/// Each variant on a metric, in the order of the variants.
+/// The standing of each variant on a metric, in the order of the variants.
 pub(crate) fn standings(verdict: &VerdictDocument, metric: Metric) -> Vec<Standing> {
     let each = 0..verdict.variants.len();
     each.map(|variant| {

@@ -14,7 +14,7 @@ pub const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 struct TimeColumn<'a> {
     name: &'static str,
     summary: &'a Summary,
-    /// The whole distribution, decoded if the summary lacks a percentile.
+    /// The whole distribution. It is decoded only if the summary lacks a percentile.
     all: Option<Distribution>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn table(record: &Record, percentiles: &[f64]) -> Table {
     row("max".to_owned(), &figure("max", |it| it.max));
     row("mean".to_owned(), &figure("mean", |it| it.mean));
     row("stdev".to_owned(), &|it| match it.summary.stdev {
-        // Without a spread there is nothing to show, for example with a single value.
+        // A distribution without spread, such as a single value, has no standard deviation to show.
         Some(us) if it.summary.min < it.summary.max => number::time(us),
         _ => "–".to_owned(),
     });
@@ -94,8 +94,8 @@ fn is_measured(summary: &Summary) -> bool {
     *summary != Summary::default()
 }
 
-/// Response times in at most `wanted` bins of about equal width on a logarithmic scale, without lower
-/// bounds. Empty if the record has no histogram.
+/// Response times without lower bounds, in at most `wanted` bins of about equal width on a
+/// logarithmic scale. Empty if the record has no histogram.
 pub(crate) fn bins(record: &Record, wanted: u32) -> Vec<Bin> {
     let Some(times) = record.distribution("response_time") else {
         return Vec::new();

@@ -6,8 +6,8 @@ use super::standing::{figure, level, value};
 use crate::table::{Align, Table};
 use crate::wording::why::relation;
 
-/// The entries of established differences, and those in which the CPU time or the instructions
-/// per request changed.
+/// The explanations of established differences, and of pairs whose CPU time or instructions per
+/// request changed.
 pub(crate) fn whys(verdict: &VerdictDocument) -> Vec<&Explanation> {
     let is_established = |why: &Explanation| {
         verdict.comparisons.iter().any(|comparison| {
@@ -49,7 +49,7 @@ pub(crate) fn moved_table(why: &Explanation, rows_max: usize) -> Option<Table> {
 }
 
 /// The CPU time per request by variant, and the share of each mode; `None` if it was not measured.
-/// Shares, because means of parts don't add up to the mean of their sum.
+/// Modes are given as shares, because the means of the parts don't add up to the mean of their sum.
 pub(crate) fn cpu_table(verdict: &VerdictDocument) -> Option<Table> {
     let modes = [
         Metric::ServerCpuUserUsPerRequest,

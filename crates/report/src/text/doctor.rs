@@ -7,7 +7,8 @@ use crate::number;
 /// The width of the column with a check's level.
 const LEVEL_WIDTH: usize = 9;
 
-/// All checks that did not pass, and the number of those that did; with `all`, all checks.
+/// Prints all checks that did not pass, and the number of those that did; with `all`, prints all
+/// checks.
 ///
 /// To avoid repetition, servers with the same results share a heading, checks that differ only in
 /// the observed value share an explanation, and an explanation is printed only for the first
@@ -88,7 +89,7 @@ fn one<'d>(
     out
 }
 
-/// Returns true if two checks differ only in the observed value, so that one explanation is enough.
+/// Returns true if two checks differ only in the observed value, so one explanation is enough.
 fn is_explained_alike(a: &StoredCheck, b: &StoredCheck) -> bool {
     let parts = |line: &StoredCheck| {
         let texts = [

@@ -1,4 +1,4 @@
-//! Parts of a load's text that no other format has: the histogram and `prony load`'s conditions.
+//! Text output that only loads have: the histogram, and the conditions of `prony load`.
 
 use prony_record::Record;
 use prony_stats::gate::LoadCondition;
@@ -36,15 +36,16 @@ pub(super) fn histogram(bins: &[Bin], paint: Paint) -> String {
     )
 }
 
-/// A bar as a share of the longest, in eighths of a character.
+/// Returns a bar whose length is a share of the longest. The resolution is an eighth of a
+/// character.
 fn bar(share: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share * BAR_LENGTH as f64 * 8.0).round() as usize;
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
-/// A line for each `--fail-if` and `--require`: its result and the figure that decided it; empty if
-/// there are none.
+/// A line for each `--fail-if` and `--require`, with its result and the figure behind it. Empty
+/// without conditions.
 pub fn conditions(record: &Record, conditions: &[LoadCondition], options: TextOptions) -> String {
     let paint = Paint::new(options);
     let mut out = String::new();

@@ -47,7 +47,7 @@ const FACT_NAME_WIDTH: usize = 16;
 /// The width of a condition's result.
 const RESULT_WIDTH: usize = 13;
 
-/// The report as text.
+/// Renders the report as text.
 pub fn render(document: &Document, options: TextOptions) -> String {
     let paint = Paint::new(options);
     let mut out = String::new();
@@ -88,7 +88,7 @@ pub fn render(document: &Document, options: TextOptions) -> String {
     writer.out
 }
 
-/// The results of conditions; empty if there are none.
+/// Formats the results of conditions; empty without conditions.
 pub fn gates(gates: &[GateResult], options: TextOptions) -> String {
     if gates.is_empty() {
         return String::new();
@@ -171,7 +171,7 @@ impl TextWriter {
     }
 }
 
-/// Sentences, each after its verdict's sign or its result in a word.
+/// Formats sentences, each after its verdict's symbol or its result as a word.
 fn verdicts(lines: &[VerdictLine], indent: &str, paint: Paint) -> String {
     let line = |line: &VerdictLine| {
         let (mark, width) = match line.mark {

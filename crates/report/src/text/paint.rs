@@ -4,7 +4,7 @@ use super::TextOptions;
 use crate::table::{Table, plain};
 use crate::tone::Tone;
 
-/// Colors texts if the options say so.
+/// Colors texts if the options enable color.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Paint {
     options: TextOptions,
@@ -15,8 +15,8 @@ impl Paint {
         Paint { options }
     }
 
-    /// A paragraph: `text` broken between words. The first line starts with `first`, the others with
-    /// as many spaces.
+    /// Formats a paragraph: `text` broken between words. The first line starts with `first`, the
+    /// others with an indentation of the same width.
     pub(super) fn paragraph(self, first: &str, width_of_first: usize, text: &str) -> String {
         let indent = " ".repeat(width_of_first);
         let mut out = String::new();
@@ -39,11 +39,11 @@ impl Paint {
         format!("{first}{out}{line}\n")
     }
 
-    /// A paragraph of several parts, some of them in the color of a tone.
+    /// Formats a paragraph of several parts, some of which have the color of a tone.
     pub(super) fn toned_paragraph(self, parts: &[(&str, Option<Tone>)]) -> String {
         let whole: String = parts.iter().map(|(text, _)| plain(text)).collect();
-        // Parts end where words do, so the boundaries of parts can be found again by counting
-        // letters.
+        // Line breaks change only white space, so the boundaries of parts can be found by counting
+        // other characters.
         let mut tones = parts.iter().flat_map(|(text, tone)| {
             let letters = plain(text).chars().filter(|c| !c.is_whitespace()).count();
             std::iter::repeat_n(*tone, letters)
@@ -74,7 +74,7 @@ impl Paint {
         }
     }
 
-    /// Applies a style to each line by itself.
+    /// Applies a style to each line separately.
     fn each_line(lines: &str, style: impl Fn(&str) -> String) -> String {
         let lines = lines.lines();
         lines.map(|line| style(line) + "\n").collect()
@@ -96,7 +96,7 @@ impl Paint {
         }
     }
 
-    /// A table whose lines fit if possible.
+    /// Formats a table. Its lines fit the width if possible.
     pub(super) fn table(self, indent: &str, table: &Table) -> String {
         table.to_text_within(indent, self.options.width)
     }

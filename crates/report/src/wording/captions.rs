@@ -31,19 +31,19 @@ pub(crate) const TRIAL_DOTS_BOUNDS: &str =
     "One dot for each trial. The axes start at zero. An arrow marks a lower bound.";
 pub(crate) const ROUNDS: &str = "In each round, every variant has one slice of the load, in random \
     order. Above: the slices. Below: their ratio in each round, with the 95% interval from the \
-    blocks as a band. A neighbor that slows down the machine affects both lines above, and hardly \
-    the ratio below. Ratios beyond the axis are drawn at its edge.";
+    blocks as a band. A neighbor that slows down the machine affects both lines above, but hardly \
+    affects the ratio below. Ratios beyond the axis are drawn at its edge.";
 pub(crate) const PROBES: &str = "One dot for each probe of all blocks. The horizontal line is the \
     goal, and each vertical line a variant's capacity: the mean over the blocks. Values beyond the \
     vertical axis are drawn at its edge; probes at far higher rates are omitted.";
 pub(crate) const DESCRIBED: &str = "These comparisons don't share an error rate, so about one in \
     twenty intervals misses the true value by chance.";
-pub(crate) const ENTRIES_POOLED: &str = "All blocks are pooled: counts are added up, and percentiles are \
-    those of the merged histograms. These figures and their changes against the reference have no \
+pub(crate) const ENTRIES_POOLED: &str = "All blocks are pooled: counts are added, and percentiles \
+    come from the merged histograms. These figures and their changes against the reference have no \
     intervals.";
 pub(crate) const NO_FINDINGS: &str = "None: no check found anything that qualifies these results.";
 
-/// Replaces the verdict if none is possible.
+/// Text shown in place of a verdict if none is possible.
 pub(crate) const NO_VERDICT: &str = "No verdict: the measurement can't support one.";
 pub(crate) const NO_BLOCK: &str = "No complete block: nothing can be compared.";
 
@@ -57,7 +57,7 @@ pub(crate) const UNPAIRED_RUNS: &str = "The two runs share no block, so their re
     paired. The intervals don't cover changes between the runs that are not listed here, such as \
     the time of day or other load on the machine.";
 pub(crate) const NOTHING_DIFFERS: &str =
-    "Nothing else differs in what was stored: machine, programs, plan and load are the same.";
+    "No other stored fact differs: machine, programs, plan and load are the same.";
 pub(crate) const NO_COMMON_VARIANT: &str =
     "The two runs have no variant in common: nothing can be compared.";
 pub(crate) const FOREST_RUNS: &str = "The band shows the margin: changes within it count as no \
@@ -67,7 +67,7 @@ pub(crate) const RELATIVE: &str = "Each variant is compared with its baseline wi
 pub(crate) const DESCRIBED_RUNS: &str = "These metrics have no verdict and don't share an error \
     rate, so about one in twenty intervals misses the true value by chance.";
 
-/// Explains the softirq column by how this kernel accounts for interrupts.
+/// Explains the softirq column according to the kernel's accounting of interrupts.
 pub(crate) fn softirq(included: Option<bool>) -> &'static str {
     match included {
         Some(true) => {
@@ -76,7 +76,7 @@ pub(crate) fn softirq(included: Option<bool>) -> &'static str {
         }
         Some(false) => {
             "Softirq is the kernel's network processing on the whole machine, including the load \
-             generator's share. This kernel charges it to no process, so it comes on top of the \
+             generator's share. This kernel charges it to no process, so it is in addition to the \
              other columns."
         }
         None => {

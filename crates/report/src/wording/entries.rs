@@ -6,7 +6,7 @@ use crate::number;
 
 /// Explains names that stand for several URLs.
 const GROUPED: &str =
-    "URLs are grouped by path: {id} stands for numbers and identifiers, and queries are left out.";
+    "URLs are grouped by path: {id} stands for numbers and identifiers, and queries are omitted.";
 
 /// The number of entries that a table shows, and their order.
 pub(crate) fn worst(entries: &EntryResults, shown: usize) -> String {
@@ -25,7 +25,7 @@ pub(crate) fn worst_compared(all: u64, shown: usize) -> String {
     )
 }
 
-/// The summary of a comparison's folded table.
+/// The summary line of a comparison's collapsed table.
 pub(crate) fn all_compared(listed: usize, summed_up: u64) -> String {
     let listed = listed as u64;
     match summed_up {
@@ -38,18 +38,18 @@ pub(crate) fn all_compared(listed: usize, summed_up: u64) -> String {
     }
 }
 
-/// Explains the rows of a comparison's whole table.
+/// Explains the rows of a comparison's complete table.
 pub(crate) fn rows_compared(is_grouped: bool, summed_up: u64) -> Option<String> {
     let grouped = is_grouped.then(|| GROUPED.to_owned());
     let other = (summed_up > 0).then(|| {
         let entries = number::plural(summed_up, "entry", "entries");
-        format!("The row other sums up {entries}.")
+        format!("The row other combines {entries}.")
     });
     let both: Vec<String> = grouped.into_iter().chain(other).collect();
     (!both.is_empty()).then(|| both.join(" "))
 }
 
-/// The summary of the folded table.
+/// The summary line of the collapsed table.
 pub(crate) fn all(entries: &EntryResults) -> String {
     match entries.other {
         Some(_) => format!(
@@ -66,17 +66,17 @@ pub(crate) fn grouping(entries: &EntryResults) -> Option<&'static str> {
     (entries.grouping == EntryGrouping::Path).then_some(GROUPED)
 }
 
-/// Explains the rows of the whole table.
+/// Explains the rows of the complete table.
 pub(crate) fn rows(entries: &EntryResults) -> Option<String> {
     let grouped = grouping(entries).map(str::to_owned);
     let summed_up = entries.count - entries.each.len() as u64;
     let other = entries.other.as_ref().map(|other| match summed_up {
         0 => format!(
-            "The row {} sums up requests that are not in the list.",
+            "The row {} combines requests that are not in the list.",
             other.name
         ),
         count => format!(
-            "The row {} sums up {}.",
+            "The row {} combines {}.",
             other.name,
             number::plural(count, "entry", "entries")
         ),
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(all_compared(100, 1_900), "The first 100 of 2,000 entries");
         assert_eq!(rows_compared(false, 0), None);
         let note = rows_compared(true, 1).unwrap();
-        assert!(note.ends_with("The row other sums up 1 entry."), "{note}");
+        assert!(note.ends_with("The row other combines 1 entry."), "{note}");
     }
 
     #[test]
@@ -116,13 +116,13 @@ mod tests {
         let note = rows(&entries).unwrap();
         assert_eq!(
             note,
-            "The row other sums up requests that are not in the list."
+            "The row other combines requests that are not in the list."
         );
         entries.count = 1_502;
         entries.grouping = EntryGrouping::Path;
         let note = rows(&entries).unwrap();
         assert!(
-            note.ends_with("left out. The row other sums up 1,500 entries."),
+            note.ends_with("omitted. The row other combines 1,500 entries."),
             "{note}"
         );
         assert_eq!(all(&entries), "The first 2 of 1,502 entries");

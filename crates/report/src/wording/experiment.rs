@@ -5,17 +5,18 @@ use prony_stats::{Metric, goals_phrase};
 use super::{load, verdict};
 use crate::{Experiment, number};
 
-/// The method in a few sentences.
+/// Describes the method in a few sentences.
 pub(crate) fn method(experiment: &Experiment) -> String {
     let runs = match experiment.is_interleaved() {
         true => {
-            "In each block, prony started the services of all variants and warmed them up. The load \
-             then alternated between the variants in short slices, in rounds of random order, and \
-             the services were stopped."
+            "In each block, prony started the services of all variants and warmed them up. The \
+             load then alternated between the variants in short slices, in rounds of random order. \
+             At the end of the block, prony stopped the services."
         }
         false => {
-            "Every variant ran once in each block, in a random order that follows from the seed. For \
-             each trial, prony started the plan's services, warmed them up, measured and stopped them."
+            "Every variant ran once in each block, in a random order that the seed determines. For \
+             each trial, prony started the plan's services, warmed them up, measured and stopped \
+             them."
         }
     };
     format!(
@@ -25,7 +26,7 @@ pub(crate) fn method(experiment: &Experiment) -> String {
     )
 }
 
-/// The number of rounds and the length of a slice; `None` without slices.
+/// States the number of rounds and the counted length of a slice; `None` without slices.
 fn slices(experiment: &Experiment) -> Option<String> {
     let trials = experiment
         .trials
@@ -42,12 +43,12 @@ fn slices(experiment: &Experiment) -> Option<String> {
         false => format!("{least} to {most} rounds"),
     };
     Some(format!(
-        "{rounds} in each block; a slice counts for {}",
+        "{rounds} in each block; {} of each slice are counted",
         number::time(median * 1e6)
     ))
 }
 
-/// The goals of capacity searches, and the number of probes of each.
+/// States the goals of capacity searches, and the number of probes per search.
 fn search(experiment: &Experiment) -> [(&'static str, String); 2] {
     let searches = experiment.trials.iter().filter_map(|it| it.search.as_ref());
     let probes = searches.map(|search| search.probes.len() as u64);
@@ -62,7 +63,7 @@ fn search(experiment: &Experiment) -> [(&'static str, String); 2] {
     ]
 }
 
-/// Refers to the rounds of several comparisons.
+/// Sentence on a terminal that refers to the report for the comparisons by rounds.
 pub(crate) fn rounds_of(comparisons: usize) -> String {
     format!(
         "The report compares the rounds of {}.",

@@ -9,7 +9,8 @@ use super::captions;
 use crate::tone::Tone;
 use crate::{Trial, number};
 
-/// The rate and its duration: `48,210 req/s over 10 s`. If the offered rate changes, the rate is a mean.
+/// The rate and the duration: `48,210 req/s over 10 s`. If the offered rate changes, a mean rate is
+/// given.
 pub(crate) fn headline(record: &Record) -> String {
     let over = number::span(record.totals.elapsed_s);
     let rate = number::rate(record.rate.ok_per_s);
@@ -28,7 +29,7 @@ fn offered(load: &LoadInfo) -> Option<String> {
     }
 }
 
-/// The kind of load: loop, connections, protocol.
+/// Describes the kind of load: loop, connections, protocol.
 pub(crate) fn how(record: &Record) -> String {
     let load = &record.load;
     let mut parts = vec![match offered(load) {
@@ -88,7 +89,8 @@ pub(crate) fn how(record: &Record) -> String {
     parts.join(", ")
 }
 
-/// The kinds of load in an experiment, each once: a plan may vary connections or the HTTP version.
+/// Describes the kinds of load in an experiment, each once. A plan may vary connections or the HTTP
+/// version.
 pub(crate) fn all_loads(trials: &[Trial]) -> Vec<String> {
     let mut loads: Vec<String> = Vec::new();
     let mut variants: Vec<usize> = trials.iter().map(|trial| trial.variant).collect();
@@ -112,7 +114,7 @@ pub(crate) fn closed_loop_caveat(record: &Record) -> Option<&'static str> {
     (record.load.model == "closed").then_some(captions::CLOSED_LOOP)
 }
 
-/// An open loop that fell short of what was offered, in a sentence.
+/// States that an open loop fell short of the offered rate.
 pub(crate) fn shortfall(record: &Record) -> Option<String> {
     let offered = record.rate.offered_per_s?;
     let achieved = record.rate.ok_per_s;
@@ -126,8 +128,8 @@ pub(crate) fn shortfall(record: &Record) -> Option<String> {
     })
 }
 
-/// The number of requests and of those that succeeded, and separately the number that failed;
-/// `None` if no request failed.
+/// The number of requests and successes, and separately the number of failures; `None` if no
+/// request failed.
 pub(crate) fn requests(record: &Record) -> (String, Option<String>) {
     let totals = &record.totals;
     let all = format!(
@@ -147,8 +149,8 @@ pub(crate) fn requests(record: &Record) -> (String, Option<String>) {
     (all, Some(failed))
 }
 
-/// Requests that were in flight when the load ended, if any. Their outcome is unknown, and they are
-/// not the server's fault.
+/// The requests that were in flight when the load ended, if any. Their outcome is unknown, and the
+/// server is not at fault.
 pub(crate) fn in_flight(record: &Record) -> Option<String> {
     let totals = &record.totals;
     let bounds = totals.unfinished.saturating_sub(totals.unfinished_untimed);
@@ -187,8 +189,8 @@ pub(crate) fn most_severe(record: &Record) -> Option<String> {
     Some(format!("{word}: {}", names.join(", ")))
 }
 
-/// A percentile, with ≥ before it if it is a lower bound. A mean that includes lower bounds is a
-/// lower bound as well.
+/// A percentile, with ≥ before it if it is a lower bound. A mean that includes lower bounds is also
+/// a lower bound.
 pub(crate) fn time_at(summary: &Summary, name: &str, value: f64) -> String {
     let is_bound = summary.at_least.iter().any(|bound| bound == name)
         || name == "mean" && !summary.at_least.is_empty();
@@ -196,7 +198,7 @@ pub(crate) fn time_at(summary: &Summary, name: &str, value: f64) -> String {
     format!("{sign}{}", number::time(value))
 }
 
-/// Explains an outcome to a reader who sees its name for the first time.
+/// Explains an outcome to readers who don't know its name.
 pub(crate) fn meaning(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Ok => "",
@@ -229,8 +231,8 @@ pub(crate) fn statuses(record: &Record) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// The origin of connections that were open when measuring began. Agents open their connections
-/// before the start.
+/// States whether connections already open at the start of the measurement were opened during the
+/// warm-up or before the start. Agents open their connections before the start.
 fn reused(is_fleet: bool, warmup_s: f64) -> &'static str {
     match is_fleet && warmup_s == 0.0 {
         true => "opened before the start were used",
@@ -263,7 +265,7 @@ pub(crate) fn facts(record: &Record) -> Vec<(String, String)> {
     facts.push((
         "bytes",
         format!(
-            "{} in ({}/s), {} of it bodies; {} out",
+            "{} in ({}/s), including {} of bodies; {} out",
             bytes(totals.bytes_in),
             number::bytes(record.rate.bytes_in_per_s),
             bytes(totals.body_bytes_in),
@@ -340,8 +342,8 @@ fn quic(used: &QuicUse) -> String {
         ),
     };
     format!(
-        "{} packets sent, {lost}; {received} received; {} datagrams per system call out, {} in; \
-         datagrams of up to {} bytes{early_data}",
+        "{} packets sent, {lost}; {received} received; {} datagrams per send call, {} per receive \
+         call; datagrams of up to {} bytes{early_data}",
         number::count(used.packets_sent),
         per_call(used.datagrams_sent, used.send_calls),
         per_call(used.datagrams_received, used.receive_calls),
@@ -349,7 +351,7 @@ fn quic(used: &QuicUse) -> String {
     )
 }
 
-/// The number of source addresses used, and the spread over them.
+/// The number of source addresses used, and the distribution of connections and requests over them.
 fn sources(used: &SourceUse) -> String {
     let of_each = |spread: SourceSpread, one: &str, many: &str| match (spread.least, spread.most) {
         (least, most) if least == most => number::plural(least, one, many),
@@ -372,7 +374,7 @@ fn sources(used: &SourceUse) -> String {
     );
     if used.used > 0 {
         text += "; from each ";
-        // Connections opened in the warm-up may still be open.
+        // Without new connections in the measured part, those from the warm-up may still be in use.
         if used.connections.most > 0 {
             text += &of_each(used.connections, "connection", "connections");
             text += ", ";
@@ -384,7 +386,7 @@ fn sources(used: &SourceUse) -> String {
     }
     if let Some(beyond) = used.beyond {
         text += &format!(
-            "; further sources: {} and {} ok, not counted separately",
+            "; other sources: {} and {} ok, not counted separately",
             number::plural(beyond.connections, "connection", "connections"),
             number::plural(beyond.ok, "request", "requests")
         );
@@ -392,10 +394,10 @@ fn sources(used: &SourceUse) -> String {
     text
 }
 
-/// Maximum number of agents that are listed; more are summarized.
+/// Maximum number of agents that are listed individually; more are summarized.
 const LISTED_AGENTS_MAX: usize = 8;
 
-/// The agents that sent the load, and how closely they started together.
+/// The agents that sent the load, and the synchronicity of their starts.
 fn agents(fleet: &FleetUse) -> String {
     let described = |agent: &FleetAgent| {
         let ok = number::count(agent.ok);
@@ -430,7 +432,8 @@ fn agents(fleet: &FleetUse) -> String {
     )
 }
 
-/// The requests that an open loop's schedule offered and started; `None` for a closed loop.
+/// The number of requests that an open loop's schedule offered, and the number started; `None` for
+/// a closed loop.
 fn starts(record: &Record) -> Option<String> {
     let offered = record.rate.offered_per_s?;
     let due = record.totals.started + record.totals.unstarted;

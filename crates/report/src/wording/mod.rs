@@ -1,7 +1,7 @@
-//! Every sentence that a report composes about results, in one place.
+//! All sentences about results that reports compose.
 //!
-//! Sentences about single comparisons arrive ready in the stored documents; see `prony_stats`. This
-//! module summarizes several of them, describes loads, and holds the captions.
+//! Stored documents already contain the sentences about single comparisons; see `prony_stats`. This
+//! module summarizes several of them, describes loads, and contains the captions.
 
 pub(crate) mod captions;
 pub(crate) mod entries;

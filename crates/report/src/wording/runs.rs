@@ -28,7 +28,7 @@ pub(crate) fn family(document: &RunsDocument) -> Vec<Metric> {
     family
 }
 
-/// A sentence about the variants that only one of the runs has, for each run.
+/// A sentence for each run about the variants that only that run has.
 pub(crate) fn unmatched(document: &RunsDocument) -> Vec<String> {
     [
         (&document.old, &document.only_old),
@@ -40,7 +40,7 @@ pub(crate) fn unmatched(document: &RunsDocument) -> Vec<String> {
     .collect()
 }
 
-/// Each regression that is established or can't be ruled out.
+/// Each regression that is established or can't be ruled out, with its ruling.
 pub fn regressions(document: &RunsDocument) -> Vec<(&RunComparison, Ruling)> {
     let all = document.comparisons.iter();
     let mut found: Vec<(&RunComparison, Ruling)> = all
@@ -63,7 +63,7 @@ pub(crate) fn findings(document: &RunsDocument) -> Vec<(&str, Vec<Finding>)> {
     each.filter(|(_, own)| !own.is_empty()).collect()
 }
 
-/// The result of a condition in a word.
+/// The result of a condition as a word.
 pub(crate) fn ruling_word(ruling: Ruling) -> &'static str {
     match ruling {
         Ruling::Failed => "failed",

@@ -16,7 +16,7 @@ pub(crate) fn name(line: &Scaling) -> String {
     levels.collect::<Vec<_>>().join(", ")
 }
 
-/// A line's first and last point in a sentence.
+/// Describes a line's first and last point.
 pub(crate) fn ends(line: &Scaling) -> String {
     let (Some(first), Some(last)) = (line.points.first(), line.points.last()) else {
         return name(line);

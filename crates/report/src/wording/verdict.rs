@@ -1,4 +1,4 @@
-//! Sentences about all comparisons of an experiment: the first sentence, the reply to "Can you
+//! Sentences about all comparisons of an experiment: the first sentence, the answer to "Can you
 //! trust the result?", and the basis of the result.
 
 use prony_record::Severity;
@@ -28,7 +28,7 @@ pub(crate) fn family(verdict: &VerdictDocument) -> Vec<Metric> {
     family
 }
 
-/// The report's first sentence, and an explanation to show below it.
+/// The report's first sentence, and an explanation shown below it.
 pub(crate) fn headline(verdict: &VerdictDocument) -> (String, Option<String>) {
     if let Some(summary) = summary(verdict) {
         return (summary, None);
@@ -45,7 +45,7 @@ pub(crate) fn headline(verdict: &VerdictDocument) -> (String, Option<String>) {
                 format!("No difference between {name} and {against} is established yet.");
             (undecided, text())
         }
-        // The interval is easier to read below the claim than within it.
+        // The interval is easier to read below the statement than within it.
         _ => match comparison.text.split_once(" (") {
             Some((claim, rest)) if rest.ends_with(')') && !rest.contains(" (") => (
                 claim.to_owned(),
@@ -56,8 +56,8 @@ pub(crate) fn headline(verdict: &VerdictDocument) -> (String, Option<String>) {
     }
 }
 
-/// One sentence over all comparisons on the leading metric. `None` if there is only one comparison,
-/// which has its own sentence.
+/// One sentence about all comparisons on the leading metric. `None` if there is only one
+/// comparison, whose own sentence is used.
 fn summary(verdict: &VerdictDocument) -> Option<String> {
     let metric = lead_metric(verdict);
     let all: Vec<&Comparison> = verdict
@@ -146,7 +146,7 @@ fn first_of(metric: Metric, reference: &str, variants: usize) -> String {
     }
 }
 
-/// The smallest and the largest change among comparisons, as their sentences print them.
+/// The smallest and the largest change among comparisons, formatted as in their sentences.
 fn span_of(all: &[&Comparison]) -> Option<(String, String)> {
     let mut sorted: Vec<&Comparison> = all.to_vec();
     sorted.sort_by(|a, b| distance(&a.effect).total_cmp(&distance(&b.effect)));
@@ -163,7 +163,7 @@ fn distance(effect: &Effect) -> f64 {
     }
 }
 
-/// `Of 3 comparisons: 2 slower, 1 undecided.`
+/// Counts verdicts: `Of 3 comparisons: 2 slower, 1 undecided.`
 fn tally(all: &[&Comparison]) -> String {
     let order = [
         Verdict::Faster,
@@ -181,7 +181,7 @@ fn tally(all: &[&Comparison]) -> String {
     format!("Of {} comparisons: {}.", all.len(), parts.join(", "))
 }
 
-/// The reply to "Can you trust the result?", and its color.
+/// The answer to "Can you trust the result?", and its color.
 pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
     let of = |severity| {
         let mut ids: Vec<&str> = Vec::new();
@@ -205,9 +205,9 @@ pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
         let what = if withheld == verdict.comparisons.len() {
             "No: the verdict is withheld"
         } else if withheld > 0 {
-            "Not all of it: a verdict is withheld"
+            "Only in part: a verdict is withheld"
         } else {
-            "With doubt: a check reported an error"
+            "Doubtful: a check reported an error"
         };
         let why = if errors.is_empty() { warnings } else { errors };
         return (Tone::Bad, sentence(what, &why));
@@ -215,15 +215,15 @@ pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
     let is_noisy = noise(verdict).is_some();
     if !warnings.is_empty() || is_noisy {
         let what = match (is_noisy, warnings.len()) {
-            (true, _) => "With care: the machine is too noisy for some verdicts".to_owned(),
-            (false, 1) => "With care: there is a warning".to_owned(),
-            (false, n) => format!("With care: there are {n} warnings"),
+            (true, _) => "With caution: the machine is too noisy for some verdicts".to_owned(),
+            (false, 1) => "With caution: there is a warning".to_owned(),
+            (false, n) => format!("With caution: there are {n} warnings"),
         };
         return (Tone::Care, sentence(&what, &warnings));
     }
     (
         Tone::Good,
-        "Yes: no check found a reason against it.".to_owned(),
+        "Yes: no check found a reason to doubt it.".to_owned(),
     )
 }
 
@@ -245,7 +245,7 @@ pub(crate) fn basis(verdict: &VerdictDocument) -> String {
     )
 }
 
-/// The main effects of factors in words; interactions are part of their sentences.
+/// The main effects of factors in words. Interactions are part of their sentences.
 pub(crate) fn effects(verdict: &VerdictDocument) -> Vec<String> {
     let mains = verdict
         .effects
@@ -254,7 +254,7 @@ pub(crate) fn effects(verdict: &VerdictDocument) -> Vec<String> {
     mains.map(|effect| effect.text.clone()).collect()
 }
 
-/// Capitalizes a noun for a heading. `p99` is unchanged.
+/// Capitalizes a noun for a heading, but leaves `p99` unchanged.
 pub(crate) fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     match (chars.next(), chars.clone().next()) {
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(trust(&document).0, Tone::Care);
         let all = lines(&document);
         assert_eq!((all.len(), all[0].summarized.len()), (1, 2), "{all:?}");
-        // In this document, more blocks would decide every comparison.
+        // More blocks would decide every comparison of this document.
         for one in &mut document.comparisons {
             one.more_blocks = Some(4);
         }
@@ -371,7 +371,7 @@ mod tests {
         document.findings.push(finding(Severity::Error));
         let (kind, text) = trust(&document);
         assert_eq!(kind, Tone::Bad);
-        assert_eq!(text, "With doubt: a check reported an error (errors).");
+        assert_eq!(text, "Doubtful: a check reported an error (errors).");
         document.comparisons[0].verdict = Verdict::Withheld;
         assert!(
             trust(&document)

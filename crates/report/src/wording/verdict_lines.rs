@@ -10,7 +10,7 @@ use super::verdict_word::{verdict_mark, word};
 use crate::document::VerdictLine;
 use crate::number;
 
-/// Maximum number of names that are listed; further ones are counted.
+/// Maximum number of names that are listed. The others are only counted.
 const NAMES_MAX: usize = 4;
 
 /// All comparisons: the established differences in the order of the document, then one line for each
@@ -96,7 +96,7 @@ fn reason(comparison: &Comparison) -> &str {
     parts.map_or(comparison.text.as_str(), |(_, reason)| reason)
 }
 
-/// The variants and what they are compared with: `a, b and 3 more against c`.
+/// The variants, and the baseline that they are compared with: `a, b and 3 more against c`.
 fn names(members: &[&Comparison]) -> String {
     let against = &members[0].against_name;
     let shared = members.iter().all(|one| one.against_name == *against);
@@ -115,7 +115,7 @@ fn names(members: &[&Comparison]) -> String {
         true => format!(" against {against}"),
         false => ", each against its own baseline".to_owned(),
     };
-    // Names of several factors have commas of their own.
+    // Names of several factors contain commas.
     let separator = if names.iter().any(|name| name.contains(',')) {
         "; "
     } else {
@@ -156,8 +156,8 @@ fn shared_rate(verdict: &VerdictDocument, members: &[&Comparison]) -> String {
     }
 }
 
-/// States that the machine is too noisy for some verdicts, by how much, and what would help; `None`
-/// if more blocks would decide every undecided comparison.
+/// States that the machine is too noisy for some verdicts, the width of their intervals, and
+/// possible remedies. Returns `None` if more blocks would decide every undecided comparison.
 pub(crate) fn noise(verdict: &VerdictDocument) -> Option<String> {
     let open: Vec<&Comparison> = verdict
         .comparisons

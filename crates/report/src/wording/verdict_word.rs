@@ -1,8 +1,8 @@
-//! The word and the sign of a verdict.
+//! The word and the symbol for a verdict.
 
 use prony_stats::Verdict;
 
-/// The verdict's word.
+/// The word for a verdict.
 pub(crate) fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
@@ -13,7 +13,7 @@ pub(crate) fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The sign of a verdict on a terminal and in summaries.
+/// The symbol for a verdict on a terminal and in summaries.
 pub(crate) fn verdict_mark(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "▲",

@@ -1,4 +1,4 @@
-//! Sentences about what changed along with a difference.
+//! Sentences about changes that accompany a difference.
 
 use prony_stats::{Explanation, Metric, MovedMetric, MovementRole};
 
@@ -9,7 +9,7 @@ pub(crate) fn heading(why: &Explanation) -> String {
     format!("{} against {} ({metrics})", why.name, why.against_name)
 }
 
-/// The relation of a change to the difference; empty if no change of this entry has one.
+/// The relation of a change to the difference. Empty if no change of this entry has a relation.
 pub(crate) fn relation(why: &Explanation, moved: &MovedMetric) -> &'static str {
     let any_related = why
         .moved
@@ -23,7 +23,8 @@ pub(crate) fn relation(why: &Explanation, moved: &MovedMetric) -> &'static str {
     }
 }
 
-/// A sentence each about the metrics that did not change and about those too noisy to judge.
+/// Two sentences: the metrics that did not change, and those that are too noisy to judge. Either is
+/// omitted if it would be empty.
 pub(crate) fn rest(why: &Explanation) -> Vec<String> {
     let named = |what: &str, metrics: &[Metric]| {
         let nouns: Vec<&str> = metrics.iter().map(|metric| metric.noun()).collect();

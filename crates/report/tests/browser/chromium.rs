@@ -1,8 +1,8 @@
-//! A headless Chromium, driven through its pipe by the DevTools protocol.
+//! A headless Chromium, controlled with the DevTools protocol over a pipe.
 //!
-//! Each message is JSON and ends with a zero byte; the browser reads them from its file 3 and
-//! replies on its file 4. The browser runs in a temporary folder, which contains all files that it
-//! writes.
+//! Each message is JSON and ends with a zero byte. The browser reads messages from file descriptor
+//! 3 and replies on file descriptor 4. It runs in a temporary folder, to which it writes all of its
+//! files.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The time limit for a reply of the browser, which is long because the machine may be busy.
+/// Maximum time for a reply of the browser. It is long because the machine may be busy.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Switches that keep the browser quiet and offline, and allow it to run as root.
+/// Switches that disable the browser's messages and network access, and allow it to run as root.
 const SWITCHES: [&str; 13] = [
     "--headless",
     "--no-sandbox",
@@ -43,7 +43,7 @@ pub(crate) struct Chromium {
     folder: TempDir,
 }
 
-/// The browser's path: the first of its names that is installed.
+/// The browser's path: the first known name that is installed.
 fn installed() -> PathBuf {
     let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
     let folders: Vec<PathBuf> = std::env::var_os("PATH")
@@ -68,7 +68,7 @@ impl Chromium {
             .prefix("prony-browser-")
             .tempdir()
             .unwrap();
-        // The shell moves the pipes to the files that the browser expects them at.
+        // The shell moves the pipes to the file descriptors that the browser expects.
         let mut child = Command::new("sh")
             .args(["-c", "exec \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null", "sh"])
             .arg(installed())
@@ -89,7 +89,7 @@ impl Chromium {
             .unwrap();
         let replies = BufReader::new(child.stdout.take().unwrap());
         let (send, from_browser) = channel();
-        // The thread ends with the browser, whose pipe it reads.
+        // The thread reads the browser's pipe, so it ends with the browser.
         std::thread::spawn(move || {
             for message in replies.split(0).map_while(Result::ok) {
                 let message = serde_json::from_slice(&message).unwrap_or(Value::Null);
@@ -151,7 +151,8 @@ impl Chromium {
             .expect("the browser did not reply (did it start? try it by hand)")
     }
 
-    /// Loads a page of this size and scheme, and returns all events up to its end.
+    /// Loads a page with this window size and color scheme, and returns all events until it has
+    /// loaded.
     pub(crate) fn open(
         &mut self,
         url: &str,
@@ -188,7 +189,7 @@ impl Chromium {
         result["result"]["value"].clone()
     }
 
-    /// Ends the browser and returns those of its processes that are still running.
+    /// Ends the browser, and returns those of its processes that are still running.
     pub(crate) fn close(mut self) -> Vec<String> {
         self.end();
         processes_naming(&self.folder.path().display().to_string())
@@ -200,7 +201,7 @@ impl Chromium {
         };
         let message = json!({"id": 0, "method": "Browser.close"});
         let _ = pipe.write_all(format!("{message}\0").as_bytes());
-        // The browser ends when its pipe is closed, even if it did not understand the command.
+        // The browser ends when its pipe is closed, even if it ignored the command.
         drop(pipe);
         for _ in 0..100 {
             let ended = !matches!(self.child.try_wait(), Ok(None));
@@ -220,7 +221,7 @@ impl Drop for Chromium {
     }
 }
 
-/// Lists processes whose arguments contain the browser's own folder.
+/// Lists processes whose arguments contain this folder's name.
 fn processes_naming(folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries

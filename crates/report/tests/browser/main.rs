@@ -1,5 +1,6 @@
-//! Opens the pages in a real browser, at desktop and phone width, light and dark, and checks for errors,
-//! requests, sideways scrolling, charts without readable text, and a first screen without its verdict.
+//! Opens the pages in a real browser, at desktop and phone width, light and dark. Checks for
+//! errors, requests, horizontal scrolling, charts with unreadable text, and a first screen without
+//! the verdict.
 //!
 //! The test needs Chromium, which `cargo xtask test` installs, and fails without it.
 
@@ -115,7 +116,7 @@ fn pages_read_well_in_a_browser() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Complaints of the browser, and requests for anything but the page.
+/// Error messages of the browser, and requests for anything except the page.
 fn complaints(events: &[Value], url: &str) -> Vec<String> {
     let methods = [
         "Runtime.consoleAPICalled",
@@ -190,7 +191,7 @@ fn problems_of(
     problems
 }
 
-/// A page with every fault that the check looks for, one per line.
+/// A page with every fault that the check detects, one per line.
 const FAULTY: &str = r#"<!DOCTYPE html><meta name="viewport" content="width=device-width">
 <script>console.error("a complaint")</script>
 <img src="http://127.0.0.1:9/elsewhere.png" alt="">

@@ -4,9 +4,9 @@ use prony_record::{
     Distribution, EntryGrouping, EntryResult, EntryResults, Nanos, Outcome, Record,
 };
 
-/// Entries that are summed up as one.
+/// Number of entries that are combined.
 const OTHERS: u64 = 4;
-/// Response times of an entry as factors of its median, each equally often except the last ones.
+/// Response times of an entry as multiples of its median, with their relative frequencies.
 const SPREAD: [(f64, u64); 6] = [
     (0.7, 20),
     (0.9, 25),

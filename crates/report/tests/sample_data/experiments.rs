@@ -76,14 +76,14 @@ fn sockets() -> SampleExperiment {
                 failed_share: 0.0,
             }
         },
-        // Earlier versions stored this finding as a note.
+        // Earlier versions stored this finding with severity `note`.
         findings: vec![Finding {
             id: FindingId::OrderEffect.into(),
             severity: Severity::Note,
             text:
                 "Trials that ran first in their block were 0.4% faster than those that ran last. \
-                   The order is random, so this widens the intervals and favours no variant. \
-                   Nothing to do."
+                 The order is random, so this widens the intervals and favors no variant. Nothing \
+                 to do."
                     .to_owned(),
         }],
         withheld: None,
@@ -119,8 +119,8 @@ fn demo() -> SampleExperiment {
         findings: vec![Finding::new(
             FindingId::NoisyMachine,
             Severity::Warning,
-            "Other processes used 6% of the cores while trials ran. It widens the intervals. Stop \
-             them, or give the services cores of their own (cores = \"0\").",
+            "Other processes used 6% of the cores while trials ran. This widens the intervals. \
+             Stop them, or give the services their own cores (cores = \"0\").",
         )],
         withheld: None,
         rounds: 0,
@@ -160,7 +160,7 @@ fn errors() -> SampleExperiment {
             Severity::Error,
             "12% of the requests to http://127.0.0.1:8002/ failed (unexpected_status 503), none of \
              those to http://127.0.0.1:8001/. A server that refuses work looks faster than it is. \
-             Lower the connections, or find out why it answers 503, then run again.",
+             Use fewer connections, or find out why it returns 503, and repeat the experiment.",
         )],
         withheld: Some("12% of its requests failed (errors)"),
         rounds: 0,
@@ -174,7 +174,7 @@ fn ciphers() -> SampleExperiment {
     let names = ["aes-128", "aes-256", "chacha20"];
     SampleExperiment {
         name: "ciphers",
-        question: "Does the cipher matter for the tail at 2,000 requests a second?",
+        question: "Does the cipher matter for the tail at 2,000 requests per second?",
         plan: "name = \"ciphers\"\n",
         factors: vec![factor("cipher", &names)],
         baseline: levels(&[("cipher", "aes-128")]),
@@ -204,8 +204,8 @@ fn ciphers() -> SampleExperiment {
         findings: vec![Finding::new(
             FindingId::FewBlocks,
             Severity::Note,
-            "5 blocks show differences from about 12% on at this noise. A plan with 15 blocks would \
-             show 6%.",
+            "At this noise, 5 blocks show differences of about 12% or more. A plan with 15 blocks \
+             would show 6%.",
         )],
         withheld: None,
         rounds: 0,
@@ -215,7 +215,7 @@ fn ciphers() -> SampleExperiment {
     }
 }
 
-/// Many variants with long names and very large effects, each compared within its own cell.
+/// Many variants with long names and very large effects, each with a baseline in its own cell.
 fn portable() -> SampleExperiment {
     SampleExperiment {
         name: "portable",
@@ -268,7 +268,7 @@ fn portable() -> SampleExperiment {
     }
 }
 
-/// Interleaved blocks next to a neighbor that comes and goes.
+/// Interleaved blocks with a neighbor that is active at times.
 fn interleaved() -> SampleExperiment {
     SampleExperiment {
         name: "interleaved",
@@ -304,7 +304,7 @@ fn interleaved() -> SampleExperiment {
     }
 }
 
-/// A noisy machine: the rate is undecided, and the CPU time per request is not.
+/// On a noisy machine, the rate is undecided, but the CPU time per request is not.
 fn noisy() -> SampleExperiment {
     SampleExperiment {
         name: "noisy",
@@ -330,9 +330,9 @@ fn noisy() -> SampleExperiment {
         findings: vec![Finding::new(
             FindingId::NoisyMachine,
             Severity::Warning,
-            "In 12 of 12 trials something else used the machine: other processes used up to 61% of a \
-             core (mostly backup) and other guests 9%. The random order of trials spreads it over all \
-             variants and the intervals contain it; on a quieter machine they would be narrower.",
+            "In 12 of 12 trials, other processes used up to 61% of a core (mostly backup), and \
+             other guests 9%. The random order of trials spreads this over all variants, and the \
+             intervals include it; on a quieter machine they would be narrower.",
         )],
         withheld: None,
         rounds: 0,
@@ -342,11 +342,11 @@ fn noisy() -> SampleExperiment {
     }
 }
 
-/// Trials are capacity searches.
+/// An experiment whose trials are capacity searches.
 fn capacity() -> SampleExperiment {
     SampleExperiment {
         name: "capacity",
-        question: "How many requests a second does the new build hold?",
+        question: "How many requests per second does the new build sustain?",
         plan: "name = \"capacity\"\n[load]\ntarget = \"web\"\nmodel = \"capacity\"\ngoal = \"p99 < 50ms\"\n",
         factors: vec![factor("build", &["old", "new"])],
         baseline: levels(&[("build", "old")]),
@@ -375,7 +375,7 @@ fn capacity() -> SampleExperiment {
     }
 }
 
-/// A list of URLs, of which a new version makes some slower, in interleaved blocks.
+/// A list of URLs in interleaved blocks. The new version makes some URLs slower.
 fn urls() -> SampleExperiment {
     SampleExperiment {
         name: "urls",

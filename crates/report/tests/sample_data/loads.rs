@@ -94,7 +94,7 @@ fn start_gaps(rate_per_s: f64) -> StartGaps {
     }
 }
 
-/// A load of a steady rate with a little noise in each half second.
+/// A load at a steady rate, with a little noise in each half second.
 fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> Record {
     let duration_s = load.duration_s.unwrap_or(10.0);
     let slices = (duration_s * 2.0) as u64;
@@ -175,7 +175,8 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
     }
 }
 
-/// Successes and unexpected responses.
+/// Requests by outcome and responses by status, for this number of successes and unexpected
+/// statuses.
 fn endings(ok: u64, failed: u64) -> (BTreeMap<Outcome, u64>, BTreeMap<u16, u64>) {
     let mut outcomes = BTreeMap::from([(Outcome::Ok, ok)]);
     let mut status = BTreeMap::from([(200, ok)]);
@@ -212,13 +213,13 @@ fn failing(noise: &mut Noise) -> Record {
     record.findings = vec![Finding::new(
         FindingId::Errors,
         Severity::Error,
-        "3.3% of the requests failed, most with status 503. Percentiles are over what was answered. \
-         Look into the server's log.",
+        "3.3% of the requests failed, most with status 503. Percentiles cover only successful \
+         requests. Check the server's log.",
     )];
     record
 }
 
-/// A rate that rises beyond what the server can do.
+/// A load whose rate rises beyond the capacity of the server.
 fn profile(noise: &mut Noise) -> Record {
     let stage = |rate_per_s, length_s| RateStage {
         rate_per_s,
@@ -330,7 +331,7 @@ fn open(noise: &mut Noise) -> Record {
     record.findings = vec![Finding::new(
         FindingId::ScheduleMissed,
         Severity::Warning,
-        "80% of the offered rate was reached: 13,830 requests were due but found no free \
+        "The load reached 80% of the offered rate: 13,830 requests were due but found no free \
          connection. The response times include their wait. Raise --connections, or lower --rate.",
     )];
     record

@@ -1,5 +1,5 @@
-//! The stored experiments and records that the tests render: synthetic figures, evaluated by the real
-//! statistics, and the same on every run.
+//! The stored experiments and records that the tests render. The figures are synthetic, evaluated
+//! by the real statistics, and reproducible.
 
 mod entries;
 mod experiments;
@@ -48,7 +48,7 @@ impl Noise {
         sum - 6.0
     }
 
-    /// Returns a number near 1 that varies by `share`.
+    /// Returns a random number near 1 with a relative standard deviation of `share`.
     fn around(&mut self, share: f64) -> f64 {
         1.0 + share * self.next()
     }
@@ -83,8 +83,9 @@ struct SampleExperiment {
     seed: u64,
     /// Goals of capacity searches; empty if the trials are single loads.
     goals: &'static [&'static str],
-    /// The entries of a list: name, median response time in microseconds, factor of that time in the
-    /// variants with a new build, and the parts of all failures in old and in new builds.
+    /// The entries of a list. Each has a name, the median response time in microseconds, the factor
+    /// of that time in variants with a new build, and its parts of all failures in old and in new
+    /// builds.
     entries: &'static [(&'static str, f64, f64, f64, f64)],
 }
 
@@ -104,7 +105,7 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
         order.push(names);
         for (place, levels) in variants.iter().enumerate() {
             let mut server = (sample_data.server)(levels);
-            // The rate of an open loop is set by its schedule, not by the server.
+            // In an open loop, the schedule determines the rate, not the server.
             if sample_data.load.model == "closed" {
                 server.rate *= shared * noise.around(sample_data.noise);
             }
@@ -165,7 +166,7 @@ fn write(dir: &Path, sample_data: &SampleExperiment) -> std::io::Result<()> {
     )
 }
 
-/// Writes everything but the trials.
+/// Writes everything except the trials.
 fn write_document(
     dir: &Path,
     sample_data: &SampleExperiment,
@@ -340,8 +341,7 @@ fn values(record: &Record, server: &Server) -> Values {
     let ended = (record.totals.ok + record.totals.failed).max(1) as f64;
     let cpu_s = (server.user + server.system) / 100.0 * record.totals.elapsed_s;
     let us_per_request = |percent: f64| percent / 100.0 * record.totals.elapsed_s * 1e6 / ended;
-    // A later digit of the noise that the modes already contain, so that no further random number
-    // is drawn.
+    // The jitter uses later digits of the modes' noise, so no additional random number is drawn.
     let jitter = 1.0 + (server.user + server.system) % 0.01;
     BTreeMap::from([
         (

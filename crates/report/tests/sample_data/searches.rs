@@ -11,7 +11,7 @@ const LIMIT_US: f64 = 50_000.0;
 /// Utilization at which the 99th percentile reaches the limit.
 const UTILIZATION: f64 = 0.9;
 
-/// A search as `trial.json` holds it. The 99th percentile grows as in a queue.
+/// A search as stored in `trial.json`. The 99th percentile grows as in a queue.
 pub(super) fn of_trial(goal: &str, capacity: f64, noise: &mut Noise) -> Value {
     let probes = RATES.map(|share| {
         let utilization = UTILIZATION * share;

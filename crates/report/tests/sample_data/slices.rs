@@ -8,7 +8,7 @@ use super::{Noise, SampleExperiment};
 
 /// Length of the counted part of a slice.
 const LENGTH_S: f64 = 0.225;
-/// Speed of the machine while the neighbor works.
+/// Speed of the machine while the neighbor is active, relative to the usual speed.
 const BURST_SPEED: f64 = 0.55;
 
 /// A slice as stored in `trial.json`.
@@ -23,7 +23,7 @@ pub(super) struct SampleSlice {
     drain_s: f64,
 }
 
-/// The machine's speed in each round of a block, which all variants share; empty without rounds.
+/// The machine's speed in each round of a block, shared by all variants; empty without rounds.
 pub(super) fn speeds(sample_data: &SampleExperiment, block: u32) -> Vec<f64> {
     let mut noise = Noise(sample_data.seed * 1_000 + u64::from(block));
     let mut is_slow = block.is_multiple_of(2);
@@ -42,7 +42,7 @@ pub(super) fn mean(speeds: &[f64]) -> f64 {
     }
 }
 
-/// Slices whose rates have the mean of the trial's record.
+/// Slices whose mean rate is that of the trial's record.
 pub(super) fn of_trial(
     record: &Record,
     speeds: &[f64],

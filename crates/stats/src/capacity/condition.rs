@@ -1,4 +1,4 @@
-//! Conditions on a capacity, such as `capacity<8000`.
+//! Conditions on capacities, such as `capacity<8000`.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use prony_record::measure::{AmountKind, Relation};
 use super::estimate::CapacityEstimate;
 use crate::gate_result::Ruling;
 
-/// The only metric of these conditions.
+/// The only metric that these conditions accept.
 const METRIC: &str = "capacity";
 
 /// A condition of `--fail-if` on a capacity.
@@ -23,15 +23,15 @@ impl CapacityCondition {
     ///
     /// # Errors
     ///
-    /// Returns the reason, with the accepted form.
+    /// Returns the reason and the accepted form.
     pub fn parse(typed: &str) -> Result<CapacityCondition, String> {
         let compact: String = typed.chars().filter(|c| !c.is_whitespace()).collect();
         let refused = |reason: &str| format!("{typed}: {reason} (write capacity<8000)");
         let Some(rest) = compact.strip_prefix(METRIC) else {
-            return Err(refused("the only metric here is capacity"));
+            return Err(refused("the only possible metric is capacity"));
         };
         let Some((relation, limit)) = Relation::split(rest) else {
-            return Err(refused("one of < <= > >= follows the metric"));
+            return Err(refused("<, <=, > or >= must follow the metric"));
         };
         let limit = AmountKind::Rate.amount(limit);
         let limit = limit.map_err(|error| refused(&error))?.value();
@@ -42,14 +42,15 @@ impl CapacityCondition {
         })
     }
 
-    /// Judges an estimate: the condition holds if it holds for the whole interval or bound.
+    /// Judges an estimate. The condition is established only if it holds for the whole interval or
+    /// bound.
     pub fn judge(&self, estimate: &CapacityEstimate) -> Ruling {
         let (low, high) = match *estimate {
             CapacityEstimate::Capacity {
                 per_s, interval, ..
             } => match interval {
                 Some(interval) => (interval.low, interval.high),
-                // A single figure has no interval that could decide.
+                // Without an interval, a capacity that satisfies the condition is inconclusive.
                 None if self.relation.holds(per_s, self.limit) => return Ruling::Unclear,
                 None => (per_s, per_s),
             },

@@ -15,20 +15,20 @@ use crate::goals_phrase::goals_phrase;
 /// The schema of [`CapacityDocument`].
 pub const CAPACITY_SCHEMA: &str = "prony.capacity/1";
 
-/// All searches of one server and their result.
+/// All searches of one server and the result.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CapacityDocument {
     /// [`CAPACITY_SCHEMA`].
     pub schema: String,
-    /// The version of prony that measured.
+    /// The version of prony that measured the capacity.
     pub version: String,
-    /// Start, in RFC 3339.
+    /// Start time (RFC 3339).
     pub started_at: String,
     /// The command line, without secrets.
     pub command: String,
     /// The machine that ran the load generator.
     pub machine: String,
-    /// URL, without credentials.
+    /// URL without credentials.
     pub url: String,
     /// The goals as typed.
     pub goals: Vec<String>,
@@ -44,9 +44,9 @@ pub struct CapacityDocument {
     pub high_per_s: Option<f64>,
     /// A rate that meets the goals, if no higher one could be judged.
     pub at_least_per_s: Option<f64>,
-    /// Cause of that bound.
+    /// Reason why only this lower bound is known.
     pub bound_reason: Option<BoundReason>,
-    /// A rate that does not meet the goals, if no lower one does or could be judged.
+    /// A rate that does not meet the goals, if no lower rate does or could be judged.
     pub below_per_s: Option<f64>,
     /// The result as a sentence.
     pub text: String,
@@ -68,7 +68,7 @@ pub struct ConditionResult {
 }
 
 impl CapacityDocument {
-    /// Combines the searches, and judges the conditions.
+    /// Combines the searches and judges the conditions.
     pub fn of(
         goals: &[Goal],
         searches: Vec<SearchReport>,
@@ -148,7 +148,7 @@ impl CapacityDocument {
     }
 }
 
-/// The findings of all searches, each once.
+/// Collects the findings of all searches, without duplicates.
 fn findings(searches: &[SearchReport]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     for finding in searches.iter().flat_map(|search| &search.findings) {

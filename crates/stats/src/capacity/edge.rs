@@ -1,12 +1,12 @@
-//! The results of the probes that enter the fit.
+//! Results of the probes that the fit uses.
 
 use super::fit::{Crossing, FitPoint, crossing, refined};
 use super::probe::ProbeResult;
 
-/// Excess of a probe whose server doesn't keep up.
+/// Excess assigned to a probe in which the server doesn't keep up.
 const OVERLOAD_EXCESS: f64 = 100.0;
 
-/// The results at the edge, with the logarithms of their rates.
+/// Results of the probes at the edge, with the logarithms of their rates.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EdgeResults(Vec<(f64, ProbeResult)>);
 
@@ -23,7 +23,7 @@ impl EdgeResults {
         })
     }
 
-    /// The crossing of the goal that is exceeded first.
+    /// Crossing of the goal that is exceeded first.
     pub(super) fn lowest_crossing(&self) -> Crossing {
         let crossings = (0..self.goal_count()).map(|goal| crossing(&self.points(goal)));
         crossings
@@ -31,15 +31,15 @@ impl EdgeResults {
             .unwrap_or(Crossing::Below)
     }
 
-    /// The logarithm of the rate at which the first goal is exceeded, by the probes at most `reach`
-    /// away from a first crossing.
+    /// Logarithm of the rate at which the first goal is exceeded, computed from the probes within
+    /// `reach` of a first crossing.
     pub(super) fn refined_crossing(&self, log_rate: f64, reach: f64) -> f64 {
         let refine = |points: &[FitPoint]| {
             let first = match crossing(points) {
                 Crossing::At { log_rate: at, .. } if (at - log_rate).abs() <= reach => at,
                 _ => log_rate,
             };
-            // The window stays where the probes are, regardless of their results.
+            // The window is centered on the probes, regardless of their results.
             match refined(points, log_rate, reach) {
                 unchanged if unchanged == log_rate => first,
                 refined => refined,
@@ -52,7 +52,8 @@ impl EdgeResults {
         if lowest.is_finite() { lowest } else { log_rate }
     }
 
-    /// True if the generator was saturated in most probes that failed within `reach` of a rate.
+    /// Returns true if the generator was saturated in most of the failed probes within `reach` of a
+    /// rate.
     pub(super) fn is_saturated_at(&self, log_rate: f64, reach: f64) -> bool {
         let near = |at: f64| (at - log_rate).abs() <= reach;
         let failed = self
@@ -67,13 +68,13 @@ impl EdgeResults {
         2 * saturated > all
     }
 
-    /// Number of goals; at least 1, so that probes without readings count as overload.
+    /// Number of goals; at least 1, so probes without readings count as overload.
     fn goal_count(&self) -> usize {
         let goals = self.0.iter().map(|(_, result)| result.goals.len());
         goals.max().unwrap_or(0).max(1)
     }
 
-    /// The results as points of one goal's fit.
+    /// Returns the results as points for the fit of one goal.
     fn points(&self, goal: usize) -> Vec<FitPoint> {
         self.0
             .iter()
@@ -82,7 +83,7 @@ impl EdgeResults {
     }
 }
 
-/// The reading of one goal as a point of the fit.
+/// Returns the reading of one goal as a point for the fit.
 fn point(log_rate: f64, result: &ProbeResult, goal: usize) -> FitPoint {
     let weight = result.requests as f64;
     match result.goals.get(goal) {

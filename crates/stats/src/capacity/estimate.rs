@@ -19,14 +19,14 @@ pub enum CapacityEstimate {
         /// Number of searches.
         searches: usize,
     },
-    /// A search could not find an upper end, so the capacity is at least this rate.
+    /// A search found no upper limit, so the capacity is at least this rate.
     AtLeast {
-        /// The lowest rate that a search ended with.
+        /// The lowest rate with which a search ended.
         per_s: f64,
-        /// Cause of the bound.
+        /// Reason why there is only a bound.
         reason: BoundReason,
     },
-    /// A search did not find a rate that meets the goals, and could not judge lower rates.
+    /// A search found no rate that meets the goals, and could not judge lower rates.
     Below {
         /// The lowest rate at which a search found that the goals are not met.
         per_s: f64,
@@ -58,7 +58,7 @@ impl CapacityEstimate {
             SearchOutcome::AtLeast { reason, .. } => Some(*reason),
             _ => None,
         });
-        // The mean of capacities and lower bounds would not estimate anything.
+        // A mean of capacities and lower bounds would not estimate anything.
         if let Some(reason) = reason {
             let per_s = searches
                 .iter()

@@ -10,26 +10,27 @@
 //! crosses the goal too late. The second fit is a straight line on both log scales near that
 //! crossing, by quasi-likelihood with a log link (Wedderburn, "Quasi-likelihood functions,
 //! generalized linear models, and the Gauss-Newton method", Biometrika 61, 1974). It uses the means
-//! of all nearby probes and never takes the logarithm of a single one. Where the excess jumps, the
-//! first fit applies.
+//! of all nearby probes and never takes the logarithm of a single probe. Where the excess jumps,
+//! only the first fit is used.
 
-/// Range of the log excess around the goal that further probes should cover, to each side.
+/// Range of the log excess, to each side of the goal, that further probes should cover.
 const EXCESS_RANGE: f64 = 1.2;
 
-/// The excess jumps if it rises from the inverse of this to this within the window of a line.
+/// The excess jumps if it rises from the reciprocal of this value to this value within the window
+/// of a line.
 const JUMP_EXCESS: f64 = 25.0;
-/// Points that a line needs.
+/// Minimum number of points for a line.
 const LINE_POINTS_MIN: usize = 4;
-/// Steps of the line's iteration.
+/// Maximum number of iterations of the line fit.
 const LINE_STEPS: usize = 60;
-/// Largest variance of the logarithm that is corrected for.
+/// Largest variance of the logarithm for which the line is corrected.
 const VARIANCE_MAX: f64 = 0.5;
-/// Bounds of a line's slope on the log scales, and the slope at which the iteration begins.
+/// Bounds of a line's slope on the log scales, and the initial slope of the iteration.
 const SLOPE_MIN: f64 = 0.3;
 const SLOPE_FIRST: f64 = 10.0;
 const SLOPE_MAX: f64 = 400.0;
 
-/// Excess of one probe at a rate.
+/// Excess of one probe at its rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FitPoint {
     /// Natural logarithm of the rate.
@@ -38,11 +39,11 @@ pub(super) struct FitPoint {
     pub(super) excess: f64,
     /// Excess that corresponds to half a request.
     pub(super) resolution: f64,
-    /// Number of requests.
+    /// Number of requests of the probe.
     pub(super) weight: f64,
 }
 
-/// Position of the edge, where the excess reaches 1, relative to the probed rates.
+/// Edge relative to the probed rates. The edge is the rate at which the excess reaches 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Crossing {
     /// The fit exceeds the goal even at the lowest rates.
@@ -51,7 +52,7 @@ pub(super) enum Crossing {
     At {
         /// Logarithm of the rate.
         log_rate: f64,
-        /// Largest plausible distance of the crossing from `log_rate` in further probes.
+        /// Largest distance from `log_rate`, in further probes, at which the crossing is plausible.
         reach: f64,
     },
     /// The fit meets the goal even at the highest rates.
@@ -69,7 +70,7 @@ impl Crossing {
     }
 }
 
-/// Weighted means of neighboring points.
+/// Weighted mean of neighboring points.
 #[derive(Debug, Clone, Copy)]
 struct Pool {
     log_rate: f64,
@@ -96,7 +97,7 @@ impl Pool {
 }
 
 /// Fits the points and finds the rate at which the excess is 1, by interpolation between the pools
-/// on both log scales.
+/// on log scales.
 pub(super) fn crossing(points: &[FitPoint]) -> Crossing {
     let pools = pooled(points);
     let Some(above) = pools.iter().position(|pool| pool.excess >= 1.0) else {
@@ -121,7 +122,7 @@ pub(super) fn crossing(points: &[FitPoint]) -> Crossing {
     }
 }
 
-/// Refines a crossing by a line through the points at most `reach` away from it, on both log scales.
+/// Refines a crossing by fitting a line, on log scales, to the points within `reach` of it.
 pub(super) fn refined(points: &[FitPoint], log_rate: f64, reach: f64) -> f64 {
     let window = 1.05 * reach;
     let near: Vec<FitPoint> = points
@@ -158,7 +159,7 @@ fn line(points: &[FitPoint], origin: f64) -> Option<f64> {
     }
     let offset: f64 = -level / slope;
     // The logarithm of a mean of skewed numbers is too low on average, by half of its variance
-    // (Jensen's inequality), so the line crosses the goal too late.
+    // (Jensen's inequality), so the line would cross the goal too late.
     let freedom = points.len().saturating_sub(2).max(1) as f64;
     let dispersion = sums.squares / freedom;
     let spread = sums.s2 - 2.0 * offset * sums.s1 + offset * offset * sums.s0;
@@ -168,7 +169,7 @@ fn line(points: &[FitPoint], origin: f64) -> Option<f64> {
     offset.is_finite().then_some(offset)
 }
 
-/// Sums over the points, for a step of the line's iteration.
+/// Sums over the points, for one iteration of the line fit.
 #[derive(Debug, Clone, Copy, Default)]
 struct LineSums {
     score: f64,
@@ -204,7 +205,7 @@ impl LineSums {
     }
 }
 
-/// Pools adjacent points until the excess never falls with the rate.
+/// Pools adjacent points until the excess never decreases as the rate rises.
 fn pooled(points: &[FitPoint]) -> Vec<Pool> {
     let mut points = points.to_vec();
     points.sort_by(|a, b| a.log_rate.total_cmp(&b.log_rate));

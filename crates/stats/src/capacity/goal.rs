@@ -11,11 +11,11 @@ use crate::quantity::QuantitySource;
 use super::probe::ProbeResult;
 use super::reading::{GoalReading, TailCount};
 
-/// Requests beyond a percentile that a probe needs to judge it.
+/// Number of requests beyond a percentile that a probe needs to judge that percentile.
 const TAIL_REQUESTS_MIN: f64 = 10.0;
-/// Requests that a probe needs for any goal.
+/// Number of requests that a probe needs for any goal.
 const REQUESTS_MIN: f64 = 100.0;
-/// Smallest excess of a reading that isn't a share, so that it has a logarithm.
+/// Smallest excess of a reading that isn't a share; zero would have no logarithm.
 const EXCESS_MIN: f64 = 1e-3;
 
 /// A condition that the server must meet, such as `p99<50ms`.
@@ -30,7 +30,7 @@ impl Goal {
     ///
     /// # Errors
     ///
-    /// Fails for conditions that can't be read, and for those that can't be a goal.
+    /// Returns an error for conditions that can't be parsed, and for those that can't be goals.
     pub fn parse(typed: &str) -> Result<Goal, String> {
         let condition = LoadCondition::require(typed).map_err(|error| error.to_string())?;
         let refused = |reason: &str| Err(format!("{typed}: {reason}"));
@@ -44,7 +44,7 @@ impl Goal {
         match measure.kind() {
             AmountKind::Time if measure.is_extreme() || measure.quantile() == Some(1.0) => {
                 return refused(
-                    "the longest and the shortest time depend on the length of a probe (use a \
+                    "the minimum and the maximum depend on the length of a probe (use a \
                      percentile, such as p99.9)",
                 );
             }
@@ -64,12 +64,13 @@ impl Goal {
             }
         }
         if limit <= 0.0 {
-            return refused("the limit of a goal is above zero");
+            return refused("the limit of a goal must be above zero");
         }
         Ok(Goal { condition, measure })
     }
 
-    /// Requests that a probe needs to judge the goal: ten beyond the percentile or the limit.
+    /// Number of requests that a probe needs to judge the goal: enough for ten beyond the
+    /// percentile or the limit.
     pub fn requests_min(&self) -> f64 {
         let (limit, is_share) = self.condition.limit();
         let share = match self.measure.quantile() {
@@ -141,8 +142,8 @@ impl Goal {
         })
     }
 
-    /// True if the service times, which exclude the wait for a free connection, meet the goal. A goal
-    /// that isn't about response times is read as usual.
+    /// Returns true if the service times, which exclude the wait for a free connection, meet the
+    /// goal. For a goal that isn't about response times, this is the usual reading.
     pub(super) fn is_met_by_service_times(&self, record: &Record) -> bool {
         let Some(measure) = self.measure.of_service_times() else {
             return self.read(record).is_some_and(|reading| reading.met);
@@ -160,7 +161,7 @@ impl Goal {
 }
 
 impl ProbeResult {
-    /// Reads the result of a probe in its record. `took_s` is the time that it took in all.
+    /// Reads the result of a probe from its record. `took_s` is the total duration of the probe.
     pub fn read(record: &Record, goals: &[Goal], cut_short: bool, took_s: f64) -> ProbeResult {
         let totals = &record.totals;
         let achieved_per_s = match totals.elapsed_s > 0.0 {

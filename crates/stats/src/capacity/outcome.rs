@@ -1,20 +1,20 @@
-//! The end of a search.
+//! Outcome of a capacity search.
 
 use serde::{Deserialize, Serialize};
 
-/// Cause of a search that found only a lower bound.
+/// Reason why a search found only a lower bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BoundReason {
     /// The load generator was saturated at a higher rate.
     GeneratorSaturated,
-    /// The goals are met at the highest rate to probe.
+    /// The goals are met even at the highest permitted rate.
     RateMax,
     /// The search ran out of time or probes while the goals were still met.
     ProbesMax,
 }
 
-/// The end of a search.
+/// Outcome of a capacity search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SearchOutcome {
@@ -27,16 +27,16 @@ pub enum SearchOutcome {
     AtLeast {
         /// Requests per second.
         per_s: f64,
-        /// Cause of the bound.
+        /// Reason why there is only a bound.
         reason: BoundReason,
     },
-    /// The goals are not met at this rate, and lower rates have too few requests to be judged in the
-    /// time of the search.
+    /// The goals are not met at this rate. Lower rates can't be judged, because they have too few
+    /// requests within the time of the search.
     Below {
         /// Requests per second.
         per_s: f64,
     },
-    /// The goals are not met even at this rate, the lowest one that is probed.
+    /// The goals are not met even at this rate, the lowest that was probed.
     Unmet {
         /// Requests per second.
         per_s: f64,

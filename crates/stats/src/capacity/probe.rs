@@ -8,13 +8,16 @@ use super::reading::GoalReading;
 pub(super) const SETTLE_SHARE: f64 = 0.2;
 /// A server keeps up if it completes this share of the offered requests.
 const KEEPS_UP_SHARE: f64 = 0.9;
-/// Requests in flight at the end of a probe, at low rates.
+/// Maximum number of requests in flight at the end of a probe that don't count as arrears, at low
+/// rates.
 const IN_FLIGHT: f64 = 3.0;
-/// Share of a probe's requests that are in arrears in a hopeless overload.
+/// A server is hopelessly overloaded if this share of a probe's requests is in arrears.
 const HOPELESS_SHARE: f64 = 0.3;
-/// Slow requests in an overload, relative to those allowed in the whole probe.
+/// Ratio of slow requests to those allowed in the whole probe, above which a probe at the edge is
+/// an overload.
 const OVERLOAD_TAIL: f64 = 4.0;
-/// Slow requests that could follow by chance, and that a goal must have room for to be clearly met.
+/// Number of additional slow requests that chance could explain. A goal is clearly met only if it
+/// allows that many more.
 const TAIL_ROOM: f64 = 3.0;
 
 /// The part of the search that a probe belongs to.
@@ -25,13 +28,13 @@ pub enum ProbePurpose {
     Explore,
     /// Narrows the range of rates.
     Bracket,
-    /// Finds where the fit crosses the goals; enters the fit.
+    /// Locates the rate at which the fit crosses the goals; enters the fit.
     Edge,
-    /// Covers the surroundings of the crossing; enters the fit.
+    /// Probes rates around the crossing; enters the fit.
     Crossing,
 }
 
-/// A load to run.
+/// A load to run as part of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Probe {
     /// Requests per second of an open loop; `None` for a closed loop.
@@ -40,7 +43,7 @@ pub struct Probe {
     pub settle_s: f64,
     /// Length of the measured part, in seconds.
     pub measure_s: f64,
-    /// The part of the search that it belongs to.
+    /// The part of the search that this probe belongs to.
     pub purpose: ProbePurpose,
 }
 
@@ -57,11 +60,11 @@ pub struct ProbeResult {
     pub limit_s: f64,
     /// The reading of each goal; empty if nothing was measured.
     pub goals: Vec<GoalReading>,
-    /// True if the load generator was the limit.
+    /// True if the load generator was saturated.
     pub generator_saturated: bool,
-    /// True if the probe was ended early.
+    /// True if the probe ended early.
     pub cut_short: bool,
-    /// Time that the probe took in all, in seconds.
+    /// Total duration of the probe, in seconds.
     pub took_s: f64,
 }
 
@@ -71,8 +74,9 @@ impl ProbeResult {
         self.keeps_up() && !self.goals.is_empty() && self.goals.iter().all(|goal| goal.met)
     }
 
-    /// True if the server completed about as many requests as were due. Those that may be in flight
-    /// while it meets the goals are no arrears; in a short probe they are a large share.
+    /// Returns true if the server completed about as many requests as were due. The number of
+    /// requests that may be in flight while the goals are met is not counted as arrears, because it
+    /// is a large share of a short probe.
     pub fn keeps_up(&self) -> bool {
         let (due, ended) = (self.offered_per_s, self.achieved_per_s);
         if ended >= KEEPS_UP_SHARE * due {
@@ -88,13 +92,13 @@ impl ProbeResult {
 pub struct ProbeProgress {
     /// Time since the start of the probe, in seconds.
     pub elapsed_s: f64,
-    /// Requests that have ended since then.
+    /// Requests that ended in this time.
     pub ended: u64,
     /// The reading of each goal so far; empty before the measured part.
     pub goals: Vec<GoalReading>,
 }
 
-/// The decision to end a probe before its time is over.
+/// Reason to end a probe early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EarlyEnd {
     /// The goals can no longer be met.
@@ -123,8 +127,8 @@ impl Probe {
     pub fn early_end(&self, progress: &ProbeProgress, limit_s: f64) -> Option<EarlyEnd> {
         let rate = self.rate_per_s?;
         let due = rate * progress.elapsed_s;
-        // The number of Poisson arrivals varies by its square root, and up to the limit of a time,
-        // requests in flight are no arrears.
+        // The number of Poisson arrivals varies by its square root. Requests in flight for less
+        // than the time limit are not in arrears.
         let arrears = due - progress.ended as f64 - 3.0 * due.sqrt() - rate * limit_s;
         let planned = rate * self.planned_s();
         if arrears > HOPELESS_SHARE * planned {
@@ -151,7 +155,7 @@ impl Probe {
     }
 }
 
-/// True if each goal has so few slow requests that chance doesn't explain it.
+/// Returns true if each goal has significantly fewer slow requests than it allows.
 fn is_clearly_met(goals: &[GoalReading]) -> bool {
     let clear = |goal: &GoalReading| {
         goal.tail.is_some_and(|tail| {

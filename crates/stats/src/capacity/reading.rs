@@ -6,11 +6,11 @@ pub struct GoalReading {
     /// True if the probe meets the goal.
     pub met: bool,
     /// For a percentile or a share of requests: the share of requests beyond the limit divided by
-    /// the allowed share. For other metrics: value / limit. The goal's edge is at 1.
+    /// the allowed share. For other metrics: value / limit. The limit of the goal is at 1.
     pub excess: f64,
-    /// Excess of half a request; the resolution of a reading of zero.
+    /// Excess that corresponds to half a request; the resolution if the reading is zero.
     pub resolution: f64,
-    /// The requests beyond the limit; `None` if the goal isn't about a share of requests.
+    /// Requests beyond the limit; `None` if the goal isn't about a share of requests.
     pub tail: Option<TailCount>,
     /// The metric's value in its own unit: microseconds, or a share from 0 to 1.
     pub value: f64,
@@ -30,7 +30,7 @@ pub struct TailCount {
 }
 
 impl TailCount {
-    /// Requests that may be beyond the limit, of this number.
+    /// Number of requests that may be beyond the limit, out of `requests`.
     pub(super) fn allowed_of(&self, requests: f64) -> f64 {
         self.allowed_share * requests
     }

@@ -1,17 +1,17 @@
 //! One search: chooses rates, receives the results of probes, and ends with a capacity.
 //!
 //! 1. **Explore**: a short closed loop finds the order of magnitude.
-//! 2. **Bracket**: open-loop probes double or halve the rate, by growing steps, until one rate meets
+//! 2. **Bracket**: open-loop probes raise or lower the rate in growing steps, until one rate meets
 //!    the goals and a higher one doesn't; then they bisect on the log scale.
 //! 3. **Edge**: probes at evenly spaced rates around the bracket, in a random order. If the fit
 //!    doesn't cross the goals within these rates, up to three extensions follow.
-//! 4. **Crossing**: longer probes cover the surroundings of the crossing.
+//! 4. **Crossing**: longer probes cover the rates around the crossing.
 //!
 //! Only the probes of the last two parts enter the fit, because the choice of the earlier rates
-//! depended on their results. They share the time that is left, so that a search of a slow server
-//! ends in time, too, with a wider spread.
+//! depended on their results. They share the remaining time. A search of a slow server therefore
+//! also ends in time, but its result varies more.
 //!
-//! A search that is given the capacity of an earlier one begins with the edge.
+//! If the capacity of an earlier search is given, the search begins with the edge.
 
 use super::edge::EdgeResults;
 use super::fit::Crossing;
@@ -19,50 +19,51 @@ use super::outcome::{BoundReason, SearchOutcome};
 use super::probe::{Probe, ProbePurpose, ProbeResult, SETTLE_SHARE};
 use super::settings::{RATE_MIN, SearchSettings};
 
-/// Probes of the bracket, at most.
+/// Maximum number of probes of the bracket.
 const BRACKET_PROBES_MAX: usize = 24;
-/// Share of the search's time from which a bracket that has both ends is not narrowed further.
+/// Share of the search's time after which a bracket with both ends is not narrowed further.
 const BRACKET_TIME_SHARE: f64 = 0.25;
-/// Share of the search's time after which a bracket with one end is given up.
+/// Share of the search's time after which a bracket with one end is abandoned.
 const BRACKET_TIME_SHARE_MAX: f64 = 0.6;
-/// Longest probe of the bracket, relative to the search's time.
+/// Maximum length of a probe of the bracket, relative to the search's time.
 const BRACKET_PROBE_SHARE: f64 = 1.0 / 12.0;
-/// Ratio of the bracket's ends at which the edge begins.
+/// Ratio of the bracket's ends that is narrow enough to begin with the edge.
 const BRACKET_RATIO: f64 = 1.3;
 /// Largest step of the bracket.
 const STEP_MAX: f64 = 16.0;
-/// Probes at the edge.
+/// Number of probes at the edge.
 const EDGE_PROBES: usize = 7;
-/// Share of the remaining time for the probes at the edge.
+/// Share of the remaining time that the probes at the edge may take.
 const EDGE_TIME_SHARE: f64 = 0.2;
 /// Ratio of the edge's highest rate to its middle.
 const EDGE_REACH: f64 = 1.4;
-/// Probes near the crossing, and the range of their distance from it on the log scale.
+/// Number of probes near the crossing, and range of their distance from it on the log scale.
 const CROSSING_PROBES: usize = 9;
 const CROSSING_REACH_MIN: f64 = 0.02;
 const CROSSING_REACH_MAX: f64 = 0.35;
-/// Extensions of the edge, at most, and the probes of each.
+/// Maximum number of extensions of the edge, and number of probes in each.
 const EXTENSIONS_MAX: usize = 3;
 const EXTENSION_PROBES: usize = 3;
-/// Requests of a probe at the edge, and of one near the crossing, relative to those that the goals
-/// need. Slow responses come in clusters, so a probe near the crossing needs more.
+/// Number of requests of a probe at the edge, and of one near the crossing, as multiples of the
+/// number that the goals need. Slow responses come in clusters, so a probe near the crossing needs
+/// more.
 const EDGE_LENGTH: f64 = 2.0;
 const CROSSING_LENGTH: f64 = 6.0;
-/// Share of the closed loop's rate at which the bracket begins.
+/// The bracket begins at this share of the closed loop's rate.
 const FIRST_SHARE: f64 = 0.6;
-/// Slow requests and excess from which a goal is certainly not met at the lowest rate, where a probe
+/// Minimum slow requests and excess that prove a goal unmet at the lowest rate, at which a probe
 /// has few requests.
 const UNMET_REQUESTS_MIN: u64 = 2;
 const UNMET_EXCESS_MIN: f64 = 3.0;
 
-/// The ends of the bracket, and how it continues.
+/// State of the bracket: its ends and the next rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Bracket {
     /// The next rate to probe.
     rate: f64,
     met: Option<f64>,
     unmet: Option<f64>,
-    /// True if the generator was the limit at the rate `unmet`.
+    /// True if the generator was saturated at the rate `unmet`.
     saturated: bool,
     step: f64,
     probes: usize,
@@ -73,11 +74,11 @@ struct Bracket {
 struct EdgePlan {
     /// Rates to probe, the next one last.
     pending: Vec<f64>,
-    /// Time of the search, in seconds, at which they are to be over.
+    /// Time of the search at which these probes should be over, in seconds.
     until_s: f64,
     extensions: usize,
-    /// For the probes near the crossing, which are the last ones: the logarithm of its rate, and
-    /// their distance from it at most.
+    /// For the probes near the crossing, which come last: the logarithm of the crossing's rate, and
+    /// the maximum distance of the probes from it.
     near: Option<(f64, f64)>,
 }
 
@@ -85,9 +86,9 @@ struct EdgePlan {
 enum Phase {
     Explore,
     Bracket(Bracket),
-    /// A last probe at the lowest rate of all.
+    /// A last probe, at the lowest rate.
     Lowest {
-        /// The lowest rate that was judged, and did not meet the goals.
+        /// The lowest rate that was judged. It did not meet the goals.
         judged: f64,
     },
     Edge(EdgePlan),
@@ -100,7 +101,7 @@ pub struct Search {
     settings: SearchSettings,
     phase: Phase,
     edge: EdgeResults,
-    /// Time that all probes took so far, and time of the whole search, in seconds.
+    /// Time taken by all probes so far, and time available to the search, in seconds.
     spent_s: f64,
     time_s: f64,
     /// Highest rate that met the goals, and lowest that didn't.
@@ -137,8 +138,8 @@ impl Search {
         }
     }
 
-    /// The longest time, in seconds, that a search of these settings takes, up to the time that it
-    /// takes to connect.
+    /// Maximum duration of a search with these settings, in seconds, without the time for
+    /// connecting.
     pub fn time_s_max(settings: &SearchSettings) -> f64 {
         match settings.probe_s {
             Some(probe_s) => Self::probes_max(settings) as f64 * (1.0 + SETTLE_SHARE) * probe_s,
@@ -202,7 +203,7 @@ impl Search {
         }
     }
 
-    /// Takes the result of the load that [`Search::next`] returned last.
+    /// Processes the result of the load that [`Search::next`] returned last.
     pub fn take(&mut self, result: ProbeResult) {
         self.spent_s += result.took_s;
         let phase = std::mem::replace(&mut self.phase, Phase::Explore);
@@ -276,7 +277,7 @@ impl Search {
             (Some(met), Some(unmet))
                 if unmet / met <= BRACKET_RATIO || is_late(BRACKET_TIME_SHARE) =>
             {
-                // The probes at the edge would only show the generator's limit.
+                // Probes at the edge would only show the generator's limit.
                 return match bracket.saturated {
                     true => self.saturated(),
                     false => self.edge_around((met * unmet).sqrt().ln()),
@@ -291,7 +292,7 @@ impl Search {
                 let reason = BoundReason::ProbesMax;
                 return Phase::Ended(SearchOutcome::AtLeast { per_s, reason });
             }
-            // An open loop rarely achieves a higher rate than the closed loop.
+            // An open loop rarely achieves a higher rate than a closed loop does.
             (Some(met), None) => self.clamped(met * step.sqrt()),
             (None, Some(unmet)) if self.clamped(unmet / step) >= unmet => {
                 return self.below(unmet);
@@ -309,7 +310,7 @@ impl Search {
         })
     }
 
-    /// The phase after the goals were not met at the lowest rate that can be judged.
+    /// Returns the next phase if the goals were not met at the lowest rate that can be judged.
     fn below(&self, judged: f64) -> Phase {
         match judged > RATE_MIN {
             true => Phase::Lowest { judged },
@@ -317,7 +318,7 @@ impl Search {
         }
     }
 
-    /// Rates around the middle, given as logarithm.
+    /// Chooses rates around the middle, which is given as a logarithm.
     fn edge_around(&mut self, middle: f64) -> Phase {
         let settings = &self.settings;
         let slow_server_s = settings.time_s_to_judge(middle.exp());
@@ -334,7 +335,8 @@ impl Search {
         self.spent_s + EDGE_TIME_SHARE * (self.time_s - self.spent_s).max(0.0)
     }
 
-    /// Rates spaced evenly on the log scale, shifted at random by up to half a step, and shuffled.
+    /// Returns rates that are evenly spaced on the log scale, shifted at random by up to half a
+    /// step, and shuffled.
     fn rates_around(&mut self, middle: f64, reach: f64, count: usize) -> Vec<f64> {
         let gap = 2.0 * reach / (count - 1) as f64;
         let lowest = middle - reach + (self.uniform() - 0.5) * gap;
@@ -396,7 +398,7 @@ impl Search {
         })
     }
 
-    /// The capacity according to the probes near the first crossing and those at the edge.
+    /// Computes the capacity from the probes near the first crossing and those at the edge.
     fn judge_crossing(&self, log_rate: f64, reach: f64) -> Phase {
         let at = self.edge.refined_crossing(log_rate, reach);
         match self.is_saturated_below(at) {
@@ -405,12 +407,12 @@ impl Search {
         }
     }
 
-    /// True if the generator was saturated in most probes that failed near the crossing.
+    /// Returns true if the generator was saturated in most of the failed probes near the crossing.
     fn is_saturated_below(&self, crossing: f64) -> bool {
         self.edge.is_saturated_at(crossing, 0.5 * EDGE_REACH.ln())
     }
 
-    /// The end of a search in which the generator was the limit.
+    /// Ends a search that was limited by the generator.
     fn saturated(&self) -> Phase {
         let reason = BoundReason::GeneratorSaturated;
         Phase::Ended(match (self.met, self.unmet) {
@@ -421,7 +423,7 @@ impl Search {
         })
     }
 
-    /// A number from 0 to 1 (SplitMix64; Steele, Lea and Flood, 2014).
+    /// Returns a random number from 0 to 1 (SplitMix64; Steele, Lea and Flood, 2014).
     fn uniform(&mut self) -> f64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;
@@ -431,8 +433,8 @@ impl Search {
     }
 }
 
-/// True if a probe with few requests shows that the goals are not met. A single slow request is not
-/// enough.
+/// Returns true if a probe with few requests proves that the goals are not met. A single slow
+/// request is not enough.
 fn is_certainly_unmet(result: &ProbeResult) -> bool {
     let mut failed = result.goals.iter().filter(|goal| !goal.met);
     let is_certain = failed.any(|goal| {

@@ -8,7 +8,7 @@ use super::outcome::SearchOutcome;
 use super::probe::{Probe, ProbePurpose, ProbeResult};
 use super::reading::GoalReading;
 
-/// The end of a search.
+/// Outcome of a search, or the reason why it has none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SearchEnd {
@@ -19,14 +19,14 @@ pub enum SearchEnd {
     },
     /// No request succeeded.
     NoSuccess,
-    /// An interrupt ended the search.
+    /// The user interrupted the search.
     Interrupted,
 }
 
 /// One search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchReport {
-    /// Reason for the end of the search.
+    /// Outcome of the search, or the reason why it has none.
     pub end: SearchEnd,
     /// Highest rate that met the goals, in requests per second.
     pub met_per_s: Option<f64>,
@@ -71,10 +71,10 @@ pub struct ProbeReport {
     pub kept_up: bool,
     /// True if the probe was ended early, because its result was clear.
     pub cut_short: bool,
-    /// True if the load generator was the limit.
+    /// True if the load generator was saturated.
     pub generator_saturated: bool,
     /// True if the service times, which exclude the wait for a free connection, meet all goals, and
-    /// nothing else about the load invalidates them.
+    /// no finding invalidates them.
     #[serde(default)]
     pub service_times_meet_goals: bool,
     /// The goals; empty if nothing was measured.
@@ -83,9 +83,9 @@ pub struct ProbeReport {
     pub response_time_us: ProbeTimes,
     /// Service times, which exclude the wait for a free connection.
     pub service_time_us: ProbeTimes,
-    /// Time before the probe until the server was idle again, in seconds.
+    /// Wait until the server was idle before the probe, in seconds.
     pub waited_s: f64,
-    /// Time that the probe took in all, in seconds.
+    /// Total duration of the probe, in seconds.
     pub took_s: f64,
 }
 
@@ -94,7 +94,7 @@ pub struct ProbeReport {
 pub struct GoalValue {
     /// The goal as typed.
     pub goal: String,
-    /// True if the probe met it.
+    /// True if the probe met the goal.
     pub met: bool,
     /// The metric's value: microseconds, or a share from 0 to 1.
     pub value: f64,
@@ -103,7 +103,7 @@ pub struct GoalValue {
     pub excess: f64,
     /// Requests beyond the limit; absent if the goal isn't about a share of requests.
     pub over: Option<u64>,
-    /// All requests that count for the goal.
+    /// All requests that the goal refers to.
     pub all: Option<u64>,
     /// The value as a clause: `p99 is 61.3 ms`.
     pub text: String,
@@ -148,7 +148,7 @@ impl GoalValue {
 }
 
 impl ProbeReport {
-    /// Summarizes a probe. `waited_s` is the time until the server was idle before it.
+    /// Summarizes a probe. `waited_s` is the wait until the server was idle before the probe.
     pub fn new(
         probe: &Probe,
         record: &Record,
@@ -191,8 +191,8 @@ impl ProbeReport {
         }
     }
 
-    /// The readings of all goals as one clause. States that the server did not keep up if this is
-    /// why the probe failed.
+    /// The readings of all goals as one clause. If the probe failed because the server did not keep
+    /// up, the clause states that.
     pub fn readings(&self) -> String {
         let mut texts: Vec<&str> = self.goals.iter().map(|goal| goal.text.as_str()).collect();
         if !self.kept_up {
@@ -211,7 +211,7 @@ impl SearchReport {
         }
     }
 
-    /// Time that all probes took, in seconds.
+    /// Total duration of all probes, in seconds.
     pub fn took_s(&self) -> f64 {
         self.probes.iter().map(|probe| probe.took_s).sum()
     }

@@ -7,7 +7,8 @@ use super::goal::Goal;
 use super::outcome::BoundReason;
 use crate::goals_phrase::goals_phrase;
 
-/// The estimate in a sentence. `readings` has the values of the goals in the last probe.
+/// Returns the estimate as a sentence. `readings` describes the values of the goals in the last
+/// probe.
 pub fn estimated(estimate: &CapacityEstimate, goals: &[Goal], readings: &str) -> String {
     let goals = listed(goals);
     match estimate {
@@ -27,10 +28,10 @@ pub fn estimated(estimate: &CapacityEstimate, goals: &[Goal], readings: &str) ->
         CapacityEstimate::AtLeast { per_s, reason } => {
             let reason = match reason {
                 BoundReason::GeneratorSaturated => {
-                    "The load generator was the limit at higher rates."
+                    "At higher rates, the load generator was saturated."
                 }
-                BoundReason::RateMax => "This is the highest rate to probe.",
-                BoundReason::ProbesMax => "The search ended before a rate failed.",
+                BoundReason::RateMax => "This is the highest permitted rate.",
+                BoundReason::ProbesMax => "The search ended before it found a rate that fails.",
             };
             format!("Capacity at {goals}: ≥ {}. {reason}", number::rate(*per_s))
         }
@@ -46,12 +47,12 @@ pub fn estimated(estimate: &CapacityEstimate, goals: &[Goal], readings: &str) ->
                 rate => format!("{rate} requests"),
             };
             let readings = readings.replace(" is ", " was ");
-            format!("{goals}: not met even at {noun} a second: {readings}")
+            format!("{goals}: not met even at {noun} per second: {readings}")
         }
     }
 }
 
-/// The bracket of an unfinished search as a clause: `between 7,000 and 9,500 req/s`.
+/// Returns the bracket of an unfinished search as a clause: `between 7,000 and 9,500 req/s`.
 pub fn between(bracket: (Option<f64>, Option<f64>)) -> String {
     match bracket {
         (Some(met), Some(unmet)) => format!(
@@ -99,12 +100,12 @@ mod tests {
                     per_s: 9_000.0,
                     reason: BoundReason::GeneratorSaturated,
                 },
-                "Capacity at p99 < 50 ms and failed < 0.1%: ≥ 9,000 req/s. The load generator was \
-                 the limit at higher rates.",
+                "Capacity at p99 < 50 ms and failed < 0.1%: ≥ 9,000 req/s. At higher rates, the \
+                 load generator was saturated.",
             ),
             (
                 CapacityEstimate::Unmet { per_s: 1.0 },
-                "p99 < 50 ms and failed < 0.1%: not met even at 1 request a second: p99 was 80.0 ms",
+                "p99 < 50 ms and failed < 0.1%: not met even at 1 request per second: p99 was 80.0 ms",
             ),
         ] {
             assert_eq!(estimated(&estimate, &goals, "p99 is 80.0 ms"), sentence);

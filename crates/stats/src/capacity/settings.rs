@@ -1,21 +1,23 @@
-//! Settings of a search, and the lengths of probes that follow from them.
+//! Settings of a search, and the lengths of the probes that result from them.
 
 use super::probe::SETTLE_SHARE;
 
-/// Time of a search unless the goals need more, in seconds.
+/// Default time of a search, in seconds, unless the goals need more.
 const SEARCH_S: f64 = 60.0;
-/// Longest time of a search of a slow server, relative to the time of other searches.
+/// Maximum time of a search of a slow server, as a multiple of the usual time.
 const SLOW_SERVER_FACTOR: f64 = 5.0;
-/// Shortest measured part of a probe, in seconds. Periodic work of a server should fall into each.
+/// Shortest measured part of a probe, in seconds. Each probe should be long enough to include
+/// periodic work of the server.
 const MEASURE_S_MIN: f64 = 1.0;
-/// A shorter probe, relative to the limit of a time, could end before an overload shows.
+/// Minimum measured part, as a multiple of the longest time limit. A shorter probe could end before
+/// an overload shows.
 const LIMITS_PER_PROBE: f64 = 3.0;
-/// Number of the shortest probes that a search has time for.
+/// Number of probes of the shortest length for which a search must have time.
 const SHORTEST_PROBES: f64 = 20.0;
-/// Requests that a search needs, relative to [`SearchSettings::requests_min`]. With fewer, the slow
-/// ones among them are so few that the interval contains the capacity too rarely.
+/// Number of requests that a search needs, as a multiple of [`SearchSettings::requests_min`]. With
+/// fewer, there are too few slow requests, and the interval contains the capacity too rarely.
 const REQUESTS_PER_SEARCH: f64 = 20.0;
-/// Time for connecting and for waiting until the server is idle, per probe, in seconds.
+/// Time per probe for connecting and for waiting until the server is idle, in seconds.
 const OVERHEAD_S: f64 = 0.2;
 
 /// Settings of a search.
@@ -25,37 +27,39 @@ pub struct SearchSettings {
     pub requests_min: f64,
     /// The longest limit of a goal that is a time, in seconds; 0 without such a goal.
     pub limit_s: f64,
-    /// Time of the whole search, in seconds. The probes are as long as the goals need, but share this
-    /// time.
+    /// Time of the whole search, in seconds. The probes are as long as the goals require and must
+    /// fit into this time.
     pub time_s: f64,
-    /// Time of a search of a server so slow that `time_s` has too few requests, at most.
+    /// Maximum time of a search, in seconds, for a server so slow that `time_s` has too few
+    /// requests.
     pub time_s_max: f64,
-    /// Length of the measured part of each probe, in seconds, in place of the lengths that follow from
-    /// `time_s`.
+    /// Length of the measured part of each probe, in seconds. Overrides the lengths that follow
+    /// from `time_s`.
     pub probe_s: Option<f64>,
-    /// Highest rate to probe.
+    /// Highest rate that may be probed, in requests per second.
     pub rate_max: Option<f64>,
     /// Capacity that an earlier search found; the search begins there.
     pub start_at: Option<f64>,
-    /// Seed of the rates and their order.
+    /// Seed that determines the rates and their order.
     pub seed: u64,
 }
 
 impl SearchSettings {
-    /// Times of a search, in seconds, for goals whose longest limit is `limit_s`: one minute, or longer
-    /// for limits of about a second and more; and the time for slow servers.
+    /// Returns the times of a search, in seconds, for goals whose longest limit is `limit_s`. The
+    /// first is one minute, or more if the limit is about a second or longer. The second is the
+    /// maximum for slow servers.
     pub fn times_s_for(limit_s: f64) -> (f64, f64) {
         let time_s = time_s_min(limit_s).max(SEARCH_S);
         (time_s, SLOW_SERVER_FACTOR * time_s)
     }
 
-    /// The shortest time of a search in which a rate can be judged, in seconds.
+    /// Minimum time of a search, in seconds, in which a rate can be judged.
     pub fn time_s_to_judge(&self, rate_per_s: f64) -> f64 {
         let time_s = REQUESTS_PER_SEARCH * self.requests_min / rate_per_s;
         time_s.max(time_s_min(self.limit_s))
     }
 
-    /// The lowest rate that these settings can judge.
+    /// Returns the lowest rate that a search with these settings can judge.
     pub fn rate_min(&self) -> f64 {
         let lowest = match self.probe_s {
             Some(probe_s) => self.requests_min / probe_s,
@@ -69,8 +73,8 @@ impl SearchSettings {
         self.probe_s.unwrap_or(measure_s_min(self.limit_s))
     }
 
-    /// Length of the measured part of a probe, in seconds: that of this number of requests, but at most
-    /// an equal part of `left_s` for each of `probes`.
+    /// Length of the measured part of a probe, in seconds: long enough for this number of requests,
+    /// but at most an equal part of `left_s` for each of `probes`.
     pub(super) fn measure_s(&self, requests: f64, rate: f64, left_s: f64, probes: usize) -> f64 {
         if let Some(probe_s) = self.probe_s {
             return probe_s;

@@ -1,17 +1,17 @@
-//! Servers in virtual time. One request is served at a time, in the order of arrival.
+//! Servers simulated in virtual time. Each serves one request at a time, in the order of arrival.
 
 use super::{EarlyEnd, GoalReading, Probe, ProbeProgress, ProbeResult, TailCount};
 
-/// Interval at which a running probe is judged, in seconds.
+/// Interval, in seconds, at which a running probe is judged.
 const JUDGE_INTERVAL_S: f64 = 0.5;
 /// Time for connecting, per probe.
 const OVERHEAD_S: f64 = 0.1;
-/// Requests per second of the closed loop, for any server.
+/// Rate of the closed loop times the service time, for any server.
 const EXPLORED_SHARE: f64 = 0.9;
-/// Mean number of service times between two pauses, and of a pause.
+/// Mean number of service times between two pauses, and mean length of a pause in service times.
 const PAUSE_GAP: f64 = 300.0;
 const PAUSE_LENGTH: f64 = 5.0;
-/// Requests after which a cold server is almost warm.
+/// Number of requests after which a cold server is almost warm.
 const WARM_UP_REQUESTS: f64 = 2_000.0;
 
 /// A reproducible stream of random numbers.
@@ -40,9 +40,9 @@ pub(super) enum Kind {
     Constant,
     /// Constant service times, and pauses of random length at random times.
     Pauses,
-    /// Responds at once, up to half of the rate; above it, much later than any goal.
+    /// Immediate responses up to half of the rate; above that, responses much later than any goal.
     Cliff,
-    /// Constant service times, longer by half at first.
+    /// Constant service times that are longer by half at first.
     Warming,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct SimulatedServer {
 }
 
 impl SimulatedServer {
-    /// A server with a service time of 1 ms.
+    /// Creates a server with a service time of 1 ms.
     pub(super) fn new(kind: Kind, quantile: f64, limit: f64) -> SimulatedServer {
         SimulatedServer {
             kind,
@@ -95,7 +95,7 @@ impl SimulatedServer {
         let gap = PAUSE_GAP * self.service_s;
         let (mut now, mut free_at, mut pause_at) = (0.0, 0.0_f64, gap * random.exponential());
         let (mut all, mut over, mut ended) = (0_u64, 0_u64, 0_u64);
-        // Ends of the responses that are in flight, and whether they count as slow.
+        // End times of the responses in flight, and whether they count as slow.
         let mut in_flight = std::collections::VecDeque::new();
         let (mut judge_at, mut ended_before) = (JUDGE_INTERVAL_S, 0);
         let (mut end, mut early) = (probe.planned_s(), None);
@@ -187,7 +187,7 @@ impl SimulatedServer {
     }
 }
 
-/// The share of responses of an M/D/1 queue with a service time of 1 that take longer than `limit`
+/// Share of the responses of an M/D/1 queue with a service time of 1 that take longer than `limit`
 /// (Erlang 1909; Crommelin 1932).
 pub(super) fn share_over_in_md1(rate: f64, limit: f64) -> f64 {
     let wait = limit - 1.0;
@@ -202,7 +202,7 @@ pub(super) fn share_over_in_md1(rate: f64, limit: f64) -> f64 {
     1.0 - (1.0 - rate) * sum
 }
 
-/// The rate at which a rising function reaches `value`, between 0 and 1, by bisection.
+/// Finds, by bisection, the rate between 0 and 1 at which an increasing function reaches `value`.
 pub(super) fn rate_where(value: f64, of: impl Fn(f64) -> f64, steps: u32) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..steps {

@@ -3,9 +3,9 @@
 use super::simulated_servers::{Kind, Random, SimulatedServer, rate_where, share_over_in_md1};
 use super::*;
 
-/// Searches of one experiment.
+/// Number of searches in one experiment.
 const REPEATS: u64 = 5;
-/// The share of experiments whose interval must contain the capacity.
+/// Minimum share of experiments whose interval must contain the capacity.
 const COVERAGE_MIN: f64 = 0.93;
 /// Time of a search of a server with a service time of 1 ms.
 const SEARCH_S: f64 = 60.0;
@@ -45,7 +45,7 @@ fn experiment(mut server: SimulatedServer, seed: u64) -> Vec<SearchOutcome> {
             probes += 1;
         }
         assert!(probes <= Search::probes_max(&settings));
-        // At twice the service time, the capacity is so low that the searches take longer.
+        // If the limit is twice the service time, the capacity is so low that searches take longer.
         let longest_s = match server.limit > 2.0 {
             true => SEARCH_S,
             false => 5.0 * SEARCH_S,
@@ -56,8 +56,8 @@ fn experiment(mut server: SimulatedServer, seed: u64) -> Vec<SearchOutcome> {
     outcomes
 }
 
-/// Asserts that the intervals of many experiments cover the capacity often enough, and that they are
-/// narrower than this on average.
+/// Asserts that the intervals of many experiments cover the capacity often enough, and that their
+/// mean half-width is at most `half_width_max`.
 fn check(server: SimulatedServer, capacity: f64, experiments: u64, half_width_max: f64) {
     let (mut covered, mut mean, mut width) = (0, 0.0, 0.0);
     for seed in 0..experiments {
@@ -195,7 +195,7 @@ fn probes_end_early_where_that_does_not_bias_the_fit() {
     let end = |probe: &Probe, tail: (u64, u64), ended: u64| {
         probe.early_end(&progress(probe, 0.5, tail, ended), 0.05)
     };
-    // Half of the time is over: 5,000 requests are due, and 100 of 10,000 may be slow.
+    // Half of the time has passed: 5,000 requests are due, and 100 of 10,000 may be slow.
     assert_eq!(end(&bracket, (101, 5_000), 5_000), Some(EarlyEnd::Unmet));
     assert_eq!(end(&bracket, (99, 5_000), 5_000), None);
     assert_eq!(end(&bracket, (5, 5_000), 5_000), Some(EarlyEnd::Met));
@@ -218,7 +218,7 @@ fn requests_in_flight_are_no_arrears() {
     };
     assert!(result(1_000, 95.0).keeps_up());
     assert!(!result(1_000, 80.0).keeps_up());
-    // Of 20 requests, 10 may be in flight while each takes 100 ms.
+    // 10 of 20 requests may be in flight while each takes 100 ms.
     assert!(result(20, 60.0).keeps_up());
     assert!(!result(1_000, 0.0).keeps_up());
 }

@@ -1,15 +1,15 @@
-//! Error of a gate that can't be read, with the position marked.
+//! Parse error of a gate, with its position marked.
 
 use std::fmt;
 
-/// Error of a gate that can't be read, with its position.
+/// Parse error of a gate, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateError {
     pub(super) typed: String,
     /// Byte range of the error in `typed`.
     pub(super) from: usize,
     pub(super) to: usize,
-    /// The error and the accepted alternatives.
+    /// Description of the error, with the accepted alternatives.
     pub what: String,
 }
 

@@ -7,14 +7,14 @@ use crate::metric::{Metric, Scale};
 use crate::quantity::{Quantity, QuantitySource};
 use crate::runs::{Run, RunsDocument};
 
-/// A run with the records of its trials.
+/// Values of a run and the records of its trials.
 #[derive(Debug, Clone, Copy)]
 pub struct RunEvidence<'a> {
     /// Values of the run's trials.
     pub run: &'a Run,
     /// Block, variant index and record of each trial.
     pub records: &'a [(u32, usize, &'a Record)],
-    /// Name in sentences.
+    /// Name of the run in sentences.
     pub label: &'a str,
     /// True if the trials are single loads, not blocks of an experiment.
     pub is_loads: bool,
@@ -25,13 +25,14 @@ pub struct RunEvidence<'a> {
 pub struct Evidence<'a> {
     /// The run that the gates apply to.
     pub new: RunEvidence<'a>,
-    /// The stored run to compare with.
+    /// The stored run used as a reference.
     pub stored: Option<RunEvidence<'a>>,
     /// The experiment's own comparisons, with intervals that account for its looks.
     pub comparisons: &'a [Comparison],
     /// Comparisons between the two runs. If present, gates on verdicts refer to these.
     pub between: Option<&'a RunsDocument>,
-    /// Probability that an interval misses: that of the last look, or 0.05 for a single look.
+    /// Probability that an interval misses: that of the last look, or 0.05 if there was only one
+    /// look.
     pub miss: f64,
 }
 
@@ -63,7 +64,7 @@ impl RunEvidence<'_> {
                 .filter(|(_, of, _)| *of == variant)
                 .map(|(block, _, record)| {
                     let value = match measure.count(record) {
-                        // Trials of different lengths have different counts, so they are not
+                        // Trials of different lengths have different counts, so counts are not
                         // compared.
                         Some((_, 0)) => None,
                         Some((count, whole)) => Some(count as f64 / whole as f64),

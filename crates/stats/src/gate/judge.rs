@@ -1,4 +1,4 @@
-//! Judgement of gates: by the interval if the figure is an estimate, by the value if it is a count.
+//! Judging gates: by the interval if the figure is an estimate, by the value if it is a count.
 
 use prony_record::measure::{Measure, Relation};
 
@@ -58,8 +58,8 @@ pub(super) fn judge(gate: &Gate, variant: usize, evidence: &Evidence<'_>) -> Opt
     }
 }
 
-/// Judges a gate on verdicts. An undecided or withheld verdict leaves the gate unclear, unless the
-/// gate names that verdict.
+/// Judges a gate on verdicts. The gate is unclear if the verdict is undecided or withheld, unless
+/// the gate names that verdict.
 fn verdict(
     evidence: &Evidence<'_>,
     variant: usize,
@@ -74,7 +74,7 @@ fn verdict(
         .filter(|one| metric.is_none_or(|m| m == one.metric))
     {
         let open = matches!(stated.verdict, Verdict::Undecided | Verdict::Withheld);
-        // A gate that names `undecided` or `withheld` means exactly these verdicts.
+        // A gate that names `undecided` or `withheld` refers to exactly these verdicts.
         let ruling = match (wanted.contains(&stated.verdict), open) {
             (true, _) if is => Ruling::Failed,
             (true, _) => Ruling::Passed,
@@ -105,7 +105,7 @@ impl Judgement {
     }
 }
 
-/// One gate for one variant.
+/// A gate applied to one variant.
 struct GateCase<'a> {
     evidence: &'a Evidence<'a>,
     variant: usize,
@@ -202,7 +202,7 @@ impl GateCase<'_> {
         };
         let ruling = match interval {
             Some(interval) => self.rule(interval, limit),
-            // A load that ran once is judged by its single value.
+            // A load that ran only once is judged by its single value.
             None if source.is_loads => {
                 let held = values.iter().filter(|(_, v)| self.sign.holds(*v, limit));
                 match held.count() {
@@ -268,7 +268,7 @@ impl GateCase<'_> {
         }
     }
 
-    /// Ratio to the baseline from the experiment's own comparison, whose interval accounts for its
+    /// Ratio to the baseline from the experiment's comparison, whose interval accounts for its
     /// looks.
     fn stated(&self, against: usize) -> Option<(f64, Option<Interval>)> {
         let QuantitySource::Metric(metric) = self.quantity.what else {
@@ -343,7 +343,7 @@ impl GateCase<'_> {
         source.values(variant, self.quantity).len()
     }
 
-    /// Judges by the whole interval.
+    /// Compares the whole interval with the limit.
     fn rule(&self, interval: Interval, limit: f64) -> Ruling {
         let ends = [interval.low, interval.high].map(|end| self.sign.holds(end, limit));
         match ends {

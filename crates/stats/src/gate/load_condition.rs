@@ -1,9 +1,9 @@
-//! Conditions on a single load, or on the last seconds of a running one, such as `p99>50ms`,
+//! Conditions on a single load or on the last seconds of a running load, such as `p99>50ms`,
 //! `failed>0.1%` or `rate<1000`.
 //!
 //! The grammar and the metrics are those of a [`Gate`](super::Gate), without variants, references
-//! and verdicts. One load has no interval, so the result depends only on its figures. A percentile
-//! that is a lower bound is compared by its printed value.
+//! and verdicts. A single load has no interval, so the result depends only on its figures. A
+//! percentile that is known only as a lower bound is compared by its printed value.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub struct LoadCondition {
     /// The relation that fails the record: for a requirement, the inverse of the typed one.
     sign: Relation,
     limit: f64,
-    /// True if the limit is a fraction of a whole.
+    /// True if the limit is a fraction of a total.
     is_share: bool,
     kind: ConditionKind,
 }
@@ -40,7 +40,8 @@ enum ConditionKind {
 /// The result of checking a record against a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadConditionResult {
-    /// The record fails: a `--fail-if` holds, or a `--require` does not.
+    /// True if the record fails: a `--fail-if` condition holds, or a `--require` condition does
+    /// not.
     pub holds: bool,
     /// The measured value as a clause: `p99 is 61.3 ms`.
     pub text: String,
@@ -71,7 +72,8 @@ impl LoadCondition {
                 typed: typed.to_owned(),
                 from: 0,
                 to: typed.len(),
-                what: "a single load can't be compared with another; use `prony report`".to_owned(),
+                what: "a single load can't be compared with another (use `prony report`)"
+                    .to_owned(),
             }),
         }
     }
@@ -103,7 +105,7 @@ impl LoadCondition {
                 typed: typed.to_owned(),
                 from: 0,
                 to: typed.len(),
-                what: format!("{name} is known only when the load has ended; use --fail-if"),
+                what: format!("{name} is known only after the load has ended (use --fail-if)"),
             });
         }
         Ok(LoadCondition {
@@ -121,10 +123,10 @@ impl LoadCondition {
         }
     }
 
-    /// The reason why the record fails the condition, as a clause such as `p99 is 61.3 ms`; `None`
-    /// if it does not fail.
+    /// Returns the reason why the record fails the condition, as a clause such as `p99 is 61.3 ms`,
+    /// or `None` if it doesn't fail.
     ///
-    /// A percentile without any requests fails only a requirement.
+    /// If there is no request, a percentile can fail only a requirement.
     pub fn holds(&self, record: &Record) -> Option<String> {
         match self.judge(record) {
             Some(judged) => judged.holds.then_some(judged.text),
@@ -133,8 +135,8 @@ impl LoadCondition {
         }
     }
 
-    /// Checks a record; `None` if the metric was not measured, such as a percentile without any
-    /// requests.
+    /// Checks a record. Returns `None` if the metric was not measured, such as a percentile without
+    /// any requests.
     pub fn judge(&self, record: &Record) -> Option<LoadConditionResult> {
         let (value, shown) = match self.quantity.count(record) {
             Some((_, 0)) if self.is_share => return None,
@@ -168,7 +170,7 @@ impl LoadCondition {
         self.sign
     }
 
-    /// The limit, and true if it is a fraction of a whole.
+    /// The limit, with true if it is a fraction of a total.
     pub(crate) fn limit(&self) -> (f64, bool) {
         (self.limit, self.is_share)
     }

@@ -1,5 +1,5 @@
-//! Conditions on a result, and their evaluation: `--fail-if` describes results that fail, and
-//! `--require` results that pass, in the same grammar.
+//! Gates: conditions on a result, and their evaluation. `--fail-if` describes results that fail,
+//! and `--require` describes results that pass. Both use the same grammar.
 //!
 //! ```text
 //! gate      = metric [ "of" subject ] sign limit
@@ -17,9 +17,9 @@
 //! the gate applies to each variant separately. A [`LoadCondition`] is a gate on a single load.
 //!
 //! A gate judges the interval, not the estimate. It fails if the condition holds for the whole
-//! interval, passes if it holds for no part of the interval, and is unclear otherwise. Therefore,
-//! noise does not flip the result of a value near its limit. Counts of requests against a fixed
-//! value are facts, and are judged directly.
+//! interval, passes if it holds for no part of the interval, and is unclear otherwise. Noise
+//! therefore doesn't flip the result of a value near the limit. A count of requests with a fixed
+//! limit is a fact, and is judged directly.
 
 mod error;
 mod evidence;
@@ -40,7 +40,7 @@ pub use evidence::{Evidence, RunEvidence};
 pub use load_condition::{LoadCondition, LoadConditionResult};
 pub use scope::GateScope;
 
-/// A condition that was parsed and checked against the existing variants.
+/// A gate that was parsed and checked against the existing variants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     typed: String,
@@ -66,7 +66,7 @@ enum GateRule {
 /// Limit that a figure is compared with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum GateLimit {
-    /// A value in the quantity's own unit; a fraction of the whole if `is_share`.
+    /// A value in the quantity's unit; a fraction of the total if `is_share`.
     Fixed { value: f64, is_share: bool },
     /// `factor` times the reference's figure, plus `shift`.
     Relative {
@@ -96,12 +96,12 @@ impl Gate {
         parser::parse(typed, known)
     }
 
-    /// Parses a requirement, which fails if the gate of the same text would pass. Results name it
-    /// `require …`.
+    /// Parses a requirement, which fails if a gate with the same text would pass. Results show it
+    /// as `require …`.
     ///
     /// # Errors
     ///
-    /// Those of [`Gate::parse`].
+    /// The same as [`Gate::parse`].
     pub fn require(typed: &str, known: &GateScope) -> Result<Gate, GateError> {
         let gate = Gate::parse(typed, known)?;
         let rule = match gate.rule {

@@ -1,4 +1,4 @@
-//! Parser of gates: text to [`Gate`], or an error with the position.
+//! Parser of gates. Errors include their position.
 
 use prony_record::measure::{self, Relation};
 
@@ -71,7 +71,7 @@ impl<'a> GateParser<'a> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    /// Takes letters, digits, periods and underscores.
+    /// Consumes letters, digits, periods and underscores.
     fn word(&mut self) -> &'a str {
         let rest = self.rest();
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
@@ -80,7 +80,7 @@ impl<'a> GateParser<'a> {
         &rest[..end]
     }
 
-    /// Takes the name of a metric. `p(99)` is a synonym of `p99`. Names of findings may contain
+    /// Parses the name of a metric. `p(99)` is a synonym of `p99`. Names of findings may contain
     /// hyphens.
     fn metric_name(&mut self) -> String {
         let rest = self.rest();
@@ -104,7 +104,7 @@ impl<'a> GateParser<'a> {
         }
     }
 
-    /// Takes the next word if it is `wanted`.
+    /// Consumes the next word if it is `wanted`.
     fn takes(&mut self, wanted: &str) -> bool {
         self.space();
         let before = self.at;
@@ -132,7 +132,7 @@ impl<'a> GateParser<'a> {
         self.at..self.at + end
     }
 
-    /// Parses a gate after `verdict`.
+    /// Parses the rest of a gate after `verdict`.
     fn verdict(&mut self) -> Result<(Vec<usize>, GateRule), GateError> {
         let mut metric = None;
         if self.takes("on") {
@@ -183,7 +183,7 @@ impl<'a> GateParser<'a> {
         Ok((subject.variants, GateRule::Verdict { metric, wanted, is }))
     }
 
-    /// Parses a gate after the name of a quantity.
+    /// Parses the rest of a gate after the name of a quantity.
     fn figure(&mut self, quantity: Quantity) -> Result<(Vec<usize>, GateRule), GateError> {
         let subject = self.of()?;
         self.space();
@@ -367,13 +367,13 @@ impl<'a> GateParser<'a> {
         };
         let Some(to) = to else {
             let end = start + text.len();
-            // After a digit, the text can only be a value, so the error of the value is the
-            // relevant one.
+            // If the text begins with a digit, it can only be a value, so the error of parsing the
+            // value is the relevant one.
             let what = if is_single_load || text.starts_with(|c: char| c.is_ascii_digit()) {
                 fixed
             } else {
                 format!(
-                    "{fixed}, nor a reference to compare with: baseline{}; {}",
+                    "{fixed}, nor a reference: baseline{}; {}",
                     match &self.known.stored {
                         Some(label) => format!(", stored ({label})"),
                         None => String::new(),
@@ -477,7 +477,7 @@ impl<'a> GateParser<'a> {
         let place = self.at..self.typed.trim_end().len();
         let text: String = self.rest().chars().filter(|c| !c.is_whitespace()).collect();
         self.at = self.typed.len();
-        // For values that may be zero, a percentage means percentage points.
+        // For values that may be zero, percent means percentage points.
         if quantity.scale() == Scale::Ratio
             && let Some(percent) = text.strip_suffix('%')
         {
@@ -500,8 +500,8 @@ impl<'a> GateParser<'a> {
         }
     }
 
-    /// Returns the variants that a limit applies to. A variant isn't compared with itself, nor with
-    /// a missing baseline.
+    /// Returns the variants that a limit applies to. A variant is never compared with itself or
+    /// with a missing baseline.
     fn concerned(&self, subject: GateSubject, limit: GateLimit) -> Result<Vec<usize>, GateError> {
         let GateLimit::Relative { to, .. } = limit else {
             return Ok(subject.variants);

@@ -10,19 +10,19 @@ pub struct GateScope {
     pub variants: Vec<RunVariant>,
     /// Levels that the baseline fixes; empty for loads.
     pub baseline: Levels,
-    /// Label of the stored run, if there is one.
+    /// Label of the stored run, if any.
     pub stored: Option<String>,
 }
 
 impl GateScope {
-    /// Returns true if the scope is a single load, as for a condition of `prony load`: it has no
-    /// variants and no stored run.
+    /// Returns true if the scope is a single load, as for a condition of `prony load`. Such a scope
+    /// has no variants and no stored run.
     pub(super) fn is_single_load(&self) -> bool {
         self.variants.is_empty() && self.stored.is_none()
     }
 
     pub(super) fn counterpart(&self, variant: usize) -> Option<usize> {
-        // A run without trials, which finds the counterpart by the same rule.
+        // This run without trials is used only to look up counterparts by the same rule.
         let run = Run {
             variants: self.variants.clone(),
             baseline: self.baseline.clone(),
@@ -77,7 +77,7 @@ impl GateScope {
     }
 }
 
-/// A name in the form in which it can be typed.
+/// Returns a name as the user has to type it.
 fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':');
     if !name.is_empty() && name.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! Comparison of two runs of the same variants: another day, another build, another machine.
+//! Comparison of two runs of the same variants, for example on another day, build or machine.
 //!
 //! Input: two [`Run`]s, each with one number per metric, block and variant. Output: for each
 //! variant that both have, the new run compared with the old one. No block belongs to both runs, so
@@ -39,7 +39,7 @@ pub struct Run {
     pub family: Vec<Metric>,
     /// Trials of the run's complete blocks.
     pub trials: Vec<TrialValues>,
-    /// Metrics on which the run itself withheld a verdict.
+    /// Metrics whose verdicts the run itself withheld.
     pub doubts: Vec<WithheldMetric>,
 }
 
@@ -63,7 +63,7 @@ pub struct TrialValues {
     pub values: Values,
 }
 
-/// A metric on which a run's own verdict was withheld.
+/// A metric whose verdict was withheld by the run itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WithheldMetric {
     /// Index of the variant in [`Run::variants`].
@@ -90,7 +90,7 @@ impl Run {
     }
 
     /// Returns the index of the same variant in another run: the one with the same levels or,
-    /// failing that, the same name. If both runs have only one variant, it is that one.
+    /// failing that, the same name. If both runs have only one variant, that variant is returned.
     pub(crate) fn same_in(&self, variant: usize, other: &Run) -> Option<usize> {
         let wanted = self.variants.get(variant)?;
         let mut others = other.variants.iter();
@@ -202,7 +202,7 @@ fn family(old: &Run, new: &Run) -> Vec<Metric> {
     family
 }
 
-/// One variant on one metric, measured in both runs.
+/// One metric of one variant, measured in both runs.
 struct MeasuredPair {
     pair: (usize, usize),
     metric: Metric,
@@ -264,8 +264,8 @@ impl RunSides<'_> {
             self.old.averaged(pair.0, metric),
             self.new.averaged(pair.1, metric),
         );
-        // A trial without a value makes the whole sample unusable, because omitting the trial would
-        // cause bias.
+        // A trial without a value makes the whole sample unusable, because omitting that trial
+        // would bias the result.
         let whole = |values: &[(u32, Option<f64>)]| -> Option<Vec<f64>> {
             values.iter().map(|(_, value)| *value).collect()
         };
@@ -337,7 +337,7 @@ impl RunSides<'_> {
         between
     }
 
-    /// Returns the reason why there can't be a verdict; it completes a sentence.
+    /// Returns the reason why there is no verdict, as a phrase that completes a sentence.
     fn withheld(&self, one: &MeasuredPair) -> Option<String> {
         let sides = [
             (self.old, one.pair.0, &one.old, &self.about.old),
@@ -412,9 +412,9 @@ impl RunSides<'_> {
     }
 }
 
-/// Judges if the new run is worse by more than the margin. A regression is established only if
-/// equality is also rejected at the family's error rate. The probability of any false alarm is
-/// therefore at most 5% for any number of variants and metrics.
+/// Judges whether the new run is worse by more than the margin. A regression is established only if
+/// equality is also rejected at the family's error rate, so the probability of any false alarm is
+/// at most 5% for any number of variants and metrics.
 fn regression(one: &MeasuredPair, interval: Interval, margin: Interval) -> Ruling {
     let (certainly, ruled_out) = match one.metric.direction() {
         Direction::Higher => (interval.high < margin.low, interval.low >= margin.low),

@@ -10,7 +10,7 @@ use crate::estimate::{Estimate, Interval, critical_between, upper_tail_between};
 /// Mean of the second sample minus that of the first, with its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct MeanDifference {
-    /// On the averaging scale.
+    /// Difference of the means, on the averaging scale.
     pub(crate) mean: f64,
     error: f64,
     freedom: f64,

@@ -7,8 +7,9 @@ use crate::comparison::Comparison;
 use crate::design::Design;
 use crate::goals_phrase::goals_phrase;
 
-/// An established difference: "new holds 12.0% (9.0% to 15.0%) more requests a second at p99 < 50 ms:
-/// 8,410 against 7,510". `rates` are the capacities of both sides, averaged over the blocks.
+/// Sentence for an established difference: "new sustains 12.0% (9.0% to 15.0%) more requests per
+/// second at p99 < 50 ms: 8,410 against 7,510". `rates` are the capacities of both sides, averaged
+/// over the blocks.
 pub(crate) fn decided(
     comparison: &Comparison,
     design: &Design,
@@ -21,11 +22,11 @@ pub(crate) fn decided(
     let amount = format!("{}{range}", change.amount());
     let is_factor = change.is_factor();
     let compared = match (is_factor, change.is_less()) {
-        (true, _) => format!("{amount} as many requests a second"),
-        (false, false) => format!("{amount} more requests a second"),
-        (false, true) => format!("{amount} fewer requests a second"),
+        (true, _) => format!("{amount} as many requests per second"),
+        (false, false) => format!("{amount} more requests per second"),
+        (false, true) => format!("{amount} fewer requests per second"),
     };
-    // With two variants, the other one is the baseline.
+    // With only two variants, the other variant must be the baseline, so it isn't named.
     let than = match (design.variants.len(), is_factor) {
         (..=2, _) => String::new(),
         (_, true) => format!(" as {}", comparison.against_name),
@@ -36,13 +37,13 @@ pub(crate) fn decided(
         format!(": {} against {}", figure(own), figure(other))
     });
     format!(
-        "{} holds {compared}{than}{}{rates}",
+        "{} sustains {compared}{than}{}{rates}",
         comparison.name,
         at_goals(design)
     )
 }
 
-/// The metric's name with the goals: "capacity at p99 < 50 ms".
+/// Returns the metric's name with the goals: "capacity at p99 < 50 ms".
 pub(crate) fn noun(noun: &str, design: &Design) -> String {
     format!("{noun}{}", at_goals(design))
 }

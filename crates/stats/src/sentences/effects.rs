@@ -3,17 +3,18 @@
 use crate::change::Change;
 use crate::metric::Metric;
 
-/// Dependence of a factor's effect on the level of another factor.
+/// Interaction of a factor's effect with the level of another factor.
 pub(crate) enum Dependence {
     /// Every difference between levels is within the margin.
     None,
     /// At least one difference is established; the effect at each level, with the level's name.
     Established(Vec<(Change, String)>),
-    /// Neither is established.
+    /// Neither of the two is established.
     Unclear,
 }
 
-/// A main effect: "tcp instead of unix: costs 8.0% (7.0% to 9.0%), whichever the server".
+/// Sentence for a main effect: "tcp instead of unix: costs 8.0% (7.0% to 9.0%), whichever the
+/// server".
 pub(crate) fn main_effect(
     metric: Metric,
     (level, reference): (&str, &str),
@@ -27,8 +28,8 @@ pub(crate) fn main_effect(
     )
 }
 
-/// An interaction: how the effect of one step changes with another step. Each step is a level and
-/// its reference.
+/// Sentence for an interaction: the change of one step's effect with another step. Each step is a
+/// level and its reference.
 pub(crate) fn interaction(
     metric: Metric,
     (a, a_reference): &(String, String),
@@ -64,7 +65,8 @@ fn dependences(all: &[(&str, Dependence)]) -> String {
     format!("{comma}{}{rest}", independent.join(" and "))
 }
 
-/// "costs 8.0% (7.0% to 9.0%)" for a rate whose direction is established; signed figures otherwise.
+/// Returns "costs 8.0% (7.0% to 9.0%)" if the metric is a rate and the direction is established,
+/// otherwise signed figures.
 fn cost(metric: Metric, change: &Change) -> String {
     if metric == Metric::RatePerS
         && !change.is_factor()

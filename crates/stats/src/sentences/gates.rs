@@ -9,7 +9,7 @@ use crate::gate_result::GateScale;
 use crate::metric::Metric;
 use crate::quantity::Quantity;
 
-/// The figures behind a ruling.
+/// The figures on which a ruling is based.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GateNumbers {
     pub(crate) scale: GateScale,
@@ -26,7 +26,7 @@ pub(crate) struct GateBasis {
 }
 
 impl GateBasis {
-    /// `95% interval 58.0 ms to 64.8 ms, 8 blocks`.
+    /// Returns `95% interval 58.0 ms to 64.8 ms, 8 blocks`.
     fn text(&self, shown: impl Fn(f64) -> String) -> String {
         let counted = counted_units(self.trials, self.unit);
         match self.numbers.interval {
@@ -49,22 +49,22 @@ pub(crate) fn subject(quantity: &str, variant: &str) -> String {
     }
 }
 
-/// The stored run has no variant that matches this one.
+/// Sentence for a stored run that has no matching variant.
 pub(crate) fn no_reference(subject: &str) -> String {
-    format!("{subject}: the other run has no variant to compare it with")
+    format!("{subject}: the other run has no matching variant")
 }
 
-/// The run's own verdict is withheld, for `reason`.
+/// Sentence for a quantity whose verdict the run itself withheld, for `reason`.
 pub(crate) fn withheld(subject: &str, reason: &str) -> String {
     format!("{subject}: withheld: {reason}")
 }
 
-/// No request completed, so that a share has no denominator.
+/// Sentence for a share without a denominator, because no request completed.
 pub(crate) fn no_requests(subject: &str) -> String {
     format!("{subject}: no request completed")
 }
 
-/// `p99 of new: not measured in block 3, 5`; without numbers, not measured anywhere.
+/// Returns `p99 of new: not measured in block 3, 5`. Without numbers: not measured in any block.
 pub(crate) fn not_measured(subject: &str, unit: &str, numbers: &[String]) -> String {
     if numbers.is_empty() {
         format!("{subject}: not measured")
@@ -102,7 +102,7 @@ pub(crate) fn fixed(subject: &str, quantity: &Quantity, basis: &GateBasis) -> St
     let shown = |value| quantity.shown(value);
     let GateNumbers { value, limit, .. } = basis.numbers;
     let (figure, limit_text) = (shown(value), shown(limit));
-    // After rounding, the two may look equal, which would contradict the ruling.
+    // After rounding, figure and limit may look equal, which would seem to contradict the ruling.
     let apart = match figure == limit_text {
         true if value > limit => ", just above the limit",
         true if value < limit => ", just below the limit",
@@ -163,7 +163,7 @@ fn change(ratio: f64, ends: Option<(f64, f64)>) -> Option<Change> {
         low: ends.map(|ends| ends.0),
         high: ends.map(|ends| ends.1),
     };
-    // The text is the same for every metric that is compared by ratio.
+    // The text is the same for all metrics that are compared by ratio.
     Change::of(Metric::RatePerS, &effect)
 }
 

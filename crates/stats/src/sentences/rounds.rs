@@ -6,11 +6,12 @@ use crate::comparison::Effect;
 use crate::metric::Metric;
 use crate::round_comparison::RoundComparison;
 
-/// Blocks differ by more than their rounds explain if their standard error is this many times as
-/// large. By chance, that happens in less than 1 of 50 experiments with three blocks or more.
+/// Blocks differ by more than their rounds explain if the standard error from blocks is at least
+/// this multiple of the one from rounds. By chance, that happens in less than 1 of 50 experiments
+/// with three blocks or more.
 const ERROR_RATIO_NOTABLE: f64 = 2.0;
 
-/// The diagnostic: the interval that the rounds alone would give, next to the one from blocks.
+/// Returns the diagnostic: the interval from the rounds alone, next to the one from blocks.
 pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
     let of_rounds = Effect {
         ratio: Some(comparison.rounds_ratio),
@@ -18,13 +19,14 @@ pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
         low: comparison.rounds_low,
         high: comparison.rounds_high,
     };
-    // Both metrics are ratios, so the rules for formatting rates apply to either.
+    // Both metrics are compared by ratio, so either can be formatted like a rate.
     let shown = |effect: &Effect| {
         let change = Change::of(Metric::RatePerS, effect);
         change.map_or("no estimate".to_owned(), |change| change.with_interval())
     };
     let mut text = format!(
-        "{} of {} against {}: the {} of {} alone give {}; the blocks, which are used for the verdict, give {}.",
+        "{} of {} against {}: the {} of {} alone give {}; the blocks, on which the verdict is \
+         based, give {}.",
         capitalized(comparison.metric.noun()),
         comparison.name,
         comparison.against_name,
@@ -38,8 +40,8 @@ pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
         .is_some_and(|ratio| ratio >= ERROR_RATIO_NOTABLE)
     {
         text.push_str(
-            " The blocks differ by more than their rounds explain, so more blocks narrow the \
-             interval, but longer blocks don't.",
+            " The blocks differ by more than their rounds explain, so more blocks would narrow the \
+             interval, but longer blocks would not.",
         );
     }
     if comparison.rounds_without_ratio > 0 {

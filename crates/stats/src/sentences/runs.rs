@@ -82,7 +82,8 @@ pub(crate) fn verdict(
             )
         }
         Verdict::Undecided | Verdict::Withheld => format!(
-            "{new} and {old} can't be distinguished: {noun} {} ({}); more or longer {}s would narrow it",
+            "{new} and {old} can't be distinguished: {noun} {} ({}); more or longer {}s would \
+             narrow the interval",
             change.signed(),
             basis(between, about, change.signed_range()),
             about.new.unit
@@ -103,13 +104,12 @@ pub(crate) fn withheld(between: &RunComparison, about: &RunPairInfo, reason: &st
     }
 }
 
-/// Reason that the verdict of one run was withheld, as a phrase that completes a sentence.
+/// Reason why one run's verdict was withheld, as a phrase that completes a sentence.
 pub(crate) fn withheld_in(run: &RunInfo, reason: &str) -> String {
     format!("in {}, {reason}", run.label)
 }
 
-/// Reason that some trials of a run have no value of a metric, as a phrase that completes a
-/// sentence.
+/// Reason why a run lacks values of a metric, as a phrase that completes a sentence.
 pub(crate) fn unmeasured(run: &RunInfo, metric: Metric, numbers: &[String]) -> String {
     format!(
         "{} has no {} in {} {} (zero, or not measured)",
@@ -120,7 +120,7 @@ pub(crate) fn unmeasured(run: &RunInfo, metric: Metric, numbers: &[String]) -> S
     )
 }
 
-/// Reason that too few trials can't support a verdict, as a phrase that completes a sentence.
+/// Reason why there are too few trials for a verdict, as a phrase that completes a sentence.
 pub(crate) fn too_few(about: &RunPairInfo, old: usize, new: usize) -> String {
     let unit = &about.new.unit;
     match (old, new) {

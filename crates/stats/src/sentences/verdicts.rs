@@ -9,7 +9,7 @@ use crate::metric::{Metric, Scale};
 use crate::pairing::Unmeasured;
 
 /// Sentence for one comparison of the family, in which `sharing` comparisons share the error rate.
-/// `levels` are the means of both sides, if they are measured.
+/// `levels` are the means of both sides, if measured.
 pub(crate) fn comparison(
     comparison: &Comparison,
     design: &Design,
@@ -38,7 +38,7 @@ pub(crate) fn withheld(comparison: &Comparison, reason: &str) -> String {
     }
 }
 
-/// Reason to withhold a verdict if some blocks lack a value; it completes a sentence.
+/// Reason to withhold a verdict if some blocks lack a value, as a phrase that completes a sentence.
 pub(crate) fn unmeasured(comparison: &Comparison, unmeasured: &Unmeasured) -> String {
     let sides: Vec<String> = [
         (&comparison.name, &unmeasured.variant),
@@ -95,8 +95,8 @@ pub(crate) fn movement(metric: Metric, effect: &Effect, against: &str) -> String
     }
 }
 
-/// Sentence for a pair that is undecided on `speed`, metrics of speed, although a cost of a request
-/// differs beyond doubt.
+/// Sentence for a pair whose verdicts on the speed metrics in `speed` are undecided although a cost
+/// per request clearly differs.
 pub(crate) fn undecided_cost(
     speed: &[Metric],
     (name, against): (&str, &str),
@@ -109,8 +109,8 @@ pub(crate) fn undecided_cost(
         .range()
         .map(|range| format!(" (95% interval {range})"));
     Some(format!(
-        "The {} can't be distinguished on this machine, but {}{}, which is where a difference would come \
-         from.",
+        "The {} can't be distinguished on this machine, but {}{}, which is where a difference \
+         would come from.",
         nouns.join(" and the "),
         statement(cost, name, against, &change),
         range.unwrap_or_default(),
@@ -141,7 +141,7 @@ fn decided(comparison: &Comparison, design: &Design, levels: Option<(f64, f64)>)
     )
 }
 
-/// Name of the metric; that of the capacity includes the goals.
+/// Name of the metric. The name of a capacity includes the goals.
 fn noun(metric: Metric, design: &Design) -> String {
     match metric {
         Metric::CapacityPerS => capacity::noun(metric.noun(), design),
@@ -153,7 +153,7 @@ fn equivalent(comparison: &Comparison, design: &Design) -> String {
     let Some(change) = Change::of(comparison.metric, &comparison.effect) else {
         return String::new();
     };
-    // Rounded, so that 0.07 does not print as 7.000000000000001%.
+    // The margin is rounded; otherwise 0.07 would print as 7.000000000000001%.
     let margin = (design.margin * 1e6).round() / 1e4;
     let unit = match comparison.metric.scale() {
         Scale::Ratio => "%",

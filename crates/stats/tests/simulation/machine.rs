@@ -1,5 +1,5 @@
 //! A machine in virtual time whose speed changes, and two servers that are measured on it: in
-//! sequential blocks, or in interleaved ones.
+//! sequential or interleaved blocks.
 
 use prony_stats::{Metric, RoundValues, Trials, Values};
 
@@ -61,7 +61,7 @@ impl Machine {
         self.log_speed.exp() * if is_halved { BURST_SPEED } else { 1.0 }
     }
 
-    /// Lets time pass. Returns the work that was possible in it: 1 per second at the usual speed.
+    /// Lets time pass, and returns the work that was possible: 1 per second at the usual speed.
     pub fn advance(&mut self, seconds: f64, draws: &mut Draws) -> f64 {
         let (mut left, mut work) = (seconds, 0.0);
         while left > 0.0 {
@@ -84,18 +84,20 @@ impl Machine {
     }
 }
 
-/// Requests per second at the usual speed, of the server without a handicap.
+/// Requests per second of the first server, at the machine's usual speed.
 const RATE: f64 = 2_000.0;
 /// Requests in flight.
 const CONNECTIONS: f64 = 16.0;
 /// Standard deviation of the work of one request, relative to its mean.
 const REQUEST_DEVIATION: f64 = 0.3;
-/// Standard deviation of a freshly started server's speed, such as by its memory layout.
+/// Standard deviation of a freshly started server's speed, for example because of its memory
+/// layout.
 const START_DEVIATION: f64 = 0.003;
 const WARMUP_S: f64 = 1.0;
 const SLICE_S: f64 = 0.25;
 const SETTLING_S: f64 = SLICE_S / 10.0;
-/// Rounds that take as long as two sequential trials, with settling parts and drains.
+/// Number of rounds that take as long as two sequential trials, including settling parts and
+/// drains.
 const ROUNDS: u32 = 35;
 const TRIAL_S: f64 = 10.0;
 const BLOCKS: u32 = 6;
@@ -116,7 +118,7 @@ pub struct MachineExperiment {
     pub ratio: f64,
 }
 
-/// Values of an experiment's blocks, and of the rounds of interleaved ones.
+/// Values of an experiment's blocks, and of the rounds of interleaved blocks.
 pub struct MachineResult {
     pub trials: Trials,
     pub rounds: [RoundValues; 2],
@@ -151,7 +153,7 @@ impl MachineExperiment {
     }
 }
 
-/// Both servers in random order.
+/// Returns both servers in random order.
 fn order(draws: &mut Draws) -> [usize; 2] {
     if draws.uniform() < 0.5 {
         [0, 1]
@@ -160,7 +162,7 @@ fn order(draws: &mut Draws) -> [usize; 2] {
     }
 }
 
-/// Requests that start within `seconds`.
+/// Number of requests that start within `seconds`.
 fn started(machine: &mut Machine, rate: f64, seconds: f64, draws: &mut Draws) -> f64 {
     let expected = rate * machine.advance(seconds, draws);
     (expected + REQUEST_DEVIATION * expected.sqrt() * draws.normal()).max(0.0)
@@ -175,7 +177,8 @@ fn sequential(machine: &mut Machine, rates: [f64; 2], draws: &mut Draws) -> [f64
     values
 }
 
-/// As long as a sequential block. Each slice settles, is counted, and drains before the next begins.
+/// Runs a block that is as long as a sequential one. Each slice settles, is counted, and drains
+/// before the next begins.
 fn interleaved(
     machine: &mut Machine,
     rates: [f64; 2],

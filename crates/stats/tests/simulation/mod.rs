@@ -1,7 +1,7 @@
 //! Simulated experiments: trials drawn from a known truth with a seeded generator, evaluated with
 //! all looks. Used by the tests and by the example `power`.
 
-// Each program that includes this module uses a part of it.
+// Each program that includes this module uses only a part of it.
 #![allow(unreachable_pub, dead_code)]
 
 pub mod machine;
@@ -14,18 +14,18 @@ use prony_stats::{
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Deviation of a trial from the truth.
+/// Distribution of a trial's deviation from the truth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Noise {
-    /// Log-normal, the same for all trials.
+    /// Log-normal, with the same deviation for all trials.
     Normal,
     /// Student's t with 3 degrees of freedom, scaled to the same standard deviation: occasional
     /// outliers.
     HeavyTails,
-    /// Each block draws its own standard deviation, from a third of the usual one to three times;
-    /// and the variants' differ by a factor of two.
+    /// Each block draws a standard deviation between a third and three times the usual one, and
+    /// those of the variants differ by a factor of two.
     Uneven,
-    /// Some trials are slowed, none is sped up: an exponential distribution.
+    /// Some trials are slowed down, none is sped up: an exponential distribution.
     Skewed,
 }
 
@@ -79,8 +79,8 @@ impl Setting {
         }
     }
 
-    /// Runs one experiment like the runner: blocks until the next look, then `evaluate_with`, until
-    /// nothing is left to do.
+    /// Runs one experiment like the runner does: blocks until the next look, then `evaluate_with`,
+    /// until no look is left.
     pub fn run(&self, draws: &mut Draws) -> Evaluation {
         let design = self.design();
         let mut trials = Trials::new();
@@ -101,7 +101,7 @@ impl Setting {
         }
     }
 
-    /// Adds one block.
+    /// Adds the trials of one block.
     pub fn block(&self, trials: &mut Trials, block: u32, draws: &mut Draws) {
         // Influences common to all trials of a block cancel out.
         let shared = 0.1 * draws.normal();
@@ -139,24 +139,24 @@ impl Draws {
         }
     }
 
-    /// Uniform, above 0 and up to 1.
+    /// Uniform random number above 0 and up to 1.
     pub fn uniform(&mut self) -> f64 {
         ((self.generator.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Standard normal, by Box and Muller.
+    /// Standard normal random number, by Box and Muller.
     pub fn normal(&mut self) -> f64 {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// Student's t with 3 degrees of freedom; its standard deviation is √3.
+    /// Random number from Student's t with 3 degrees of freedom. Its standard deviation is √3.
     pub fn student_3(&mut self) -> f64 {
         let squares: f64 = (0..3).map(|_| self.normal().powi(2)).sum();
         self.normal() / (squares / 3.0).sqrt()
     }
 }
 
-/// A share of `of` experiments.
+/// A count as a share of `of` experiments.
 #[derive(Debug, Clone, Copy)]
 pub struct Share {
     pub count: u32,

@@ -8,7 +8,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "connections = 10",
         "abort_if = \"busy>5%\"",
-        "@: abort_if of [load]: busy is known only when the load has ended; use --fail-if",
+        "@: abort_if of [load]: busy is known only after the load has ended (use --fail-if)",
     ),
     (
         "connections = 10",
@@ -254,7 +254,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "connections = 10",
         "connections = 0",
-        "@: connections of [load]: \"0\" is not a count; a whole number above zero is needed",
+        "@: connections of [load]: \"0\" is not a count; write a whole number above zero",
     ),
     (
         "connections = 10",

@@ -6,7 +6,7 @@ use crate::h2::frame::{self, FrameHeader, FrameType, U31_MAX};
 use crate::h2::{ConnectionEvent, ErrorCode, H2Violation, StreamViolation, limits};
 
 impl Connection {
-    /// Counts a frame that made no progress. Too many in a row are a flood.
+    /// Counts a frame that made no progress. Too many consecutive ones are a flood.
     pub(super) fn note_idle_frame(&mut self) -> Result<(), H2Violation> {
         self.idle_frames += 1;
         if self.idle_frames > limits::IDLE_FRAMES_MAX {
@@ -16,7 +16,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Checks a frame header before the payload arrives: stream and length as the type requires.
+    /// Checks the stream and the length in a frame header against the frame's type, before the
+    /// payload arrives.
     #[inline]
     pub(super) fn check_header(&self, header: FrameHeader) -> Result<(), H2Violation> {
         let length_fits = match header.kind {
@@ -67,7 +68,7 @@ impl Connection {
         Ok(Some(ConnectionEvent::Settings))
     }
 
-    /// Handles the acknowledgement of this side's settings (RFC 9113 §6.5.3).
+    /// Handles the acknowledgment of this side's settings (RFC 9113 §6.5.3).
     pub(super) fn settings_ack(&mut self) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         self.note_idle_frame()?;
         if !self.acknowledged {
@@ -166,14 +167,14 @@ impl Connection {
         }))
     }
 
-    /// Reports the next stream that the peer won't process, from this slot on.
+    /// Reports the next stream, from this slot on, that the peer won't process.
     pub(super) fn report_unprocessed(&mut self, from: usize) -> Option<ConnectionEvent<'static>> {
         let last_stream = self.last_stream.unwrap_or(U31_MAX);
         for slot in from..self.streams.slots() {
             let stream = self.streams.at(slot);
             if stream.is_live() && stream.id > last_stream {
                 let tag = stream.tag;
-                // Further frames for it are ignored, as if this side had reset it.
+                // Later frames for the stream are ignored, as if this side had reset it.
                 self.streams.cancel(slot);
                 self.reading = ReadState::Unprocessed(slot + 1);
                 let code = self.goaway_code;
@@ -189,7 +190,7 @@ impl Connection {
     }
 
     /// Handles PRIORITY. Priorities are deprecated and useless to a client (RFC 9113 §5.3.2), but
-    /// their length is checked (§6.3): a wrong one ends the stream or, without a stream, the
+    /// the length is checked (§6.3). A wrong length ends the stream or, without a stream, the
     /// connection.
     pub(super) fn priority(
         &mut self,
@@ -207,7 +208,7 @@ impl Connection {
     }
 }
 
-/// Reads the first 32 bits of a payload, which must be that long.
+/// Returns the first 32 bits of a payload, which must have at least that length.
 fn number(payload: &[u8]) -> u32 {
     payload
         .first_chunk()

@@ -1,4 +1,4 @@
-//! A connection: bytes in, events out; requests in, bytes out.
+//! An HTTP/2 connection as a state machine: bytes in, events out; requests in, bytes out.
 
 mod control;
 mod outbox;
@@ -23,7 +23,7 @@ use crate::response_stage::UnfinishedRequest;
 ///
 /// The caller starts requests, passes in the received bytes, handles the events, and after each of
 /// these sends the bytes from [`take_output`](Connection::take_output). After a connection has
-/// ended, [`restart`](Connection::restart) prepares the object for the next one and keeps its
+/// ended, [`restart`](Connection::restart) prepares the object for the next one and reuses its
 /// memory.
 #[derive(Debug)]
 pub struct Connection {
@@ -33,27 +33,27 @@ pub struct Connection {
     send_window: SendWindow,
     receive_window: ReceiveWindow,
     decoder: Decoder,
-    /// The field blocks as text, if requested.
+    /// The field blocks as text, if requested by `keep_fields`.
     texts: Option<Box<FieldTexts>>,
     reading: ReadState,
     /// Start of a frame or frame header that arrived in parts.
     kept: Vec<u8>,
     /// Field block that arrived in several frames.
     block: Vec<u8>,
-    /// Destination of that block, until its last frame has arrived.
+    /// Metadata of the block in `block`, until its last frame has arrived.
     field_block: Option<FieldBlock>,
     outbox: Outbox,
     /// True if the peer has acknowledged the settings.
     acknowledged: bool,
     /// True if the next block sent must begin with a resize of the dynamic table.
     resize_due: bool,
-    /// Frames in a row that made no progress.
+    /// Number of consecutive frames that made no progress.
     idle_frames: u32,
-    /// Last stream that the peer may process, after its GOAWAY.
+    /// Last stream that the peer may process, according to its GOAWAY.
     last_stream: Option<u32>,
-    /// Error code of that GOAWAY.
+    /// Error code of the peer's GOAWAY.
     goaway_code: ErrorCode,
-    /// True after this side's GOAWAY.
+    /// True after this side has sent GOAWAY.
     shut_down: bool,
     failed: Option<H2Violation>,
     /// Slot of the stream that may send a part of its body next.
@@ -94,7 +94,7 @@ impl Connection {
         connection
     }
 
-    /// Resets the state for the next connection. Keeps the memory and the decoder's cache.
+    /// Resets the state for the next connection. Memory and the decoder's cache are kept.
     pub fn restart(&mut self) {
         self.peer = PeerSettings::new();
         self.streams.restart();
@@ -135,8 +135,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Returns the reason why it can't be started now, or ever on this connection. Nothing has
-    /// changed then.
+    /// Returns the reason why the request can't be started now, or ever on this connection. The
+    /// state is then unchanged.
     #[inline]
     pub fn start(&mut self, request: &EncodedRequest, tag: u32) -> Result<StreamId, StartError> {
         self.can_start()?;
@@ -159,8 +159,8 @@ impl Connection {
         Ok(StreamId(id))
     }
 
-    /// Number of body bytes of a request that weren't sent. Valid after the end of the stream too,
-    /// until another request starts.
+    /// Number of body bytes of a request that haven't been sent. Still valid after the end of the
+    /// stream, until another request starts.
     #[must_use]
     pub fn unsent_body_bytes(&self, stream: StreamId) -> u64 {
         self.streams.unsent_bytes(stream.0)
@@ -189,25 +189,25 @@ impl Connection {
         }
     }
 
-    /// Cancels a request: resets its stream (CANCEL), and reports no further events for it. Does
-    /// nothing if it has ended.
+    /// Cancels a request: resets its stream (CANCEL), and reports no more events for it. Does
+    /// nothing if the request has ended.
     pub fn cancel(&mut self, stream: StreamId) {
         let Some(slot) = self.streams.find(stream.0) else {
             return;
         };
         self.streams.cancel(slot);
         self.reading.forget(stream.0);
-        // Late frames for it don't count as a flood.
+        // Late frames of the cancelled request must not count as a flood.
         self.idle_frames = self
             .idle_frames
             .saturating_sub(limits::LATE_FRAMES_PER_REQUEST);
-        // After a failure, GOAWAY must stay the last frame.
+        // After a failure, GOAWAY must remain the last frame.
         if self.failed.is_none() {
             frame::write_rst_stream(self.outbox.own(), stream.0, ErrorCode::CANCEL);
         }
     }
 
-    /// Announces to the peer that no further requests follow (GOAWAY). Requests in flight continue.
+    /// Notifies the peer that no more requests follow (GOAWAY). Requests in flight continue.
     pub fn shut_down(&mut self) {
         if !self.shut_down && self.failed.is_none() {
             self.shut_down = true;
@@ -215,15 +215,16 @@ impl Connection {
         }
     }
 
-    /// Keeps the fields of heads as text for [`fields`](Connection::fields). Must be called before
-    /// the first bytes from the peer are read.
+    /// Enables [`fields`](Connection::fields), which returns the fields of heads as text. Must be
+    /// called before the first bytes from the peer are read.
     pub fn keep_fields(&mut self) {
         self.texts
             .get_or_insert_with(|| Box::new(FieldTexts::new()));
     }
 
-    /// Fields as text after [`ConnectionEvent::Head`](super::ConnectionEvent::Head), until more is read: one line per
-    /// field, ended by CRLF, after a status line such as `HTTP/2 200`. Empty if they aren't kept.
+    /// Fields as text after [`ConnectionEvent::Head`](super::ConnectionEvent::Head), until more
+    /// input is read. There is one line per field, ended by CRLF, after a status line such as
+    /// `HTTP/2 200`. Empty without [`keep_fields`](Connection::keep_fields).
     #[must_use]
     pub fn fields(&self) -> &[u8] {
         self.texts.as_ref().map_or(&[], |texts| texts.lines())
@@ -235,8 +236,8 @@ impl Connection {
         self.streams.active()
     }
 
-    /// Requests in flight. After a violation, or when the peer has closed the connection, they end
-    /// with it.
+    /// Requests in flight. After a violation, or if the peer closes the connection, these requests
+    /// remain unfinished.
     pub fn unfinished(&self) -> impl Iterator<Item = UnfinishedRequest> {
         self.streams.live().map(|stream| UnfinishedRequest {
             tag: stream.tag,
@@ -245,7 +246,7 @@ impl Connection {
     }
 
     /// Number of concurrent streams that the peer allows (SETTINGS_MAX_CONCURRENT_STREAMS),
-    /// possibly 0; `None` without a limit. 100 before its SETTINGS.
+    /// possibly 0; `None` without a limit. It is 100 until the peer's SETTINGS arrive.
     #[must_use]
     pub fn peer_limit(&self) -> Option<u32> {
         self.peer.max_streams
@@ -257,8 +258,8 @@ impl Connection {
         self.peer.seen
     }
 
-    /// Returns true if the connection will never accept a request again. It can be closed once
-    /// nothing is in flight.
+    /// Returns true if the connection will never accept a request again. It can be closed once no
+    /// request is in flight.
     #[must_use]
     pub fn is_going_away(&self) -> bool {
         matches!(
@@ -267,7 +268,7 @@ impl Connection {
         )
     }
 
-    /// Fails the connection: GOAWAY with the reason will be sent.
+    /// Fails the connection, and queues a GOAWAY with the reason.
     #[cold]
     fn fail(&mut self, violation: H2Violation) {
         self.failed = Some(violation);

@@ -6,7 +6,7 @@ use crate::h2::{H2Violation, limits};
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     bytes: Vec<u8>,
-    /// Number of the bytes that are replies to the peer's frames.
+    /// Number of bytes in replies to the peer's frames.
     reply_bytes: usize,
 }
 
@@ -21,7 +21,7 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// Returns an error if too many replies are unread.
+    /// Returns an error if the peer has left too many replies unread.
     pub(super) fn answer(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), H2Violation> {
         if self.reply_bytes >= limits::REPLY_BYTES_MAX {
             let limit_bytes = limits::REPLY_BYTES_MAX as u32;
@@ -38,8 +38,8 @@ impl Outbox {
         self.bytes.len()
     }
 
-    /// Moves all bytes to the end of `out`. If `out` is empty, the two buffers are swapped instead,
-    /// without a copy.
+    /// Moves all bytes to the end of `out`. If `out` is empty, the two buffers are swapped instead
+    /// of copied.
     #[inline]
     pub(super) fn take(&mut self, out: &mut Vec<u8>) {
         if out.is_empty() {

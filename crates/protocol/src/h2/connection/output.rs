@@ -1,4 +1,4 @@
-//! Output: waiting frames, then bodies as far as the windows allow.
+//! Output: first waiting frames, then bodies as far as the windows allow.
 
 use super::Connection;
 use crate::h2::ErrorCode;
@@ -7,14 +7,14 @@ use crate::h2::limits;
 use crate::h2::stream::StreamState;
 
 impl Connection {
-    /// Appends all output that is due: requests, cancellations and acknowledgements since the last
+    /// Appends all output that is due: requests, cancellations and acknowledgments since the last
     /// call, window updates, and up to 64 KiB of request bodies, one frame of each in turn.
     ///
-    /// `body_of` returns the body of the request with a given tag, which must be the same each
-    /// time. It is called only for requests with a body.
+    /// `body_of` returns the body of the request with a given tag, and must always return the same
+    /// body for a request. It is called only for requests with a body.
     ///
-    /// If `out` is empty, it is swapped with a buffer of the connection, so that nothing is copied.
-    /// Passing the same buffer again keeps all memory.
+    /// If `out` is empty, it is swapped with a buffer of the connection instead of copied. Passing
+    /// the same buffer again reuses all memory.
     #[inline]
     pub fn take_output<'b>(&mut self, out: &mut Vec<u8>, body_of: impl FnMut(u32) -> &'b [u8]) {
         if self.wants_to_open_windows() {
@@ -39,8 +39,8 @@ impl Connection {
         low && self.failed.is_none()
     }
 
-    /// Writes window updates (RFC 9113 §6.9). Windows are opened no earlier than this, which
-    /// detects a peer that sends more than it was allowed.
+    /// Writes window updates (RFC 9113 §6.9). Windows are opened only here, so a peer that sends
+    /// more than allowed is detected.
     fn write_window_updates(&mut self) {
         let out = self.outbox.own();
         if self.receive_window.is_low() {
@@ -63,7 +63,7 @@ impl Connection {
             if room == 0 {
                 return;
             }
-            // All slots were skipped in a row, so none can send.
+            // All slots have been skipped, so no stream can send.
             if passed_over == self.streams.slots() {
                 self.bodies_blocked = true;
                 return;
@@ -81,8 +81,8 @@ impl Connection {
         }
     }
 
-    /// Writes a DATA frame of the stream in this slot, as large as its body, the windows and the
-    /// room allow. Returns the number of body bytes.
+    /// Writes a DATA frame of the stream in this slot, as large as its body, the windows and `room`
+    /// allow. Returns the number of body bytes.
     fn write_data<'b>(
         &mut self,
         slot: usize,
@@ -107,7 +107,7 @@ impl Connection {
         let body = body_of(stream.tag);
         let from = body.len().wrapping_sub(unsent as usize);
         let Some(piece) = body.get(from..).and_then(|rest| rest.get(..bytes)) else {
-            // The body differs from before, so the part that was sent can't be completed.
+            // The body has changed, so the part that was already sent can't be completed.
             self.streams.cancel(slot);
             self.reading.forget(id);
             frame::write_rst_stream(out, id, ErrorCode::INTERNAL_ERROR);

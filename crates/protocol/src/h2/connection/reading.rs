@@ -4,7 +4,7 @@ use super::Connection;
 use crate::h2::frame::{FrameHeader, FrameType, HEADER_BYTES, PAYLOAD_BYTES_MAX, flag};
 use crate::h2::{ConnectionEvent, H2Violation};
 
-/// Meaning of the next byte, or an event to report before it is read.
+/// Meaning of the next byte, or an event that must be reported before it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadState {
     /// The header of a frame.
@@ -19,7 +19,7 @@ pub(super) enum ReadState {
     Skip(u32),
     /// The end of this stream by the peer.
     End(u32),
-    /// After GOAWAY: the streams from this slot on are to be checked.
+    /// After GOAWAY: the streams from this slot on must be checked.
     Unprocessed(usize),
 }
 
@@ -55,8 +55,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Returns the first connection error. Until a restart, each call returns the same violation;
-    /// the output notifies the peer.
+    /// Returns the first connection error. Until a restart, each call returns the same violation.
+    /// The next output notifies the peer.
     #[inline]
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<ConnectionEvent<'a>, H2Violation> {
         if let Some(violation) = self.failed {
@@ -124,7 +124,7 @@ impl Connection {
         Ok(Some(header))
     }
 
-    /// Moves bytes from the input until `bytes` are kept.
+    /// Moves bytes from the input to `kept` until it has `bytes` bytes.
     fn keep(&mut self, bytes: usize, input: &mut &[u8]) {
         let missing = bytes - self.kept.len();
         let (part, rest) = input.split_at(missing.min(input.len()));
@@ -228,7 +228,7 @@ impl Connection {
                 content: 0,
                 padding: 0,
                 ..
-            } => behind(frame),
+            } => after_data(frame),
             _ => ReadState::Data(frame),
         };
         if bytes.is_empty() {
@@ -249,7 +249,7 @@ impl Connection {
         *input = &input[bytes..];
         frame.padding -= bytes as u32;
         self.reading = match frame.padding {
-            0 => behind(frame),
+            0 => after_data(frame),
             _ => ReadState::Data(frame),
         };
         None
@@ -273,7 +273,7 @@ impl Connection {
 
 /// State after a DATA frame.
 #[inline]
-fn behind(frame: DataFrame) -> ReadState {
+fn after_data(frame: DataFrame) -> ReadState {
     if frame.ends {
         ReadState::End(frame.stream)
     } else {
@@ -282,7 +282,7 @@ fn behind(frame: DataFrame) -> ReadState {
 }
 
 /// Examines the first bytes of a peer that might use another protocol. More bytes never change the
-/// result, so it doesn't depend on how they were split.
+/// result, so it doesn't depend on how the input is split.
 #[cold]
 fn judge_opening(bytes: &[u8]) -> Result<(), H2Violation> {
     match bytes {

@@ -1,4 +1,4 @@
-//! HEADERS, CONTINUATION and DATA: the frames of responses (RFC 9113 §8.1).
+//! The frames of responses: HEADERS, CONTINUATION and DATA (RFC 9113 §8.1).
 
 use super::Connection;
 use super::reading::{DataFrame, ReadState};
@@ -9,7 +9,7 @@ use crate::h2::streams::StreamStatus;
 use crate::h2::{ConnectionEvent, ErrorCode, H2Violation, StreamViolation, limits};
 use crate::response_stage::SectionRole;
 
-/// A field block that continues in further frames (RFC 9113 §4.3).
+/// A field block that continues in CONTINUATION frames (RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FieldBlock {
     stream: u32,
@@ -186,7 +186,7 @@ impl Connection {
         padding: u32,
     ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
         let ends = header.has(flag::END_STREAM);
-        // The stream may have been cancelled before the padding length arrived.
+        // The stream may have been cancelled before the length of the padding arrived.
         let Some(slot) = self.streams.find(header.stream) else {
             self.reading = ReadState::Skip(content + padding);
             return Ok(None);
@@ -252,15 +252,16 @@ impl Connection {
         ConnectionEvent::Broken { tag, violation }
     }
 
-    /// Checks a frame for a stream that isn't live: late, or a violation (RFC 9113 §5.1).
+    /// Checks a frame for a stream that isn't live. The frame is late, or a violation (RFC 9113
+    /// §5.1).
     #[cold]
     pub(super) fn check_late(&self, header: FrameHeader) -> Result<(), H2Violation> {
         match (self.streams.standing(header.stream), header.kind) {
             (StreamStatus::Idle, _) => Err(H2Violation::IdleStream(header.kind)),
-            // Either side may send these before it learns that the stream has ended.
+            // Either side may send these frames before it is notified that the stream has ended.
             (StreamStatus::Closed, FrameType::RstStream | FrameType::WindowUpdate) => Ok(()),
-            // nginx sends it after a head that ended the stream if it could not write the head
-            // at once.
+            // nginx sends this frame after a head that ended the stream, if it could not write the
+            // head immediately.
             (StreamStatus::Closed, FrameType::Data) if header.length == 0 => Ok(()),
             (StreamStatus::Closed, _) => Err(H2Violation::ClosedStream(header.kind)),
             (StreamStatus::Cancelled, _) => Ok(()),

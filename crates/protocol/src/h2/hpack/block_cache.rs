@@ -1,7 +1,7 @@
 //! Cache of decoded blocks, with their effects on the dynamic table.
 //!
 //! A block that refers to the dynamic table is recognized only while the table is unchanged. Its
-//! insertions into the table are repeated, unless the table is full of exactly these entries and
+//! insertions into the table are repeated, unless the table consists of exactly these entries and
 //! would not change.
 
 use crate::compression::{BlockCache, Field, Fields, Table};
@@ -12,19 +12,19 @@ pub(super) struct HpackBlockCache {
     blocks: BlockCache<CachedEffects>,
     /// Effects of the block being decoded.
     effects: BlockEffects,
-    /// True if the block being decoded is not to be cached: it is too long, or changes the table's
-    /// size, which is rare.
+    /// True if the block being decoded must not be cached, because it is too long or changes the
+    /// table's size, which is rare.
     uncacheable: bool,
 }
 
 #[derive(Debug, Default)]
 struct CachedEffects {
     effects: BlockEffects,
-    /// Generation of the table that the block's insertions leave unchanged.
+    /// Generation of the table in which the block's insertions change nothing.
     settled: Option<u64>,
 }
 
-/// Effects of a block other than its fields.
+/// Effects of a block in addition to its fields.
 #[derive(Debug, Default)]
 struct BlockEffects {
     /// Insertions into the dynamic table, in order: at most one per two bytes of the block.
@@ -49,14 +49,14 @@ impl HpackBlockCache {
         Some(known.fields)
     }
 
-    /// Starts to record the effects of a block.
+    /// Starts recording the effects of a block.
     pub(super) fn begin(&mut self, block: &[u8]) {
         self.effects.inserted.clear();
         self.effects.refers_to = None;
         self.uncacheable = !BlockCache::<CachedEffects>::is_cacheable(block);
     }
 
-    /// Records a reference to the table, which had this generation when the block began.
+    /// Records a reference to the table, and the table's generation at the start of the block.
     pub(super) fn note_reference(&mut self, generation: u64) {
         self.effects.refers_to = Some(generation);
     }

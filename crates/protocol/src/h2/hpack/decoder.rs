@@ -9,8 +9,8 @@ use crate::compression::{
     decode_integer, string,
 };
 
-/// Error in a field block. Sender and receiver no longer agree on the dynamic table, so that the
-/// connection can't be used further (COMPRESSION_ERROR, RFC 9113 §4.3).
+/// Error in a field block. Sender and receiver no longer agree on the dynamic table, so the
+/// connection can't be used any more (COMPRESSION_ERROR, RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HpackError {
     /// The block ends within a field.
@@ -54,14 +54,14 @@ impl fmt::Display for HpackError {
             HpackError::Truncated => "it ends within a header",
             HpackError::Integer => "an integer is too large",
             HpackError::Index => "an index is not in the tables",
-            HpackError::Huffman(HuffmanError::EndOfString) => "a Huffman-coded string holds EOS",
+            HpackError::Huffman(HuffmanError::EndOfString) => "a Huffman-coded string contains EOS",
             HpackError::Huffman(HuffmanError::Padding) => {
-                "a Huffman-coded string is padded with other than up to 7 ones"
+                "a Huffman-coded string has invalid padding"
             }
             HpackError::TableTooLarge => "it makes the dynamic table larger than allowed",
-            HpackError::ResizeLate => "it resizes the dynamic table behind a header",
+            HpackError::ResizeLate => "it resizes the dynamic table after a header",
             HpackError::ResizeMissing => {
-                "it does not begin by resizing the dynamic table, whose limit was lowered"
+                "it does not begin with a resize of the dynamic table although the limit was lowered"
             }
         })
     }
@@ -73,8 +73,8 @@ pub struct Decoder {
     table: Table,
     /// Largest table that the peer may choose, in bytes.
     table_limit_bytes: u32,
-    /// True if the limit was lowered below the table's size and the peer has yet to acknowledge
-    /// that.
+    /// True if the limit was lowered below the table's size and the peer has not acknowledged that
+    /// yet.
     resize_due: bool,
     /// Longest list of fields, in bytes as counted by RFC 9113 §6.5.2.
     list_limit_bytes: u32,
@@ -87,7 +87,7 @@ pub struct Decoder {
 
 impl Decoder {
     /// Creates a decoder for a new connection, with a dynamic table of [`DEFAULT_TABLE_BYTES`].
-    /// Lists above the limit are decoded, and marked as faulty.
+    /// Lists above the limit are decoded but marked as faulty.
     #[must_use]
     pub fn new(list_limit_bytes: u32) -> Decoder {
         Decoder {
@@ -101,16 +101,17 @@ impl Decoder {
         }
     }
 
-    /// Resets the decoder for another connection. Keeps its memory, and the cached blocks that
-    /// don't refer to the dynamic table.
+    /// Resets the decoder for another connection. Its memory, and the cached blocks that don't
+    /// refer to the dynamic table, are kept.
     pub fn restart(&mut self) {
         self.table.restart(DEFAULT_TABLE_BYTES);
         self.table_limit_bytes = DEFAULT_TABLE_BYTES;
         self.resize_due = false;
     }
 
-    /// Sets the limit that the peer has acknowledged (SETTINGS_HEADER_TABLE_SIZE), in bytes. The
-    /// peer must shrink a larger table at the start of its next block.
+    /// Sets the table's limit in bytes, after the peer has acknowledged it
+    /// (SETTINGS_HEADER_TABLE_SIZE). The peer must shrink a larger table at the start of its next
+    /// block.
     pub fn limit_table(&mut self, limit_bytes: u32) {
         self.table_limit_bytes = limit_bytes;
         self.resize_due = self.table.most_bytes() > limit_bytes;
@@ -120,7 +121,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// Returns the first error. The decoder must not be used further.
+    /// Returns the first error. The decoder must not be used again.
     pub fn decode(&mut self, block: &[u8]) -> Result<Fields, HpackError> {
         if !self.resize_due
             && let Some(fields) = self.block_cache.recall(block, &mut self.table)
@@ -175,7 +176,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Entry of an index into both tables (RFC 7541 §2.3.3).
+    /// Returns the entry with an index into both tables (RFC 7541 §2.3.3).
     #[inline]
     fn entry(&mut self, index: u32, generation: u64) -> Result<&Field, HpackError> {
         let at = (index as usize).checked_sub(1).ok_or(HpackError::Index)?;
@@ -188,8 +189,8 @@ impl Decoder {
             .ok_or(HpackError::Index)
     }
 
-    /// Decodes a literal field (RFC 7541 §6.2): its name is an index of `bits` bits, or a string
-    /// after index 0; its value is a string.
+    /// Decodes a literal field (RFC 7541 §6.2). The name is an index of `bits` bits or, after index
+    /// 0, a string. The value is a string.
     #[inline]
     fn literal(
         &mut self,
@@ -217,7 +218,7 @@ mod tests {
         Decoder::new(LIMIT)
     }
 
-    /// RFC 7541 §C.5 and §C.6: the responses of its examples, with a table of 256 bytes.
+    /// The responses in the examples of RFC 7541 §C.5 and §C.6, with a table of 256 bytes.
     #[test]
     fn the_examples_of_the_rfc() {
         let plain: [&[u8]; 3] = [
@@ -296,7 +297,7 @@ mod tests {
         assert!(kept.decode(b"\x88").is_ok());
         for block in [b"\x88".as_slice(), b""] {
             let mut lowered = decoder();
-            // The block is cached, but must be decoded again.
+            // The block is cached, but it refers to the table and must be decoded again.
             assert!(lowered.decode(block).is_ok());
             lowered.limit_table(0);
             assert_eq!(lowered.decode(block), Err(HpackError::ResizeMissing));
@@ -320,7 +321,7 @@ mod tests {
             let bytes = (34 * round).min(DEFAULT_TABLE_BYTES / 34 * 34);
             assert_eq!(decoder.table.bytes(), bytes);
         }
-        // The entry in front is a, which a status may not follow, until it is another one.
+        // The newest entry is `a`, after which a status is not allowed. Later it is another one.
         let fault = |fields: Result<Fields, HpackError>| fields.map(|fields| fields.fault);
         for _ in 0..3 {
             assert_eq!(
@@ -339,7 +340,7 @@ mod tests {
         assert_eq!(decoder.decode(refers), Err(HpackError::Index));
     }
 
-    /// Compares cached blocks with blocks that are always decoded.
+    /// Compares a decoder that caches blocks with one that always decodes.
     #[test]
     fn tables_do_not_depend_on_how_often_a_block_is_received() {
         let entry = |letter: u8, value_bytes: usize| {
@@ -350,7 +351,7 @@ mod tests {
         let rows = [
             entry(b'a', 100),
             [entry(b'a', 90), entry(b'b', 0), entry(b'c', 70)].concat(),
-            // The same entry twice, and small entries after a large one.
+            // The same entry twice, then small entries after a large one.
             [entry(b'a', 60), entry(b'a', 60)].concat(),
             [
                 entry(b'l', 120),
@@ -359,7 +360,7 @@ mod tests {
                 entry(b's', 3),
             ]
             .concat(),
-            // Of the same size as each other.
+            // Two entries of the same size.
             b"\x48\x03404".to_vec(),
             b"\x48\x03503".to_vec(),
         ];
@@ -381,7 +382,7 @@ mod tests {
                         assert!(known.table.is_like(&plain.table));
                     }
                 }
-                // If everything fits, nothing needs to be inserted again.
+                // If all entries fit, nothing needs to be inserted again.
                 let before = known.table.generation();
                 assert!(known.decode(second).is_ok());
                 assert!(limit_bytes < 1_000 || known.table.generation() == before);

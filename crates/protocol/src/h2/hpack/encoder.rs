@@ -1,9 +1,9 @@
-//! Encoder of fields, whose output is valid at any time (RFC 7541 §6).
+//! Encoder of fields whose output is valid on any connection at any time (RFC 7541 §6).
 
 use super::static_table;
 use crate::compression::{FieldCoding, encode_integer, encode_string};
 
-/// Coding of fields without the dynamic table, so a block of such fields has the same meaning on
+/// Encoding of fields without the dynamic table. A block of such fields has the same meaning on
 /// every connection, in any order, and for any table size of the peer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hpack;

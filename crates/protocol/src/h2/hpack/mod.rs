@@ -3,11 +3,11 @@
 //! A load generator sends the same requests repeatedly and needs little information from the
 //! responses, so this isn't a general implementation:
 //!
-//! - The *encoder* writes a request once, before the run, without using the dynamic table, so that
-//!   the same bytes are valid on every connection at any time.
-//! - The *decoder* reads everything and keeps the status, the length and errors. For an entry of
-//!   the dynamic table it keeps the size and the meaning, never the text, so that the memory is
-//!   independent of the peer's input. If heads are needed as text, `texts` reads each block a
+//! - The *encoder* encodes a request once, before the run. It doesn't use the dynamic table, so the
+//!   same bytes are valid on every connection at any time.
+//! - The *decoder* reads everything but keeps only the status, the length and errors. For an entry
+//!   of the dynamic table it keeps the size and the meaning, never the text, so its memory is
+//!   independent of the peer's input. If heads are needed as text, `texts` decodes each block a
 //!   second time.
 //! - Responses to the same request are mostly the same bytes, so `block_cache` recognizes a repeated block
 //!   by comparison.

@@ -7,7 +7,7 @@ use crate::compression::{Field, Name, find_text};
 /// Number of entries. The first has index 1.
 pub(super) const ENTRIES: usize = 61;
 
-/// Names and values; the value is empty where an entry has none.
+/// Names and values. The value is empty if the entry has none.
 pub(super) const TEXTS: [(&str, &str); ENTRIES] = [
     (":authority", ""),
     (":method", "GET"),
@@ -77,7 +77,7 @@ static FIELDS: LazyLock<[Field; ENTRIES]> = LazyLock::new(|| {
     TEXTS.map(|(name, value)| Field::read(Name::read(name.as_bytes()), value.as_bytes()))
 });
 
-/// The entries, the first of which has index 1.
+/// The entries. The first has index 1.
 pub(super) fn entries() -> &'static [Field; ENTRIES] {
     &FIELDS
 }

@@ -1,12 +1,12 @@
-//! Fields as text, for the few callers that need heads.
+//! Fields as text, for the few callers that need heads as text.
 
 use super::{DEFAULT_TABLE_BYTES, static_table};
 use crate::compression::{CodedString, FieldText, TextTable, decode_integer, write_line};
 
-/// Fields of the last block as text, with a dynamic table (RFC 7541 §2.3.2) of its own.
+/// Fields of the last block as text, decoded with a separate dynamic table (RFC 7541 §2.3.2).
 ///
-/// It reads each block after the [`Decoder`](super::Decoder) has accepted it, so it finds no
-/// errors, and the decoder's limits apply.
+/// Each block must have been accepted by the [`Decoder`](super::Decoder), so it contains no errors
+/// and is within the decoder's limits.
 #[derive(Debug)]
 pub(crate) struct FieldTexts {
     table: TextTable,
@@ -28,8 +28,8 @@ impl FieldTexts {
         self.lines.clear();
     }
 
-    /// Fields of the last block: `name: value` and CRLF for each; for a head, after the status line
-    /// `HTTP/2 200`.
+    /// Fields of the last block, as `name: value` with CRLF. In a head, the status line `HTTP/2
+    /// 200` comes first.
     pub(crate) fn lines(&self) -> &[u8] {
         &self.lines
     }
@@ -78,7 +78,7 @@ impl FieldTexts {
     }
 }
 
-/// Takes a string from the front (RFC 7541 §5.2).
+/// Parses a string at the start of `rest` and consumes it (RFC 7541 §5.2).
 fn string(rest: &mut &[u8]) -> Option<Vec<u8>> {
     CodedString::take(7, rest).ok()?.to_vec().ok()
 }
@@ -87,7 +87,7 @@ fn string(rest: &mut &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// RFC 7541 §C.6, with a table of 256 bytes, from which entries are evicted.
+    /// The examples of RFC 7541 §C.6, with a table of 256 bytes from which entries are evicted.
     #[test]
     fn the_examples_of_the_rfc_in_words() {
         let blocks: [&[u8]; 3] = [

@@ -6,7 +6,8 @@ use crate::h3::frame::{H3FrameHeader, H3FrameType};
 use crate::h3::settings::H3PeerSettings;
 use crate::h3::{H3ErrorCode, H3Event, H3Violation, limits, varint};
 
-/// Meaning of the next byte on the control stream, or an event to report before it is read.
+/// Meaning of the next byte on the control stream, or an event that must be reported before it is
+/// read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ControlReading {
     /// The header of a frame.
@@ -15,7 +16,7 @@ pub(super) enum ControlReading {
     Payload(H3FrameHeader),
     /// Bytes to be skipped.
     Skip(u64),
-    /// After GOAWAY: the streams from this slot on are to be checked.
+    /// After GOAWAY: the streams from this slot on must be checked.
     Unprocessed(usize),
 }
 
@@ -28,7 +29,7 @@ impl H3Connection {
         loop {
             let event = match self.control {
                 ControlReading::Unprocessed(slot) => self.report_unprocessed(slot),
-                // A payload may be empty.
+                // This is also necessary without input, because a payload may be empty.
                 ControlReading::Payload(header) => self.read_control_payload(header, input)?,
                 _ if input.is_empty() => return Ok(H3Event::NeedMore),
                 ControlReading::Header => {
@@ -64,7 +65,7 @@ impl H3Connection {
             }
             (_, None) => return Err(H3Violation::NoSettings),
             (H3FrameType::Settings, Some(_)) => return Err(H3Violation::SettingsTwice),
-            // Each push identifier is larger than allowed (RFC 9114 §7.2.3).
+            // No push identifier is allowed, so every identifier is too large (RFC 9114 §7.2.3).
             (H3FrameType::CancelPush, Some(_)) => return Err(H3Violation::Push),
             (H3FrameType::Unknown, Some(_)) => self.control = ControlReading::Skip(length),
             _ => return Err(H3Violation::OnControlStream(kind)),
@@ -122,7 +123,7 @@ impl H3Connection {
         Ok(H3Event::GoAway { first_rejected })
     }
 
-    /// Reports the next stream that the peer won't process, from this slot on.
+    /// Reports the next stream, from this slot on, that the peer won't process.
     fn report_unprocessed(&mut self, from: usize) -> Option<H3Event<'static>> {
         let first_rejected = self.first_rejected.unwrap_or(u64::MAX);
         for slot in from..self.streams.slots() {

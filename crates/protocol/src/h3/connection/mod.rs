@@ -1,4 +1,4 @@
-//! A connection: bytes in, events out.
+//! An HTTP/3 connection as a state machine: bytes in, events out.
 
 mod control;
 mod peer_streams;
@@ -22,7 +22,7 @@ use crate::response_stage::UnfinishedRequest;
 /// bidirectional stream and ends the stream, and passes in the bytes that arrive on all streams. It
 /// opens two unidirectional streams, for [`take_control`](H3Connection::take_control) and
 /// [`take_decoder`](H3Connection::take_decoder). After a connection has ended,
-/// [`restart`](H3Connection::restart) prepares the object for the next one and keeps its memory.
+/// [`restart`](H3Connection::restart) prepares the object for the next one and reuses its memory.
 #[derive(Debug)]
 pub struct H3Connection {
     settings: H3Settings,
@@ -35,17 +35,18 @@ pub struct H3Connection {
     control: ControlReading,
     /// Start of a frame on the control stream that arrived in parts.
     control_kept: Vec<u8>,
-    /// Bytes of an unfinished integer on the peer's decoder stream; 0 between instructions.
+    /// Number of bytes of an unfinished integer on the peer's decoder stream; 0 between
+    /// instructions.
     decoder_integer_bytes: u8,
     /// Output for the control stream.
     control_out: Vec<u8>,
-    /// True if the type of the decoder stream is still to be sent.
+    /// True until the type of the decoder stream has been sent.
     decoder_type_due: bool,
     /// Bytes of field sections that arrived in parts.
     partial_bytes: usize,
-    /// Frames in a row that made no progress.
+    /// Number of consecutive frames that made no progress.
     idle_frames: u32,
-    /// First stream that the peer won't process, after its GOAWAY.
+    /// First stream that the peer won't process, according to its GOAWAY.
     first_rejected: Option<u64>,
     failed: Option<H3Violation>,
 }
@@ -97,7 +98,7 @@ impl H3Connection {
         connection
     }
 
-    /// Resets the state for the next connection. Keeps the memory and the decoder's cache.
+    /// Resets the state for the next connection. Memory and the decoder's cache are kept.
     pub fn restart(&mut self) {
         self.peer = None;
         self.streams.restart();
@@ -121,20 +122,21 @@ impl H3Connection {
         self.settings.write(&mut self.control_out);
     }
 
-    /// Keeps the fields of heads as text for [`fields`](H3Connection::fields). Must be called
-    /// before the first bytes from the peer are read.
+    /// Enables [`fields`](H3Connection::fields), which returns the fields of heads as text. Must be
+    /// called before the first bytes from the peer are read.
     pub fn keep_fields(&mut self) {
         self.decoder.keep_texts();
     }
 
-    /// Fields as text after [`H3Event::Head`], until more is read: one line per field, ended by
-    /// CRLF, after a status line such as `HTTP/3 200`. Empty if they aren't kept.
+    /// Fields as text after [`H3Event::Head`], until more input is read. There is one line per
+    /// field, ended by CRLF, after a status line such as `HTTP/3 200`. Empty without
+    /// [`keep_fields`](H3Connection::keep_fields).
     #[must_use]
     pub fn fields(&self) -> &[u8] {
         self.decoder.lines()
     }
 
-    /// Returns `Ok` if a request can be started now. QUIC's limit of streams is not known here.
+    /// Returns `Ok` if a request can be started now. QUIC's limit on streams is not checked.
     ///
     /// # Errors
     ///
@@ -155,8 +157,8 @@ impl H3Connection {
     ///
     /// # Errors
     ///
-    /// Returns the reason why it can't be started now, or ever on this connection. Nothing has
-    /// changed then.
+    /// Returns the reason why the request can't be started now, or ever on this connection. The
+    /// state is then unchanged.
     #[inline]
     pub fn start(
         &mut self,
@@ -176,9 +178,9 @@ impl H3Connection {
         Ok(())
     }
 
-    /// Cancels a request, and reports no further events for it. Returns its stream, which the
-    /// caller must reset and stop with [`H3ErrorCode::REQUEST_CANCELLED`]; `None` if the request
-    /// has ended.
+    /// Cancels a request, and reports no more events for it. Returns its stream, which the caller
+    /// must reset and stop with [`H3ErrorCode::REQUEST_CANCELLED`], or `None` if the request has
+    /// ended.
     pub fn cancel(&mut self, tag: u32) -> Option<u64> {
         let slot = self.streams.find_tag(tag)?;
         let stream = self.streams.at(slot).id;
@@ -226,12 +228,12 @@ impl H3Connection {
         result.inspect_err(|violation| self.failed = Some(*violation))
     }
 
-    /// Handles the orderly end of a stream (FIN), after all its bytes were passed to
-    /// [`next`](H3Connection::next).
+    /// Handles the orderly end of a stream (FIN). Before, all bytes of the stream must have been
+    /// passed to [`next`](H3Connection::next).
     ///
     /// # Errors
     ///
-    /// As [`next`](H3Connection::next).
+    /// The same as [`next`](H3Connection::next).
     pub fn finished(&mut self, stream: u64) -> Result<H3Event<'static>, H3Violation> {
         if let Some(violation) = self.failed {
             return Err(violation);
@@ -247,7 +249,7 @@ impl H3Connection {
     ///
     /// # Errors
     ///
-    /// As [`next`](H3Connection::next).
+    /// The same as [`next`](H3Connection::next).
     pub fn reset(
         &mut self,
         stream: u64,
@@ -266,8 +268,8 @@ impl H3Connection {
     /// Handles the peer's request to stop sending on a stream of this client (STOP_SENDING).
     ///
     /// A server that doesn't need the rest of a request stops it and still sends a response (RFC
-    /// 9114 §4.1), so a request goes on. The caller must reset its side of the stream with the same
-    /// code.
+    /// 9114 §4.1), so the request continues. The caller must reset its side of the stream with the
+    /// same code.
     ///
     /// # Errors
     ///
@@ -299,14 +301,14 @@ impl H3Connection {
         }
     }
 
-    /// Appends the output for this client's control stream. The first bytes are the stream's type.
+    /// Appends the output for this client's control stream, which begins with the stream's type.
     pub fn take_control(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.control_out);
     }
 
-    /// Appends the output for this client's QPACK decoder stream. The first bytes are the stream's
-    /// type. Call it when earlier output was sent, so that a peer that doesn't read the stream is
-    /// noticed.
+    /// Appends the output for this client's QPACK decoder stream, which begins with the stream's
+    /// type. Call this only after earlier output was sent; otherwise a peer that doesn't read the
+    /// stream would not be detected.
     pub fn take_decoder(&mut self, out: &mut Vec<u8>) {
         if std::mem::take(&mut self.decoder_type_due) {
             varint::write(stream_type::QPACK_DECODER, out);
@@ -327,8 +329,8 @@ impl H3Connection {
         self.streams.active()
     }
 
-    /// Requests in flight. After a violation, or when the peer has closed the connection, they end
-    /// with it.
+    /// Requests in flight. After a violation, or if the peer closes the connection, these requests
+    /// remain unfinished.
     pub fn unfinished(&self) -> impl Iterator<Item = UnfinishedRequest> {
         self.streams.live().map(|stream| UnfinishedRequest {
             tag: stream.tag,
@@ -348,14 +350,14 @@ impl H3Connection {
         self.peer.is_some()
     }
 
-    /// Returns true if the connection will never accept a request again. It can be closed once
-    /// nothing is in flight.
+    /// Returns true if the connection will never accept a request again. It can be closed once no
+    /// request is in flight.
     #[must_use]
     pub fn is_going_away(&self) -> bool {
         self.can_start() == Err(H3StartError::GoingAway)
     }
 
-    /// Counts a frame that made no progress. Too many in a row are a flood.
+    /// Counts a frame that made no progress. Too many consecutive ones are a flood.
     fn note_idle_frame(&mut self) -> Result<(), H3Violation> {
         self.note_idle_frames(1)
     }

@@ -5,7 +5,7 @@ use crate::h3::unidirectional::PeerStream;
 use crate::h3::violation::CriticalStream;
 use crate::h3::{H3ErrorCode, H3Event, H3Violation};
 
-/// Largest number of bytes of an integer on the decoder stream: 62 bits.
+/// Maximum number of bytes in an integer on the decoder stream, which has at most 62 bits.
 const INTEGER_BYTES_MAX: u8 = 10;
 
 impl H3Connection {
@@ -47,8 +47,8 @@ impl H3Connection {
         Ok(H3Event::NeedMore)
     }
 
-    /// Reads the peer's decoder stream (RFC 9204 §4.4). This client inserts nothing into the
-    /// peer's table, so only the cancellation of streams is valid.
+    /// Reads the peer's decoder stream (RFC 9204 §4.4). This client inserts nothing into the peer's
+    /// table, so the only valid instruction is the cancellation of a stream.
     fn read_peer_decoder(&mut self, input: &[u8]) -> Result<(), H3Violation> {
         for &byte in input {
             let continues = match self.decoder_integer_bytes {

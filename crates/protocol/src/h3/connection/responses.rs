@@ -15,7 +15,7 @@ impl H3Connection {
         input: &mut &'a [u8],
     ) -> Result<H3Event<'a>, H3Violation> {
         let Some(slot) = self.streams.find(stream) else {
-            // The request was cancelled, or has ended before the peer's bytes.
+            // The request was cancelled, or ended before these bytes.
             *input = &[];
             return Ok(H3Event::NeedMore);
         };
@@ -138,7 +138,8 @@ impl H3Connection {
         let section = std::mem::take(&mut stream.kept);
         let event = self.section(slot, &section);
         let stream = self.streams.at(slot);
-        // A broken stream has given up its slot, whose buffer is then replaced all the same.
+        // If the stream is broken, its slot is already vacant, but replacing the slot's buffer does
+        // no harm.
         stream.kept = section;
         stream.kept.clear();
         if stream.kept.capacity() > limits::RETAINED_BUFFER_BYTES_MAX {
@@ -225,7 +226,7 @@ impl H3Connection {
     }
 }
 
-/// Skips up to `left` bytes. Returns the number of those that are still to be skipped.
+/// Skips up to `left` bytes. Returns the number of bytes that remain to be skipped.
 pub(super) fn skip(left: u64, input: &mut &[u8]) -> u64 {
     let length = usize::try_from(left).map_or(input.len(), |left| left.min(input.len()));
     *input = &input[length..];

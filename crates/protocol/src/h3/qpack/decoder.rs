@@ -12,13 +12,13 @@ use crate::compression::{
 /// Largest dynamic table that a decoder can allow, in bytes.
 const CAPACITY_MAX: u32 = 64 * 1_024;
 
-/// Largest instruction other than its strings, in bytes, with room to spare.
+/// Maximum size of an instruction without its strings, in bytes, with a margin.
 const INSTRUCTION_OVERHEAD_BYTES: usize = 64;
 
 /// Maximum number of bytes in the Huffman code of one byte: a code has at most 30 bits.
 const CODED_BYTES_MAX: usize = 4;
 
-/// Bytes of the encoder stream that are added to an incomplete instruction at once.
+/// Number of bytes of the encoder stream that are added to an incomplete instruction at a time.
 const INSTRUCTION_PIECE_BYTES: usize = 4_096;
 
 /// Decoder for the field sections of one connection.
@@ -27,11 +27,11 @@ pub struct QpackDecoder {
     table: Table,
     /// Largest capacity that the peer may choose, in bytes (SETTINGS_QPACK_MAX_TABLE_CAPACITY).
     capacity_limit: u32,
-    /// Number of entries that were ever inserted (Insert Count).
+    /// Total number of entries inserted so far (Insert Count).
     inserts: u64,
-    /// Number of insertions that the peer knows to have arrived (Known Received Count).
+    /// Number of insertions whose arrival was acknowledged to the peer (Known Received Count).
     acknowledged: u64,
-    /// Longest list of fields, in bytes as counted by RFC 9114 §4.2.2.
+    /// Maximum size of a list of fields, in bytes as counted by RFC 9114 §4.2.2.
     list_limit_bytes: u32,
     static_entries: &'static [Field; static_table::ENTRIES],
     block_cache: BlockCache<Option<TableUse>>,
@@ -46,10 +46,10 @@ pub struct QpackDecoder {
     texts: Option<Box<SectionTexts>>,
 }
 
-/// Reference of a cached section to the dynamic table.
+/// Relation of a cached section to the dynamic table.
 #[derive(Debug, Clone, Copy)]
 struct TableUse {
-    /// Generation of the table for which the section has its meaning.
+    /// Generation of the table in which the section has this meaning.
     generation: u64,
     /// Required Insert Count of the section.
     required: u64,
@@ -57,7 +57,7 @@ struct TableUse {
 
 impl QpackDecoder {
     /// Creates a decoder for a new connection. The peer may use a dynamic table of up to
-    /// `capacity_limit` bytes. Lists above `list_limit_bytes` are decoded, and marked as faulty.
+    /// `capacity_limit` bytes. Lists above `list_limit_bytes` are decoded but marked as faulty.
     #[must_use]
     pub fn new(capacity_limit: u32, list_limit_bytes: u32) -> QpackDecoder {
         QpackDecoder {
@@ -75,8 +75,8 @@ impl QpackDecoder {
         }
     }
 
-    /// Resets the decoder for another connection. Keeps its memory, and the cached sections that
-    /// don't refer to the dynamic table.
+    /// Resets the decoder for another connection. Its memory, and the cached sections that don't
+    /// refer to the dynamic table, are kept.
     pub fn restart(&mut self) {
         self.table.restart(INITIAL_TABLE_BYTES);
         self.inserts = 0;
@@ -88,16 +88,16 @@ impl QpackDecoder {
         }
     }
 
-    /// Keeps the fields of sections as text for [`lines`](QpackDecoder::lines). Must be called
-    /// before anything is read.
+    /// Enables [`lines`](QpackDecoder::lines), which returns the fields of sections as text. Must
+    /// be called before anything is read.
     pub fn keep_texts(&mut self) {
         let limit = self.capacity_limit;
         self.texts
             .get_or_insert_with(|| Box::new(SectionTexts::new(limit)));
     }
 
-    /// Fields of the last section: `name: value` and CRLF for each; for a head, after the status
-    /// line `HTTP/3 200`. Empty if they aren't kept.
+    /// Fields of the last section, as `name: value` with CRLF. In a head, the status line `HTTP/3
+    /// 200` comes first. Empty without [`keep_texts`](QpackDecoder::keep_texts).
     #[must_use]
     pub fn lines(&self) -> &[u8] {
         self.texts.as_ref().map_or(&[], |texts| texts.lines())
@@ -108,7 +108,7 @@ impl QpackDecoder {
     ///
     /// # Errors
     ///
-    /// Returns the first error. The decoder must not be used further.
+    /// Returns the first error. The decoder must not be used again.
     #[inline]
     pub fn decode(&mut self, stream: u64, section: &[u8]) -> Result<Fields, QpackError> {
         let fields = match self.recall(stream, section) {
@@ -207,8 +207,8 @@ impl QpackDecoder {
         entry.copied().ok_or(QpackError::Index)
     }
 
-    /// Entry of the dynamic table at an absolute index, to which a section with this prefix may
-    /// refer (RFC 9204 §2.2.3).
+    /// Returns the entry of the dynamic table with an absolute index, if a section with this prefix
+    /// may refer to it (RFC 9204 §2.2.3).
     fn section_entry(&self, absolute: u64, prefix: SectionPrefix) -> Result<Field, QpackError> {
         if absolute >= prefix.required {
             return Err(QpackError::Index);
@@ -217,7 +217,7 @@ impl QpackDecoder {
         self.dynamic_entry(self.inserts - 1 - absolute)
     }
 
-    /// Entry of the dynamic table at an index that starts at 0 with the newest.
+    /// Returns the entry of the dynamic table with an index from 0, the newest.
     fn dynamic_entry(&self, index: u64) -> Result<Field, QpackError> {
         let index = usize::try_from(index).map_err(|_| QpackError::Index)?;
         self.table.get(index).copied().ok_or(QpackError::Index)
@@ -234,7 +234,7 @@ impl QpackDecoder {
     ///
     /// # Errors
     ///
-    /// Returns the first error. The decoder must not be used further.
+    /// Returns the first error. The decoder must not be used again.
     pub fn read_instructions(&mut self, input: &[u8]) -> Result<u32, QpackError> {
         let mut count = 0;
         let mut rest = input;
@@ -260,7 +260,7 @@ impl QpackDecoder {
         Ok(count)
     }
 
-    /// Applies the complete instructions at the front.
+    /// Applies the complete instructions at the start of the input.
     fn apply_all(&mut self, rest: &mut &[u8]) -> Result<u32, QpackError> {
         let mut count = 0;
         loop {
@@ -316,9 +316,10 @@ impl QpackDecoder {
         Ok(Field::read(name, value.decode(&mut self.text)?))
     }
 
-    /// Notes that a stream is abandoned before all its sections were decoded (RFC 9204 §2.2.2.2).
+    /// Records that a stream was abandoned before all its sections were decoded (RFC 9204
+    /// §2.2.2.2).
     pub fn cancel(&mut self, stream: u64) {
-        // Without insertions, the peer has nothing to which the stream could refer.
+        // Without insertions, the stream can't contain references that the peer waits to release.
         if self.inserts > 0 {
             encode_integer(6, 0x40, stream as usize, &mut self.out);
         }
@@ -337,8 +338,8 @@ impl QpackDecoder {
         self.out.len()
     }
 
-    /// Appends the instructions for the decoder stream, and then the increment of the insert count
-    /// (RFC 9204 §4.4.3).
+    /// Appends the instructions for the decoder stream, followed by the increment of the insert
+    /// count (RFC 9204 §4.4.3).
     pub fn take_output(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.out);
         self.out.clear();
@@ -373,7 +374,7 @@ mod tests {
         out
     }
 
-    /// Lines of a section that is decoded twice: the second time, it may be known.
+    /// Lines of a section that is decoded twice. The second time, it may be in the cache.
     fn lines(decoder: &mut QpackDecoder, stream: u64, section: &[u8]) -> String {
         let fields = decoder.decode(stream, section);
         let lines = String::from_utf8_lossy(decoder.lines()).into_owned();
@@ -384,7 +385,8 @@ mod tests {
         lines
     }
 
-    /// RFC 9204 Appendix B: fields of requests, which a client's decoder only marks as faulty.
+    /// The examples of RFC 9204 Appendix B. They contain fields of requests, which a client's
+    /// decoder only marks as faulty.
     #[test]
     fn the_examples_of_the_rfc() {
         for piece_bytes in [1, 2, 7, 1_000] {
@@ -448,7 +450,7 @@ mod tests {
             (b"\x00\x00\x40\x00", QpackError::Index),
             (b"\x00\x00\x10", QpackError::Index),
             (b"\x00\x00\x00\x00", QpackError::Index),
-            // With three entries, of which the section needs two.
+            // The table has three entries, and the section requires two of them.
             (b"\x03\x00\x82", QpackError::Index),
             (b"\x03\x01\x80", QpackError::Index),
             (b"\x03\x00\x10", QpackError::Index),
@@ -524,7 +526,7 @@ mod tests {
         decoder
             .read_instructions(b"\x3f\xe1\x1f")
             .expect("a valid capacity");
-        // The Required Insert Count is the same again after twice the number of entries.
+        // The encoded Required Insert Count repeats after twice the maximum number of entries.
         let counts =
             (1..=2 * 128 * 3).map(|count: u64| (count, [404, 503][(count / 256) as usize % 2]));
         for (count, expected) in counts {
@@ -546,7 +548,8 @@ mod tests {
     #[test]
     fn a_section_that_needs_insertions_is_not_known_on_the_next_connection() {
         let mut decoder = decoder();
-        // An entry that is evicted at once, and a section that needs it but has no reference.
+        // An entry that is evicted immediately, and a section that requires the entry but doesn't
+        // refer to it.
         let instructions = b"\x3f\xe1\x1f\x41a\x01b\x20";
         assert_eq!(decoder.read_instructions(instructions), Ok(3));
         let section = b"\x02\x00\xd9";
@@ -564,7 +567,7 @@ mod tests {
         let inserts = b"\x3f\xe1\x1f\x41a\x01b\x41a\x01c\x41a\x01d";
         assert_eq!(decoder.read_instructions(inserts), Ok(4));
         decoder.decode(400, b"\x03\x00\x81").expect("valid");
-        // The section acknowledges two of the insertions.
+        // The section already acknowledges two of the insertions.
         assert_eq!(output(&mut decoder), b"\xff\x91\x02\x01");
         decoder.decode(4, b"\x04\x00\x81").expect("valid");
         assert_eq!(output(&mut decoder), b"\x84");

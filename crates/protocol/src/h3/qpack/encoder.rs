@@ -1,4 +1,4 @@
-//! Encoder of fields, whose output is valid at any time (RFC 9204 §4.5).
+//! Encoder of fields whose output is valid on any connection at any time (RFC 9204 §4.5).
 
 use super::static_table;
 use crate::compression::{FieldCoding, encode_integer, encode_string};
@@ -6,7 +6,7 @@ use crate::compression::{FieldCoding, encode_integer, encode_string};
 /// Prefix of every section of this encoder: Required Insert Count 0 and Base 0 (RFC 9204 §4.5.1).
 pub(crate) const SECTION_PREFIX: [u8; 2] = [0, 0];
 
-/// Coding of fields without the dynamic table, so a section has the same meaning on every stream of
+/// Encoding of fields without the dynamic table. A section has the same meaning on every stream of
 /// every connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Qpack;
@@ -46,7 +46,7 @@ mod tests {
     fn fields_are_written_as_short_as_the_static_table_allows() {
         assert_eq!(encoded(":method", "GET"), b"\xd1");
         assert_eq!(encoded("x-frame-options", "sameorigin"), b"\xff\x23");
-        // RFC 9204 §B.1, where the value isn't Huffman-coded.
+        // The example of RFC 9204 §B.1, in which the value isn't Huffman-coded.
         assert_eq!(
             encoded(":path", "/index.html"),
             b"\x51\x88\x60\xd5\x48\x5f\x2b\xce\x9a\x68"
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(encoded("{", "}"), b"\x21{\x01}");
         assert_eq!(encoded("x", ""), b"\x21x\x00");
         assert_eq!(encoded("te", "aaa"), b"\x22te\x82\x18\xc7");
-        // A literal name with a length that doesn't fit in three bits.
+        // A literal name whose length doesn't fit in three bits.
         assert_eq!(encoded("{{{{{{{{", ""), b"\x27\x01{{{{{{{{\x00");
         assert_eq!(encoded("aaaaaaaaa", "")[..1], [0x2e]);
     }

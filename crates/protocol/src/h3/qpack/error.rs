@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::compression::{HuffmanError, IntegerError, StringError};
 
-/// Error in a field section or on the encoder stream. The connection can't be used further
+/// Error in a field section or on the encoder stream. The connection can't be used any more
 /// (QPACK_DECOMPRESSION_FAILED or QPACK_ENCODER_STREAM_ERROR, RFC 9204 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum QpackError {
@@ -12,16 +12,16 @@ pub enum QpackError {
     Truncated,
     /// An integer with more than 32 bits, or with too many bytes (RFC 9204 §4.1.1).
     Integer,
-    /// An index that isn't in its table, or not within the Required Insert Count (RFC 9204 §2.2.3).
+    /// An index that isn't in its table, or is beyond the Required Insert Count (RFC 9204 §2.2.3).
     Index,
     /// An invalid Huffman-coded string (RFC 9204 §4.1.2).
     Huffman(HuffmanError),
-    /// A Required Insert Count that no encoder can have meant (RFC 9204 §4.5.1.1).
+    /// A Required Insert Count that no valid encoder can produce (RFC 9204 §4.5.1.1).
     InsertCount,
     /// A Base below 0 (RFC 9204 §4.5.1.2).
     Base,
-    /// A reference to an entry that hasn't arrived, though no blocked streams are allowed (RFC 9204
-    /// §2.2.1).
+    /// A reference to an entry that hasn't arrived, although blocked streams are not allowed (RFC
+    /// 9204 §2.2.1).
     Blocked,
     /// A capacity of the dynamic table above the limit (RFC 9204 §4.3.1).
     CapacityTooLarge,
@@ -59,14 +59,14 @@ impl fmt::Display for QpackError {
             QpackError::Truncated => "it ends within a header",
             QpackError::Integer => "an integer is too large",
             QpackError::Index => "an index is not in the tables",
-            QpackError::Huffman(HuffmanError::EndOfString) => "a Huffman-coded string holds EOS",
+            QpackError::Huffman(HuffmanError::EndOfString) => "a Huffman-coded string contains EOS",
             QpackError::Huffman(HuffmanError::Padding) => {
-                "a Huffman-coded string is padded with other than up to 7 ones"
+                "a Huffman-coded string has invalid padding"
             }
             QpackError::InsertCount => "its Required Insert Count is impossible",
             QpackError::Base => "its Base is below 0",
             QpackError::Blocked => {
-                "it refers to a table entry that has not arrived, though no stream may block"
+                "it refers to a table entry that has not arrived, although streams must not block"
             }
             QpackError::CapacityTooLarge => "it makes the dynamic table larger than allowed",
             QpackError::EntryTooLarge => "an entry is larger than the dynamic table",

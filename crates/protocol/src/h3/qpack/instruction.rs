@@ -7,9 +7,9 @@ use crate::compression::{CodedString, IntegerError, decode_integer};
 pub(super) enum EncoderInstruction<'b> {
     /// Sets the capacity of the dynamic table, in bytes (§4.3.1).
     Capacity(u32),
-    /// Inserts an entry with the name of a static entry (§4.3.2).
+    /// Inserts an entry that shares the name of a static entry (§4.3.2).
     InsertStaticName { index: u32, value: CodedString<'b> },
-    /// Inserts an entry with the name of a dynamic entry (§4.3.2).
+    /// Inserts an entry that shares the name of a dynamic entry (§4.3.2).
     InsertDynamicName { index: u32, value: CodedString<'b> },
     /// Inserts an entry with a literal name (§4.3.3).
     InsertLiteral {
@@ -21,8 +21,8 @@ pub(super) enum EncoderInstruction<'b> {
 }
 
 impl<'b> EncoderInstruction<'b> {
-    /// Takes an instruction from the front. `Truncated` means that the rest of it has yet to
-    /// arrive.
+    /// Parses an instruction at the start of `rest` and consumes it. `Truncated` means that the
+    /// rest of the instruction hasn't arrived.
     pub(super) fn take(rest: &mut &'b [u8]) -> Result<EncoderInstruction<'b>, IntegerError> {
         let first = *rest.first().ok_or(IntegerError::Truncated)?;
         Ok(match first {

@@ -2,14 +2,14 @@
 //!
 //! As for HPACK, this isn't a general implementation:
 //!
-//! - The *encoder* writes a request once, before the run, with the static table and literals only.
+//! - The *encoder* encodes a request once, before the run, with only the static table and literals.
 //!   The same bytes are valid on every stream of every connection, and no encoder stream is needed.
-//! - The *decoder* reads everything and keeps the status, the length and errors. It allows a
+//! - The *decoder* reads everything but keeps only the status, the length and errors. It allows a
 //!   dynamic table but no blocked streams (SETTINGS_QPACK_BLOCKED_STREAMS is 0), so a server refers
-//!   only to entries that were acknowledged. No response waits for another stream, and nothing is
-//!   buffered until then. If heads are needed as text, `texts` reads each section a second time.
-//! - Responses to the same request are mostly the same bytes, so a repeated section is recognized
-//!   by comparison.
+//!   only to acknowledged entries. No response waits for another stream or is buffered for that
+//!   reason. If heads are needed as text, `texts` decodes each section a second time.
+//! - Responses to the same request consist mostly of the same bytes, so a repeated section is
+//!   recognized by comparison.
 //!
 //! | section of RFC 9204 | code |
 //! |---|---|

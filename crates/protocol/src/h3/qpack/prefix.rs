@@ -3,19 +3,20 @@
 use super::QpackError;
 use crate::compression::{FIELD_OVERHEAD_BYTES, decode_integer};
 
-/// Prefix of a field section: the part of the dynamic table that the section refers to.
+/// Prefix of a field section, which determines the part of the dynamic table to which the section
+/// refers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SectionPrefix {
-    /// Number of insertions that the section needs (Required Insert Count); 0 if it doesn't refer
-    /// to the dynamic table.
+    /// Number of insertions that the section requires (Required Insert Count); 0 if the section
+    /// doesn't refer to the dynamic table.
     pub(super) required: u64,
-    /// Absolute index that relative ones are counted from.
+    /// Absolute index from which relative ones are counted.
     base: u64,
 }
 
 impl SectionPrefix {
-    /// Takes the prefix from the front of a section. `inserts` is the number of insertions so far,
-    /// `capacity_limit` the largest capacity of the table, in bytes.
+    /// Parses the prefix at the start of a section and consumes it. `inserts` is the number of
+    /// insertions so far, and `capacity_limit` the largest capacity of the table in bytes.
     #[inline]
     pub(super) fn take(
         rest: &mut &[u8],
@@ -35,14 +36,14 @@ impl SectionPrefix {
         Ok(SectionPrefix { required, base })
     }
 
-    /// Absolute index of an index relative to the base (RFC 9204 §3.2.5).
+    /// Converts an index relative to the base to an absolute index (RFC 9204 §3.2.5).
     pub(super) fn relative(self, index: u32) -> Result<u64, QpackError> {
         self.base
             .checked_sub(u64::from(index) + 1)
             .ok_or(QpackError::Index)
     }
 
-    /// Absolute index of an index after the base (RFC 9204 §3.2.6).
+    /// Converts a post-base index to an absolute index (RFC 9204 §3.2.6).
     pub(super) fn post_base(self, index: u32) -> u64 {
         self.base + u64::from(index)
     }
@@ -79,7 +80,7 @@ fn required_insert_count(
 mod tests {
     use super::*;
 
-    /// Encodes a count as RFC 9204 §4.5.1.1 prescribes.
+    /// Encodes a count according to RFC 9204 §4.5.1.1.
     fn encoded(required: u64, capacity_limit: u32) -> u32 {
         let full_range = 2 * u64::from(capacity_limit / 32);
         (required % full_range) as u32 + 1

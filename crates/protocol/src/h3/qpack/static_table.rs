@@ -7,7 +7,7 @@ use crate::compression::{Field, Name, find_text};
 /// Number of entries. The first has index 0.
 pub(super) const ENTRIES: usize = 99;
 
-/// Names and values; the value is empty where an entry has none.
+/// Names and values. The value is empty if the entry has none.
 #[rustfmt::skip]
 pub(super) const TEXTS: [(&str, &str); ENTRIES] = [
     (":authority", ""),
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(entries()[4].meaning, Meaning::Length(0));
         assert_eq!(entries()[98].bytes, 15 + 10 + 32);
         let faulty = |field: &&Field| matches!(field.meaning, Meaning::Fault(_));
-        // The pseudo-header fields of requests.
+        // The entries for pseudo-header fields of requests are faulty in responses.
         assert_eq!(entries().iter().filter(faulty).count(), 11);
     }
 

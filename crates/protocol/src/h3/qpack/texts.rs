@@ -1,14 +1,15 @@
-//! Fields as text, for the few callers that need heads.
+//! Fields as text, for the few callers that need heads as text.
 
 use super::instruction::EncoderInstruction;
 use super::prefix::SectionPrefix;
 use super::{INITIAL_TABLE_BYTES, static_table};
 use crate::compression::{CodedString, FieldText, TextTable, decode_integer, write_line};
 
-/// Fields of the last section as text, with a dynamic table of its own.
+/// Fields of the last section as text, decoded with a separate dynamic table.
 ///
-/// It reads each section and instruction after the [`QpackDecoder`](super::QpackDecoder) has
-/// accepted it, so it finds no errors, and the decoder's limits apply.
+/// Each section and instruction must have been accepted by the
+/// [`QpackDecoder`](super::QpackDecoder), so it contains no errors and is within the decoder's
+/// limits.
 #[derive(Debug)]
 pub(super) struct SectionTexts {
     table: TextTable,
@@ -50,7 +51,7 @@ impl SectionTexts {
         }
     }
 
-    /// The entry that an instruction inserts.
+    /// Returns the entry that an instruction inserts.
     fn inserted(&self, instruction: EncoderInstruction) -> Option<FieldText> {
         let dynamic = |index: u32| self.table.get(index as usize).cloned();
         Some(match instruction {

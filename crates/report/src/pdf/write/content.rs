@@ -14,7 +14,7 @@ use crate::pdf::style::{FontStyle, PAGE_HEIGHT};
 #[derive(Debug)]
 pub(super) struct PageContent {
     pub(super) bytes: Vec<u8>,
-    /// The element of each marked part, in order.
+    /// The element of each marked part, in order of appearance.
     pub(super) marked: Vec<ElementId>,
     /// All opacities that are used, in percent.
     pub(super) opacities: BTreeSet<u8>,
@@ -49,12 +49,12 @@ struct ContentWriter<'a> {
     opacities: BTreeSet<u8>,
 }
 
-/// The distance from the lower edge, as PDF measures it.
+/// Converts a vertical position to PDF's, which is measured from the lower edge.
 fn up(y: f64) -> f32 {
     fine(PAGE_HEIGHT - y)
 }
 
-/// Rounds to a hundredth of a point, which is finer than any printer.
+/// Rounds to a hundredth of a point, which is finer than any printer's resolution.
 fn fine(value: f64) -> f32 {
     ((value * 100.0).round() / 100.0) as f32
 }
@@ -133,7 +133,7 @@ impl ContentWriter<'_> {
         }
     }
 
-    /// Sets the opacity. Returns true if it saved the graphics state to do so.
+    /// Sets the opacity. Returns true if this saved the graphics state.
     fn opacity(&mut self, opacity: f64) -> bool {
         let percent = (opacity.clamp(0.0, 1.0) * 100.0).round() as u8;
         if percent == 100 {
@@ -182,7 +182,7 @@ impl ContentWriter<'_> {
             stream.set_font(Name(name.as_bytes()), fine(style.size));
             match &run.stands_for {
                 Some(original) => {
-                    // Keeps the original text searchable although a replacement is shown.
+                    // The original text stays searchable although a replacement is shown.
                     let mut mark = stream.begin_marked_content_with_properties(Name(b"Span"));
                     mark.properties().actual_text(TextStr(original));
                     drop(mark);
@@ -200,7 +200,7 @@ impl ContentWriter<'_> {
 
 /// Draws a disc as four curves.
 fn disc(stream: &mut Stream, (x, y): (f64, f64), radius: f64) {
-    // The relative distance of the control points of a quarter circle.
+    // Relative distance of the control points that approximate a quarter circle.
     const QUARTER: f64 = 0.552_284_749_8;
     let reach = radius * QUARTER;
     stream.move_to(fine(x + radius), up(y));

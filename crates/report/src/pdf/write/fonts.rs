@@ -1,4 +1,4 @@
-//! The fonts in the file: the glyphs that are used, and their characters.
+//! The embedded fonts: the glyphs in use, and their characters.
 
 use std::collections::BTreeMap;
 
@@ -19,28 +19,28 @@ const SYSTEM: SystemInfo<'_> = SystemInfo {
     supplement: 0,
 };
 
-/// The used part of one font.
+/// The subset of one font that is in use.
 #[derive(Debug)]
 struct UsedFont {
     face: Face,
     glyphs: GlyphRemapper,
-    /// The character of each glyph, by the glyph's number in the file.
+    /// The character of each glyph, by the glyph's number in the PDF.
     characters: BTreeMap<u16, char>,
 }
 
-/// The used parts of all fonts.
+/// The subsets of all fonts.
 #[derive(Debug)]
 pub(super) struct Fonts {
     used: Vec<UsedFont>,
 }
 
-/// A part of text in one font.
+/// Consecutive text in one font.
 #[derive(Debug, PartialEq)]
 pub(super) struct GlyphRun {
     pub(super) face: Face,
     /// Two bytes for each glyph.
     pub(super) codes: Vec<u8>,
-    /// The characters that the glyphs replace without showing them.
+    /// The original characters, if the glyphs show replacements.
     pub(super) stands_for: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl Fonts {
         format!("F{}", face as u8)
     }
 
-    /// Text in runs of one font each.
+    /// Splits text into runs of one font each.
     pub(super) fn runs(&self, face: Face, text: &str) -> Vec<GlyphRun> {
         let mut runs: Vec<GlyphRun> = Vec::new();
         for c in text.chars() {
@@ -80,7 +80,7 @@ impl Fonts {
                 continue;
             };
             let code = used.glyphs.get(glyph.id).unwrap_or(0);
-            // Several characters may share a glyph, which is registered for one of them.
+            // Several characters may share a glyph, but only one of them is registered for it.
             let stands_for = glyph.replaces || used.characters.get(&code) != Some(&c);
             let goes_on = runs.last().is_some_and(|run| {
                 run.face == glyph.face && run.stands_for.is_some() == stands_for
@@ -102,7 +102,7 @@ impl Fonts {
         runs
     }
 
-    /// Writes all fonts; returns their names and references.
+    /// Writes all fonts. Returns their names and references.
     pub(super) fn write(&self, pdf: &mut Pdf, numbers: &mut Numbers) -> Vec<(String, Ref)> {
         let each = self.used.iter();
         each.map(|used| (Fonts::name(used.face), used.write(pdf, numbers)))
@@ -119,9 +119,9 @@ impl UsedFont {
         }
     }
 
-    /// The name of the used part. Its six letters depend on the glyphs.
+    /// The name of the subset. Its six letters depend on the glyphs.
     fn name(&self) -> String {
-        // FNV-1a suffices to distinguish parts of one font.
+        // FNV-1a suffices to distinguish subsets of one font.
         let ids = self.glyphs.remapped_gids().flat_map(u16::to_be_bytes);
         let hash = ids.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -131,13 +131,13 @@ impl UsedFont {
         format!("{tag}+{}", self.face.name())
     }
 
-    /// Writes the font, its part of the font file, and the characters of its glyphs.
+    /// Writes the font, the subset of its font file, and the characters of its glyphs.
     fn write(&self, pdf: &mut Pdf, numbers: &mut Numbers) -> Ref {
         let [font, cid, descriptor, cmap, file] = std::array::from_fn(|_| numbers.next());
         let font_file = self.face.font();
         let name = self.name();
         let is_cff = font_file.is_cff;
-        // The name of a font with cubic outlines includes the encoding.
+        // If the outlines are cubic, the name includes the encoding.
         let base = match is_cff {
             true => format!("{name}-Identity-H"),
             false => name.clone(),
@@ -209,8 +209,8 @@ impl UsedFont {
         pdf.cmap(id, &data).filter(Filter::FlateDecode);
     }
 
-    /// The used part of the font file. If the outlines are cubic, this is only the outlines, as the
-    /// format requires.
+    /// The subset of the font file. If the outlines are cubic, the PDF format requires only the
+    /// outlines.
     fn subset(&self) -> Vec<u8> {
         let whole = || self.face.data().to_vec();
         let part = subsetter::subset(self.face.data(), 0, &self.glyphs).unwrap_or_else(|_| whole());

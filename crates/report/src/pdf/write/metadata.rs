@@ -8,8 +8,8 @@ use crate::table::plain;
 /// The language of all reports.
 pub(super) const LANGUAGE: &str = "en";
 
-/// Writes title, author and language as document information and as XMP. Writes no date, because
-/// the same folder must give the same bytes.
+/// Writes title, author and language as document information and as XMP. There is no date, because
+/// the same folder must always give the same bytes.
 pub(super) fn write(pdf: &mut Pdf, (reference, xmp): (Ref, Ref), info: &PdfInfo) {
     let title = plain(&info.title);
     let tool = format!("prony {}", plain(&info.version));

@@ -1,6 +1,7 @@
 //! Writes pages to a PDF file.
 //!
-//! Objects are numbered in the order in which they are requested, and pages are visited in order, so that the same pages make the same bytes.
+//! Object numbers are allocated in order, and pages are written in order, so the same pages give
+//! the same bytes.
 
 mod content;
 mod fonts;
@@ -32,11 +33,11 @@ impl Numbers {
 
 /// Compresses bytes for a stream.
 fn compressed(bytes: &[u8]) -> Vec<u8> {
-    // Higher levels take longer without making the data smaller.
+    // Higher levels take longer but don't make the data smaller.
     miniz_oxide::deflate::compress_to_vec_zlib(bytes, 7)
 }
 
-/// A PDF of these pages.
+/// Writes these pages as a PDF.
 pub(super) fn file(
     pages: &[Page],
     bookmarks: &[Bookmark],

@@ -35,7 +35,7 @@ pub(super) fn write(
         if let (Some(&first), Some(&last)) = (children.first(), children.last()) {
             item.first(refs[first]);
             item.last(refs[last]);
-            // A negative count closes the entry, so that all sections stay in view.
+            // A negative count collapses the entry, so all sections fit in the viewer's list.
             item.count(-i32::try_from(children.len()).unwrap_or(i32::MAX));
         }
         if let Some(&page) = pages.get(bookmark.page) {

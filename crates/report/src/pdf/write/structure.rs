@@ -1,5 +1,5 @@
-//! The document's structure for screen readers and programs: the heading, paragraph, cell or figure
-//! that each part of a page belongs to.
+//! The document's structure for screen readers and programs. It assigns each marked part of a page
+//! to its heading, paragraph, cell or figure.
 
 use pdf_writer::types::{StructRole, TableHeaderScope};
 use pdf_writer::writers::{Catalog, StructTreeRoot};
@@ -9,13 +9,13 @@ use super::Numbers;
 use super::content::PageContent;
 use crate::pdf::block::{Role, StructureElement};
 
-/// The structure elements, their references, and the page parts that they consist of.
+/// The structure elements, their references, and the marked parts that belong to them.
 #[derive(Debug)]
 pub(super) struct Structure {
     root: Ref,
     document: Ref,
     elements: Vec<Ref>,
-    /// The pages and marked parts of each element.
+    /// The page and number of each element's marked parts.
     drawn: Vec<Vec<(usize, i32)>>,
     /// The reference of each page's list of elements.
     lists: Vec<Ref>,

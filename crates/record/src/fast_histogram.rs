@@ -1,4 +1,4 @@
-//! A histogram with a fast path for single updates, one of which each request makes.
+//! A histogram with a fast path for recording single values.
 
 use crate::Nanos;
 use crate::distribution::LONGEST_NS;

@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_burst_shows_in_the_gaps_that_came_about_and_in_no_others() {
-        // Every second start is made together with the one after it.
+        // Every second start is delayed until the next one.
         let late: Vec<u64> = (0..1001).map(|n| (n % 2) * 50_000).collect();
         let gaps = started(&late).gaps().unwrap();
         assert_eq!(gaps.intended.variation, 0.0);

@@ -161,7 +161,7 @@ fn only_differences_are_listed() {
     assert_eq!(same.differences, []);
     assert!(
         text::render(&Document::of_runs(&same), TextOptions::PLAIN)
-            .contains("Nothing else differs")
+            .contains("No other stored fact differs")
     );
 }
 

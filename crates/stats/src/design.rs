@@ -64,7 +64,7 @@ pub struct Design {
     /// Probability of at least one false `faster` or `slower` in the whole experiment, usually
     /// 0.05. Each single interval has a coverage of 95%.
     pub alpha: f64,
-    /// Goals of the capacity searches, such as `p99<50ms`; empty if the trials are no searches.
+    /// Goals of the capacity searches, such as `p99<50ms`; empty if the trials aren't searches.
     pub goals: Vec<String>,
 }
 

@@ -38,7 +38,7 @@ pub struct VerdictDocument {
     /// Largest change that counts as no difference, as a fraction (0.02 for 2%).
     #[serde(default)]
     pub margin: f64,
-    /// Goals of the capacity searches, such as `p99<50ms`; empty if the trials are no searches.
+    /// Goals of the capacity searches, such as `p99<50ms`; empty if the trials aren't searches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub goals: Vec<String>,
     /// Summary of each variant.

@@ -123,8 +123,8 @@ fn an_effect_that_is_the_same_everywhere_says_so() {
         [
             "jail instead of native: costs 8.0% (7.6% to 8.4%), whichever the socket",
             "tcp instead of unix: costs 3.0% (2.3% to 3.6%), whichever the place",
-            "the effect of jail instead of native on the request rate changes by 0.0% \
-             (−1.1% to +1.1%) with tcp instead of unix",
+            "with tcp instead of unix, the effect of jail instead of native on the request rate \
+             changes by 0.0% (−1.1% to +1.1%)",
         ]
     );
     assert_eq!(evaluation.effects[0].kind, EffectKind::Main);

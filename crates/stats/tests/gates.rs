@@ -120,7 +120,7 @@ fn errors_mark_their_position_and_list_alternatives() {
         (
             "p99 of new > base",
             "base",
-            "a reference to compare with: baseline; the variants",
+            "nor a reference: baseline; the variants",
         ),
         ("p99 of new > stored", "stored", "--against"),
         ("p99 of new > new + 5%", "new", "the variant itself"),

@@ -147,7 +147,7 @@ fn held_against_itself_nothing_is_worse(workdir: &Workdir) {
     let printed = workdir.run(&["report", "r", "r"]).expect(0);
     assert!(printed.out.contains("baseline") && !printed.out.contains("in B"));
     assert!(
-        printed.out.contains("Nothing else differs"),
+        printed.out.contains("No other stored fact differs"),
         "{}",
         printed.out
     );

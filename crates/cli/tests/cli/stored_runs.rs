@@ -140,7 +140,7 @@ fn named_and_used_as_a_baseline(workdir: &Workdir) {
         .run(&["report", "--against", "main", "2026-11-22-100000-tiny"])
         .expect(0);
     assert!(
-        printed.out.contains("Nothing else differs"),
+        printed.out.contains("No other stored fact differs"),
         "{}",
         printed.out
     );

@@ -116,7 +116,7 @@ fn bodies() -> Vec<Row> {
             ABC,
         ),
         (
-            "padding behind the end",
+            "padding after the end",
             vec![ok(), data(1, PADDED | END_STREAM, b"\x01abc\0")],
             ABC,
         ),

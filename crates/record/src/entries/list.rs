@@ -38,7 +38,7 @@ pub struct EntryInfo {
 /// The entries without their own results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OtherEntries {
-    /// Number of these entries.
+    /// Number of entries without their own results.
     pub entries: u64,
     /// Number of lines of the list that belong to them.
     pub lines: u64,

@@ -1,4 +1,4 @@
-//! Color for terminals that support it, and lines that fit.
+//! Colors and line wrapping for terminals.
 
 use super::TextOptions;
 use crate::table::{Table, plain};

@@ -30,7 +30,7 @@ pub struct SearchReport {
     pub end: SearchEnd,
     /// Highest rate that met the goals, in requests per second.
     pub met_per_s: Option<f64>,
-    /// Lowest rate that did not meet them.
+    /// Lowest rate that did not meet the goals, in requests per second.
     pub unmet_per_s: Option<f64>,
     /// All probes, in order.
     pub probes: Vec<ProbeReport>,

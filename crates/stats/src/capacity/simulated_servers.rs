@@ -6,7 +6,7 @@ use super::{EarlyEnd, GoalReading, Probe, ProbeProgress, ProbeResult, TailCount}
 const JUDGE_INTERVAL_S: f64 = 0.5;
 /// Time for connecting, per probe.
 const OVERHEAD_S: f64 = 0.1;
-/// Rate of the closed loop times the service time, for any server.
+/// Utilization that a closed loop achieves, for any kind of server.
 const EXPLORED_SHARE: f64 = 0.9;
 /// Mean number of service times between two pauses, and mean length of a pause in service times.
 const PAUSE_GAP: f64 = 300.0;

@@ -37,8 +37,8 @@ pub(crate) fn interaction(
     change: &Change,
 ) -> String {
     format!(
-        "the effect of {a} instead of {a_reference} on the {} changes by {} with {b} instead of \
-         {b_reference}",
+        "with {b} instead of {b_reference}, the effect of {a} instead of {a_reference} on the {} \
+         changes by {}",
         metric.noun(),
         change.with_interval(),
     )

@@ -25,7 +25,7 @@ pub struct FleetAgent {
     pub system: String,
     /// Worker threads.
     pub workers: u32,
-    /// Number of connections in its part of the load.
+    /// Number of connections in the agent's part of the load.
     pub connections: u64,
     /// Requests of the measured part whose connect or send began.
     pub started: u64,

@@ -37,7 +37,7 @@ const NUMBERED: &str = "[redacted ";
 pub struct Redacted {
     /// The text with a numbered placeholder for each credential.
     pub text: String,
-    /// The credentials; placeholder N stands for the N-th of them.
+    /// The removed credentials, in the order of their placeholders.
     pub secrets: Vec<String>,
 }
 

@@ -89,7 +89,7 @@ impl Change {
         self.mid == none && self.ends.is_none_or(|ends| ends == (none, none))
     }
 
-    /// Returns true if the interval excludes "no change", so that a direction can be stated.
+    /// Returns true if the interval excludes "no change", so a direction can be stated.
     pub fn is_one_sided(&self) -> bool {
         let none = self.none();
         self.ends

@@ -21,7 +21,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Creates an empty table of this size.
+    /// Creates an empty table with this maximum size, in bytes.
     pub(crate) fn new(most_bytes: u32) -> Table {
         Table {
             entries: VecDeque::new(),

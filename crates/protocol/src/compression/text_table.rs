@@ -17,7 +17,7 @@ pub(crate) struct TextTable {
 }
 
 impl TextTable {
-    /// Creates an empty table of this size.
+    /// Creates an empty table with this maximum size, in bytes.
     pub(crate) fn new(most_bytes: u32) -> TextTable {
         TextTable {
             entries: VecDeque::new(),

@@ -103,7 +103,7 @@ pub enum ResponseEvent<'a> {
 pub enum Eof {
     /// No byte of a response was received.
     Idle,
-    /// The response is complete: the close was the end of its body.
+    /// The response is complete, because the close marks the end of its body.
     Complete,
     /// The response is truncated (RFC 9112 §8).
     Truncated,

@@ -21,7 +21,7 @@ pub enum H2Violation {
         /// The limit, in bytes.
         limit_bytes: u32,
     },
-    /// A frame of a wrong length for its type (RFC 9113 §4.2).
+    /// A frame whose length is invalid for its type (RFC 9113 §4.2).
     FrameLength(FrameType),
     /// SETTINGS whose length is not a multiple of 6 (RFC 9113 §6.5).
     SettingsLength,

@@ -59,7 +59,7 @@ pub enum H3Event<'a> {
     Broken {
         /// Tag of the request.
         tag: u32,
-        /// Identifier of its stream.
+        /// Identifier of the request's stream.
         stream: u64,
         /// The violation.
         violation: H3StreamViolation,

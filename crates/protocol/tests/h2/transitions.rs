@@ -49,7 +49,7 @@ struct Arrow {
     act: Act,
     /// Events caused by the action.
     events: &'static [&'static str],
-    /// Output after it.
+    /// Output caused by the action.
     sent: &'static [&'static str],
     to: State,
 }

@@ -155,7 +155,7 @@ impl Encoder {
         let out = &mut self.instructions;
         match index {
             Some(index) => integer(6, 0x80, index, out),
-            // The static table contains these names at 6 and 92.
+            // These names have the indices 6 and 92 in the static table.
             None if name == "date" => integer(6, 0xc0, 6, out),
             None if name == "server" => integer(6, 0xc0, 92, out),
             None => string(5, 0x40, name, huffman, out),

@@ -187,7 +187,7 @@ fn costly(number: u32) -> [Vec<u8>; 6] {
 #[test]
 fn a_hostile_peer_causes_little_memory_use() {
     const LIMIT_BYTES: i64 = 1 << 20;
-    // Byte by byte, in parts and as a whole.
+    // Sizes of the pieces of input: single bytes, parts, and the whole input.
     const PIECES_BYTES: [usize; 3] = [1, 1_000, 100_000];
     let blocks: Vec<Vec<u8>> = (0..16).flat_map(costly).collect();
     let mut inputs: Vec<(usize, Vec<u8>)> = (0..blocks.len() * PIECES_BYTES.len())

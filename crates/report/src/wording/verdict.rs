@@ -1,4 +1,4 @@
-//! Sentences about all comparisons of an experiment: the first sentence, the answer to "Can you
+//! Sentences about all comparisons of an experiment: the first sentence, the reply to "Can you
 //! trust the result?", and the basis of the result.
 
 use prony_record::Severity;
@@ -181,7 +181,7 @@ fn tally(all: &[&Comparison]) -> String {
     format!("Of {} comparisons: {}.", all.len(), parts.join(", "))
 }
 
-/// The answer to "Can you trust the result?", and its color.
+/// The reply to "Can you trust the result?", and its color.
 pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
     let of = |severity| {
         let mut ids: Vec<&str> = Vec::new();

@@ -11,7 +11,7 @@ pub struct Trace {
     pub head: Option<Head>,
     pub body: Vec<u8>,
     pub ending: Ending,
-    /// Number of bytes not consumed at the end.
+    /// Number of bytes left unconsumed at the end.
     pub left: usize,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Trace {
     }
 }
 
-/// Runs one exchange: all pieces in turn, then the close of the peer's side.
+/// Runs one exchange: feeds all pieces, then closes the peer's side.
 pub fn drive<'a>(
     parser: &mut ResponseParser,
     expects: Expects,
@@ -69,7 +69,7 @@ pub fn drive<'a>(
             trace.ending = ending;
             trace.left = input.len() + pieces.map(<[u8]>::len).sum::<usize>();
             if let Ending::H1Violation(violation) = ending {
-                // The number of bytes consumed of invalid input isn't specified.
+                // The parser may consume any number of bytes of invalid input.
                 trace.left = 0;
                 check_failed(parser, violation);
             }
@@ -97,7 +97,7 @@ fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Op
         );
         match event {
             ResponseEvent::NeedMore => {
-                assert!(input.is_empty(), "more is needed, but not all was taken");
+                assert!(input.is_empty(), "NeedMore although input is left");
                 return None;
             }
             ResponseEvent::Interim(status) => {
@@ -107,8 +107,8 @@ fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Op
             ResponseEvent::Head(head) => {
                 assert!(trace.head.is_none() && !(100..200).contains(&head.status));
                 trace.head = Some(head);
-                // A split response yields events, a complete one is parsed at once; both give the same
-                // trace.
+                // `rest` may parse a complete response at once. The trace must be the same as from
+                // single events.
                 if let Some(body) = parser.rest(input) {
                     trace.body.extend_from_slice(body);
                     check_end(trace, head.reusable);
@@ -130,13 +130,13 @@ fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Op
 }
 
 fn check_end(trace: &Trace, reusable: bool) {
-    let head = trace.head.expect("a response ends after its head");
+    let head = trace.head.expect("the head comes before the end");
     assert_eq!(head.reusable, reusable);
     if let Some(length) = head.length {
         assert_eq!(
             length,
             trace.body.len() as u64,
-            "the body has the length promised"
+            "the body must have the announced length"
         );
     }
 }
@@ -152,7 +152,7 @@ fn check_eof(eof: Eof, any: bool, trace: &Trace) {
     }
 }
 
-/// Checks that after a violation every call returns the same violation, until the next start.
+/// Checks that every call after a violation returns the same violation, until the next `start`.
 fn check_failed(parser: &mut ResponseParser, violation: H1Violation) {
     for mut more in [
         b"".as_slice(),
@@ -165,7 +165,7 @@ fn check_failed(parser: &mut ResponseParser, violation: H1Violation) {
     assert!(!violation.to_string().is_empty());
 }
 
-/// Splits bytes into pieces; each entry of `steps` is the length of one.
+/// Splits bytes into pieces; each entry of `steps` is the length of one piece.
 pub fn pieces<'a>(bytes: &'a [u8], steps: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let mut rest = bytes;
     let mut steps = steps.iter().cycle();

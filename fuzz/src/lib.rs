@@ -1,7 +1,7 @@
-//! Bodies of the fuzz targets: each takes arbitrary bytes and panics if an invariant is violated.
+//! Bodies of the fuzz targets. Each takes arbitrary bytes and panics if an invariant is violated.
 //!
-//! They are ordinary functions, so that `crates/protocol/tests` runs them too, with thousands of
-//! seeds, on the stable toolchain.
+//! The tests of `crates/protocol` call the same functions with thousands of random inputs on the
+//! stable toolchain.
 
 pub mod drive;
 pub mod h2;

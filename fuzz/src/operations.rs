@@ -2,7 +2,7 @@
 
 use prony_protocol::h1::{Eof, Expects, H1Violation, Limits, ResponseEvent, ResponseParser};
 
-/// Fragments of responses, so that few bytes of input reach many states.
+/// Fragments of responses that let a few bytes of input reach many states.
 const PARTS: &[&[u8]] = &[
     b"HTTP/1.1 200 OK\r\n",
     b"HTTP/1.0 200 OK\r\n",
@@ -24,7 +24,8 @@ const PARTS: &[&[u8]] = &[
     b"abc",
 ];
 
-/// Each byte is an operation: a start, a close, or a single byte or one of [`PARTS`] to read.
+/// Interprets each byte as an operation: start an exchange, close, or read a single byte or one of
+/// [`PARTS`].
 pub fn run(data: &[u8]) {
     let mut parser = ResponseParser::new(Limits::default());
     let mut failed = None;
@@ -51,7 +52,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Returns true if this ended the exchange.
+/// Signals the end of the stream. Returns true if this completed the exchange.
 fn eof(parser: &mut ResponseParser, failed: Option<H1Violation>, due: bool) -> bool {
     let eof = parser.eof();
     match eof {
@@ -83,7 +84,7 @@ fn read(
             }
             Ok(ResponseEvent::NeedMore) => return assert!(input.is_empty()),
             Ok(ResponseEvent::End { .. }) => {
-                assert!(*due, "an end without a start");
+                assert!(*due, "End without a started exchange");
                 *due = false;
             }
             Ok(_) => assert!(*due && input.len() < before),

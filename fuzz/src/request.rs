@@ -1,9 +1,10 @@
-//! Arbitrary requests: each accepted one is encoded as exactly one request with the given content.
+//! Arbitrary requests: each valid one must be encoded as exactly one request with the given
+//! content.
 
 use prony_protocol::h1::{RequestSpec, Version, encode_request};
 
-/// The first byte determines the version and keep-alive; the rest are the parts, separated by `|`:
-/// method, target, host, body, then names and values of headers.
+/// The first byte determines the version and keepalive. The other bytes are parts separated by `|`:
+/// method, target, host, body, then header names and values.
 pub fn run(data: &[u8]) {
     let Some((&choice, parts)) = data.split_first() else {
         return;
@@ -39,9 +40,9 @@ fn check(spec: &RequestSpec) {
         Ok(bytes) => bytes,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    let end = find(&bytes, b"\r\n\r\n").expect("the head has an end");
+    let end = find(&bytes, b"\r\n\r\n").expect("the request must contain the end of its head");
     let (head, body) = (&bytes[..end], &bytes[end + 4..]);
-    let head = std::str::from_utf8(head).expect("a head made of text is text");
+    let head = std::str::from_utf8(head).expect("the head must be UTF-8");
 
     let mut lines = head.split("\r\n");
     let start: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
@@ -97,7 +98,7 @@ fn check_body(
             assert!(body.ends_with(b"0\r\n\r\n"));
             assert!(find(body, spec.body).is_some());
         }
-        _ => panic!("{lengths} lengths and {codings} codings"),
+        _ => panic!("{lengths} Content-Length and {codings} Transfer-Encoding fields"),
     }
 }
 

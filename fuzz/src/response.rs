@@ -1,11 +1,11 @@
-//! Arbitrary bytes as a response: the events don't depend on how they are split.
+//! Arbitrary bytes as a response: the events must not depend on how the bytes are split.
 
 use prony_protocol::h1::{Expects, Limits, ResponseParser};
 
 use super::drive::{drive, pieces};
 
-/// The first byte determines the kind of request and the limits, the next four how the response is
-/// split. The rest is the response.
+/// The first byte determines the kind of request and the limits; the next four determine how the
+/// response is split. The rest is the response.
 pub fn run(data: &[u8]) {
     let Some((&[choice, steps @ ..], answer)) = data.split_first_chunk::<5>() else {
         return;
@@ -36,10 +36,7 @@ fn check(answer: &[u8], steps: &[u8], expects: Expects, limits: Limits) {
     let bytes = drive(&mut parser, expects, answer.chunks(1));
     assert_eq!(whole, bytes, "byte by byte");
     let split = drive(&mut parser, expects, pieces(answer, steps));
-    assert_eq!(whole, split, "in pieces of {steps:?}");
+    assert_eq!(whole, split, "split into {steps:?}");
     let again = drive(&mut parser, expects, [answer]);
-    assert_eq!(
-        whole, again,
-        "a parser remembers nothing of the exchange before"
-    );
+    assert_eq!(whole, again, "a reused parser must give the same trace");
 }

@@ -1,17 +1,18 @@
-//! Texts with `{{ … }}` in a URL, a header and a body.
+//! Text with `{{ … }}` placeholders in a URL, a header and a body.
 //!
-//! Not part of the library, because the tests of `crates/protocol` include that and don't know loads.
+//! This file isn't part of the fuzz library: the tests of `crates/protocol` include the library and
+//! don't depend on `prony_load`.
 
 use prony_load::LoadSettings;
 
-/// Resolves a load for each place of the text. Each one succeeds or fails with an error; nothing
-/// panics. A body without two opening braces is always valid. Returns the number of places in which
-/// the text is valid.
+/// Resolves a load with the text in the URL, in a header and in the body. None of them may panic,
+/// and a body without `{{` must be valid. Returns the number of positions in which the text is
+/// valid.
 pub fn run(data: &[u8]) -> u32 {
     let Ok(text) = std::str::from_utf8(data) else {
         return 0;
     };
-    // Nothing is sent, and the address needs no lookup.
+    // Nothing is sent, and the address needs no DNS lookup.
     let plain = "http://127.0.0.1:1/";
     let with_query = format!("{plain}?{text}");
     let header = LoadSettings {

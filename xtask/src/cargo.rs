@@ -1,17 +1,17 @@
-//! Nested cargo commands, and the workspace's root.
+//! Nested cargo commands, and the workspace root.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The workspace's root: the folder above this crate.
+/// The workspace root: the parent directory of this crate.
 pub(crate) fn workspace_root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// A cargo command in the workspace's root, with the environment of the outer `cargo run`. The
-/// variables that cargo adds for the program are removed: they would make build scripts run again,
-/// and the loader path would affect the servers that the tests start.
+/// A cargo command that runs in the workspace root with the environment of the outer `cargo run`.
+/// The variables that cargo sets for a running program are removed: they would make build scripts
+/// run again, and the library path would affect the servers that the tests start.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);

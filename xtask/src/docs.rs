@@ -1,9 +1,10 @@
 //! `cargo xtask docs`: the generated parts of the documents.
 //!
-//! In any Markdown file, a line `<!-- generated: prony load --help -->` starts such a part and
-//! `<!-- end of generated -->` ends it; the text between is the output of that command. The command
-//! is always prony. It ends in `--help`, whose output is text, or its output is Markdown: it ends
-//! in `--reference`, or begins with `man`. The JSON schema of plans is generated as well.
+//! In any Markdown file, a generated part begins with a line such as
+//! `<!-- generated: prony load --help -->` and ends with `<!-- end of generated -->`. The text
+//! between is the output of the named prony command. A command that ends in `--help` prints text;
+//! one that ends in `--reference` or begins with `man` prints Markdown. The JSON schema of plans is
+//! generated too.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,12 +18,12 @@ const OPEN: &str = "<!-- generated: prony ";
 const PLAN_SCHEMA: &str = "schema/prony.plan-1.schema.json";
 const CLOSE: &str = "<!-- end of generated -->";
 
-/// Action for parts that are out of date.
+/// Action for generated parts that are out of date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Rewrites what is out of date.
+    /// Rewrite them.
     Write,
-    /// Fails if something is out of date.
+    /// Report them and fail.
     Check,
 }
 
@@ -38,7 +39,7 @@ pub(crate) fn build_and_run(mode: Mode) -> Ending {
     }
 }
 
-/// Updates the generated parts, or reports outdated ones, with the program as it was last built.
+/// Updates the generated parts or reports outdated ones, using the last build of prony.
 pub(crate) fn run(mode: Mode) -> Ending {
     let root = workspace_root();
     let tree = match Tree::read(&root) {
@@ -57,7 +58,7 @@ pub(crate) fn run(mode: Mode) -> Ending {
             (Ok(new), _) if new == text => continue,
             (Ok(new), Mode::Write) => match std::fs::write(root.join(path), new) {
                 Ok(()) => {
-                    println!("{path}: brought up to date");
+                    println!("{path}: updated");
                     continue;
                 }
                 Err(error) => error.to_string(),
@@ -77,7 +78,7 @@ pub(crate) fn run(mode: Mode) -> Ending {
     }
 }
 
-/// Compares the stored schema of plans with prony's output, or rewrites it.
+/// Checks the stored schema of plans against prony's output, or rewrites it.
 fn plan_schema(path: &Path, mode: Mode) -> Result<(), String> {
     let schema = help(&["init", "--schema"])?;
     let stored = std::fs::read_to_string(path).unwrap_or_default();
@@ -86,14 +87,14 @@ fn plan_schema(path: &Path, mode: Mode) -> Result<(), String> {
         (false, Mode::Check) => Err("out of date; run `cargo xtask docs`".to_string()),
         (false, Mode::Write) => {
             std::fs::write(path, schema).map_err(|error| error.to_string())?;
-            println!("{PLAN_SCHEMA}: brought up to date");
+            println!("{PLAN_SCHEMA}: updated");
             Ok(())
         }
     }
 }
 
-/// Returns the text with each generated part replaced by the output of `help`, which gets the
-/// command's arguments.
+/// Returns the text with each generated part replaced by the output of `help`, which is called with
+/// the arguments of the command.
 fn regenerate(
     text: &str,
     help: impl Fn(&[&str]) -> Result<String, String>,
@@ -112,13 +113,14 @@ fn regenerate(
             [.., "--reference"] | ["man", ..] => true,
             _ => {
                 return Err(format!(
-                    "line {}: a generated part ends in --help or --reference, or begins with man",
+                    "line {}: the command of a generated part must end in --help or --reference, \
+                        or begin with man",
                     number + 1
                 ));
             }
         };
         if !lines.any(|(_, l)| l.trim() == CLOSE) {
-            return Err(format!("line {}: no `{CLOSE}` follows", number + 1));
+            return Err(format!("line {}: `{CLOSE}` is missing", number + 1));
         }
         let output = help(&args)?;
         let block: Vec<&str> = output.trim_end().lines().map(str::trim_end).collect();
@@ -132,8 +134,7 @@ fn regenerate(
     Ok(result)
 }
 
-/// Output of `prony ARGS`, 100 columns wide on any terminal. Cargo puts the program next to this
-/// one.
+/// Output of `prony ARGS`, formatted for 100 columns. Cargo puts the program next to this one.
 fn help(args: &[&str]) -> Result<String, String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let output = Command::new(program.with_file_name("prony"))

@@ -1,8 +1,8 @@
 //! The project's own tasks: `cargo xtask test | tidy | verify | bench | docs | package | archive`.
 //!
-//! Input: the name of a task and its flags. Output: lines for people, and an exit status: 0
-//! success, 1 a check failed, 2 the arguments are wrong, 3 the machine lacks something that could
-//! not be installed. It depends on none of prony's crates: it runs the finished program.
+//! Input: the name of a task and its flags. Output: text, and an exit status: 0 for success, 1 if a
+//! check failed, 2 for invalid arguments, 3 if a requirement is missing and could not be installed.
+//! This crate depends on none of prony's crates: it runs the built program.
 
 #[cfg(target_os = "linux")]
 mod bench;
@@ -41,11 +41,11 @@ Exit status: 0 all is well, 1 something is not, 2 wrong arguments, 3 something i
 pub(crate) enum Ending {
     /// Everything succeeded.
     Well,
-    /// A check or a test failed, which was reported.
+    /// A check or a test failed; the failure has been printed.
     Failed,
     /// The arguments are invalid.
     Usage,
-    /// The machine lacks something; a remedy was printed.
+    /// A requirement is missing on this machine; the remedy has been printed.
     Missing,
 }
 
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Some((&"bench", rest)) => bench::run(rest),
         #[cfg(not(target_os = "linux"))]
-        Some((&"bench", _)) => Err("the benchmark pins and counts as Linux does".to_string()),
+        Some((&"bench", _)) => Err("the benchmark runs on Linux only".to_string()),
         Some((&"docs", [])) => Ok(docs::build_and_run(docs::Mode::Write)),
         Some((&"docs", ["--check"])) => Ok(docs::build_and_run(docs::Mode::Check)),
         Some((&"package", [])) => Ok(package::check()),

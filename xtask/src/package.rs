@@ -1,5 +1,5 @@
-//! `cargo xtask package` and `cargo xtask archive`: the crates as they would be published, and a
-//! release archive with the binary, completions and manual pages.
+//! `cargo xtask package` checks the crates as they would be published. `cargo xtask archive`
+//! creates a release archive with the binary, completions and manual pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,18 @@ use std::process::{Command, Stdio};
 use crate::Ending;
 use crate::cargo::{cargo, workspace_root};
 
-/// Folders of shells' completion scripts within an archive, and the files' names.
+/// Completion scripts in an archive: shell, folder and file name.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "prony.bash"),
     ("zsh", "_prony"),
     ("fish", "prony.fish"),
 ];
 
-/// Files in every archive.
+/// Documents included in every archive.
 const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Packs every crate and builds it from its package alone, like `cargo publish` before an upload.
+/// Packages every crate and builds it from its package alone, as `cargo publish` does before an
+/// upload.
 pub(crate) fn check() -> Ending {
     let status = cargo(&["publish", "--dry-run", "--workspace", "--allow-dirty"])
         .stdin(Stdio::null())
@@ -41,7 +42,7 @@ pub(crate) fn archive(name: &str) -> Result<Ending, String> {
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
     if !is_file_name {
-        return Err(format!("\"{name}\" can't name an archive"));
+        return Err(format!("\"{name}\" is not a valid archive name"));
     }
     let root = workspace_root();
     let binary = root.join("target/release/prony");
@@ -110,19 +111,19 @@ fn pack(root: &Path, binary: &Path, name: &str) -> Result<PathBuf, String> {
     Ok(archives.join(file))
 }
 
-/// The names of prony's commands, from its help.
+/// Names of prony's commands, read from its help.
 fn commands(binary: &Path) -> Result<Vec<String>, String> {
     let help = output(binary, &["--help"])?;
     Ok(names_in(&help))
 }
 
-/// The first word of each line under `Commands:`, without `help`.
+/// The first word of each line under `Commands:`, except `help`.
 fn names_in(help: &str) -> Vec<String> {
     help.lines()
         .skip_while(|line| *line != "Commands:")
         .skip(1)
         .take_while(|line| !line.trim().is_empty())
-        // Lines with more indentation continue the description above.
+        // More deeply indented lines continue the description above them.
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")

@@ -1,20 +1,20 @@
-//! The project's files as text in memory. `tidy` uses nothing else, so that its rules can be tested
-//! on trees of three lines.
+//! The project's files as text in memory. The rules of `tidy` read only this, so tests can run them
+//! on tiny trees.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// Files by their path from the root, with `/` between the components. A file that isn't UTF-8 has
-/// no text.
+/// Files by their path from the root, with `/` as the separator. Files that aren't UTF-8 have no
+/// text.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     files: BTreeMap<String, Option<String>>,
 }
 
 impl Tree {
-    /// Reads the files below `root` that git tracks or would track; without git, all but build
-    /// output.
+    /// Reads the files below `root` that git tracks or would track. Outside a git repository, reads
+    /// everything except build output.
     pub(crate) fn read(root: &Path) -> std::io::Result<Tree> {
         let mut paths = match listed_by_git(root) {
             Some(paths) => paths,
@@ -24,7 +24,7 @@ impl Tree {
                 paths
             }
         };
-        // The target of a symbolic link is listed by its own name.
+        // Skip symbolic links: git lists their targets separately.
         paths.retain(|p| root.join(p).symlink_metadata().is_ok_and(|m| m.is_file()));
         let mut tree = Tree::default();
         for path in paths {
@@ -34,7 +34,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Every file with its text, sorted by path; files without text are left out.
+    /// All files that have text, sorted by path.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files
             .iter()
@@ -58,7 +58,7 @@ impl Tree {
                 .is_some_and(|(p, _)| p.starts_with(&folder))
     }
 
-    /// Names of the crates: the folders in `crates/` with a manifest.
+    /// Names of the crates: the folders in `crates/` that contain a manifest.
     pub(crate) fn crates(&self) -> Vec<&str> {
         self.files
             .keys()
@@ -99,7 +99,7 @@ fn listed_by_git(root: &Path) -> Option<Vec<String>> {
         .filter(|p| !p.is_empty())
         .map(str::to_string)
         .collect();
-    // A copy without history inside another repository lists nothing.
+    // In a copy inside another repository, git lists no files.
     (!paths.is_empty()).then_some(paths)
 }
 

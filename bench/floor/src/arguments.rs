@@ -1,28 +1,28 @@
-//! The command line.
+//! Command-line arguments of the floor program.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// Printed for invalid arguments.
+/// Message for invalid arguments.
 pub(crate) const USAGE: &str = "\
 usage: prony-floor ADDRESS PORT [--connections N] [--seconds N] [--path PATH] [--host NAME]
                    [--close | --rate N]";
 
-/// Settings of a run.
+/// Settings of one run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Job {
     /// Address of the server.
     pub(crate) server: SocketAddrV4,
-    /// Number of concurrent connections, at least 1.
+    /// Number of concurrent connections (at least 1).
     pub(crate) connections: usize,
-    /// Duration in seconds, at least 1.
+    /// Duration of the load in seconds (at least 1).
     pub(crate) seconds: u32,
-    /// The request's target.
+    /// Request target.
     pub(crate) path: String,
-    /// The request's Host; the address by default.
+    /// Value of the Host header; the server's address by default.
     pub(crate) host: String,
-    /// True for a new connection per request.
+    /// Open a new connection for each request.
     pub(crate) close: bool,
-    /// Requests per second, evenly spaced; `None` for as many as possible.
+    /// Requests per second, evenly spaced; `None` means as fast as possible.
     pub(crate) rate: Option<u32>,
 }
 
@@ -39,7 +39,7 @@ impl Job {
     }
 }
 
-/// Parses the arguments; an error is a sentence.
+/// Parses the arguments. Returns a message for the user on error.
 pub(crate) fn parse(words: &[String]) -> Result<Job, String> {
     let [address, port, rest @ ..] = words else {
         return Err("where to?".to_string());
@@ -57,7 +57,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Job, String> {
     };
     let mut rest = rest.iter();
     while let Some(flag) = rest.next() {
-        let mut value = || rest.next().ok_or_else(|| format!("{flag} wants a value"));
+        let mut value = || rest.next().ok_or_else(|| format!("{flag} needs a value"));
         match flag.as_str() {
             "--connections" => job.connections = number(flag, value()?)?,
             "--seconds" => job.seconds = number(flag, value()?)?,
@@ -69,10 +69,10 @@ pub(crate) fn parse(words: &[String]) -> Result<Job, String> {
         }
     }
     if job.connections == 0 || job.seconds == 0 || job.rate == Some(0) {
-        return Err("nothing to do: no connections, no time, or no rate".to_string());
+        return Err("--connections, --seconds and --rate must be at least 1".to_string());
     }
     if job.close && job.rate.is_some() {
-        return Err("--close keeps no rate".to_string());
+        return Err("--close can't be combined with --rate".to_string());
     }
     Ok(job)
 }

@@ -1,4 +1,4 @@
-//! Event loop of the load.
+//! Event loop that sends the requests and reads the responses.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -14,16 +14,16 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// Largest number of sockets reported by one wait.
 const EVENTS_MAX: usize = 1024;
 
-/// Key of the timer that ends the run.
+/// Epoll key of the timer that ends the run.
 const END_TIMER_KEY: u64 = u64::MAX;
 
-/// Key of the timer that keeps the rate.
+/// Epoll key of the timer that paces the requests.
 const TICK_TIMER_KEY: u64 = u64::MAX - 1;
 
 /// A connection and the state of its response.
 struct Connection {
     socket: OwnedFd,
-    /// Bytes of the response received so far.
+    /// Bytes received so far of the current response.
     got: usize,
     /// True if the request has been sent.
     sent: bool,
@@ -33,14 +33,14 @@ struct Engine<'a> {
     job: &'a Job,
     server: libc::sockaddr_in,
     request: Vec<u8>,
-    /// Size of one response, head and body, in bytes.
+    /// Size of one response in bytes, head and body.
     response_bytes: usize,
     epoll: Epoll,
     buffer: Vec<u8>,
     responses: u64,
-    /// Connections that wait for the next tick.
+    /// Keys of the connections that wait for the next tick.
     free: Vec<u64>,
-    /// Ticks that found no free connection.
+    /// Ticks for which no connection was free yet.
     pending_ticks: u64,
 }
 
@@ -92,7 +92,7 @@ impl Engine<'_> {
         let problem = |e: std::io::Error| format!("timer: {e}");
         let timer = sys::timer(first, then).map_err(problem)?;
         self.epoll
-            .add(timer.as_raw_fd(), key, Watch::Answer)
+            .add(timer.as_raw_fd(), key, Watch::Input)
             .map_err(problem)?;
         Ok(timer)
     }
@@ -109,8 +109,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Connects and sends. On loopback, the connection is established when the call returns, so it
-    /// can send at once; elsewhere the send reports an error.
+    /// Starts to connect and sends the request. On loopback the connection is established when
+    /// `connect` returns; elsewhere the send fails with an error.
     fn open(&self, key: u64) -> Result<Connection, String> {
         let socket = sys::connect(&self.server).map_err(|e| format!("connect: {e}"))?;
         let mut connection = Connection {
@@ -120,7 +120,7 @@ impl Engine<'_> {
         };
         let fd = connection.socket.as_raw_fd();
         let watch = match sys::send(fd, &self.request) {
-            Ok(_) => Watch::Answer,
+            Ok(_) => Watch::Input,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 connection.sent = false;
                 Watch::Connect
@@ -133,7 +133,7 @@ impl Engine<'_> {
         Ok(connection)
     }
 
-    /// Processes a connection that is ready.
+    /// Handles a readiness event of a connection.
     fn turn(&mut self, connection: &mut Connection, ready: Ready) -> Result<(), String> {
         let fd = connection.socket.as_raw_fd();
         if !connection.sent {
@@ -141,13 +141,14 @@ impl Engine<'_> {
             connection.sent = true;
             return self
                 .epoll
-                .change(fd, ready.key, Watch::Answer)
+                .change(fd, ready.key, Watch::Input)
                 .map_err(|e| format!("epoll: {e}"));
         }
         let got = sys::receive(fd, &mut self.buffer).map_err(|e| format!("receive: {e}"))?;
         connection.got += got;
         if self.job.close {
-            // The peer had closed before the read, and the buffer wasn't filled: nothing is left.
+            // The peer closed before this read, and the read didn't fill the buffer, so no data is
+            // left.
             if got == 0 || ready.ended && got < self.buffer.len() {
                 self.complete(connection)?;
                 *connection = self.open(ready.key)?;
@@ -156,7 +157,7 @@ impl Engine<'_> {
         }
         if connection.got < self.response_bytes {
             if got == 0 {
-                return Err("the server closed a connection".to_string());
+                return Err("the server closed a connection unexpectedly".to_string());
             }
             return Ok(());
         }
@@ -174,7 +175,7 @@ impl Engine<'_> {
         if connection.got != self.response_bytes {
             let (got, expected) = (connection.got, self.response_bytes);
             return Err(format!(
-                "a response of {got} bytes, the first had {expected}"
+                "response of {got} bytes; the first response had {expected}"
             ));
         }
         self.responses += 1;
@@ -182,7 +183,7 @@ impl Engine<'_> {
     }
 }
 
-/// Size of a response, determined by one request before the load begins.
+/// Sends one request and returns the size of its response in bytes.
 fn first_response(job: &Job, request: &[u8]) -> Result<usize, String> {
     let text = |e: std::io::Error| e.to_string();
     let mut stream = TcpStream::connect(job.server).map_err(text)?;
@@ -195,7 +196,7 @@ fn first_response(job: &Job, request: &[u8]) -> Result<usize, String> {
     loop {
         let got = stream.read(&mut buffer).map_err(text)?;
         if got == 0 {
-            return Err("ended within its head".to_string());
+            return Err("ended before the end of its head".to_string());
         }
         head.extend_from_slice(&buffer[..got]);
         if let Some(bytes) = response_bytes(&head)? {
@@ -204,7 +205,8 @@ fn first_response(job: &Job, request: &[u8]) -> Result<usize, String> {
     }
 }
 
-/// Size of the response that starts with `bytes`, head and body; `None` until the head is complete.
+/// Size of the response at the start of `bytes`, head and body; `None` while the head is
+/// incomplete.
 fn response_bytes(bytes: &[u8]) -> Result<Option<usize>, String> {
     let Some(end) = bytes.windows(4).position(|w| w == b"\r\n\r\n") else {
         return Ok(None);
@@ -215,7 +217,7 @@ fn response_bytes(bytes: &[u8]) -> Result<Option<usize>, String> {
         .filter_map(|l| l.split_once(':'))
         .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
         .and_then(|(_, value)| value.trim().parse().ok())
-        .ok_or("says no Content-Length")?;
+        .ok_or("has no Content-Length")?;
     Ok(Some(end + 4 + body))
 }
 
@@ -224,7 +226,8 @@ mod tests {
     use super::*;
     use std::net::{SocketAddrV4, TcpListener};
 
-    /// Serves until the client has closed, `keep` responses on each connection.
+    /// Starts a server that sends `keep` responses on each connection and ends after the client has
+    /// closed.
     fn server(keep: usize) -> SocketAddrV4 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let Ok(std::net::SocketAddr::V4(address)) = listener.local_addr() else {
@@ -267,7 +270,7 @@ mod tests {
             rate: Some(50),
             ..job(server(usize::MAX), false)
         };
-        // One request per connection at the start, and then no more than the ticks of a second.
+        // Each connection sends one request at the start; then there is one request per tick.
         let responses = run(&paced).unwrap();
         assert!((4..=3 + 50).contains(&responses), "{responses}");
     }
@@ -281,7 +284,7 @@ mod tests {
     #[test]
     fn a_server_that_closes_a_connection_ends_the_run() {
         let problem = run(&job(server(1), false)).unwrap_err();
-        // Data sent after the close is rejected with a reset.
+        // The server answers data that arrives after its close with a reset.
         let is_reported = problem.contains("closed") || problem.contains("reset");
         assert!(is_reported, "{problem}");
     }

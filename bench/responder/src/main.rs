@@ -1,13 +1,13 @@
-//! Server of the row `open-max` of `cargo xtask bench`: it responds to every request with the same
-//! 13 bytes and records when each request arrived.
+//! Server for the row `open-max` of `cargo xtask bench`. It sends the same 13 bytes for every
+//! request and records the arrival time of each request.
 //!
-//! Input: the address, the port and the path of a file. Output: the file with one record per
-//! request, written at SIGTERM, and exit status 0. A record has 12 bytes: the number of the
-//! connection (4 bytes) and the time in nanoseconds of the monotonic clock (8 bytes), both
-//! little-endian. One thread, one level-triggered epoll instance.
+//! Input: the address, the port and the path of a file. Output: the file, written at SIGTERM, with
+//! one 12-byte record per request, and exit status 0. A record holds the connection number (4
+//! bytes) and the time of the monotonic clock in nanoseconds (8 bytes), both little-endian. One
+//! thread, one level-triggered epoll instance.
 //!
-//! All requests reported by one wait are recorded at the time that the wait returned. The time to
-//! respond to them therefore doesn't count as the generator's lateness.
+//! All requests reported by one `epoll_wait` get the time at which the call returned. The time that
+//! the server needs to respond to them therefore isn't counted as lateness of the load generator.
 
 #[cfg(target_os = "linux")]
 mod server;

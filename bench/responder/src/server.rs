@@ -1,4 +1,4 @@
-//! Event loop of the server.
+//! Event loop of the responder.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,27 +17,28 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Largest number of sockets reported by one wait.
 const EVENTS_MAX: usize = 1024;
 
-/// Number of arrivals that fit without growing: 4 s at 500,000 requests per second.
+/// Number of arrivals that fit without reallocation: 4 s at 500,000 requests per second.
 const ARRIVALS_RESERVED: usize = 2_000_000;
 
 static IS_STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// A connection, and its progress towards the end of a request.
+/// A connection and its progress toward the end of a request.
 struct Connection {
     stream: TcpStream,
     number: u32,
-    /// Length of the prefix of [`REQUEST_END`] with which the received bytes end.
+    /// Length of the longest prefix of [`REQUEST_END`] that the received bytes end with.
     matched: usize,
 }
 
-/// Arrival of one request.
+/// Arrival time of one request.
 #[derive(Clone, Copy)]
 struct Arrival {
     connection: u32,
     at_ns: u64,
 }
 
-/// Serves until SIGTERM, then writes the arrivals to `file`. Returns errors as sentences.
+/// Serves until SIGTERM, then writes the arrivals to `file`. Returns a message for the user on
+/// error.
 pub(crate) fn run(address: &str, file: &str) -> Result<(), String> {
     stop_at_sigterm();
     let listener = TcpListener::bind(address).map_err(|e| format!("{address}: {e}"))?;
@@ -52,7 +53,7 @@ pub(crate) fn run(address: &str, file: &str) -> Result<(), String> {
 
 fn serve(listener: &TcpListener) -> io::Result<Vec<Arrival>> {
     listener.set_nonblocking(true)?;
-    // SAFETY: no pointers; the result is checked before it is owned.
+    // SAFETY: the call takes no pointers; the result is checked before use.
     let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
     checked(epoll)?;
     // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
@@ -62,7 +63,7 @@ fn serve(listener: &TcpListener) -> io::Result<Vec<Arrival>> {
     let mut opened = 0;
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
-    // Written once, so that no page is new to the process during the measurement.
+    // Write every element once to avoid page faults during the measurement.
     let unused = Arrival {
         connection: u32::MAX,
         at_ns: u64::MAX,
@@ -71,7 +72,7 @@ fn serve(listener: &TcpListener) -> io::Result<Vec<Arrival>> {
     arrivals.clear();
     while !IS_STOPPED.load(Ordering::Relaxed) {
         let room = events.len() as i32;
-        // SAFETY: the kernel writes at most `room` events into the vector, which has as many.
+        // SAFETY: the kernel writes at most `room` events, and the vector has that length.
         let found = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), room, -1) };
         let Ok(found) = usize::try_from(found) else {
             let error = io::Error::last_os_error();
@@ -109,7 +110,7 @@ fn serve(listener: &TcpListener) -> io::Result<Vec<Arrival>> {
                     };
                     arrivals.extend(std::iter::repeat_n(arrival, requests));
                 }
-                // Dropping the stream closes it, which also ends the watch.
+                // Dropping the stream closes the socket, which also removes it from epoll.
                 Ok(None) | Err(_) => {
                     connections.remove(&fd);
                 }
@@ -119,8 +120,8 @@ fn serve(listener: &TcpListener) -> io::Result<Vec<Arrival>> {
     Ok(arrivals)
 }
 
-/// Reads once and responds to each request that is complete; returns their number, or `None` at the
-/// end of the stream.
+/// Reads once and responds to each complete request. Returns the number of responses, or `None` at
+/// the end of the stream.
 fn respond(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     let got = match connection.stream.read(buffer) {
         Ok(0) => return Ok(None),
@@ -135,7 +136,8 @@ fn respond(connection: &mut Connection, buffer: &mut [u8]) -> io::Result<Option<
     Ok(Some(requests))
 }
 
-/// Number of requests that end in `bytes`. `matched` is the progress towards the next end.
+/// Counts the requests that end in `bytes`. `matched` is the length of the matched prefix of
+/// [`REQUEST_END`], before and after the call.
 fn count_ends(bytes: &[u8], matched: &mut usize) -> usize {
     let mut ends = 0;
     for &byte in bytes {
@@ -157,7 +159,7 @@ fn watch(epoll: &OwnedFd, fd: RawFd) -> io::Result<()> {
         events: libc::EPOLLIN as u32,
         u64: fd as u64,
     };
-    // SAFETY: `event` lives through the call, which copies it.
+    // SAFETY: `event` is valid during the call; the kernel copies it.
     checked(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) })
 }
 
@@ -166,7 +168,7 @@ fn now_ns() -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the pointer is to a local value; this clock always exists.
+    // SAFETY: the pointer is to a local value; `CLOCK_MONOTONIC` always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
@@ -176,8 +178,8 @@ extern "C" fn stop(_: libc::c_int) {
 }
 
 fn stop_at_sigterm() {
-    // SAFETY: all zeroes is a valid value of this structure; the handler only stores to an atomic.
-    // Without SA_RESTART, the signal ends the wait.
+    // SAFETY: all zeroes is a valid `sigaction`; the handler only stores to an atomic. Without
+    // SA_RESTART, the signal interrupts the wait.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = stop as extern "C" fn(libc::c_int) as usize;

@@ -61,7 +61,7 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
         }
         _ => {
             let what = "a plan, or two or more URLs, or --resume DIR is needed (prony compare --help; \
-                        prony init writes a plan to start from)";
+                        prony init writes a starter plan)";
             return Err(Failure::wrong(what));
         }
     };

@@ -11,14 +11,14 @@ use prony_record::{Delta, Finding, FindingId, LoadAbort, LoadInfo, Nanos, Record
 use prony_record::{number, quantity};
 use prony_stats::gate::{GateError, LoadCondition};
 
-/// Time between checks of a running load, which publishes its results each half second.
+/// Interval at which a running load is checked. The load publishes its results every half second.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// Default length of the window.
+/// Default length of the window over which conditions are evaluated.
 const DEFAULT_WINDOW: Duration = Duration::from_secs(5);
-/// Minimum length of the window: the time between two publications.
+/// Minimum length of the window: the interval at which a load publishes results.
 const WINDOW_MIN: Duration = Duration::from_millis(500);
 
-/// A running load that conditions can end.
+/// A running load that [`AbortRules`] can end.
 pub trait AbortableLoad: Sync {
     /// The settings of the load.
     fn info(&self) -> LoadInfo;
@@ -26,14 +26,14 @@ pub trait AbortableLoad: Sync {
     /// Enables [`AbortableLoad::recent`] for a window of this length. Called before the start.
     fn keep_recent(&self, length: Nanos);
 
-    /// The time since the load's start up to which the results are complete; zero before the first
-    /// results of the measured part.
+    /// Time since the load's start up to which the published results are complete. Zero before the
+    /// first results of the measured part.
     fn complete_until(&self) -> Nanos;
 
-    /// The results of the window that ends at `until`; `None` if there are none.
+    /// Results of the window that ends at `until`; `None` if there are none.
     fn recent(&self, until: Nanos) -> Option<Delta>;
 
-    /// True if the load was asked to stop.
+    /// Returns true if the load was asked to stop.
     fn is_stopped(&self) -> bool;
 }
 
@@ -70,16 +70,16 @@ impl AbortableLoad for LocalLoad<'_> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AbortRules {
     conditions: Vec<LoadCondition>,
-    /// Length of the window at the end of which the conditions are evaluated.
+    /// Length of the window over which the conditions are evaluated.
     window: Nanos,
 }
 
-/// Reason for which conditions are rejected.
+/// Reason why conditions are rejected.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AbortRulesError {
     /// A condition is malformed, or can't be evaluated while a load runs.
     Condition(GateError),
-    /// The window is shorter than one publication of a load's results.
+    /// The window is shorter than the interval at which a load publishes results.
     ShortWindow,
 }
 
@@ -99,11 +99,13 @@ impl fmt::Display for AbortRulesError {
 impl std::error::Error for AbortRulesError {}
 
 impl AbortRules {
-    /// Reads conditions and the length of their window, 5 s by default; `None` without conditions.
+    /// Parses the conditions and the length of their window (5 s by default). Returns `None` if
+    /// there are no conditions.
     ///
     /// # Errors
     ///
-    /// A condition is malformed or can't be evaluated while a load runs, or the window is too short.
+    /// A condition is malformed or can't be evaluated while a load runs, or the window is too
+    /// short.
     pub fn read(
         conditions: &[String],
         window: Option<Duration>,
@@ -119,8 +121,8 @@ impl AbortRules {
         Ok((!conditions.is_empty()).then_some(AbortRules { conditions, window }))
     }
 
-    /// Runs a load, which is `work`, and calls `stop` once if a condition holds. Returns the same
-    /// condition.
+    /// Calls `work`, which runs a load, and calls `stop` once if a condition holds. Returns the
+    /// result of `work` and the condition.
     pub fn watch<T>(
         &self,
         load: &dyn AbortableLoad,
@@ -163,7 +165,7 @@ impl AbortRules {
         None
     }
 
-    /// The first condition that holds in the window that ends at `until`.
+    /// Returns the first condition that holds in the window that ends at `until`.
     fn judge(&self, load: &dyn AbortableLoad, until: Nanos) -> Option<LoadAbort> {
         let info = load.info();
         let warmup = Nanos::from_secs_f64(info.warmup_s);
@@ -184,7 +186,7 @@ impl AbortRules {
     }
 }
 
-/// The conditions and the window, as flags of `prony load`.
+/// Formats the conditions and the window as flags of `prony load`.
 impl fmt::Display for AbortRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for condition in &self.conditions {
@@ -195,7 +197,7 @@ impl fmt::Display for AbortRules {
     }
 }
 
-/// Runs a load, which is `work`, until its end or until one of the rules ends it.
+/// Calls `work`, which runs a load to its end; a rule that holds ends the load early.
 pub(crate) fn run<E>(
     rules: Option<&AbortRules>,
     load: LocalLoad<'_>,
@@ -210,7 +212,7 @@ pub(crate) fn run<E>(
     Ok(record)
 }
 
-/// Notes in a record that its load was ended.
+/// Adds the reason why the load was ended to its record.
 pub fn note(abort: Option<LoadAbort>, record: &mut Record) {
     let Some(abort) = abort else {
         return;
@@ -222,8 +224,8 @@ pub fn note(abort: Option<LoadAbort>, record: &mut Record) {
     record.aborted = Some(abort);
 }
 
-/// Sentence with the reason for which a load was ended: `--abort-if p99>50ms ended the load after 12 s:
-/// p99 is 61.3 ms over the last 5 s`.
+/// Describes why a load was ended, as in
+/// `--abort-if p99>50ms ended the load after 12 s: p99 is 61.3 ms over the last 5 s`.
 pub fn in_words(abort: &LoadAbort) -> String {
     format!(
         "--abort-if {} ended the load after {}: {} over the last {}",

@@ -1,6 +1,6 @@
-//! The environment of a result: the machines, their settings, and the programs of the services.
+//! Environment of a result: the machines, their settings, and the programs of the services.
 //!
-//! It is stored as `environment.json`. Facts that a system does not report are omitted.
+//! It is stored as `environment.json`. Facts that a system doesn't report are omitted.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,15 +15,15 @@ pub const ENVIRONMENT_SCHEMA: &str = "prony.environment/1";
 pub struct Environment {
     /// This machine and its settings.
     pub machine: MachineFacts,
-    /// Programs of each running service, starting with that of its first process.
+    /// Programs of each running service. The program of its first process comes first.
     pub services: BTreeMap<String, Vec<Program>>,
     /// Kernel settings of named places.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub places: BTreeMap<String, PlaceFacts>,
-    /// Other machines on which services run, by the names of their agents.
+    /// Other machines that run services, by the name of their agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, MachineFacts>,
-    /// For each service on another machine, the name of its agent.
+    /// Name of the agent that runs a service, for each service on another machine.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosted: BTreeMap<String, String>,
 }
@@ -37,7 +37,7 @@ pub struct PlaceFacts {
     pub not_applicable: BTreeMap<String, String>,
 }
 
-/// A machine, and its settings that affect servers.
+/// Facts about a machine, including settings that affect servers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MachineFacts {
     /// Operating system, such as `Linux`.
@@ -56,16 +56,16 @@ pub struct MachineFacts {
     pub memory_bytes: u64,
     /// CPU frequency governor, such as `performance` or `powersave`.
     pub cpu_governor: Option<String>,
-    /// The machine is a virtual machine.
+    /// True if the system runs in a virtual machine.
     pub virtualised: bool,
-    /// Mode of the hardware counters: `by core`, `by process`, or `none: ` and the reason.
+    /// Availability of hardware counters: `by core`, `by process`, or `none: ` and the reason.
     #[serde(default)]
     pub hardware_counters: String,
-    /// Limits of open files that services inherit: soft, hard; `None`: unlimited.
+    /// Soft and hard limit of open files that services inherit; `None` means unlimited.
     pub open_files: (Option<u64>, Option<u64>),
     /// Kernel settings by name.
     pub sysctls: BTreeMap<String, String>,
-    /// Vulnerabilities of the processor, with the kernel's mitigations.
+    /// Known vulnerabilities of the processor, with the kernel's mitigation of each.
     pub mitigations: BTreeMap<String, String>,
 }
 
@@ -76,14 +76,15 @@ pub struct Program {
     pub path: PathBuf,
     /// SHA-256 of the file, in hexadecimal.
     pub sha256: Option<String>,
-    /// Version and build options that it prints, for programs that prony knows.
+    /// Version and build options as the program prints them; `None` for programs that prony doesn't
+    /// recognize.
     pub version: Option<String>,
     /// Shared libraries that it has loaded.
     pub libraries: Vec<PathBuf>,
 }
 
-/// Arguments with which well-known programs print their version and build options. Other programs
-/// are not run, because an unknown argument might have effects.
+/// Arguments that make well-known programs print their version and build options. Other programs
+/// are not run, because they might not ignore an unknown argument.
 const VERSION_ARGUMENTS: [(&str, &[&str]); 26] = [
     ("angie", &["-V"]),
     ("apache2", &["-V"]),
@@ -116,7 +117,8 @@ const VERSION_ARGUMENTS: [(&str, &[&str]); 26] = [
 /// Returns the arguments with which a program prints its version, by its file name.
 #[must_use]
 pub fn version_arguments(file_name: &str) -> Option<&'static [&'static str]> {
-    // python3.11, php-fpm8.2 and nginx-1.27.4 have the arguments of python, php-fpm and nginx.
+    // The version is removed: python3.11, php-fpm8.2 and nginx-1.27.4 are python, php-fpm and
+    // nginx.
     let plain = file_name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let plain = plain.strip_suffix('-').unwrap_or(plain);
     VERSION_ARGUMENTS

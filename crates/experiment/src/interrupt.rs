@@ -1,11 +1,12 @@
-//! Stopping an experiment from another thread.
+//! Interruption of an experiment from another thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prony_load::Control;
 
-/// Stops an experiment from another thread: the load at once, the rest as soon as it is safe.
+/// Stops an experiment from another thread. The load ends immediately, the rest as soon as it
+/// safely can.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     stopped: AtomicBool,
@@ -25,7 +26,8 @@ impl Interrupt {
         self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Sets the loads that [`Interrupt::stop`] stops, and stops them at once if `stop` was called before.
+    /// Sets the loads that [`Interrupt::stop`] stops. If `stop` was called before, they are stopped
+    /// immediately.
     pub(crate) fn set_loads(&self, controls: Vec<Arc<Control>>) {
         let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
         *loads = controls;

@@ -1,7 +1,8 @@
 //! Experiments: from a plan to a folder of trials and a verdict.
 //!
-//! Input: a plan file. Output: the experiment's folder with records, telemetry, findings and estimates. Machines are
-//! reached through one trait, [`host::Host`]. This crate never formats text for people to read.
+//! Input: a plan file. Output: the experiment's folder with records, telemetry, findings and
+//! estimates. All machines are accessed through the trait [`host::Host`]. This crate never formats
+//! text for people to read.
 
 pub mod abort;
 pub mod capacity;

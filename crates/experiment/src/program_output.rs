@@ -1,11 +1,11 @@
-//! Runs a program for a limited time and returns its output.
+//! Runs a program with a time limit and returns its output.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Maximum number of bytes of each output that are kept.
+/// Maximum number of bytes kept of standard output and of standard error.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// The output and exit status of a program.
@@ -21,7 +21,7 @@ pub(crate) struct ProgramOutput {
 /// killed.
 ///
 /// # Errors
-/// The program can't be started, or ran for too long.
+/// The program can't be started, or runs for too long.
 pub(crate) fn run_program(
     mut command: Command,
     timeout: Duration,
@@ -37,7 +37,7 @@ pub(crate) fn run_program(
         .take()
         .map(|pipe| read_pipe(pipe, sender.clone()));
     let stderr = child.stderr.take().map(|pipe| read_pipe(pipe, sender));
-    // Both pipes are closed when the program has exited.
+    // Standard output and standard error end when the program exits.
     for _ in 0..2 {
         if receiver.recv_timeout(timeout).is_err() {
             kill(&mut child);
@@ -62,14 +62,14 @@ fn kill(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Reads a pipe on a thread of its own, and signals `done` at its end.
+/// Reads a pipe on a new thread and signals `done` at its end.
 fn read_pipe(
     pipe: impl Read + Send + 'static,
     done: mpsc::Sender<()>,
 ) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // After a failed read, the bytes before it are still useful.
+        // If a read fails, the bytes before it are still useful.
         let _ = pipe.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
         let _ = done.send(());
         String::from_utf8_lossy(&bytes).into_owned()

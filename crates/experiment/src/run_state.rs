@@ -1,5 +1,5 @@
-//! The state folder. It lists the resources of each run, written before or as they are created, so that
-//! the next start can remove the leftovers of a killed run ([`crate::sweep`]).
+//! The state folder, which lists the resources of each run. A resource is listed before or when it
+//! is created, so the next start can remove the leftovers of a killed run ([`crate::sweep`]).
 //!
 //! ```text
 //! /run/prony-<uid>/            or $XDG_RUNTIME_DIR/prony-<uid>, or $TMPDIR/prony-<uid>
@@ -11,7 +11,7 @@
 //!     <service>/               the service's rendered files
 //! ```
 //!
-//! Every user may enter the folders, because servers often change to a user of their own.
+//! Every user may enter the folders, because servers often switch to another user.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -30,39 +30,39 @@ use crate::system::HostError;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum CreatedResource {
-    /// The boot in which the run began. Process ids are not valid in another boot.
+    /// The boot during which the run began. Process IDs are not valid after a reboot.
     Boot {
-        /// The kernel's name for the boot.
+        /// The kernel's ID of the boot.
         id: String,
     },
     /// A process of a service.
     Process {
-        /// Its id.
+        /// Process ID.
         pid: i32,
-        /// Start time in the system's unit. Id and start time together are unique.
+        /// Start time in the system's unit. Process ID and start time together are unique.
         start: u64,
     },
     /// A named network namespace.
     Namespace {
-        /// The name.
+        /// Name of the namespace.
         name: String,
     },
     /// The host's end of a veth pair.
     Link {
-        /// The name. Another run may reuse it once this run has ended.
+        /// Name of the link. Another run may reuse it after this run has ended.
         name: String,
-        /// The namespace at the other end. The link has this name as its alias, which identifies
-        /// the run that it belongs to.
+        /// Namespace at the other end. The link has this name as its alias, which shows the run
+        /// that it belongs to.
         namespace: String,
     },
     /// A jail.
     Jail {
-        /// The name.
+        /// Name of the jail.
         name: String,
     },
     /// An address added to the loopback interface.
     Address {
-        /// The address.
+        /// The added address.
         address: Ipv4Addr,
     },
 }
@@ -70,7 +70,7 @@ pub(crate) enum CreatedResource {
 /// A leftover of a killed run that a sweep has removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemovedResource {
-    /// A process, by its id and name.
+    /// A process, by its ID and name.
     Process(i32, String),
     /// A network namespace.
     Namespace(String),
@@ -80,7 +80,7 @@ pub enum RemovedResource {
     Jail(String),
     /// An address of the loopback interface.
     Address(Ipv4Addr),
-    /// A run's folder with its files and sockets.
+    /// The folder of a run, with its files and sockets.
     Folder(PathBuf),
 }
 
@@ -119,7 +119,7 @@ impl RunState {
             let folder = base.join(format!("{}-{number}", std::process::id()));
             match fs::create_dir(&folder) {
                 Ok(()) => break folder,
-                // The folder was left by a killed run with the same process id.
+                // A killed run with the same process ID left this folder.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(HostError::file("create", folder)(error)),
             }
@@ -159,7 +159,7 @@ impl RunState {
         self.folder.join("s")
     }
 
-    /// Created resources other than processes and files, in the order of their creation.
+    /// Created resources other than processes and files, in order of creation.
     pub(crate) fn created(&self) -> &[CreatedResource] {
         &self.created
     }
@@ -199,13 +199,13 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), HostError> {
     set_mode(path, 0o755)
 }
 
-/// Sets the mode independently of the umask.
+/// Sets the mode regardless of the umask.
 fn set_mode(path: &Path, mode: u32) -> Result<(), HostError> {
     fs::set_permissions(path, Permissions::from_mode(mode))
         .map_err(HostError::file("set the mode of", path))
 }
 
-/// A run whose prony was killed.
+/// A run whose prony process was killed.
 pub(crate) struct DeadRun {
     /// The run's folder.
     pub(crate) folder: PathBuf,
@@ -213,7 +213,7 @@ pub(crate) struct DeadRun {
     pub(crate) made: Vec<CreatedResource>,
 }
 
-/// Returns the dead runs below `base`, and a lock that prevents new runs from starting.
+/// Returns the dead runs below `base`, and a lock that prevents new runs while it is held.
 ///
 /// # Errors
 /// [`HostError::File`] if the base can't be locked or read.
@@ -234,14 +234,14 @@ pub(crate) fn dead_runs(base: &Path) -> Result<(File, Vec<DeadRun>), HostError> 
             continue;
         }
         let lock = OpenOptions::new().write(true).open(folder.join("lock"));
-        // A run without a lock file was killed while it created its folder, under the lock of the
-        // base.
+        // A folder without a lock file: its prony was killed while it created the folder under the
+        // lock of the base.
         let lives =
             lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err());
         if !lives {
             let text = fs::read_to_string(folder.join("made")).unwrap_or_default();
-            // The last line may be incomplete. Its resource was then either not created yet, or is
-            // removed with the others.
+            // The last line may be incomplete. Its resource either was not created yet, or is
+            // removed along with the others.
             let made = text
                 .lines()
                 .filter_map(|line| serde_json::from_str(line).ok())
@@ -279,8 +279,8 @@ pub fn base() -> Result<PathBuf, HostError> {
     Err(failure.unwrap_or(HostError::BadName(name)))
 }
 
-/// Creates the state folder, or checks that this user owns the existing one, because any user could
-/// have created it in /tmp.
+/// Creates the state folder, or checks that this user owns the existing one. In /tmp, any user
+/// could have created it.
 fn prepare_base(path: &Path, user: u32) -> Result<PathBuf, HostError> {
     match DirBuilder::new().mode(0o755).create(path) {
         Ok(()) => set_mode(path, 0o755)?,

@@ -1,31 +1,32 @@
 //! The order of trials: randomized complete blocks.
 //!
-//! Every variant runs once in each block, in a random order for each block, so that drift of the machine
-//! affects all variants equally (R. A. Fisher, *The Design of Experiments*, 1935, chapter IV).
+//! Every variant runs once in each block, in an order that is random for each block. Drift of the
+//! machine therefore affects all variants equally (R. A. Fisher, *The Design of Experiments*, 1935,
+//! chapter IV).
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// Returns the order of a block's variants, as indexes in the plan's list.
+/// Returns the order of a block's variants, as indexes into the plan's list.
 ///
-/// `block` counts from 0. The order depends only on the arguments, not on earlier blocks, so that a
+/// `block` counts from 0. The order depends only on the arguments, not on earlier blocks, so a
 /// resumed experiment continues its original schedule.
 pub fn order(seed: u64, block: usize, variants: usize) -> Vec<usize> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    // Each block has its own stream, so its order does not depend on earlier blocks.
+    // A separate random stream per block makes its order independent of earlier blocks.
     random.set_stream(block as u64);
     let mut order: Vec<usize> = (0..variants).collect();
-    // The Fisher–Yates shuffle, written out because a library's shuffle may change between versions, and
-    // a recorded seed must keep its meaning.
+    // A Fisher–Yates shuffle. It is written out because a library's shuffle may change between
+    // versions, and a recorded seed must always give the same order.
     for last in (1..variants).rev() {
         order.swap(last, below(last as u64 + 1, &mut random) as usize);
     }
     order
 }
 
-/// A whole number from 0 to `end - 1`, each equally likely.
+/// Draws a whole number from 0 to `end - 1`, each equally likely.
 fn below(end: u64, random: &mut ChaCha8Rng) -> u64 {
-    // The draws above the largest multiple of `end` would favor the small numbers.
+    // Draws above the largest multiple of `end` would favor small numbers.
     let fair = u64::MAX - u64::MAX % end;
     loop {
         let drawn = random.next_u64();
@@ -53,7 +54,8 @@ mod tests {
 
     #[test]
     fn a_seed_keeps_its_meaning() {
-        // Written down once; a change here breaks every resumed experiment and recorded order.
+        // Expected values, written down once. A change would break every resumed experiment and
+        // every recorded order.
         let drawn: Vec<_> = (0..4).map(|block| order(42, block, 4)).collect();
         assert_eq!(
             drawn,
@@ -68,7 +70,7 @@ mod tests {
             *counts.entry(order(1, block, 3)).or_default() += 1;
         }
         assert_eq!(counts.len(), 6);
-        // Six cells of 1,000 expected: five standard deviations are about 145.
+        // 1,000 are expected in each of six cells; five standard deviations are about 145.
         for (order, count) in counts {
             assert!((855..=1_145).contains(&count), "{order:?}: {count}");
         }

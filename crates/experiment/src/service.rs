@@ -17,11 +17,11 @@ pub enum ListenKind {
     Tcp,
     /// A UNIX stream socket, at a path that the host picks.
     Unix,
-    /// UDP, such as HTTP/3, on an address and port that the host picks.
+    /// UDP, as used by HTTP/3, on an address and port that the host picks.
     Udp,
 }
 
-/// Protocol of a port. A TCP port and a UDP port of the same number are independent.
+/// Transport protocol of a port. A TCP port and a UDP port with the same number are independent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortProtocol {
     /// TCP.
@@ -42,11 +42,11 @@ pub enum Endpoint {
     Udp(SocketAddr),
 }
 
-/// Picks an endpoint for each listener. `address` returns an address whose port is free for all given
-/// protocols, and `path` the path of the listener's UNIX socket.
+/// Picks an endpoint for each listener. `address` returns an address whose port is free for all
+/// given protocols; `path` returns the path of a UNIX socket.
 ///
-/// HTTP/3 servers usually use one port number for TCP and UDP, so the first UDP listener by name gets
-/// the number of the TCP listener `https`, or of the only TCP listener.
+/// HTTP/3 servers usually use the same port number for TCP and UDP. The first UDP listener by name
+/// therefore gets the port number of the TCP listener `https`, or of the only TCP listener.
 ///
 /// # Errors
 /// The first error of `address` or `path`.
@@ -79,7 +79,7 @@ pub fn pick_endpoints<E>(
     Ok(endpoints)
 }
 
-/// Returns the TCP and the UDP listener that have the same port number.
+/// Returns the TCP listener and the UDP listener that share a port number.
 fn shared_port(listen: &BTreeMap<String, ListenKind>) -> Option<(&String, &String)> {
     let of_kind = |wanted| {
         let found = listen.iter().filter(move |(_, kind)| **kind == wanted);
@@ -93,29 +93,30 @@ fn shared_port(listen: &BTreeMap<String, ListenKind>) -> Option<(&String, &Strin
     Some((tcp, of_kind(ListenKind::Udp).next()?))
 }
 
-/// Place of a service's processes, or of the load.
+/// Place in which the processes of a service, or the load, run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlaceKind {
     /// The host itself.
     Native,
-    /// Linux: own network, mount, process and user namespaces, with an address over a veth pair.
+    /// Linux: separate network, mount, process and user namespaces, with an address on a veth pair.
     Namespace,
     /// FreeBSD (experimental): a jail with its own address.
     Jail,
-    /// A named place of the plan, by its index in the trial's [`Topology`](crate::topology::Topology): a
-    /// separate network that links join to others, with the host's files and processes.
+    /// A named place of the plan, by its index in the trial's
+    /// [`Topology`](crate::topology::Topology). It has a separate network, connected to others by
+    /// links, but shares the host's files and processes.
     Named(usize),
 }
 
-/// Resources that a service needs before it can be rendered and started: its place and its listeners.
+/// Resources to allocate before a service can be rendered and started: its place and its listeners.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocation {
     /// Name of the service in the plan.
     pub service: String,
-    /// Machine, as named in the plan; `None`: the one that runs the experiment.
+    /// Machine, as named in the plan; `None` means the machine that runs the experiment.
     pub host: Option<String>,
-    /// The load, or a service that needs this one, is on another machine.
+    /// True if the load, or a service that needs this one, runs on another machine.
     pub exposed: bool,
     /// Its place.
     pub place: PlaceKind,
@@ -126,71 +127,72 @@ pub struct Allocation {
 /// Resources that a host allocated for an [`Allocation`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocated {
-    /// Endpoint of each listener, by name. In a named place, this is the endpoint on the place's loopback.
-    /// The topology determines the addresses at which other places reach it.
+    /// Endpoint of each listener by name. In a named place, this is the endpoint on the place's
+    /// loopback interface; the topology determines the addresses for other places.
     pub endpoints: BTreeMap<String, Endpoint>,
-    /// Folder of the service's rendered files: an absolute path, readable by every user.
+    /// Folder of the service's rendered files: an absolute path that every user may read.
     pub files_dir: PathBuf,
 }
 
-/// Processes of a service that do not descend from the started one, such as daemons of another service
-/// manager and containers.
+/// Processes of a service that don't descend from the started one, such as containers or daemons of
+/// another service manager.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Follow {
-    /// Path of a control group (Linux), relative to the root of all groups.
+    /// Path of a control group (Linux), relative to the root of the cgroup hierarchy.
     pub cgroup: Option<String>,
-    /// A file whose first line is a process id. That process and its descendants are followed.
+    /// File whose first line is a process ID. That process and its descendants are followed.
     pub pid_file: Option<PathBuf>,
 }
 
 impl Follow {
-    /// Returns true if nothing is followed.
+    /// Returns true if no process is followed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cgroup.is_none() && self.pid_file.is_none()
     }
 }
 
-/// A service that can be started: all templates are rendered.
+/// A service that is ready to start, with all templates rendered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceSpec {
     /// Name of the service in the plan.
     pub name: String,
     /// Program and arguments, including the `wrapper` before them.
     pub command: Vec<String>,
-    /// Number of words of the wrapper. The service's program follows them.
+    /// Number of arguments that belong to the wrapper. The service's program follows them.
     pub wrapper_words: usize,
-    /// Environment variables, in addition to prony's own.
+    /// Environment variables, added to prony's environment.
     pub env: BTreeMap<String, String>,
     /// Working directory, an absolute path.
     pub cwd: PathBuf,
-    /// Rendered files by name, written to [`Allocated::files_dir`] before the start. They are sent to other
-    /// machines separately.
+    /// Content of rendered files by name. They are written to [`Allocated::files_dir`] before the
+    /// start; for other machines they are sent separately.
     #[serde(skip)]
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Files that only their owner may read and that are not stored with results, such as private keys.
+    /// Files that only their owner may read and that are not stored with results, such as private
+    /// keys.
     #[serde(skip)]
     pub secrets: BTreeMap<String, Vec<u8>>,
-    /// Cores that it may use; empty: any.
+    /// Cores that the service may use; empty means any.
     pub cores: Vec<usize>,
     /// Its place.
     pub place: PlaceKind,
     /// Number of the stop signal (default SIGTERM).
     pub stop_signal: i32,
-    /// Folder put before the dynamic loader's search path.
+    /// Folder to prepend to the dynamic loader's search path.
     pub library_path: Option<PathBuf>,
-    /// Limit of open files, if the plan sets one.
+    /// Limit of open files; `None` if the plan sets none.
     pub open_files: Option<u64>,
-    /// Processes of the service that do not descend from the started one.
+    /// Processes of the service that don't descend from the started one.
     pub follow: Follow,
 }
 
-/// The name of a service on a host that runs the services of several variants: `web@2`.
+/// Name of a service on a host that runs services of several variants, such as `web@2`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScopedName(pub(crate) String);
 
 impl ScopedName {
-    /// The name of a variant's service. `variant` is the variant's index in the plan.
+    /// Builds the name of a variant's service. `variant` is the variant's index in the plan.
     pub(crate) fn new(service: &str, variant: usize) -> ScopedName {
         ScopedName(format!("{service}@{variant}"))
     }
@@ -206,8 +208,8 @@ impl ScopedName {
 mod tests {
     use super::*;
 
-    /// The endpoints of a service, with ports numbered from 1. 100 is added to a port that both protocols
-    /// need.
+    /// Picks the endpoints of a service, with ports numbered from 1. A port for both protocols gets
+    /// 100 added.
     fn picked(listen: &[(&str, ListenKind)]) -> Vec<(String, Endpoint)> {
         let listen = listen
             .iter()
@@ -249,7 +251,7 @@ mod tests {
             picked(&[("dns", Udp), ("quic", Udp), ("web", Tcp)]),
             [udp("dns", 101), udp("quic", 2), tcp("web", 101)]
         );
-        // With several TCP listeners and none called https, the UDP listener gets a port of its own.
+        // With several TCP listeners and none named `https`, the UDP listener gets a separate port.
         assert_eq!(
             picked(&[("a", Tcp), ("b", Tcp), ("quic", Udp)]),
             [tcp("a", 1), tcp("b", 2), udp("quic", 3)]

@@ -1,11 +1,11 @@
-//! Removes the leftovers of killed runs, at the next start.
+//! Removal of the leftovers of killed runs, at the next start.
 //!
-//! Keepers end the services of a prony that was killed, and the kernel removes links whose namespace
-//! is gone. So usually only names and files are left, but a keeper can be killed as well.
+//! If prony is killed, the keepers end its services, and the kernel removes links whose namespace
+//! is gone. Usually only names and files are left, but a keeper can be killed too.
 //!
-//! Resources of live runs are never touched: each holds a lock on its folder. Unrelated processes are
-//! never touched either: a process is killed only if it has the recorded id and start time, descends
-//! from such a process, shares its session, or is in a namespace of the dead run.
+//! Live runs hold a lock on their folder, and their resources are never touched. A process is
+//! killed only if it has the recorded ID and start time, descends from such a process, shares its
+//! session, or is in a namespace of the dead run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::system::fork::KEEPER_NAME;
 use crate::system::process::{Process, ProcessTable};
 use crate::system::{self, HostError};
 
-/// Time that the kernel has to end killed processes.
+/// Time limit for killed processes to end.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub use crate::run_state::RemovedResource;
@@ -54,7 +54,7 @@ pub fn sweep_in(base: &Path) -> Result<SweepReport, HostError> {
 
 fn sweep_run(run: &DeadRun, swept: &mut SweepReport) {
     let failures_before = swept.failures.len();
-    // After a reboot, only files can be left. The recorded ids and names may belong to others.
+    // After a reboot, only files can be left. The recorded IDs and names may now belong to others.
     if run
         .made
         .iter()
@@ -100,16 +100,16 @@ fn sweep_processes(run: &DeadRun, swept: &mut SweepReport) {
     }
 }
 
-/// Result of killing processes.
+/// Result of [`kill_processes`].
 pub(crate) struct KillReport {
-    /// Killed processes, by id and name.
+    /// Killed processes by ID and name.
     pub(crate) gone: Vec<(i32, String)>,
-    /// Ids of processes that did not end.
+    /// IDs of processes that did not end.
     pub(crate) left: Vec<i32>,
 }
 
-/// Kills the recorded processes (by id and start time), their descendants, and all processes in their
-/// sessions. Repeats until none is left or the time is over.
+/// Kills the recorded processes (by ID and start time), their descendants, and all processes in
+/// their sessions. Repeats until none is left or the timeout is reached.
 pub(crate) fn kill_processes(recorded: &[(i32, u64)], timeout: Duration) -> KillReport {
     let began = Instant::now();
     let mut seen: BTreeMap<(i32, u64), String> = BTreeMap::new();
@@ -121,7 +121,7 @@ pub(crate) fn kill_processes(recorded: &[(i32, u64)], timeout: Duration) -> Kill
             seen.entry((process.pid, process.start))
                 .or_insert_with(|| process.name.clone());
             if let Some(pid) = rustix::process::Pid::from_raw(process.pid) {
-                // An error means that it has ended in the meantime.
+                // An error means that the process has ended in the meantime.
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             }
         }
@@ -140,9 +140,9 @@ pub(crate) fn kill_processes(recorded: &[(i32, u64)], timeout: Duration) -> Kill
     }
 }
 
-/// Kills the recorded processes as [`kill_processes`] does, and strays: processes of services that this
-/// process adopted because their keeper was killed. `keepers` are the keepers of running services.
-/// Returns the ids of processes that did not end.
+/// Kills the recorded processes like [`kill_processes`], and also strays: processes of services
+/// that this process adopted because their keeper was killed. `keepers` are the keepers of running
+/// services. Returns the IDs of processes that did not end.
 pub(crate) fn kill_with_strays(
     mut recorded: Vec<(i32, u64)>,
     keepers: &[i32],
@@ -163,8 +163,8 @@ pub(crate) fn kill_with_strays(
     }
 }
 
-/// Returns the children of this process that have another session and are no keepers. Commands that
-/// this process runs share its session.
+/// Returns the children of this process that are in another session and are not keepers. Commands
+/// that this process runs share its session.
 fn strays(table: &ProcessTable, keepers: &[i32]) -> Vec<(i32, u64)> {
     let own = std::process::id().cast_signed();
     let own_session = table.get(own).map(|process| process.session);
@@ -178,7 +178,7 @@ fn strays(table: &ProcessTable, keepers: &[i32]) -> Vec<(i32, u64)> {
     strays.map(|process| (process.pid, process.start)).collect()
 }
 
-/// Waits for a process that has ended, if it is a child of this one.
+/// Reaps a process that has ended, if it is a child of this one.
 fn reap(pid: i32) {
     if let Some(pid) = rustix::process::Pid::from_raw(pid) {
         // An error means that it is not a child of this process.
@@ -186,8 +186,8 @@ fn reap(pid: i32) {
     }
 }
 
-/// Returns the live processes that belong to the recorded ones, without zombies. A session belongs to
-/// them if one of them is in it, unless it is the session of this process.
+/// Returns the live processes that belong to the recorded ones, without zombies. All processes of a
+/// session belong if one of them does, except in the session of this process.
 fn theirs<'a>(table: &'a ProcessTable, recorded: &[(i32, u64)]) -> Vec<&'a Process> {
     let own = std::process::id().cast_signed();
     let own_session = table.get(own).map(|process| process.session);
@@ -245,7 +245,11 @@ mod tests {
                 .map(|p| p.pid)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(pids(&[(A, 50)]), [A, A + 1], "its child goes with it");
-        assert_eq!(pids(&[(A + 1, 60)]), [A, A + 1], "its session goes with it");
+        assert_eq!(pids(&[(A, 50)]), [A, A + 1], "its child is killed too");
+        assert_eq!(
+            pids(&[(A + 1, 60)]),
+            [A, A + 1],
+            "its session is killed too"
+        );
     }
 }

@@ -22,27 +22,27 @@ pub(crate) use slices::SlicedTelemetry;
 pub use summary::{ForeignUse, HostSummary, ServiceSummary, TelemetrySummary, summary};
 pub use watch::{CounterMode, RemoteMachine, RemoteService, WatchSpec};
 
-/// The definition of a memory figure.
+/// Definition of a memory size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum MemoryKind {
-    /// The proportional set size: a page that n processes share counts as 1/n in each.
+    /// Proportional set size: a page that n processes share counts as 1/n in each.
     #[default]
     Proportional,
-    /// The resident set size: shared pages count in every process. Used if the operating system does not
-    /// report the proportional set size.
+    /// Resident set size: shared pages count fully in every process. Used if the operating system
+    /// doesn't report the proportional set size.
     Resident,
 }
 
 /// TCP counters of one network namespace: totals since its creation, except for gauges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TcpCounters {
-    /// Connections dropped because a listener's queue of finished handshakes was full.
+    /// Connections dropped because the accept queue of a listener was full.
     pub listen_overflows: u64,
     /// Connections dropped by listeners for any reason.
     pub listen_drops: u64,
     /// Segments retransmitted.
     pub retransmitted_segments: u64,
-    /// Outgoing connects (`ActiveOpens`).
+    /// Outgoing connection attempts (`ActiveOpens`).
     pub connects: u64,
     /// Segments sent, without retransmissions.
     pub segments_sent: u64,
@@ -71,7 +71,8 @@ pub struct UdpCounters {
     pub send_buffer_drops: u64,
 }
 
-/// Traffic of the interfaces of a service's place: totals since the interfaces were created.
+/// Traffic of the network interfaces of a service's place: totals since the interfaces were
+/// created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NetworkBytes {
     /// Bytes sent.
@@ -82,8 +83,9 @@ pub struct NetworkBytes {
     pub packets_sent: u64,
     /// Packets received.
     pub packets_received: u64,
-    /// Other programs use the interface as well, as native services and the load share the loopback.
-    /// The figures are then the sum of all, and both directions of a connection count as sent.
+    /// True if other programs use the interface too; native services and the load share the
+    /// loopback interface, for example. The figures then include all programs, and both directions
+    /// of a connection count as sent.
     pub shared: bool,
 }
 
@@ -102,8 +104,8 @@ pub struct InterfaceCounters {
     pub packets_dropped: u64,
 }
 
-/// The processor's performance counters: totals since counting began. A counter is `None` if the
-/// processor or its hypervisor does not provide it.
+/// Hardware performance counters: totals since counting began. A counter is `None` if the processor
+/// or the hypervisor doesn't provide it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HardwareCounters {
     /// Unhalted core cycles.
@@ -114,79 +116,79 @@ pub struct HardwareCounters {
     pub cache_misses: Option<u64>,
 }
 
-/// Input and output of a service's processes, including ended ones: totals since their start.
+/// I/O of a service's processes, including ended ones: totals since they started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct IoCounters {
-    /// System calls that read or wrote files and pipes, or sockets by `read` and `write`. The kernel does
-    /// not count `recv` and `send`.
+    /// System calls that read or wrote files and pipes, or sockets by `read` and `write`. The
+    /// kernel doesn't count `recv` and `send`.
     pub calls: u64,
     /// Bytes written to disks.
     pub disk_written_bytes: u64,
 }
 
-/// All processes of one service at one time: its process tree, including namespaced and orphaned
-/// processes, and the processes that the plan follows in addition.
+/// Sample of one service: its process tree, including processes in namespaces and orphans, and the
+/// processes that the plan follows.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ServiceSample {
-    /// Agent on whose machine the service runs; `None` for this machine.
+    /// Name of the agent whose machine runs the service; `None` for this machine.
     pub host: Option<String>,
-    /// CPU seconds since the start from the most precise source, including ended processes.
+    /// CPU seconds since the start, from the most precise source, including ended processes.
     pub cpu_s: f64,
-    /// User CPU seconds, in the resolution of the kernel's ticks.
+    /// User CPU seconds, with the resolution of the kernel's clock ticks.
     pub cpu_user_s: f64,
-    /// Kernel CPU seconds, in ticks as well. User and kernel time may add up to two ticks per process
+    /// Kernel CPU seconds, also in ticks. User and kernel time may add up to two ticks per process
     /// less than `cpu_s`.
     pub cpu_system_s: f64,
-    /// Memory in bytes.
+    /// Memory in bytes, as defined by `memory_kind`.
     pub memory_bytes: u64,
     /// Definition of `memory_bytes`.
     pub memory_kind: MemoryKind,
-    /// Context switches of threads that had to wait, since the start. Threads that lived between two
+    /// Voluntary context switches since the start. Threads that started and ended between two
     /// samples are missing.
     pub voluntary_switches: u64,
-    /// Context switches of threads that were preempted, in the same way.
+    /// Involuntary context switches (preemptions) since the start, with the same gap.
     pub involuntary_switches: u64,
-    /// Open files.
+    /// Number of open files.
     pub open_files: u64,
-    /// Processes.
+    /// Number of processes.
     pub processes: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Traffic of the place.
+    /// Traffic of the service's place.
     pub network: NetworkBytes,
-    /// Interfaces of the place's network namespace by name; empty if the place uses the machine's
-    /// namespace.
+    /// Network interfaces of the place's network namespace by name; empty if the place uses the
+    /// machine's namespace.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
-    /// TCP counters of its place's network namespace.
+    /// TCP counters of the place's network namespace.
     pub tcp: TcpCounters,
-    /// UDP counters of the same namespace.
+    /// UDP counters of the place's network namespace.
     #[serde(default)]
     pub udp: UdpCounters,
-    /// Performance counters of the service.
+    /// Hardware counters of the service; `None` if unavailable.
     pub hardware: Option<HardwareCounters>,
-    /// Input and output; `None` if the kernel does not report it.
+    /// I/O counters; `None` if the kernel doesn't report them.
     #[serde(default)]
     pub io: Option<IoCounters>,
 }
 
 impl ServiceSample {
-    /// Context switches of both kinds.
+    /// Sum of voluntary and involuntary context switches.
     #[must_use]
     pub fn context_switches(&self) -> u64 {
         self.voluntary_switches + self.involuntary_switches
     }
 }
 
-/// A process that is neither prony nor one of its services.
+/// A process that belongs neither to prony nor to one of its services.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ForeignProcess {
-    /// Process id.
+    /// Process ID.
     pub pid: i32,
-    /// Short name.
+    /// Process name, as the kernel reports it.
     pub name: String,
     /// CPU seconds used since the last sample.
     pub cpu_s: f64,
-    /// Core on which its main thread ran last, if the operating system reports it.
+    /// Core on which the main thread last ran, if the operating system reports it.
     #[serde(default)]
     pub core: Option<usize>,
 }
@@ -202,82 +204,82 @@ pub struct CoreTimes {
     pub softirq_s: f64,
     /// Hard interrupts.
     pub irq_s: f64,
-    /// Stolen by other guests of the hypervisor.
+    /// Time that the hypervisor gave to other guests.
     pub steal_s: f64,
     /// Idle, including waits for disks.
     pub idle_s: f64,
 }
 
-/// A machine at one time. CPU seconds are sums over all cores since boot.
+/// Sample of a machine. CPU seconds are sums over all cores since boot.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HostSample {
-    /// Cores online.
+    /// Number of online cores.
     pub cores: usize,
     /// User mode, including niced processes and guests.
     pub cpu_user_s: f64,
     /// Kernel mode, on behalf of processes.
     pub cpu_system_s: f64,
-    /// Soft interrupts, mostly network processing. `softirq_included` says whether processes are charged
-    /// for them as well.
+    /// Soft interrupts, mostly network processing. See `softirq_included`.
     pub cpu_softirq_s: f64,
-    /// Hard interrupts (on FreeBSD all interrupts).
+    /// Hard interrupts; on FreeBSD, all interrupts.
     pub cpu_irq_s: f64,
-    /// Stolen by other guests of the hypervisor.
+    /// Time that the hypervisor gave to other guests.
     pub cpu_steal_s: f64,
     /// Idle, including waits for disks.
     pub cpu_idle_s: f64,
-    /// Times of each core by its number; empty if the operating system reports only their sum.
+    /// Times of each core by number; empty if the operating system reports only sums.
     #[serde(default)]
     pub core_times: BTreeMap<usize, CoreTimes>,
-    /// The CPU time of a process contains the interrupts that occurred while it ran, as in kernels
-    /// without `CONFIG_IRQ_TIME_ACCOUNTING`; `None` if unknown.
+    /// True if the CPU time of a process includes interrupts that occurred while it ran, as in
+    /// kernels without `CONFIG_IRQ_TIME_ACCOUNTING`; `None` if unknown.
     #[serde(default)]
     pub softirq_included: Option<bool>,
-    /// User CPU of this process.
+    /// User CPU seconds of this process.
     pub generator_user_s: f64,
-    /// Kernel CPU of this process.
+    /// Kernel CPU seconds of this process.
     pub generator_system_s: f64,
-    /// CPU of processes that are neither services nor this process, since the host's first sample. It may
-    /// decrease by a few hundredths of a second because ticks are coarse.
+    /// CPU seconds of foreign processes since the host's first sample. The value may decrease by a
+    /// few hundredths of a second, because clock ticks are coarse.
     pub foreign_cpu_s: f64,
-    /// The foreign processes that used most CPU since the last sample, busiest first.
+    /// Foreign processes that used the most CPU time since the last sample, busiest first.
     #[serde(default)]
     pub foreign: Vec<ForeignProcess>,
-    /// Memory in bytes that is neither free nor immediately available.
+    /// Memory in use: bytes that are neither free nor immediately available.
     pub memory_used_bytes: u64,
     /// Context switches of all cores since boot.
     pub context_switches: u64,
-    /// Open files.
+    /// Number of open files.
     pub open_files: u64,
     /// Load average over one minute.
     pub load_average: f64,
-    /// Interfaces of the machine's own network namespace by name.
+    /// Network interfaces of the machine's own network namespace by name.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
     /// TCP counters of the machine's own network namespace.
     pub tcp: TcpCounters,
-    /// UDP counters of the same namespace.
+    /// UDP counters of the machine's own network namespace.
     #[serde(default)]
     pub udp: UdpCounters,
-    /// Performance counters of all cores.
+    /// Hardware counters of all cores; `None` if unavailable.
     pub hardware: Option<HardwareCounters>,
 }
 
-/// All telemetry read at one time.
+/// All telemetry that was read at one time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TelemetrySample {
-    /// Time in seconds since the host was created, of a monotonic clock.
+    /// Seconds since the host was created, on a monotonic clock.
     pub t_s: f64,
-    /// Running services by name.
+    /// Samples of running services by name.
     pub services: BTreeMap<String, ServiceSample>,
-    /// This machine.
+    /// Sample of this machine.
     pub host: HostSample,
-    /// The machine that is read over ssh, if it responded; its services are among `services`.
+    /// Sample of the machine that is read over ssh, if it responded. Its services are in
+    /// `services`.
     pub remote: Option<HostSample>,
-    /// Machines of agents on which services of the plan run, by agent name.
+    /// Samples of machines whose agents run services of the plan, by agent name.
     #[serde(default)]
     pub hosts: BTreeMap<String, HostSample>,
-    /// Traffic of each link between named places since the trial began.
+    /// Traffic of each link between named places since the start of the trial.
     pub links: BTreeMap<String, LinkTraffic>,
-    /// Time that reading took.
+    /// Time that it took to read the sample.
     pub cost: Duration,
 }

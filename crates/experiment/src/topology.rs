@@ -1,8 +1,10 @@
-//! Named places and the links between them, as data: which places reach each other, at which address.
+//! Named places and the links between them, as data. They determine which places reach each other,
+//! and at which address.
 //!
-//! Every named place is a separate network. A link joins two places. Places are not routers: two places
-//! without a common link can't reach each other. These networks are not visible outside, so their
-//! addresses can't conflict with other machines, and two trials may use the same ones.
+//! Every named place is a separate network. A link joins two places. Places are not routers: two
+//! places without a common link can't reach each other. These networks are not visible outside the
+//! machine, so their addresses can't conflict with those of other machines, and two trials may use
+//! the same addresses.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +14,7 @@ use std::time::Duration;
 use prony_record::quantity;
 use serde::{Deserialize, Serialize};
 
-/// Named places of a variant, and the links between them.
+/// Named places of a variant and the links between them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Topology {
     /// Places, in the order of the plan.
@@ -26,24 +28,25 @@ pub struct Topology {
 pub struct NamedPlace {
     /// Name in the plan.
     pub name: String,
-    /// Kernel settings of this network, by their dotted names.
+    /// Kernel settings of this network by dotted name.
     pub settings: BTreeMap<String, String>,
-    /// Omit settings that apply to the whole machine only. Without this they are an error.
+    /// If true, settings that exist only for the whole machine are skipped; otherwise they are an
+    /// error.
     pub where_possible: bool,
-    /// Source addresses of the load in this place, in addition to those of its links.
+    /// Addresses in this place from which the load may connect, in addition to those of the links.
     pub sources: Vec<AddressBlock>,
 }
 
-/// A connection between two places, like a cable.
+/// A link between two places.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkLink {
-    /// Name in the plan, and of the interface at both ends.
+    /// Name in the plan, and name of the interface at both ends.
     pub name: String,
-    /// Its ends, in the order of the plan.
+    /// Both ends, in the order of the plan.
     pub ends: [LinkEnd; 2],
-    /// Maximum rate in each direction; `None`: unlimited.
+    /// Maximum rate in each direction; `None` means unlimited.
     pub rate: Option<LinkRate>,
-    /// Random loss in each direction; `None`: the plan sets none.
+    /// Random loss in each direction; `None` if the plan sets none.
     pub loss: Option<LinkLoss>,
 }
 
@@ -56,15 +59,15 @@ pub struct LinkEnd {
     pub address: Ipv4Addr,
 }
 
-/// Rate limit of one direction of a link, as a token bucket; see tc-tbf(8).
+/// Rate limit for one direction of a link, as a token bucket; see tc-tbf(8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkRate {
-    /// Bits per second of Ethernet frames, including their headers of 14 bytes, without checksums and
-    /// gaps.
+    /// Bits per second of Ethernet frames. Frames include their headers of 14 bytes, but not
+    /// checksums and gaps.
     pub bits_per_s: u64,
     /// Bytes that may be sent at once after a pause.
     pub burst_bytes: u64,
-    /// Maximum time that a packet waits. Packets that would wait longer are dropped.
+    /// Maximum queueing delay of a packet. Packets that would wait longer are dropped.
     pub latency: Duration,
 }
 
@@ -75,9 +78,9 @@ pub struct LinkLoss {
     per_million: u32,
 }
 
-/// Traffic of a link since its creation, counted at its first end. Without a rate and a loss, packets that
-/// the kernel passes as one segment count as one packet with one header. Packets that a loss drops on
-/// arrival are included.
+/// Traffic of a link since its creation, counted at its first end. Without a rate limit and loss,
+/// packets that the kernel forwards as one segment count as one packet with one header. Packets
+/// that the loss drops on arrival are included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkTraffic {
     /// Bytes from the first place to the second.
@@ -94,7 +97,7 @@ pub struct LinkTraffic {
     pub reverse_packets: u64,
 }
 
-/// A block of addresses with the same first bits.
+/// A block of addresses with a common prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AddressBlock {
     first: Ipv4Addr,
@@ -115,13 +118,13 @@ impl LinkTraffic {
 }
 
 impl Topology {
-    /// Returns true without any named place.
+    /// Returns true if there is no named place.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Returns the name of a place; empty if it does not exist.
+    /// Name of a place; empty if the place doesn't exist.
     #[must_use]
     pub fn name(&self, place: usize) -> &str {
         self.places
@@ -129,8 +132,8 @@ impl Topology {
             .map_or("", |place| place.name.as_str())
     }
 
-    /// Returns the address at which `of` is reached from `from`: that of their link, or the loopback within
-    /// one place. `None` if no link joins them.
+    /// Address at which `of` is reached from `from`: the one on their link, or the loopback address
+    /// within one place. `None` if no link joins the places.
     #[must_use]
     pub fn address(&self, of: usize, from: usize) -> Option<Ipv4Addr> {
         if of == from {
@@ -146,8 +149,8 @@ impl Topology {
         })
     }
 
-    /// Iterates over the places that share a link with `place`, each with the address of `place` on that
-    /// link.
+    /// Iterates over the places that share a link with `place`, each with the address of `place` on
+    /// that link.
     pub fn neighbors(&self, place: usize) -> impl Iterator<Item = (usize, Ipv4Addr)> {
         self.links.iter().filter_map(move |link| {
             let [a, b] = link.ends;
@@ -161,9 +164,9 @@ impl Topology {
 }
 
 impl NetworkLink {
-    /// Returns true if packets cross the link in the size that a wire carries, rather than as segments
-    /// of up to 64 KiB. A loss of 0% implies this too, so that the levels of a factor differ only in
-    /// their loss.
+    /// Returns true if the link carries packets of the size used on a wire, instead of segments of
+    /// up to 64 KiB. A loss of 0% also has this effect, so factor levels with different losses
+    /// differ only in their loss.
     #[must_use]
     pub fn has_wire_frames(&self) -> bool {
         self.rate.is_some() || self.loss.is_some()
@@ -197,7 +200,7 @@ impl LinkLoss {
         })
     }
 
-    /// Number of packets that are dropped, of a million.
+    /// Number of dropped packets per million.
     #[must_use]
     pub fn per_million(self) -> u32 {
         self.per_million
@@ -211,11 +214,11 @@ impl fmt::Display for LinkLoss {
 }
 
 impl LinkRate {
-    /// Smallest bucket: ten full frames. A smaller one would split what a sender sends at once.
+    /// Minimum bucket size: ten full frames. A smaller bucket would split the bursts of a sender.
     const BURST_BYTES_MIN: u64 = 10 * 1_514;
 
-    /// Creates a rate with the default bucket (the bytes of one millisecond) and the default latency
-    /// (25 ms).
+    /// Creates a rate with the default bucket size (the bytes of one millisecond) and the default
+    /// latency (25 ms).
     #[must_use]
     pub fn new(bits_per_s: u64) -> Self {
         Self {
@@ -230,8 +233,7 @@ impl LinkRate {
     /// # Errors
     /// A message for the user.
     pub fn bits(typed: &str) -> Result<u64, String> {
-        let wrong =
-            || format!("\"{typed}\" is not a rate of a link (write it like 100Mbit or 1Gbit)");
+        let wrong = || format!("\"{typed}\" is not a link rate (write it like 100Mbit or 1Gbit)");
         let bits = quantity::bit_rate(typed).ok_or_else(wrong)?;
         if (8_000.0..=1e12).contains(&bits) {
             Ok(bits.round() as u64)
@@ -256,15 +258,15 @@ impl fmt::Display for LinkRate {
 }
 
 impl AddressBlock {
-    /// Splits `ADDRESS`, `NETWORK/BITS` or `FIRST-LAST` into the smallest number of blocks. A network is
-    /// one block, including its first and last address.
+    /// Splits `ADDRESS`, `NETWORK/BITS` or `FIRST-LAST` into the smallest possible number of
+    /// blocks. A network is one block, including its first and last addresses.
     ///
     /// # Errors
     /// A message for the user.
     pub fn cover(typed: &str) -> Result<Vec<Self>, String> {
         let address = |text: &str| {
             text.trim().parse::<Ipv4Addr>().map_err(|_| {
-                format!("\"{typed}\" holds no IPv4 address, which is all that places have")
+                format!("\"{typed}\" is not an IPv4 address (named places use IPv4 only)")
             })
         };
         if let Some((network, bits)) = typed.split_once('/') {
@@ -274,10 +276,12 @@ impl AddressBlock {
                 .parse()
                 .ok()
                 .filter(|bits| (1..=32).contains(bits))
-                .ok_or_else(|| format!("\"{typed}\": a network's prefix here has 1 to 32 bits"))?;
+                .ok_or_else(|| format!("\"{typed}\" has an invalid prefix length (use 1 to 32)"))?;
             let block = Self { first, bits };
             if block.first.to_bits() & (block.size() - 1) as u32 != 0 {
-                return Err(format!("\"{typed}\" begins within its network"));
+                return Err(format!(
+                    "\"{typed}\" is not the first address of its network"
+                ));
             }
             return Ok(vec![block]);
         }
@@ -288,7 +292,8 @@ impl AddressBlock {
         let (mut next, last) = (u64::from(first.to_bits()), u64::from(last.to_bits()));
         let mut blocks = Vec::new();
         while next <= last {
-            // The largest block that begins here and doesn't go beyond the last address.
+            // The largest aligned block that begins here and doesn't extend beyond the last
+            // address.
             let aligned = next.trailing_zeros().min(31);
             let fitting = (last - next + 1).ilog2();
             let free = aligned.min(fitting);
@@ -314,7 +319,7 @@ impl AddressBlock {
         self.has(other.first) || other.has(self.first)
     }
 
-    /// Number of addresses.
+    /// Number of addresses in the block.
     #[must_use]
     pub fn size(&self) -> u64 {
         1 << (32 - self.bits)
@@ -367,7 +372,7 @@ mod tests {
         assert_eq!(at(1, 2).as_deref(), Some("10.0.1.2"), "its other leg");
         assert_eq!(at(2, 1).as_deref(), Some("10.0.1.1"));
         assert_eq!(at(1, 1).as_deref(), Some("127.0.0.1"));
-        assert_eq!(at(2, 0), None, "nothing leads through a place");
+        assert_eq!(at(2, 0), None, "a place must not forward packets");
         let around: Vec<_> = topology.neighbors(1).collect();
         assert_eq!(
             around,

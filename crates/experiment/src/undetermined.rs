@@ -1,11 +1,11 @@
-//! A question that an examination could not answer, with the reason.
+//! Properties that an examination could not determine.
 
 use serde::Serialize;
 
-/// Something that could not be determined.
+/// A property that could not be determined, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Undetermined {
-    /// The thing in question.
+    /// The property.
     #[serde(rename = "what")]
     pub subject: String,
     /// The reason why it could not be determined.

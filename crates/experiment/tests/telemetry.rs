@@ -258,7 +258,7 @@ impl Group {
             .find(|root| root.join("cgroup.procs").is_file())
             .expect("this test wants control groups of version 2");
         let folder = root.join(format!("prony-test-{}", std::process::id()));
-        fs::create_dir(&folder).expect("this test wants root");
+        fs::create_dir(&folder).expect("this test needs root");
         Self(folder)
     }
 }

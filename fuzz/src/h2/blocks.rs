@@ -1,19 +1,19 @@
-//! Arbitrary field blocks, one after the other.
+//! Arbitrary header blocks, decoded in sequence.
 
 use prony_protocol::h2::hpack::Decoder;
 
-/// Blocks, separated by the byte 0x2f, which hardly any block needs: it would resize the table by
-/// 15. A block that is only `r` restarts the decoder, and one that is `l` and a byte limits the
-/// table.
+/// The blocks are separated by the byte 0x2f, which a valid block hardly ever contains (it would
+/// resize the table to 15 bytes). A block that consists of `r` restarts the decoder; one that
+/// consists of `l` and a byte limits the table size.
 ///
-/// The same blocks are decoded by a decoder that has seen each of them before, with the same
-/// result. Returns the meaning of the blocks.
+/// A decoder that has already decoded each block must give the same result. Returns a description
+/// of the decoded blocks.
 pub fn run(data: &[u8]) -> Vec<String> {
     let mut decoder = Decoder::new(65_536);
     let first = decode(&mut decoder, data);
     decoder.restart();
     let second = decode(&mut decoder, data);
-    assert_eq!(first, second, "what is known changes nothing");
+    assert_eq!(first, second, "a warm decoder must give the same result");
     first
 }
 

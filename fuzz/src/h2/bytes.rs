@@ -1,4 +1,4 @@
-//! Arbitrary bytes from a server: the events don't depend on how they are split.
+//! Arbitrary bytes from a server: the events must not depend on how the bytes are split.
 
 use prony_protocol::h2::ClientSettings;
 
@@ -6,7 +6,7 @@ use super::super::drive::pieces;
 use super::drive::{Seen, trace, trace_again};
 use super::frames;
 
-/// Requests in flight when the bytes arrive.
+/// Requests that are in flight when the bytes arrive: method and body.
 pub const REQUESTS: [(&str, &[u8]); 4] = [
     ("GET", b""),
     ("HEAD", b""),
@@ -14,8 +14,8 @@ pub const REQUESTS: [(&str, &[u8]); 4] = [
     ("CONNECT", b""),
 ];
 
-/// The first byte determines if SETTINGS precede the rest, the next four how it is split. Returns
-/// the events.
+/// The first byte determines if SETTINGS precede the other bytes; the next four determine how they
+/// are split. Returns the events.
 pub fn run(data: &[u8]) -> Vec<Seen> {
     let Some((&[choice, steps @ ..], rest)) = data.split_first_chunk::<5>() else {
         return Vec::new();
@@ -35,9 +35,9 @@ pub fn run(data: &[u8]) -> Vec<Seen> {
     let single = trace(settings, &REQUESTS, bytes.chunks(1));
     assert_eq!(whole, single, "byte by byte");
     let split = trace(settings, &REQUESTS, pieces(&bytes, &steps));
-    assert_eq!(whole, split, "in pieces of {steps:?}");
+    assert_eq!(whole, split, "split into {steps:?}");
     let again = trace_again(settings, &REQUESTS, &bytes);
-    assert_eq!(whole, again, "on a connection that was used before");
+    assert_eq!(whole, again, "on a reused connection");
     frames::describe(&whole.1);
     whole.0
 }

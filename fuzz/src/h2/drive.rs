@@ -43,7 +43,7 @@ impl fmt::Display for Seen {
     }
 }
 
-/// A request with this method and body.
+/// Encodes a request with this method and body.
 pub fn request(method: &str, body: &[u8]) -> EncodedRequest {
     let spec = RequestSpec {
         method,
@@ -64,7 +64,7 @@ enum Stage {
     Headed,
 }
 
-/// A connection whose events are all checked against its state.
+/// A connection, with checks of each event against the state of its exchange.
 pub struct Client {
     pub connection: Connection,
     /// Events so far.
@@ -75,8 +75,8 @@ pub struct Client {
     bodies: BTreeMap<u32, Vec<u8>>,
 }
 
-/// Largest output that a connection may keep, in bytes, for a peer that causes replies and reads
-/// nothing; without the client's own requests.
+/// Largest amount of unsent output in bytes that a connection may hold for a peer that provokes
+/// replies but doesn't read. The client's own requests aren't counted.
 const UNSENT_BYTES: usize = 20_000;
 
 impl Client {
@@ -103,9 +103,9 @@ impl Client {
         self.open.contains_key(&tag)
     }
 
-    /// Starts a request if that is possible.
+    /// Starts a request if the connection allows one.
     pub fn start(&mut self, method: &str, body: &[u8], tag: u32) -> Option<StreamId> {
-        assert!(!self.open.contains_key(&tag), "a tag for each request");
+        assert!(!self.open.contains_key(&tag), "each tag must be unique");
         let may = self.connection.can_start();
         let stream = self.connection.start(&request(method, body), tag);
         if may.is_err() {
@@ -123,13 +123,13 @@ impl Client {
         self.open.remove(&tag);
     }
 
-    /// Records all events of these bytes.
+    /// Feeds these bytes to the connection and records the events.
     pub fn receive(&mut self, mut input: &[u8]) {
         loop {
             let before = input.len();
             match self.connection.next(&mut input) {
                 Ok(ConnectionEvent::NeedMore) => {
-                    assert!(input.is_empty(), "more is needed, but not all was taken");
+                    assert!(input.is_empty(), "NeedMore although input is left");
                     break;
                 }
                 Ok(event) => {
@@ -213,8 +213,8 @@ impl Client {
         self.seen.push(seen);
     }
 
-    /// Checks that after a violation every call returns the same violation, and nothing can be
-    /// started.
+    /// Checks that every call after a violation returns the same violation, and that no request can
+    /// be started.
     fn fail(&mut self, violation: H2Violation) {
         if self.seen.last() != Some(&Seen::H2Violation(violation)) {
             self.seen.push(Seen::H2Violation(violation));
@@ -247,7 +247,7 @@ impl Client {
     }
 }
 
-/// Returns true if this event may occur without reading a byte.
+/// Returns true if this event may occur without consuming input.
 fn is_late(event: ConnectionEvent) -> bool {
     matches!(
         event,
@@ -263,7 +263,7 @@ fn is_late(event: ConnectionEvent) -> bool {
 /// Events and output of a client.
 pub type Trace = (Vec<Seen>, Vec<u8>);
 
-/// Trace of these pieces for a client with some requests in flight.
+/// Records the trace of a client with these requests in flight that receives these pieces.
 pub fn trace<'a>(
     settings: ClientSettings,
     requests: &[(&str, &[u8])],
@@ -274,7 +274,7 @@ pub fn trace<'a>(
     (client.seen, client.sent)
 }
 
-/// Like [`trace`], for a connection that has processed these bytes before and was restarted.
+/// Like [`trace`], but on a connection that has processed the same bytes before and was restarted.
 pub fn trace_again(settings: ClientSettings, requests: &[(&str, &[u8])], bytes: &[u8]) -> Trace {
     let mut client = Client::new(settings);
     converse(&mut client, requests, [bytes]);
@@ -283,7 +283,7 @@ pub fn trace_again(settings: ClientSettings, requests: &[(&str, &[u8])], bytes: 
     (client.seen, client.sent)
 }
 
-/// The client sends only at the end, so that nothing depends on the pieces.
+/// The client sends only at the end, which makes the output independent of how the input is split.
 fn converse<'a>(
     client: &mut Client,
     requests: &[(&str, &[u8])],

@@ -1,4 +1,4 @@
-//! HTTP/2 frames: encoding by a server, and description for traces.
+//! Encoding of HTTP/2 frames for a server, and descriptions of frames for traces.
 
 use std::fmt::Write;
 
@@ -20,10 +20,10 @@ pub const END_HEADERS: u8 = 0x4;
 pub const PADDED: u8 = 0x8;
 pub const WITH_PRIORITY: u8 = 0x20;
 
-/// The first bytes from a client.
+/// Connection preface of a client (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A frame of any kind.
+/// Encodes a frame of any type.
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     let mut out = length[1..].to_vec();
@@ -50,7 +50,7 @@ pub fn ping(opaque: [u8; 8]) -> Vec<u8> {
     frame(PING, NO_FLAGS, 0, &opaque)
 }
 
-/// A complete field block; `flags` in addition to END_HEADERS.
+/// Encodes HEADERS with a complete header block. END_HEADERS is added to `flags`.
 pub fn headers(stream: u32, flags: u8, block: &[u8]) -> Vec<u8> {
     frame(HEADERS, flags | END_HEADERS, stream, block)
 }
@@ -72,7 +72,7 @@ pub fn goaway(last_stream: u32, code: u32) -> Vec<u8> {
     frame(GOAWAY, NO_FLAGS, 0, &payload)
 }
 
-/// Fields as literals, without Huffman coding, indexing or the table.
+/// Encodes fields as literals, without Huffman coding or the dynamic table.
 pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in fields {
@@ -99,7 +99,8 @@ fn string(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Describes a client's output, one line per frame; panics if it isn't a sequence of frames.
+/// Describes a client's output, one line per frame. Panics if the output isn't a sequence of
+/// frames.
 pub fn describe(mut sent: &[u8]) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(rest) = sent.strip_prefix(PREFACE) {
@@ -109,7 +110,7 @@ pub fn describe(mut sent: &[u8]) -> Vec<String> {
     while !sent.is_empty() {
         let (header, rest) = sent
             .split_first_chunk::<9>()
-            .expect("the header of a frame");
+            .expect("output must end at a frame boundary");
         let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
         let stream = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
         let (payload, rest) = rest.split_at(length);
@@ -149,6 +150,6 @@ fn describe_frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> String {
         PING if flags == ACK => format!("PING ACK {}", payload.escape_ascii()),
         GOAWAY => format!("GOAWAY {} {}", number(0), number(4)),
         WINDOW_UPDATE => format!("WINDOW_UPDATE {stream} {}", number(0)),
-        _ => panic!("a client sends no frame of type {kind} with flags {flags}"),
+        _ => panic!("a client must not send type {kind} with flags {flags}"),
     }
 }

@@ -7,21 +7,21 @@ use super::frames::{
     SETTINGS, WINDOW_UPDATE,
 };
 
-/// A server's view of one connection.
+/// State of one connection as the server sees it.
 pub struct Judge {
-    /// Number of bytes that the client may send.
+    /// Connection-level send window of the client, in bytes.
     window: i64,
-    /// Initial value of a stream's window.
+    /// Initial send window of a stream, in bytes.
     initial_window: i64,
     most_streams: Option<u32>,
     streams: BTreeMap<u32, Stream>,
-    /// Window updates for streams whose HEADERS aren't sent yet.
+    /// WINDOW_UPDATE increments for streams whose HEADERS haven't been sent yet.
     early: BTreeMap<u32, i64>,
-    /// Stream whose field block is incomplete.
+    /// Stream with an incomplete header block.
     gathering: Option<u32>,
-    /// Number of expected acknowledgements: of SETTINGS, of PING.
+    /// Number of outstanding acknowledgments: of SETTINGS, and of PING.
     due: [u32; 2],
-    /// Last stream in the client's GOAWAY.
+    /// Error code of the client's GOAWAY.
     goaway: Option<u32>,
     begun: bool,
 }
@@ -51,18 +51,18 @@ impl Judge {
         }
     }
 
-    /// Number of concurrent streams that the client may have.
+    /// Limit of concurrent streams, if the server has set one.
     pub fn most_streams(&self) -> Option<u32> {
         self.most_streams
     }
 
-    /// Records that the client has read these complete frames without a connection error.
-    pub fn told(&mut self, frames: &[u8], first: bool) {
+    /// Records complete frames that the client has read without a connection error.
+    pub fn record_received(&mut self, frames: &[u8], first: bool) {
         if first {
             self.most_streams = None;
         }
         each_frame(frames, |kind, flags, stream, payload| match kind {
-            SETTINGS if flags & ACK == 0 => self.told_settings(payload),
+            SETTINGS if flags & ACK == 0 => self.apply_settings(payload),
             PING if flags & ACK == 0 => self.due[1] += 1,
             WINDOW_UPDATE => {
                 let increment = i64::from(number(payload, 0) & MAX_WINDOW);
@@ -76,7 +76,7 @@ impl Judge {
         });
     }
 
-    fn told_settings(&mut self, payload: &[u8]) {
+    fn apply_settings(&mut self, payload: &[u8]) {
         self.due[0] += 1;
         for setting in payload.chunks(6) {
             let value = number(setting, 2);
@@ -95,7 +95,7 @@ impl Judge {
         }
     }
 
-    /// Panics if a client must not send this now.
+    /// Checks the client's output; panics if the client must not send it now.
     pub fn judge(&mut self, mut sent: &[u8]) {
         if !self.begun && !sent.is_empty() {
             sent = sent.strip_prefix(PREFACE).expect("the preface");
@@ -105,7 +105,7 @@ impl Judge {
         each_frame(sent, |kind, flags, stream, payload| {
             assert!(
                 self.goaway.is_none_or(|code| code == 0),
-                "an error is the last"
+                "no frame may follow a GOAWAY with an error"
             );
             assert!(payload.len() <= MAX_PAYLOAD_BYTES);
             if let Some(gathering) = self.gathering {
@@ -126,7 +126,7 @@ impl Judge {
                 PING => self.acknowledges(1),
                 SETTINGS => {}
                 GOAWAY => self.goaway = Some(number(payload, 4)),
-                _ => panic!("a client sends no frame of type {kind}"),
+                _ => panic!("a client must not send frames of type {kind}"),
             }
             if kind == HEADERS || kind == CONTINUATION {
                 self.gathering = (flags & END_HEADERS == 0).then_some(stream);
@@ -135,7 +135,10 @@ impl Judge {
     }
 
     fn opens(&mut self, stream: u32, flags: u8) {
-        assert!(self.goaway.is_none(), "no stream behind GOAWAY");
+        assert!(
+            self.goaway.is_none(),
+            "no stream may be opened after GOAWAY"
+        );
         let last = self.streams.keys().next_back().copied();
         assert!(stream % 2 == 1 && Some(stream) > last, "identifiers grow");
         let opened = Stream {
@@ -148,24 +151,24 @@ impl Judge {
 
     fn sends(&mut self, stream: u32, flags: u8, bytes: i64) {
         self.window -= bytes;
-        assert!(self.window >= 0, "more than the connection's window");
+        assert!(self.window >= 0, "DATA exceeds the connection's window");
         let stream = self.stream(stream);
         stream.window -= bytes;
-        assert!(stream.window >= 0, "more than the stream's window");
-        assert!(!stream.ended, "DATA behind the end");
+        assert!(stream.window >= 0, "DATA exceeds the stream's window");
+        assert!(!stream.ended, "DATA after END_STREAM");
         stream.ended = flags & END_STREAM > 0;
     }
 
-    /// A stream that the client has opened and not reset.
+    /// Returns a stream that the client has opened and not reset.
     fn stream(&mut self, stream: u32) -> &mut Stream {
         let stream = self.streams.get_mut(&stream).expect("an opened stream");
-        assert!(!stream.reset, "RST_STREAM is the last on a stream");
+        assert!(!stream.reset, "frame after RST_STREAM");
         stream
     }
 
     fn acknowledges(&mut self, what: usize) {
         let due = self.due[what].checked_sub(1);
-        self.due[what] = due.expect("one acknowledgement for each");
+        self.due[what] = due.expect("acknowledgment without a request");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Bodies of the targets for HTTP/2: arbitrary bytes from a server, frames, operations, and field
+//! Bodies of the HTTP/2 fuzz targets: arbitrary server bytes, frames, operations, and header
 //! blocks.
 
 pub mod blocks;

@@ -1,5 +1,5 @@
-//! Arbitrary frames, starts, cancellations and sends in any order, on one connection after the
-//! other. Most are valid, so that connections last.
+//! Arbitrary sequences of frames, starts, cancellations and sends on successive connections. Most
+//! are valid, which keeps the connections alive.
 
 use prony_protocol::h2::{ClientSettings, StreamId};
 
@@ -7,7 +7,7 @@ use super::drive::{Client, Seen};
 use super::frames::{self, END_STREAM, NO_FLAGS, PADDED};
 use super::judge::Judge;
 
-/// Blocks at the beginning or end of responses, so that few bytes of input reach many states.
+/// Fragments of header blocks and trailers that let a few bytes of input reach many states.
 const BLOCKS: [&[u8]; 16] = [
     b"\x88",
     b"\x88",
@@ -34,14 +34,14 @@ struct Operations<'a> {
     settings: ClientSettings,
     client: Client,
     judge: Judge,
-    /// Streams of this connection, live or not.
+    /// Streams of the current connection with their tags, live or ended.
     streams: Vec<(StreamId, u32)>,
     tag: u32,
     /// Events of all connections.
     seen: Vec<Seen>,
 }
 
-/// The first byte determines the settings; the others are operations, some with arguments. Returns
+/// The first byte determines the settings. The others are operations, some with arguments. Returns
 /// the events.
 pub fn run(data: &[u8]) -> Vec<Seen> {
     let mut data = data.iter();
@@ -81,14 +81,14 @@ impl Operations<'_> {
     }
 
     fn number(&mut self) -> u32 {
-        // Numbers near powers of two, where the limits are.
+        // Numbers near powers of two are where limits are usually off by one.
         let bits = u32::from(self.byte());
         (1u32 << (bits % 32))
             .wrapping_add(bits / 32)
             .wrapping_sub(4)
     }
 
-    /// Usually a live stream, which is started if there is none.
+    /// Usually returns a live stream, and starts one if there is none.
     fn stream(&mut self) -> u32 {
         let choice = self.byte();
         match choice {
@@ -111,7 +111,7 @@ impl Operations<'_> {
     }
 
     fn block(&mut self) -> &'static [u8] {
-        // The first ones, which are valid, are chosen more often.
+        // Valid blocks come first and are chosen more often.
         let choice = usize::from(self.byte());
         BLOCKS[(choice % 16).min(choice / 16)]
     }
@@ -167,7 +167,7 @@ impl Operations<'_> {
         let most = self.judge.most_streams().unwrap_or(u32::MAX);
         assert!(
             self.client.connection.active() <= most,
-            "more streams than allowed"
+            "more streams than the server allows"
         );
         self.streams.push((stream, self.tag));
         Some(stream)
@@ -185,7 +185,7 @@ impl Operations<'_> {
         self.judge.judge(&self.client.sent[before..]);
     }
 
-    /// HEADERS and CONTINUATION.
+    /// Encodes a header block split into HEADERS and CONTINUATION.
     fn split_block(&mut self, operation: u8) -> Vec<u8> {
         let (stream, block) = (self.stream(), self.block());
         let (first, second) = block.split_at(usize::from(self.byte()) % (block.len() + 1));
@@ -196,7 +196,7 @@ impl Operations<'_> {
         bytes
     }
 
-    /// DATA, mostly of a few bytes.
+    /// Encodes DATA, usually with a few bytes.
     fn body(&mut self, operation: u8) -> Vec<u8> {
         let (stream, choice) = (self.stream(), usize::from(self.byte()));
         let length = match choice {
@@ -207,7 +207,7 @@ impl Operations<'_> {
         frames::data(stream, flags, &vec![choice as u8 % 4; length])
     }
 
-    /// Receives in two parts, between which a stream may be cancelled.
+    /// Receives the bytes in two parts. A stream may be canceled between them.
     fn receive(&mut self, bytes: &[u8]) {
         if !self.client.connection.is_established() && self.byte() > 20 {
             self.tell(&frames::settings(&[]));
@@ -225,11 +225,11 @@ impl Operations<'_> {
         }
         self.client.receive(other);
         if !self.client.has_failed() {
-            self.judge.told(bytes, first);
+            self.judge.record_received(bytes, first);
         }
     }
 
-    /// Ends this connection and restarts it for another one.
+    /// Closes this connection and restarts the client on a new one.
     fn restart(&mut self) {
         self.send();
         frames::describe(&self.client.sent);

@@ -41,7 +41,7 @@ impl fmt::Display for Seen {
     }
 }
 
-/// A request with this method and body.
+/// Encodes a request with this method and body.
 pub fn request(method: &str, body: &[u8]) -> H3Request {
     let spec = RequestSpec {
         method,
@@ -62,7 +62,7 @@ enum Stage {
     Headed,
 }
 
-/// A connection whose events are all checked against its state.
+/// A connection, with checks of each event against the state of its exchange.
 pub struct Client {
     pub connection: H3Connection,
     /// Events so far.
@@ -97,19 +97,19 @@ impl Client {
         Client::of(self.connection)
     }
 
-    /// Streams of the requests in flight.
+    /// Streams of all requests in flight.
     pub fn streams(&self) -> impl Iterator<Item = u64> {
         self.open.values().map(|(stream, _)| *stream)
     }
 
-    /// Identifier of the stream of the next request.
+    /// Stream ID of the next request.
     pub fn next_stream(&self) -> u64 {
         self.next_stream
     }
 
-    /// Starts a request if that is possible. Returns its stream.
+    /// Starts a request if the connection allows one. Returns its stream.
     pub fn start(&mut self, method: &str, body: &[u8], tag: u32) -> Option<u64> {
-        assert!(!self.open.contains_key(&tag), "a tag for each request");
+        assert!(!self.open.contains_key(&tag), "each tag must be unique");
         let may = self.connection.can_start();
         let stream = self.next_stream;
         let result = self.connection.start(&request(method, body), stream, tag);
@@ -129,13 +129,13 @@ impl Client {
         self.check();
     }
 
-    /// Records all events of these bytes on a stream.
+    /// Feeds these bytes to a stream and records the events.
     pub fn receive(&mut self, stream: u64, mut input: &[u8]) {
         loop {
             let before = input.len();
             match self.connection.next(stream, &mut input) {
                 Ok(H3Event::NeedMore) => {
-                    assert!(input.is_empty(), "more is needed, but not all was taken");
+                    assert!(input.is_empty(), "NeedMore although input is left");
                     break;
                 }
                 Ok(event) => {
@@ -154,19 +154,19 @@ impl Client {
         self.check();
     }
 
-    /// Records the event of the end of a stream.
+    /// Ends a stream and records the event.
     pub fn finish(&mut self, stream: u64) {
         let result = self.connection.finished(stream);
         self.note_result(result);
     }
 
-    /// Records the event of the reset of a stream by the server.
+    /// Resets a stream on behalf of the server and records the event.
     pub fn reset(&mut self, stream: u64, code: u64) {
         let result = self.connection.reset(stream, H3ErrorCode(code));
         self.note_result(result);
     }
 
-    /// Records the event of STOP_SENDING by the server.
+    /// Delivers STOP_SENDING from the server and records the event.
     pub fn stop(&mut self, stream: u64) {
         let result = self.connection.stopped(stream);
         self.note_result(result);
@@ -269,8 +269,8 @@ impl Client {
         self.seen.push(Seen::Event(event));
     }
 
-    /// Checks that after a violation every call returns the same violation, and nothing can be
-    /// started.
+    /// Checks that every call after a violation returns the same violation, and that no request can
+    /// be started.
     fn fail(&mut self, violation: H3Violation) {
         if self.seen.last() != Some(&Seen::Violation(violation)) {
             self.seen.push(Seen::Violation(violation));
@@ -288,7 +288,7 @@ impl Client {
         }
     }
 
-    /// Takes the output.
+    /// Takes the pending output from the connection.
     pub fn send(&mut self) {
         let had_output = self.connection.has_output();
         let before = self.control.len() + self.decoder.len();
@@ -296,7 +296,7 @@ impl Client {
         self.connection.take_decoder(&mut self.decoder);
         let sent = self.control.len() + self.decoder.len() - before;
         assert_eq!(had_output, sent > 0);
-        assert!(sent < 17_000, "unread output is bounded");
+        assert!(sent < 17_000, "unread output must be bounded");
         assert!(!self.connection.has_output());
     }
 
@@ -305,7 +305,7 @@ impl Client {
     }
 }
 
-/// Returns true if this event may occur without reading a byte.
+/// Returns true if this event may occur without consuming input.
 fn is_late(event: H3Event) -> bool {
     matches!(
         event,
@@ -316,26 +316,26 @@ fn is_late(event: H3Event) -> bool {
     )
 }
 
-/// Input of a connection.
+/// One input to a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Bytes on a stream of this identifier.
+    /// Bytes on the stream with this ID.
     Bytes(u64, Vec<u8>),
-    /// The end of a stream.
+    /// End of this stream.
     Fin(u64),
-    /// RESET_STREAM with a code.
+    /// RESET_STREAM with this error code.
     Reset(u64, u64),
     /// STOP_SENDING.
     Stop(u64),
-    /// A request with this method and tag.
+    /// Starts a request with this method and tag.
     Start(&'static str, u32),
-    /// Cancels the request with this tag, if it is in flight.
+    /// Cancels the request with this tag if it is in flight.
     Cancel(u32),
-    /// Takes the output.
+    /// Takes the pending output.
     Send,
 }
 
-/// Runs these steps. `split` cuts the bytes of each one.
+/// Runs these steps. `split` splits the bytes of each step.
 pub fn run<'s, P: Iterator<Item = &'s [u8]>>(
     client: &mut Client,
     steps: &'s [Step],
@@ -364,10 +364,10 @@ pub fn run<'s, P: Iterator<Item = &'s [u8]>>(
     client.send();
 }
 
-/// Events, and output on the control and decoder streams.
+/// Events, output on the control stream, and output on the decoder stream.
 pub type Trace = (Vec<Seen>, Vec<u8>, Vec<u8>);
 
-/// The record of a client.
+/// Returns the trace of a client.
 pub fn trace_of(client: &Client) -> Trace {
     let Client {
         seen,
@@ -378,7 +378,7 @@ pub fn trace_of(client: &Client) -> Trace {
     (seen.clone(), control.clone(), decoder.clone())
 }
 
-/// Trace of these steps on a new connection.
+/// Returns the trace of these steps on a new connection.
 pub fn trace<'s, P: Iterator<Item = &'s [u8]>>(
     settings: H3Settings,
     steps: &'s [Step],
@@ -389,8 +389,8 @@ pub fn trace<'s, P: Iterator<Item = &'s [u8]>>(
     trace_of(&client)
 }
 
-/// Like [`trace`] without splits, on a connection that has processed the steps before and was
-/// restarted.
+/// Like [`trace`] without splitting, but on a connection that has processed the same steps before
+/// and was restarted.
 pub fn trace_again(settings: H3Settings, steps: &[Step]) -> Trace {
     let mut client = Client::new(settings);
     run(&mut client, steps, std::iter::once);

@@ -1,4 +1,4 @@
-//! HTTP/3 frames, encoded by a server.
+//! Encoding of HTTP/3 frames for a server.
 
 pub const DATA: u64 = 0x00;
 pub const HEADERS: u64 = 0x01;
@@ -13,10 +13,10 @@ pub const PUSH_STREAM: u64 = 0x01;
 pub const ENCODER_STREAM: u64 = 0x02;
 pub const DECODER_STREAM: u64 = 0x03;
 
-/// A section with status 200 only.
+/// A field section with only `:status: 200`.
 pub const OK: &[u8] = b"\x00\x00\xd9";
 
-/// An integer of QUIC (RFC 9000 §16).
+/// Encodes a variable-length integer (RFC 9000 §16).
 pub fn varint(number: u64) -> Vec<u8> {
     match number {
         0..64 => vec![number as u8],
@@ -26,12 +26,12 @@ pub fn varint(number: u64) -> Vec<u8> {
     }
 }
 
-/// Several integers of QUIC.
+/// Encodes several variable-length integers.
 pub fn varints(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|&number| varint(number)).collect()
 }
 
-/// A frame of any type.
+/// Encodes a frame of any type.
 pub fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
     let mut out = varints(&[kind, payload.len() as u64]);
     out.extend_from_slice(payload);
@@ -55,13 +55,13 @@ pub fn data(body: &[u8]) -> Vec<u8> {
     frame(DATA, body)
 }
 
-/// The beginning of a control stream.
+/// Encodes the start of a control stream: its type and SETTINGS.
 pub fn control(list: &[(u64, u64)]) -> Vec<u8> {
     [varint(CONTROL_STREAM), settings(list)].concat()
 }
 
-/// A section of literals without names from a table (RFC 9204 §4.5.6), except `:status`. Names and
-/// values have fewer than 134 bytes.
+/// Encodes a field section of literals with literal names (RFC 9204 §4.5.6); only `:status` refers
+/// to the static table. Names and values must have fewer than 134 bytes.
 pub fn section(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut out = vec![0, 0];
     for (name, value) in fields {
@@ -82,7 +82,7 @@ pub fn section(fields: &[(&str, &str)]) -> Vec<u8> {
     out
 }
 
-/// HEADERS with this status only.
+/// Encodes HEADERS with this status and no other field.
 pub fn head(status: &str) -> Vec<u8> {
     headers(&section(&[(":status", status)]))
 }

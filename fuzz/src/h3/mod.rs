@@ -1,5 +1,4 @@
-//! Bodies of the targets for HTTP/3: arbitrary bytes on the streams of a server, operations, and
-//! QPACK.
+//! Bodies of the HTTP/3 fuzz targets: arbitrary bytes on a server's streams, operations, and QPACK.
 
 pub mod drive;
 pub mod frames;

@@ -1,5 +1,5 @@
-//! Arbitrary bytes and frames on all streams of a server, and operations of the client, in any
-//! order: the events don't depend on how the bytes are split.
+//! Arbitrary bytes and frames on all streams of a server, mixed with operations of the client. The
+//! events must not depend on how the bytes are split.
 
 use prony_protocol::h3::H3Settings;
 
@@ -7,7 +7,7 @@ use super::super::drive::pieces;
 use super::drive::{Seen, Step, trace, trace_again};
 use super::frames::{self, frame};
 
-/// Field sections, so that few bytes of input reach many states. The first ones are valid.
+/// Field sections that let a few bytes of input reach many states. Valid ones come first.
 const SECTIONS: [&[u8]; 16] = [
     b"\x00\x00\xd9",
     b"\x00\x00\xd9",
@@ -27,7 +27,7 @@ const SECTIONS: [&[u8]; 16] = [
     b"\x00\x00\x5f\x09\x03404\x2c\x82\x1c\x64",
 ];
 
-/// Instructions of an encoder.
+/// Instructions on a server's encoder stream.
 const INSTRUCTIONS: [&[u8]; 8] = [
     b"\x3f\xe1\x1f",
     b"\x3f\xe1\x1f\xd9\x03404",
@@ -39,8 +39,8 @@ const INSTRUCTIONS: [&[u8]; 8] = [
     b"\x20",
 ];
 
-/// Streams of the server: the first three are its control, encoder and decoder streams, opened in
-/// advance.
+/// Streams of the server. The first three are its control, encoder and decoder streams, which are
+/// opened at the start.
 const CONTROL: u64 = 3;
 const ENCODER: u64 = 7;
 const DECODER: u64 = 11;
@@ -53,8 +53,8 @@ struct Operations<'a> {
     started: u32,
 }
 
-/// The first byte determines the settings, the next four how bytes are split; the others are
-/// operations, some with arguments. Returns the events.
+/// The first byte determines the settings; the next four determine how bytes are split. The others
+/// are operations, some with arguments. Returns the events.
 pub fn run(data: &[u8]) -> Vec<Seen> {
     let Some((&[choice, splits @ ..], rest)) = data.split_first_chunk::<5>() else {
         return Vec::new();
@@ -79,9 +79,9 @@ pub fn run(data: &[u8]) -> Vec<Seen> {
     let single = trace(settings, &steps, |bytes| bytes.chunks(1));
     assert_eq!(whole, single, "byte by byte");
     let split = trace(settings, &steps, |bytes| pieces(bytes, &splits));
-    assert_eq!(whole, split, "in pieces of {splits:?}");
+    assert_eq!(whole, split, "split into {splits:?}");
     let again = trace_again(settings, &steps);
-    assert_eq!(whole, again, "on a connection that was used before");
+    assert_eq!(whole, again, "on a reused connection");
     whole.0
 }
 
@@ -101,7 +101,7 @@ impl Operations<'_> {
         self.steps.push(Step::Bytes(stream, bytes));
     }
 
-    /// Usually one of the last requests.
+    /// Usually returns one of the latest requests.
     fn request(&mut self) -> u64 {
         let back = u32::from(self.byte() % 6);
         u64::from(self.started.saturating_sub(back)) * 4
@@ -115,7 +115,7 @@ impl Operations<'_> {
     }
 
     fn section(&mut self) -> Vec<u8> {
-        // The first ones, which are valid, are chosen more often.
+        // Valid sections come first and are chosen more often.
         let choice = usize::from(self.byte());
         SECTIONS[(choice % 16).min(choice / 16)].to_vec()
     }

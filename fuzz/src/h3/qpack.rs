@@ -1,24 +1,24 @@
-//! Arbitrary field sections and instructions, one after the other.
+//! Arbitrary field sections and encoder instructions, decoded in sequence.
 
 use prony_protocol::h3::qpack::QpackDecoder;
 
-/// Pieces, separated by the byte 0x2f, which few sections need. A piece is a
-/// section if its first byte is even, otherwise a part of the encoder stream. A piece that is only `r` restarts
-/// the decoder, and one that is only `c` cancels a stream.
+/// The pieces are separated by the byte 0x2f, which few sections contain. A piece is a section if
+/// its first byte is even, otherwise a part of the encoder stream. A piece that consists of `r`
+/// restarts the decoder; one that consists of `c` cancels a stream.
 ///
-/// The same pieces are decoded by a decoder that has seen each of them before, by one that keeps
-/// text, and with instructions byte by byte, all with the same result. Returns the meaning of the
+/// The result must be the same for a decoder that has already decoded each piece, for one that
+/// keeps text, and if instructions arrive byte by byte. Returns a description of the decoded
 /// pieces.
 pub fn run(data: &[u8]) -> Vec<String> {
     let mut decoder = QpackDecoder::new(4_096, 65_536);
     let first = decode(&mut decoder, data, usize::MAX);
     decoder.restart();
     let second = decode(&mut decoder, data, usize::MAX);
-    assert_eq!(first, second, "cached sections change nothing");
+    assert_eq!(first, second, "a warm decoder must give the same result");
     let mut decoder = QpackDecoder::new(4_096, 65_536);
     decoder.keep_texts();
     let third = decode(&mut decoder, data, 1);
-    assert_eq!(first, third, "text and splits change nothing");
+    assert_eq!(first, third, "text and splits must not change the result");
     first
 }
 

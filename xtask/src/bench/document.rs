@@ -1,19 +1,19 @@
-//! The parts of docs/performance.md that the benchmark writes.
+//! The parts of docs/performance.md that the benchmark generates.
 
 use std::path::Path;
 
-/// Marker before the tables of tools.
+/// Start marker of the tables that compare tools.
 pub(super) const TOOLS: &str = "<!-- generated: cargo xtask bench -->";
-/// Marker before the table of a fleet.
+/// Start marker of the fleet table.
 pub(super) const FLEET: &str = "<!-- generated: cargo xtask bench, fleet -->";
-/// Marker before the table of the highest rates.
+/// Start marker of the table of the highest rates.
 pub(super) const CEILING: &str = "<!-- generated: cargo xtask bench, open-max -->";
 /// Marker before the table of HTTP/3.
 pub(super) const QUIC: &str = "<!-- generated: cargo xtask bench, HTTP/3 -->";
 const CLOSE: &str = "<!-- end of generated -->";
 
-/// Replaces the text between the marker `open` and the end marker in the document at `path` with
-/// `tables`.
+/// Replaces the text between the marker `open` and the end marker by `tables` in the document at
+/// `path`.
 pub(super) fn write(path: &Path, open: &str, tables: &str) -> Result<(), String> {
     let place = |e: std::io::Error| format!("{}: {e}", path.display());
     let old = std::fs::read_to_string(path).map_err(place)?;
@@ -21,14 +21,14 @@ pub(super) fn write(path: &Path, open: &str, tables: &str) -> Result<(), String>
     std::fs::write(path, new).map_err(place)
 }
 
-/// Returns the text with the part between the markers replaced.
+/// Returns the text with the part between the markers replaced by `tables`.
 fn replace(text: &str, open: &str, tables: &str) -> Result<String, String> {
     let (before, rest) = text
         .split_once(open)
         .ok_or_else(|| format!("no line `{open}`"))?;
     let (_, after) = rest
         .split_once(CLOSE)
-        .ok_or_else(|| format!("no line `{CLOSE}` after `{open}`"))?;
+        .ok_or_else(|| format!("`{CLOSE}` is missing after `{open}`"))?;
     let tables = tables.trim_end();
     Ok(format!("{before}{open}\n{tables}\n{CLOSE}{after}"))
 }

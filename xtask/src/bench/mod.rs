@@ -1,12 +1,12 @@
-//! `cargo xtask bench`: comparison of prony with other tools, in one rotation.
+//! `cargo xtask bench`: comparison of prony with other tools in interleaved runs.
 //!
-//! Input: rows, tools, number and length of runs. Output: tables of ratios to a reference in the
-//! same rotation, with their spread, on the terminal and in docs/performance.md. Absolute times are
-//! never shown, because they depend more on the machine than on the tool.
+//! Input: rows, tools, number and duration of runs. Output: tables of ratios to a reference tool in
+//! the same rotation, with their range, on the terminal and in docs/performance.md. Absolute times
+//! are never shown, because they depend more on the machine than on the tool.
 //!
-//! The server is nginx with one worker on one core; the generator has another core. The cost of a
-//! generator is the user and system time counted by the kernel, divided by the requests counted by
-//! the server.
+//! The server is nginx with one worker on one core; the generator runs on another core. The cost of
+//! a generator is its user and system time as counted by the kernel, divided by the number of
+//! requests that the server counted.
 
 mod ceiling;
 mod document;
@@ -44,20 +44,20 @@ const DOCUMENT: &str = "docs/performance.md";
 const HELP: &str = "\
 cargo xtask bench [--quick] [FLAG...]
 
-  --quick            five rows, the best peer of each, 3 rotations of 3 s; writes nothing
-  --rows LIST        these rows only, such as ka-1k,close-1k; writes nothing
-  --peers LIST       these peers only, such as wrk,ab, or none; writes nothing
-  --rotations N      how often each tool runs in each row (5)
-  --seconds S        how long each run is (6)
-  --seed N           the seed of the order within the rotations (1)
-  --cores S,G        the server's core and the generator's (0,1)
-  --prony PATH       a prony that is built already
-  --no-install       do without what is missing
-  --write            write the tables into docs/performance.md whatever was left out
-  --check            end with status 1 where a target is missed
+  --quick            measure five rows with the best peer of each, 3 rotations of 3 s; write nothing
+  --rows LIST        measure only these rows, such as ka-1k,close-1k; write nothing
+  --peers LIST       measure only these peers, such as wrk,ab, or none; write nothing
+  --rotations N      number of runs of each tool in each row (5)
+  --seconds S        duration of each run (6)
+  --seed N           seed of the random order in the rotations (1)
+  --cores S,G        cores of the server and of the generator (0,1)
+  --prony PATH       use this prony binary instead of building one
+  --no-install       don't install missing programs; omit their columns
+  --write            write docs/performance.md even if rows or peers were omitted
+  --check            exit with status 1 if a target is missed
 ";
 
-/// Runs the benchmark; an error is a sentence about the arguments.
+/// Runs the benchmark. Returns a message about invalid arguments on error.
 pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
     if args.iter().any(|a| matches!(*a, "--help" | "-h")) {
         print!("{HELP}\nrows:\n");
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
 fn bench(options: &BenchOptions) -> Result<Ending, String> {
     let own = workspace_root().join("target/bench");
     let mut all_met = true;
-    // Before the tools, which divide the cores.
+    // The fleet rows use all cores, so they run before the tools are pinned.
     if !options.fleet.is_empty() {
         all_met &= bench_fleet(options, &own)?;
     }
@@ -114,7 +114,7 @@ fn bench_fleet(options: &BenchOptions, own: &Path) -> Result<bool, String> {
     Ok(outcomes.all_met())
 }
 
-/// Returns true if prony keeps the highest rate.
+/// Returns true if prony sustains the highest rate.
 fn bench_ceiling(options: &BenchOptions, own: &Path) -> Result<bool, String> {
     let settings = CeilingSettings {
         peers: &options.peers,
@@ -214,7 +214,7 @@ fn measure(
     Ok(outcomes)
 }
 
-/// Tools of a row: its reference and prony always, and the requested tools that support it.
+/// Tools of a row: its reference, prony, and the requested tools that support the row.
 fn tools_of(row: &Row, options: &BenchOptions) -> Vec<Tool> {
     let wanted = |tool: &Tool| match tool {
         Tool::Floor | Tool::Prony => true,

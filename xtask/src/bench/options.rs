@@ -8,37 +8,37 @@ use super::quic::{self, QuicRow};
 use super::rows::{ROWS, Row};
 use super::tool::{PEERS, Tool};
 
-/// Selection and number of measurements.
+/// Selection of rows and tools, and number and duration of the runs.
 #[derive(Debug, PartialEq)]
 pub(super) struct BenchOptions {
     pub(super) rows: Vec<&'static Row>,
     pub(super) fleet: Vec<FleetRow>,
-    /// Measure the row of the highest rates.
+    /// Measure the row of the highest rates (`open-max`).
     pub(super) ceiling: bool,
     /// Rows of HTTP/3.
     pub(super) quic: Vec<QuicRow>,
     pub(super) peers: Vec<Tool>,
     /// Run only the best peer of each row.
     pub(super) best_only: bool,
-    /// Number of rotations, at least 1.
+    /// Number of rotations (at least 1).
     pub(super) rotations: usize,
-    /// Length of a run in seconds, at least 1.
+    /// Duration of a run in seconds (at least 1).
     pub(super) seconds: u32,
     pub(super) seed: u64,
-    /// Path of a prony that is built already.
+    /// Path of a prony binary that is already built.
     pub(super) prony: Option<PathBuf>,
     /// Cores of the server and of the generator.
     pub(super) cores: (usize, usize),
     /// Install missing programs.
     pub(super) install: bool,
-    /// Write the tables into the document.
+    /// Write the tables into docs/performance.md.
     pub(super) write: bool,
     /// Fail if a target is missed.
     pub(super) check: bool,
 }
 
 impl BenchOptions {
-    /// Parses the flags; an error is a sentence for the user.
+    /// Parses the flags. Returns a message for the user on error.
     pub(super) fn parse(args: &[&str]) -> Result<BenchOptions, String> {
         let quick = args.contains(&"--quick");
         let is_part = args.iter().any(|a| matches!(*a, "--rows" | "--peers"));
@@ -94,7 +94,7 @@ impl BenchOptions {
                     options.best_only = false;
                 }
                 "--cores" => options.cores = cores(value()?)?,
-                other => return Err(format!("cargo xtask bench does not know {other}")),
+                other => return Err(format!("unknown argument {other} of cargo xtask bench")),
             }
         }
         Ok(options)
@@ -103,13 +103,13 @@ impl BenchOptions {
 
 fn number(flag: &str, text: &str) -> Result<u64, String> {
     text.parse()
-        .map_err(|_| format!("{flag} wants a number, not {text}"))
+        .map_err(|_| format!("{flag} needs a number, not {text}"))
 }
 
 fn at_least_one(flag: &str, text: &str) -> Result<usize, String> {
     match number(flag, text)? {
         number @ 1..=3600 => Ok(number as usize),
-        _ => Err(format!("{flag} is between 1 and 3600")),
+        _ => Err(format!("{flag} must be between 1 and 3600")),
     }
 }
 
@@ -134,10 +134,7 @@ fn rows(list: &str) -> Result<ChosenRows, String> {
             let ids = ids.chain(fleet::ROWS.iter().map(|row| row.id()));
             let ids = ids.chain([ceiling::ID]);
             let ids: Vec<&str> = ids.chain(quic::ROWS.iter().map(|row| row.id)).collect();
-            return Err(format!(
-                "no row is called {id}; there are {}",
-                ids.join(", ")
-            ));
+            return Err(format!("unknown row {id} (available: {})", ids.join(", ")));
         }
         chosen.rows.extend(row);
         chosen.fleet.extend(of_fleet.copied());
@@ -159,7 +156,7 @@ fn peers(list: &str) -> Result<Vec<Tool>, String> {
             .ok_or_else(|| {
                 let names: Vec<&str> = PEERS.iter().map(|t| t.name()).collect();
                 format!(
-                    "no peer is called {name}; there are {}, or none",
+                    "unknown peer {name} (available: {}, or none)",
                     names.join(", ")
                 )
             })
@@ -174,7 +171,7 @@ fn cores(list: &str) -> Result<(usize, usize), String> {
     match parsed {
         Some((server, generator)) if server != generator => Ok((server, generator)),
         _ => Err(format!(
-            "--cores wants two, the server's and the generator's, not {list}"
+            "--cores needs two different cores, of the server and of the generator, not {list}"
         )),
     }
 }

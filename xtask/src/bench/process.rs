@@ -1,4 +1,4 @@
-//! Processes pinned to a core, and their cost.
+//! Processes pinned to a core, and their resource usage.
 
 use std::fs::File;
 use std::io;
@@ -12,21 +12,21 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
     pub(super) status: ExitStatus,
-    /// Time from just before its start to its end.
+    /// Time from just before the start of the process to its end.
     pub(super) wall: Duration,
-    /// User and system time of all its threads.
+    /// User and system time of all threads.
     pub(super) cpu: Duration,
-    /// Peak memory. The kernel includes the program that it was forked from, so the value is never
-    /// below this program's own few MiB.
+    /// Peak memory. It is never below a few MiB, because the kernel includes the memory of the
+    /// process that it was forked from.
     pub(super) peak_bytes: u64,
 }
 
-/// Starts a command on a core with the highest allowed number of descriptors. It receives `signal`
-/// if this program dies first.
+/// Starts a command on a core, with the highest allowed limit of open files. The process receives
+/// `signal` if this program dies first.
 pub(super) fn start_on(core: usize, signal: i32, command: &mut Command) -> io::Result<Child> {
     let cores = set_of(core);
     let prepare = move || {
-        // SAFETY: these calls are async-signal-safe and get valid pointers to local values.
+        // SAFETY: these calls are async-signal-safe, and their pointers are to local values.
         unsafe {
             let mut limit: libc::rlimit = std::mem::zeroed();
             if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
@@ -37,36 +37,36 @@ pub(super) fn start_on(core: usize, signal: i32, command: &mut Command) -> io::R
             checked(libc::sched_setaffinity(0, size_of_val(&cores), &cores))
         }
     };
-    // SAFETY: between fork and exec `prepare` makes system calls only.
+    // SAFETY: `prepare` only makes system calls between fork and exec.
     unsafe { command.pre_exec(prepare) };
     command.stdin(Stdio::null()).spawn()
 }
 
-/// End of a process.
+/// Way in which a process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// The process ends by itself. After this time, it is killed and counts as failed.
+    /// The process ends on its own. After this time it is killed and counts as failed.
     ByItself(Duration),
     /// The process is terminated after this time.
     Terminated(Duration),
 }
 
-/// Time that a terminated process may take to end.
+/// Time limit for a process to end after SIGTERM.
 const TERMINATION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs a command on a core to its end.
+/// Runs a command on a core and waits until it ends.
 pub(super) fn run_on(core: usize, end: End, command: &mut Command) -> io::Result<Usage> {
     let started = Instant::now();
     follow(&start_on(core, libc::SIGKILL, command)?, started, end)
 }
 
-/// Runs a command to its end on any core.
+/// Runs a command on any core and waits until it ends.
 pub(super) fn run(end: End, command: &mut Command) -> io::Result<Usage> {
     let started = Instant::now();
     follow(&command.stdin(Stdio::null()).spawn()?, started, end)
 }
 
-/// Terminates a process that this program started, and waits for its end.
+/// Terminates a child process and waits until it ends.
 pub(super) fn terminate_and_wait(child: &Child, limit: Duration) -> io::Result<Usage> {
     terminate(child);
     follow(child, Instant::now(), End::ByItself(limit))
@@ -85,13 +85,14 @@ fn follow(child: &Child, started: Instant, end: End) -> io::Result<Usage> {
     };
     let wall = started.elapsed();
     if !matches!(ended, Ok(true)) {
-        // SAFETY: no pointers; the process has not been waited for, so the number is still its.
+        // SAFETY: the call takes no pointers. The process has not been waited for, so its ID is
+        // still valid.
         unsafe { libc::kill(pid, libc::SIGKILL) };
     }
     let mut status = 0;
-    // SAFETY: all zeroes is a valid value of this plain structure of numbers.
+    // SAFETY: all zeroes is a valid `rusage`.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to local values; `child` is never waited for otherwise.
+    // SAFETY: both pointers are to local values, and nothing else waits for `child`.
     checked(unsafe { libc::wait4(pid, &mut status, 0, &mut usage) })?;
     if !ended? {
         let text = format!("still running after {} s, killed", wall.as_secs());
@@ -105,9 +106,9 @@ fn follow(child: &Child, started: Instant, end: End) -> io::Result<Usage> {
     })
 }
 
-/// Waits until a child has ended, without reaping it. Returns false after `limit`.
+/// Waits until a child has ended, without reaping it. Returns false if `limit` passes first.
 fn wait_until_ended(pid: libc::pid_t, limit: Duration) -> io::Result<bool> {
-    // SAFETY: no pointers; the result is checked before it is owned.
+    // SAFETY: the call takes no pointers; the result is checked before use.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as i32;
     checked(fd)?;
     // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
@@ -118,28 +119,29 @@ fn wait_until_ended(pid: libc::pid_t, limit: Duration) -> io::Result<bool> {
         revents: 0,
     };
     let timeout_ms = limit.as_millis().try_into().unwrap_or(i32::MAX);
-    // SAFETY: the pointer is to one pollfd, as the count says.
+    // SAFETY: the pointer is to one `pollfd`, and the count is 1.
     let found = unsafe { libc::poll(&mut poll, 1, timeout_ms) };
     checked(found)?;
     Ok(found > 0)
 }
 
-/// Sends SIGTERM to a process that this program started.
+/// Sends SIGTERM to a child process.
 pub(super) fn terminate(child: &Child) {
-    // SAFETY: no pointers; the child has not been waited for, so the number is still its.
+    // SAFETY: the call takes no pointers. The child has not been waited for, so its ID is still
+    // valid.
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
 }
 
-/// Pins this program to one core, and everything that it starts by default.
+/// Pins this program to one core; processes that it starts inherit this.
 pub(super) fn stay_on(core: usize) -> io::Result<()> {
     let cores = set_of(core);
-    // SAFETY: the pointer and the size are those of one local value.
+    // SAFETY: the pointer and the size describe one local value.
     checked(unsafe { libc::sched_setaffinity(0, size_of_val(&cores), &cores) })
 }
 
-/// Largest number of descriptors that a process may have.
+/// Highest number of file descriptors that a process may open.
 pub(super) fn descriptor_limit() -> u64 {
-    // SAFETY: all zeroes is a valid value, and the pointer is to it.
+    // SAFETY: all zeroes is a valid `rlimit`, and the pointer is to it.
     let (result, limit) = unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
         (libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), limit)
@@ -147,20 +149,20 @@ pub(super) fn descriptor_limit() -> u64 {
     if result == 0 { limit.rlim_max } else { 1024 }
 }
 
-/// Ticks per second of the times in proc(5).
+/// Clock ticks per second, the unit of times in proc(5).
 pub(super) fn ticks_per_second() -> f64 {
-    // SAFETY: no pointers.
+    // SAFETY: the call takes no pointers.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     if ticks > 0 { ticks as f64 } else { 100.0 }
 }
 
 /// Returns true if this program runs as root.
 pub(super) fn is_root() -> bool {
-    // SAFETY: no pointers, and it can't fail.
+    // SAFETY: the call takes no pointers and can't fail.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Redirects both outputs of a command to a file.
+/// Redirects standard output and standard error of a command to a file.
 pub(super) fn log_into(command: &mut Command, path: &Path) -> io::Result<()> {
     let file = File::create(path)?;
     command.stderr(file.try_clone()?).stdout(file);
@@ -168,7 +170,7 @@ pub(super) fn log_into(command: &mut Command, path: &Path) -> io::Result<()> {
 }
 
 fn set_of(core: usize) -> libc::cpu_set_t {
-    // SAFETY: all zeroes is the empty set; CPU_SET checks its range.
+    // SAFETY: all zeroes is an empty set, and CPU_SET checks its index.
     unsafe {
         let mut cores: libc::cpu_set_t = std::mem::zeroed();
         if core < libc::CPU_SETSIZE as usize {

@@ -1,4 +1,4 @@
-//! Finding, installing and identifying the tools.
+//! Detection, installation and versions of the tools.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use crate::cargo::cargo;
 use crate::test::install::{bring, find_program, go_install};
 use crate::test::packages::{self, HEY_SOURCE, Need};
 
-/// The last version of fortio that can be installed by its name alone.
+/// The last version of fortio that `go install` accepts.
 const FORTIO: &str = "fortio.org/fortio@v1.66.5";
 
 const VEGETA: &str = "github.com/tsenart/vegeta/v12@v12.13.0";
 const K6: &str = "go.k6.io/k6@v1.8.1";
 
-/// Paths of all programs.
+/// Paths of nginx and all tools.
 pub(super) struct Programs {
     pub(super) nginx: PathBuf,
     pub(super) tools: BTreeMap<Tool, PathBuf>,
 }
 
-/// Finds nginx and the tools, after installing missing ones with `install`. `folder` is the
-/// benchmark's own, below `target`.
+/// Finds nginx and the tools, and installs missing ones if `install` is true. `folder` belongs to
+/// the benchmark and is below `target`.
 pub(super) fn gather(
     peers: &[Tool],
     prony: Option<&Path>,
@@ -44,7 +44,7 @@ pub(super) fn gather(
             Some(path) => {
                 tools.insert(tool, path);
             }
-            None => println!("{} is not installed; its column is omitted", tool.name()),
+            None => println!("{} is not installed, so its column is omitted", tool.name()),
         }
     }
     tools.insert(Tool::Floor, build("prony-floor")?);
@@ -81,7 +81,7 @@ fn install_packages(peers: &[Tool]) {
     bring(&needs);
 }
 
-/// Builds a tool that isn't available as a package, in the benchmark's own folder.
+/// Builds a tool that isn't available as a package, in the benchmark's folder.
 fn install_from_source(tool: Tool, folder: &Path) {
     let mut command = match tool {
         Tool::Oha => {
@@ -158,7 +158,7 @@ pub(super) fn versions(programs: &Programs) -> String {
     parts.join(", ")
 }
 
-/// Version that `install_from_source` installs of a tool that prints none.
+/// Version that `install_from_source` installs, for tools that don't print one.
 fn version_of_source(tool: Tool) -> &'static str {
     let source = match tool {
         Tool::Vegeta => VEGETA,
@@ -171,7 +171,7 @@ pub(super) fn version(program: &Path, arguments: &[&str]) -> String {
     let Ok(output) = Command::new(program).args(arguments).output() else {
         return "of an unknown version".to_string();
     };
-    // Some print the version to standard error, and wrk exits with an error.
+    // Some tools print the version to standard error, and wrk exits with an error.
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
     first_version(&text)
@@ -179,7 +179,7 @@ pub(super) fn version(program: &Path, arguments: &[&str]) -> String {
         .to_string()
 }
 
-/// First word that looks like a version: `nginx/1.22.1`, `debian/4.1.0-3`, `Version 2.3`.
+/// First word that contains a version: `nginx/1.22.1`, `debian/4.1.0-3`, `Version 2.3`.
 fn first_version(text: &str) -> Option<&str> {
     text.split(|c: char| c.is_whitespace() || matches!(c, '/' | ',' | '(' | ')'))
         .map(|word| word.strip_prefix('v').unwrap_or(word))

@@ -1,4 +1,4 @@
-//! Ratios within each rotation, with median and spread.
+//! Ratios within each rotation, with median and range.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,14 @@ pub(super) struct Run {
     pub(super) rate_per_s: f64,
     /// Peak memory of the generator, in MiB.
     pub(super) memory_mib: f64,
-    /// 99th percentile of the lateness of starts in microseconds, if the tool reports it.
+    /// 99th percentile of the lateness of starts in microseconds; `None` if the tool doesn't report
+    /// it.
     pub(super) late_p99_us: Option<f64>,
-    /// Requests counted by the server divided by those scheduled, for a fixed rate.
+    /// Requests counted by the server divided by scheduled requests; `None` without a fixed rate.
     pub(super) kept: Option<f64>,
 }
 
-/// Measure of a table cell.
+/// Measured quantity that a table shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measure {
     /// CPU time per request.
@@ -37,7 +38,7 @@ impl Measure {
     }
 }
 
-/// Runs of one rotation: each tool at most once, without failed runs.
+/// Runs of one rotation: each tool at most once; failed runs are omitted.
 pub(super) type Rotation = BTreeMap<Tool, Run>;
 
 /// Median and range of values.
@@ -49,7 +50,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Returns `None` without values.
+    /// Median and range of the values; `None` if there are none.
     pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -77,7 +78,7 @@ pub(super) fn ratio(
     }))
 }
 
-/// Median and range of a figure of a tool's runs.
+/// Median and range of one value over all runs of a tool.
 pub(super) fn figure(
     rotations: &[Rotation],
     tool: Tool,
@@ -86,7 +87,7 @@ pub(super) fn figure(
     Spread::of(rotations.iter().filter_map(|r| of(r.get(&tool)?)))
 }
 
-/// Shuffles `items`; the order depends only on the state of the generator.
+/// Shuffles `items` in an order that depends only on the state of `numbers`.
 pub(super) fn shuffle<T>(items: &mut [T], numbers: &mut Numbers) {
     for last in (1..items.len()).rev() {
         let other = numbers.next() % (last as u64 + 1);
@@ -94,8 +95,7 @@ pub(super) fn shuffle<T>(items: &mut [T], numbers: &mut Numbers) {
     }
 }
 
-/// Pseudo-random numbers from a seed: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), sufficient
-/// to order a dozen runs.
+/// Pseudorandom numbers from a seed: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {

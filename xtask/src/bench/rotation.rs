@@ -1,4 +1,4 @@
-//! Rotation of the tools, each against the same server from the same core.
+//! Interleaved runs of the tools, each against the same server from the same core.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,17 +17,16 @@ use super::tool::Tool;
 use super::tools::RunParameters;
 use super::witness::{LogTotals, objection_to_most};
 
-/// Time after which a tool is killed, beyond its duration.
+/// Time beyond its duration after which a tool is killed.
 const OVERTIME_MAX: Duration = Duration::from_secs(30);
 
-/// Length of the trial run that checks a tool's behavior.
+/// Duration of the trial run that checks a tool's behavior.
 const EXAMINED_SECONDS: u32 = 1;
 
-/// Length of that run for a tool that waits for slow responses.
+/// Duration of the trial run for a tool that waits for slow responses.
 const SLOW_EXAMINED_SECONDS: u32 = 3;
 
-/// Largest number of connections for which the behavior is checked; rows with more rely on a
-/// smaller one.
+/// Largest number of connections in a trial run. Rows with more rely on the result for fewer.
 const EXAMINED_CONNECTIONS_MAX: u32 = 1000;
 
 /// Name of prony's record file.
@@ -37,11 +36,11 @@ const RECORD: &str = "record.json";
 pub(super) const K6_SCRIPT: &str = "k6.js";
 pub(super) const VEGETA_TARGETS: &str = "targets";
 
-/// Smallest fraction of its rate that an open loop must achieve; its cost at another rate isn't
-/// comparable.
+/// Smallest fraction of the requested rate that an open loop must reach. The cost at a different
+/// rate isn't comparable.
 const RATE_SHARE_MIN: f64 = 0.97;
 
-/// Environment of the runs.
+/// Environment that all runs share.
 pub(super) struct Arena<'a> {
     pub(super) nginx: Nginx,
     /// Folder for the files of the tools.
@@ -51,7 +50,7 @@ pub(super) struct Arena<'a> {
     pub(super) core: usize,
     /// Length of a run in seconds.
     pub(super) seconds: u32,
-    /// Number of runs so far: each has its own address.
+    /// Number of runs so far; it determines the address of the next one.
     pub(super) runs: u32,
 }
 
@@ -59,12 +58,12 @@ pub(super) struct Arena<'a> {
 pub(super) struct Outcome {
     pub(super) row: &'static Row,
     pub(super) rotations: Vec<Rotation>,
-    /// Remarks about tools: reasons for leaving them out, or deviations.
+    /// Remarks about tools: a reason for omitting one, or a deviation.
     pub(super) notes: BTreeMap<Tool, String>,
 }
 
 impl Arena<'_> {
-    /// Checks every tool once, then runs the suitable ones in each rotation, in random order.
+    /// Checks every tool once, then runs the suitable ones in each rotation in random order.
     pub(super) fn measure(
         &mut self,
         row: &'static Row,
@@ -88,7 +87,7 @@ impl Arena<'_> {
                         outcome.notes.insert(tool, remark);
                     }
                     Err(problem) => {
-                        let problem = format!("is left out: {problem}");
+                        let problem = format!("is omitted: {problem}");
                         println!("{:<14} {} {problem}", row.id, tool.name());
                         outcome.notes.insert(tool, problem);
                         continue;
@@ -120,12 +119,12 @@ impl Arena<'_> {
         Ok(outcome)
     }
 
-    /// Checks that a tool behaves as the row requires, and returns a remark, if any. An error is
-    /// the deviation.
+    /// Checks that a tool behaves as the row requires. Returns a remark, if any; the error is the
+    /// deviation.
     fn examine(&mut self, row: &Row, tool: Tool) -> Result<Option<String>, String> {
         let log = self.folder.join(WITNESS_LOG);
         let text = |e: std::io::Error| format!("{}: {e}", log.display());
-        // nginx appends, so its next line is at the start of the file.
+        // Truncate the log; nginx opened it in append mode.
         let file = File::options().write(true).open(&log).map_err(text)?;
         file.set_len(0).map_err(text)?;
         let port = self.nginx.witnessed_port(row);
@@ -139,7 +138,7 @@ impl Arena<'_> {
             return Err(problem);
         }
         if row.http != Http::One {
-            // A body of 13 bytes is sent before the next request is read, so concurrent requests
+            // nginx sends a body of 13 bytes before it reads the next request. Concurrent requests
             // are visible at the server only if each takes a while.
             let slow = Row {
                 path: SLOW_PATH,
@@ -158,7 +157,7 @@ impl Arena<'_> {
         let port = self.nginx.port(row);
         let mut page = self.nginx.page.clone();
         let (ended, most) = page.watch(|| self.drive(row, tool, port, SLOW_EXAMINED_SECONDS));
-        // The page counts its own requests.
+        // The status page subtracts its own requests, so keep its counters.
         self.nginx.page = page;
         ended?;
         most
@@ -170,7 +169,7 @@ impl Arena<'_> {
         let usage = self.drive(row, tool, port, self.seconds)?;
         let requests = self.nginx.page.read()?.requests - before;
         if requests == 0 {
-            return Err("no request came".to_string());
+            return Err("no request arrived".to_string());
         }
         let mut run = figures(&usage, requests);
         if let Shape::Paced(rate) = row.shape {
@@ -215,7 +214,7 @@ impl Arena<'_> {
         };
         let mut command = Command::new(program);
         command.args(tool.arguments(row, &errand));
-        // Files in the home folder are removed with the folder.
+        // Tools may write files into the home folder; this one is removed with the benchmark's.
         command.env("HOME", self.folder);
         let log = self.folder.join(format!("{}.log", tool.name()));
         process::log_into(&mut command, &log).map_err(|e| e.to_string())?;
@@ -225,7 +224,7 @@ impl Arena<'_> {
             false => (End::Terminated(time), false),
         };
         let usage = process::run_on(self.core, end, &mut command).map_err(|e| e.to_string())?;
-        // A terminated tool doesn't report success, and siege never does.
+        // A terminated tool doesn't exit with status 0, and siege never does.
         if own && tool != Tool::Siege && !usage.status.success() {
             let said = std::fs::read_to_string(&log).unwrap_or_default();
             return Err(format!("{}: {}", usage.status, last_words(&said)));
@@ -245,13 +244,13 @@ fn figures(usage: &Usage, requests: u64) -> Run {
     }
 }
 
-/// Lateness in a record of prony, if no request failed.
+/// Lateness from a record of prony; an error if a request failed.
 fn sound_record(text: &str) -> Result<Option<f64>, String> {
     let record: Value = serde_json::from_str(text).map_err(|e| format!("the record: {e}"))?;
     let failed = record.pointer("/totals/failed").and_then(Value::as_u64);
     if failed != Some(0) {
         let outcomes = record.get("outcomes").unwrap_or(&Value::Null);
-        return Err(format!("not every request succeeded: {outcomes}"));
+        return Err(format!("some requests failed: {outcomes}"));
     }
     let late = record.pointer("/generator/late_us/p99");
     Ok(late.and_then(Value::as_f64))
@@ -268,21 +267,21 @@ fn progress(run: &Run) -> String {
     )
 }
 
-/// Last lines of a log, joined.
+/// Last lines of a log, as one line.
 fn last_words(log: &str) -> String {
     let lines: Vec<&str> = log.lines().filter(|l| !l.trim().is_empty()).collect();
     let last = &lines[lines.len().saturating_sub(3)..];
     last.join(" | ").chars().take(300).collect()
 }
 
-/// A loopback address for each run, so that connections in TIME_WAIT don't use up ports of the
-/// next.
+/// A different loopback address for each run, because connections in TIME_WAIT would use up the
+/// ports.
 fn address(run: u32) -> String {
     let (high, low) = (run / 250 % 250, run % 250);
     format!("127.1.{high}.{}", low + 1)
 }
 
-/// Writes siege's two configurations, for settings without a flag.
+/// Writes both configuration files of siege, for settings that have no flag.
 pub(super) fn configure_siege(folder: &Path) -> std::io::Result<()> {
     for kind in ["keep-alive", "close"] {
         let text = format!(
@@ -295,7 +294,7 @@ pub(super) fn configure_siege(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Writes the files of k6 and vegeta, which have no flags for a constant rate or a URL.
+/// Writes the files of k6 and vegeta, which have no flags for a constant rate or for the URL.
 pub(super) fn write_tool_files(folder: &Path, url: &str) -> std::io::Result<()> {
     std::fs::write(folder.join(VEGETA_TARGETS), format!("GET {url}\n"))?;
     let script = "import http from 'k6/http';\n\

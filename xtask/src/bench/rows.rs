@@ -2,58 +2,58 @@
 
 use super::tool::Tool;
 
-/// Use of a row's connections.
+/// Use of connections in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Shape {
-    /// Successive requests on the same connections, without pause.
+    /// Requests follow each other on the same connections without a pause.
     KeepAlive,
     /// A new connection for each request.
     Close,
-    /// Requests on the same connections at this rate per second.
+    /// Requests on the same connections at this total rate per second.
     Paced(u32),
 }
 
-/// Encryption of a row's connections.
+/// Encryption of the connections of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Security {
     /// None.
     Clear,
     /// TLS from a server with session resumption.
     Resumable,
-    /// TLS from a server without session resumption, so that each handshake is a full one.
+    /// TLS from a server without session resumption; each handshake is a full one.
     Full,
 }
 
-/// HTTP version of a row's connections.
+/// HTTP version of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Http {
-    /// HTTP/1.1 (or 1.0 if a tool has no other): one request at a time per connection.
+    /// HTTP/1.1, or 1.0 if a tool supports nothing else: one request at a time per connection.
     One,
-    /// HTTP/2 with this many concurrent requests per connection: by ALPN over TLS, by prior
-    /// knowledge in cleartext.
+    /// HTTP/2 with this many concurrent requests per connection, negotiated by ALPN over TLS or by
+    /// prior knowledge in cleartext.
     Two { streams: u32 },
 }
 
-/// Content of a row's requests.
+/// Content of the requests of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
-    /// The same bytes each time.
+    /// The same bytes for each request.
     Same,
-    /// Values in the URL and in a header that differ each time. Only prony sends such requests; the
-    /// floor sends the same bytes each time.
+    /// URL and header values that differ in each request. Only prony supports this; the floor sends
+    /// the same bytes each time.
     Differs,
 }
 
-/// prony's target in a row.
+/// Requirements for prony in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Target {
-    /// Largest cost as a ratio to the row's reference.
+    /// Largest CPU time per request, as a ratio to the row's reference.
     pub(super) cost: f64,
-    /// True if prony must also cost less than every peer.
+    /// If true, prony must also cost less than every peer.
     pub(super) ahead: bool,
     /// Largest peak memory in MiB.
     pub(super) memory_mib: Option<f64>,
-    /// Largest 99th percentile of the lateness of starts, in microseconds.
+    /// Largest 99th percentile of the lateness of starts in microseconds.
     pub(super) late_p99_us: Option<f64>,
 }
 
@@ -69,9 +69,9 @@ pub(super) struct Row {
     pub(super) http: Http,
     pub(super) connections: u32,
     pub(super) content: Content,
-    /// Path of the request, which the server has (see `server`).
+    /// Path of the request; the server must provide it (see `server`).
     pub(super) path: &'static str,
-    /// References: the first of these that is available.
+    /// Reference tools in order of preference; the first that is available counts.
     pub(super) references: &'static [Tool],
     /// The best known peer, the only one that `--quick` runs; `None` if `--quick` skips the row.
     pub(super) quick: Option<Tool>,
@@ -79,7 +79,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Number of concurrent requests of a correct tool.
+    /// Number of concurrent requests that a correct tool makes.
     pub(super) fn at_once(&self) -> u32 {
         match self.http {
             Http::One => self.connections,
@@ -125,7 +125,7 @@ const fn keep_alive(
     }
 }
 
-/// HTTP/2 over TLS with 13 bytes.
+/// A row with HTTP/2 over TLS and responses of 13 bytes.
 const fn h2(id: &'static str, title: &'static str, connections: u32, streams: u32) -> Row {
     Row {
         security: Security::Resumable,
@@ -137,7 +137,7 @@ const fn h2(id: &'static str, title: &'static str, connections: u32, streams: u3
     }
 }
 
-/// Every row, in the tables' order.
+/// All rows, in the order of the tables.
 pub(super) const ROWS: &[Row] = &[
     keep_alive("ka-13", "keep-alive, 64, 13 bytes", "/13", None),
     keep_alive("ka-1k", "keep-alive, 64, 1K", "/1k", Some(Tool::Ab)),
@@ -145,7 +145,7 @@ pub(super) const ROWS: &[Row] = &[
     keep_alive("ka-100k", "keep-alive, 64, 100K", "/100k", None),
     Row {
         content: Content::Differs,
-        // 1.25 times the cost of the same row with the same bytes.
+        // At most 1.25 times the cost of the same row with constant requests.
         target: at_most(1.25 * 1.08),
         ..keep_alive("ka-values", "keep-alive, 64, 1K, values", "/1k", None)
     },
@@ -221,7 +221,7 @@ pub(super) const ROWS: &[Row] = &[
         security: Security::Clear,
         ..h2(
             "h2-clear-16x32",
-            "HTTP/2 in clear, 16 × 32, 13 bytes",
+            "HTTP/2 cleartext, 16 × 32, 13 bytes",
             16,
             32,
         )

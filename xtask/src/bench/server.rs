@@ -1,5 +1,5 @@
-//! The server: nginx with one worker on a core, its own configuration in its own folder, and no
-//! files written while it serves.
+//! The server: nginx with one worker on one core, with its own configuration and folder. It writes
+//! no files during measurements.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::witness;
 /// Name of the log of the logged ports, in nginx's folder.
 pub(super) const WITNESS_LOG: &str = "witness.log";
 
-/// Size in bytes of each body by its path; `/13` is in the configuration itself.
+/// Paths of files and their sizes in bytes. `/13` is part of the configuration instead.
 const FILES: &[(&str, usize)] = &[
     ("1k", 1024),
     ("10k", 10 * 1024),
@@ -22,24 +22,25 @@ const FILES: &[(&str, usize)] = &[
     ("held", 1024),
 ];
 
-/// A path that is served at [`SLOW_BYTES_PER_S`], so that concurrent requests can be observed.
+/// A path that is served at [`SLOW_BYTES_PER_S`] to make concurrent requests visible.
 pub(super) const SLOW_PATH: &str = "/held";
 
-/// Bytes per second. nginx sends the bytes of one second at once and the rest in the next.
+/// Rate limit in bytes per second. nginx sends the bytes of one second at once, and more in the
+/// next.
 const SLOW_BYTES_PER_S: u32 = 768;
 
-/// Number of concurrent streams that nginx allows on a connection: more than any row needs.
+/// Number of concurrent streams per connection that nginx allows, above the need of any row.
 const STREAMS_MAX: u32 = 256;
 
-/// Time limit for nginx to listen, or to close the connections of the last run.
+/// Time limit for nginx to start, and to close the connections of the last run.
 const NGINX_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Ports of nginx, each on every loopback address.
+/// Ports of nginx; each listens on every loopback address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ports {
     /// Ports for measurements.
     measured: Listeners,
-    /// Ports whose server blocks log a line per request.
+    /// Ports whose server blocks log one line per request.
     witnessed: Listeners,
     status: u16,
 }
@@ -76,7 +77,7 @@ pub(super) struct Nginx {
 }
 
 impl Nginx {
-    /// Starts it on a core with all its files in `folder`.
+    /// Starts nginx on a core with all its files in `folder`.
     pub(super) fn start(program: &Path, folder: &Path, core: usize) -> Result<Nginx, String> {
         let ports = free_ports().map_err(|e| format!("no free ports: {e}"))?;
         let text = |e: std::io::Error| format!("{}: {e}", folder.display());
@@ -103,22 +104,22 @@ impl Nginx {
         Ok(nginx)
     }
 
-    /// The port for a row's connections.
+    /// Port for the kind of connections in a row.
     pub(super) fn port(&self, row: &Row) -> u16 {
         self.ports.measured.port(row)
     }
 
-    /// The logged port for a row's connections.
+    /// Logged port for the kind of connections in a row.
     pub(super) fn witnessed_port(&self, row: &Row) -> u16 {
         self.ports.witnessed.port(row)
     }
 
-    /// Waits until the last run's connections are closed.
+    /// Waits until all connections of the last run are closed.
     pub(super) fn settle(&mut self) -> Result<(), String> {
         let started = Instant::now();
         while self.page.read()?.open > 0 {
             if started.elapsed() > NGINX_TIMEOUT {
-                return Err("nginx does not let go of the last run's connections".to_string());
+                return Err("nginx has not closed the last run's connections".to_string());
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -194,7 +195,7 @@ fn certificate(folder: &Path) -> Result<(), String> {
 }
 
 fn configuration(folder: &Path, ports: Ports) -> String {
-    // Each connection of a generator takes one descriptor; nginx needs a few more.
+    // Each connection of a generator needs one descriptor, and nginx needs a few more.
     let descriptors = process::descriptor_limit();
     let connections = descriptors.saturating_sub(100).max(128);
     let user = if process::is_root() { "user root;" } else { "" };
@@ -240,7 +241,7 @@ http {{
     )
 }
 
-/// A server for each kind of connection.
+/// The server blocks, one for each kind of connection.
 fn servers(ports: Listeners, log: &str) -> String {
     let resumption = "ssl_session_tickets on; ssl_session_cache shared:s:10m; \
                       ssl_session_timeout 1d;";
@@ -269,8 +270,8 @@ fn servers(ports: Listeners, log: &str) -> String {
     kinds.iter().map(server).collect()
 }
 
-/// A folder for one run of the benchmark, removed on drop. Folders of runs that were killed are
-/// removed first.
+/// Folder for one run of the benchmark, removed on drop. Creating one also removes the folders of
+/// runs that were killed.
 pub(super) struct BenchFolder {
     path: PathBuf,
 }
@@ -321,7 +322,7 @@ mod tests {
             "ssl_session_tickets off",
             "root \"/srv/bench/files\"",
         ] {
-            assert!(text.contains(part), "{part} is not in\n{text}");
+            assert!(text.contains(part), "{part} is missing in\n{text}");
         }
         assert_eq!(text.matches('{').count(), text.matches('}').count());
     }

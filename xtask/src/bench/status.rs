@@ -1,4 +1,4 @@
-//! nginx's status page, and the maximum of its counter of concurrent requests.
+//! nginx's status page, and the maximum of concurrent requests that it has shown.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -8,28 +8,28 @@ use std::time::Duration;
 /// Time limit for nginx to respond.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Interval at which a watched page is read.
+/// Interval between two reads of the page by [`StatusPage::watch`].
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The page of nginx's `stub_status`, with the number of its own requests.
+/// Client of nginx's `stub_status` page, with counters of its own requests.
 #[derive(Debug, Clone)]
 pub(super) struct StatusPage {
     address: SocketAddrV4,
     questions: u64,
-    /// Connections without a request.
+    /// Connections that sent no request.
     visits: u64,
 }
 
-/// Counters of the page, without the page's own requests.
+/// Counters from the page, without the client's own requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status {
-    /// Open connections.
+    /// Currently open connections.
     pub(super) open: u64,
-    /// Connections since the start.
+    /// Connections accepted since the start.
     pub(super) connections: u64,
     /// Requests since the start.
     pub(super) requests: u64,
-    /// Requests in progress; with HTTP/2, streams.
+    /// Requests in progress (with HTTP/2: streams).
     pub(super) at_once: u64,
 }
 
@@ -42,22 +42,27 @@ impl StatusPage {
         }
     }
 
-    /// Returns true if nginx listens, without a request.
+    /// Returns true if nginx accepts connections; sends no request.
     pub(super) fn is_there(&mut self) -> bool {
         let there = TcpStream::connect(self.address).is_ok();
         self.visits += u64::from(there);
         there
     }
 
-    /// Reads the page.
+    /// Reads the counters.
     pub(super) fn read(&mut self) -> Result<Status, String> {
         let page = ask(self.address).map_err(|e| format!("nginx's status page: {e}"))?;
         self.questions += 1;
-        let status = parse(&page).ok_or_else(|| format!("nginx's status page says:\n{page}"))?;
+        let status = parse(&page).ok_or_else(|| {
+            format!(
+                "nginx's status page is \
+            invalid:\n{page}"
+            )
+        })?;
         Ok(status.without(self.questions, self.visits))
     }
 
-    /// Runs `task` and reads the page repeatedly. Returns the task's result and the largest number
+    /// Runs `task` and polls the page meanwhile. Returns the task's result and the largest number
     /// of concurrent requests.
     pub(super) fn watch<T>(&mut self, task: impl FnOnce() -> T) -> (T, Result<u64, String>) {
         let done = AtomicBool::new(false);
@@ -75,15 +80,18 @@ impl StatusPage {
             let most = watcher.join();
             (
                 result,
-                most.unwrap_or_else(|_| Err("the watcher broke off".to_string())),
+                most.unwrap_or_else(|_| {
+                    Err("the thread that polls the status page \
+                    panicked"
+                        .to_string())
+                }),
             )
         })
     }
 }
 
 impl Status {
-    /// Removes this page's own requests. The last one is still open, because it came over its own
-    /// connection.
+    /// Subtracts the client's own requests. The current one is still open, on its own connection.
     fn without(self, questions: u64, visits: u64) -> Status {
         Status {
             open: self.open.saturating_sub(1),
@@ -169,7 +177,7 @@ mod tests {
         });
         let (count, most) = page.watch(|| heard.iter().take(3).count());
         assert_eq!((count, most), (3, Ok(128)));
-        // A connection without a request ends the server.
+        // The test server ends at a connection without a request.
         assert!(page.is_there());
         server.join().unwrap();
     }

@@ -1,4 +1,4 @@
-//! Results as tables, for the terminal and the document. Pure functions.
+//! Results as tables, for the terminal and the document. This module does no I/O.
 
 use super::ratios::{Measure, Rotation, Run, Spread, figure, ratio};
 use super::rotation::Outcome;
@@ -8,7 +8,7 @@ use super::tool::{PEERS, Tool};
 /// Text of an empty cell.
 const NONE: &str = "–";
 
-/// All results as Markdown.
+/// Renders all results as Markdown.
 pub(super) fn render(outcomes: &[Outcome]) -> String {
     let columns = columns(outcomes);
     let cost = table(outcomes, &columns, |o, t| {
@@ -22,10 +22,10 @@ pub(super) fn render(outcomes: &[Outcome]) -> String {
         Some(format!("{:.0}", memory.median))
     });
     format!(
-        "Processor time a request, × the row's reference (less is better): the median of the \
-         rotations, and the least and the most.\n\n{cost}\nRequests a second, × the row's reference \
-         (more is better; an open loop's is set).\n\n{rate}\nPeak memory in MiB, the median.\n\n\
-         {memory}\nWhat prony must reach:\n\n{}{}",
+        "CPU time per request as a ratio to the row's reference (less is better): median of the \
+         rotations, with minimum and maximum.\n\n{cost}\nRequests per second as a ratio to the \
+         row's reference (more is better; open loops have a fixed rate).\n\n{rate}\nMedian of \
+         the peak memory in MiB.\n\n{memory}\nprony's targets:\n\n{}{}",
         targets(outcomes),
         notes(outcomes)
     )
@@ -50,12 +50,12 @@ fn notes(outcomes: &[Outcome]) -> String {
         if !kept.is_empty() {
             let kept = kept.join(", ");
             text.push_str(&format!(
-                "- {title}: share of the rate that was made: {kept}\n"
+                "- {title}: fraction of the requested rate: {kept}\n"
             ));
         }
     }
     if !text.is_empty() {
-        text.insert_str(0, "\nWhat the server saw, and what failed:\n\n");
+        text.insert_str(0, "\nOmitted tools and deviations:\n\n");
     }
     text
 }
@@ -68,7 +68,7 @@ pub(super) fn all_met(outcomes: &[Outcome]) -> bool {
     })
 }
 
-/// Reference of a row: the first one that has a run.
+/// Reference of a row: the first of its reference tools that has a run.
 pub(super) fn reference(row: &Row, rotations: &[Rotation]) -> Option<Tool> {
     let ran = |tool: &&Tool| rotations.iter().any(|r| r.contains_key(tool));
     row.references.iter().find(ran).copied()
@@ -79,7 +79,7 @@ fn compare(outcome: &Outcome, measure: Measure, tool: Tool) -> Option<Spread> {
     ratio(&outcome.rotations, measure, tool, reference)
 }
 
-/// Tools that have any run: the floor, prony, then the peers.
+/// Tools with at least one run: the floor, prony, then the peers.
 fn columns(outcomes: &[Outcome]) -> Vec<Tool> {
     let ran = |tool: &Tool| {
         let mut rotations = outcomes.iter().flat_map(|o| &o.rotations);
@@ -113,7 +113,7 @@ fn table(
     text
 }
 
-/// A ratio with its range: `1.14 (1.10–1.19)`; a constant has no range.
+/// Formats a ratio with its range: `1.14 (1.10–1.19)`. A constant has no range.
 fn ratios(spread: &Spread) -> String {
     let Spread { median, min, max } = *spread;
     if min == max {
@@ -122,7 +122,7 @@ fn ratios(spread: &Spread) -> String {
     format!("{median:.2} ({min:.2}–{max:.2})")
 }
 
-/// A target of a row with its result.
+/// A target of a row, the result, and the judgment.
 #[derive(Debug, PartialEq)]
 struct Judged {
     wanted: String,
@@ -145,12 +145,12 @@ fn targets(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// Every target of a row that can be judged from the runs.
+/// Judges every target of a row for which there are runs.
 fn judge(outcome: &Outcome) -> Vec<Judged> {
     let rotations = &outcome.rotations;
     let target = outcome.row.target;
     let mut judged = Vec::new();
-    // A ratio to a substitute doesn't apply to a target for another tool.
+    // The target applies to the preferred reference, not to a substitute.
     let wanted = outcome.row.references[0];
     if let Some(cost) = ratio(rotations, Measure::Cost, Tool::Prony, wanted) {
         judged.push(Judged {
@@ -191,7 +191,7 @@ fn judge(outcome: &Outcome) -> Vec<Judged> {
     judged
 }
 
-/// Judges if prony costs less than the cheapest peer.
+/// Compares prony's cost with that of the cheapest peer.
 fn ahead(outcome: &Outcome) -> Option<Judged> {
     let to_peer = |peer: &Tool| {
         let spread = ratio(&outcome.rotations, Measure::Cost, Tool::Prony, *peer)?;
@@ -202,7 +202,7 @@ fn ahead(outcome: &Outcome) -> Option<Judged> {
         .filter_map(to_peer)
         .max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median))?;
     Some(Judged {
-        wanted: "ahead of every peer".to_string(),
+        wanted: "below every peer's cost".to_string(),
         reached: format!("{} × {}", ratios(&nearest), peer.name()),
         met: nearest.median < 1.0,
     })
@@ -294,12 +294,12 @@ mod tests {
     fn notes_stand_below_the_tables() {
         let mut row = outcome("tls-resumed", &[&[(Tool::Oha, 100.0)]]);
         let text = render(std::slice::from_ref(&row));
-        assert!(text.ends_with("that was made: oha 99.80%\n"), "{text}");
+        assert!(text.ends_with("requested rate: oha 99.80%\n"), "{text}");
         row.rotations.clear();
         assert!(!render(std::slice::from_ref(&row)).contains("the server saw"));
-        row.notes.insert(Tool::Ab, "is left out: x".to_string());
+        row.notes.insert(Tool::Ab, "is omitted: x".to_string());
         let text = render(&[row]);
-        let note = "- TLS handshake each, 64, resumed: ab is left out: x\n";
+        let note = "- TLS handshake each, 64, resumed: ab is omitted: x\n";
         assert!(text.ends_with(note), "{text}");
     }
 

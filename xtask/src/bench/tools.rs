@@ -1,4 +1,4 @@
-//! Tools, and each tool's command line for a row. Pure: `rotation` starts them.
+//! Command lines of the tools. This module starts nothing; `rotation` does.
 
 use super::rows::{Content, Http, Row, Security, Shape};
 use super::tool::Tool;
@@ -6,15 +6,15 @@ use super::tool::Tool;
 /// Parameters of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunParameters<'a> {
-    /// The URL.
+    /// URL of the requests.
     pub(super) url: &'a str,
-    /// Address and port.
+    /// Address of the server; the port is separate.
     pub(super) address: &'a str,
     pub(super) port: u16,
     pub(super) seconds: u32,
-    /// Path of prony's record.
+    /// Path of the record that prony writes.
     pub(super) record: &'a str,
-    /// Path of a siege configuration with keepalive, and of one without.
+    /// Paths of siege's configurations: with keepalive, and without.
     pub(super) siege_keeps: &'a str,
     pub(super) siege_closes: &'a str,
     /// Path of the script that k6 runs.
@@ -24,7 +24,7 @@ pub(super) struct RunParameters<'a> {
 }
 
 impl Tool {
-    /// Arguments that print the version; `None` if there are none.
+    /// Arguments that print the version; `None` if the tool can't.
     pub(super) fn version_arguments(self) -> Option<&'static [&'static str]> {
         Some(match self {
             Tool::Floor | Tool::Hey | Tool::Vegeta => return None,
@@ -35,7 +35,7 @@ impl Tool {
         })
     }
 
-    /// Reason why a row has no cell for this tool, if there is one.
+    /// Reason why this tool is omitted from a row, if there is one.
     pub(super) fn unfit(self, row: &Row) -> Option<&'static str> {
         let paced = matches!(row.shape, Shape::Paced(_));
         let has_values = row.content == Content::Differs;
@@ -53,7 +53,7 @@ impl Tool {
             | Tool::Zrk
                 if has_values =>
             {
-                Some("sends the same bytes each time")
+                Some("can't vary its requests")
             }
             Tool::Floor if row.security != Security::Clear => Some("speaks no TLS"),
             Tool::Floor | Tool::Wrk | Tool::Ab | Tool::Siege | Tool::Wrk2
@@ -62,24 +62,24 @@ impl Tool {
                 Some("speaks no HTTP/2")
             }
             Tool::Hey if row.http != Http::One && row.security == Security::Clear => {
-                Some("speaks HTTP/2 over TLS only")
+                Some("supports HTTP/2 over TLS only")
             }
             Tool::Wrk | Tool::Ab | Tool::Siege if paced => Some("keeps no rate"),
             Tool::Wrk2 | Tool::Vegeta | Tool::K6 | Tool::Zrk if !paced => {
-                Some("measured only at a set rate")
+                Some("measured only at a fixed rate")
             }
-            Tool::Siege if row.connections > 1000 => Some("a thread for each connection"),
+            Tool::Siege if row.connections > 1000 => Some("needs a thread per connection"),
             _ => None,
         }
     }
 
-    /// Returns true if the tool ends by itself at the end of its duration.
+    /// Returns true if the tool ends on its own after its duration.
     pub(super) fn ends(self, row: &Row) -> bool {
-        // h2load continues to reopen connections that the server closes.
+        // h2load keeps reopening connections that the server closes.
         !(self == Tool::H2load && row.shape == Shape::Close)
     }
 
-    /// Arguments for a row: one thread, certificates not verified.
+    /// Arguments for a row, with one thread and without certificate verification.
     pub(super) fn arguments(self, row: &Row, run: &RunParameters) -> Vec<String> {
         let RunParameters { url, seconds, .. } = *run;
         let connections = row.connections;
@@ -112,7 +112,7 @@ impl Tool {
             Tool::Wrk => format!("-t1 -c{connections} -d{seconds}s {close_header} {url}"),
             Tool::Wrk2 | Tool::Vegeta | Tool::K6 | Tool::Zrk => paced(self, row, run, rate),
             Tool::Ab => {
-                // -t sets a limit of 50,000 requests, so the actual limit follows it.
+                // -t implies a limit of 50,000 requests, so -n must come after it.
                 let keep = if closes { "" } else { "-k" };
                 format!("-q -r {keep} -c {connections} -t {seconds} -n 20000000 {url}")
             }
@@ -135,7 +135,7 @@ impl Tool {
             Tool::Hey => {
                 let pace = each.map(|e| format!("-q {e}")).unwrap_or_default();
                 let close = if_closes("-disable-keepalive");
-                // The number of connections is chosen by Go's library.
+                // Go's HTTP/2 client chooses the number of connections.
                 let version = streams.map_or("", |_| "-h2");
                 let workers = row.at_once();
                 format!("-cpus 1 {version} -c {workers} -z {seconds}s {pace} {close} {url}")
@@ -186,7 +186,7 @@ fn prony(row: &Row, run: &RunParameters, rate: Option<u32>) -> String {
     line
 }
 
-/// Arguments of a tool that is measured only at a set rate.
+/// Arguments of a tool that runs only at a fixed rate.
 fn paced(tool: Tool, row: &Row, run: &RunParameters, rate: Option<u32>) -> String {
     let RunParameters { url, seconds, .. } = *run;
     let connections = row.connections;
@@ -232,7 +232,7 @@ fn oha(row: &Row, run: &RunParameters, rate: Option<u32>) -> String {
     line
 }
 
-/// Splits a line into words; a part in single quotes may contain spaces.
+/// Splits a line into words; text in single quotes may contain spaces.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (index, part) in line.split('\'').enumerate() {

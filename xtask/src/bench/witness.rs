@@ -1,19 +1,19 @@
 //! Analysis of the server's log: completeness of responses, use of connections, and resumption of
-//! TLS sessions. Pure.
+//! TLS sessions. This module does no I/O.
 
 use std::collections::BTreeSet;
 
 use super::rows::{Http, Row, Security, Shape};
 
-/// Format of a log line, in nginx's syntax.
+/// Format of a log line, in nginx syntax.
 pub(super) const FORMAT: &str =
     "$status $connection_requests $ssl_session_reused $ssl_protocol $server_protocol";
 
-/// Smallest fraction of resumed TLS sessions of a tool that supports resumption.
+/// Smallest fraction of resumed TLS sessions for a tool that supports resumption.
 const RESUMED_SHARE_MIN: f64 = 0.2;
 
-/// Fraction of resumed TLS sessions below which a tool gets a remark: only the first session of
-/// each connection needs to be full.
+/// A tool with a smaller fraction of resumed TLS sessions gets a remark. Only the first session of
+/// each connection slot needs a full handshake.
 const FULLY_RESUMED_SHARE_MIN: f64 = 0.9;
 
 /// Totals of a log.
@@ -26,9 +26,9 @@ pub(super) struct LogTotals {
     connections: u64,
     /// Connections that resumed a TLS session.
     resumed: u64,
-    /// Versions of TLS.
+    /// TLS versions.
     protocols: BTreeSet<String>,
-    /// Versions of HTTP.
+    /// HTTP versions.
     versions: BTreeSet<String>,
 }
 
@@ -52,7 +52,7 @@ impl LogTotals {
         sum
     }
 
-    /// Deviation of a tool from a row, judged by its log.
+    /// Deviation of a tool from a row's requirements, according to its log.
     pub(super) fn objection(&self, row: &Row) -> Option<String> {
         let LogTotals {
             requests,
@@ -60,21 +60,21 @@ impl LogTotals {
             ..
         } = *self;
         if requests == 0 {
-            return Some("no request came".to_string());
+            return Some("no request arrived".to_string());
         }
         if self.answered < requests {
             let others = requests - self.answered;
             return Some(format!(
-                "{others} of {requests} requests were not answered with 200"
+                "{others} of {requests} requests had a status other than 200"
             ));
         }
         let each = requests as f64 / connections.max(1) as f64;
         match row.shape {
             Shape::Close if connections < requests => {
-                return Some(format!("{each:.1} requests a connection, not 1"));
+                return Some(format!("{each:.1} requests per connection, not 1"));
             }
             Shape::KeepAlive | Shape::Paced(_) if each < 2.0 => {
-                return Some("a connection for nearly every request".to_string());
+                return Some("nearly every request opened a connection".to_string());
             }
             _ => {}
         }
@@ -86,16 +86,13 @@ impl LogTotals {
         }
         if !self.protocols.iter().eq(["TLSv1.3"]) {
             let spoken: Vec<&str> = self.protocols.iter().map(String::as_str).collect();
-            return Some(format!(
-                "speaks {}, the others TLSv1.3",
-                spoken.join(" and ")
-            ));
+            return Some(format!("uses {}, not TLSv1.3", spoken.join(" and ")));
         }
         let share = self.resumed_share();
         (is_resumed(row) && share < RESUMED_SHARE_MIN).then(|| resumes(share))
     }
 
-    /// Deviation from HTTP/2 and from the number of connections of a row.
+    /// Deviation from HTTP/2 or from the number of connections of a row.
     fn other_than_http_2(&self, row: &Row) -> Option<String> {
         if row.http == Http::One {
             return None;
@@ -109,7 +106,7 @@ impl LogTotals {
             .then(|| format!("uses {} connections, not {wanted}", self.connections))
     }
 
-    /// Remark on a tool that behaves as the row requires, and opened this many connections.
+    /// Remark about a tool that meets the row's requirements and opened `opened` connections.
     pub(super) fn remark(&self, row: &Row, opened: u64) -> Option<String> {
         let share = self.resumed_share();
         if is_resumed(row) && share < FULLY_RESUMED_SHARE_MIN {
@@ -117,7 +114,7 @@ impl LogTotals {
         }
         let used = self.connections;
         (row.http != Http::One && opened > used)
-            .then(|| format!("opens {opened} connections and uses {used}"))
+            .then(|| format!("opens {opened} connections but uses {used}"))
     }
 
     fn resumed_share(&self) -> f64 {
@@ -125,10 +122,10 @@ impl LogTotals {
     }
 }
 
-/// Deviation of a tool with at most `most` concurrent requests.
+/// Deviation from the number of concurrent requests of a row; `most` is the observed maximum.
 pub(super) fn objection_to_most(row: &Row, most: u64) -> Option<String> {
     let wanted = row.at_once();
-    (most != u64::from(wanted)).then(|| format!("has {most} requests at once, not {wanted}"))
+    (most != u64::from(wanted)).then(|| format!("makes {most} concurrent requests, not {wanted}"))
 }
 
 fn is_resumed(row: &Row) -> bool {
@@ -153,7 +150,7 @@ mod tests {
     fn answers_other_than_200_disqualify() {
         assert_eq!(objection("ka-1k", "200 1 - -\n200 2 - -\n"), None);
         let problem = objection("ka-1k", "200 1 - -\n404 2 - -\n").unwrap();
-        assert_eq!(problem, "1 of 2 requests were not answered with 200");
+        assert_eq!(problem, "1 of 2 requests had a status other than 200");
         assert!(objection("ka-1k", "").is_some());
     }
 
@@ -165,7 +162,7 @@ mod tests {
         assert!(objection("ka-1k", closed).is_some());
         assert_eq!(objection("close-1k", closed), None);
         let problem = objection("close-1k", kept).unwrap();
-        assert_eq!(problem, "3.0 requests a connection, not 1");
+        assert_eq!(problem, "3.0 requests per connection, not 1");
     }
 
     #[test]
@@ -209,11 +206,11 @@ mod tests {
         let row = ROWS.iter().find(|r| r.id == "h2-tls-16x32").unwrap();
         let remark = |opened| LogTotals::of(&good).remark(row, opened);
         assert_eq!(remark(16), None);
-        assert_eq!(remark(500).unwrap(), "opens 500 connections and uses 16");
+        assert_eq!(remark(500).unwrap(), "opens 500 connections but uses 16");
         assert_eq!(objection_to_most(row, 512), None);
         assert_eq!(
             objection_to_most(row, 16).unwrap(),
-            "has 16 requests at once, not 512"
+            "makes 16 concurrent requests, not 512"
         );
     }
 
@@ -222,7 +219,7 @@ mod tests {
         let old = "200 1 . TLSv1.2\n200 2 . TLSv1.2\n";
         assert_eq!(
             objection("tls-1k", old).unwrap(),
-            "speaks TLSv1.2, the others TLSv1.3"
+            "uses TLSv1.2, not TLSv1.3"
         );
     }
 }

@@ -7,7 +7,7 @@ use super::packages::{self, Need, Probe, Selection};
 use crate::Ending;
 use crate::cargo::{cargo, workspace_root};
 
-/// Folders of servers and administration tools that may be missing in a user's path.
+/// Folders of servers and administration tools that a user's PATH may lack.
 const MORE_PATH: &[&str] = &[
     "/usr/local/sbin",
     "/usr/sbin",
@@ -16,10 +16,10 @@ const MORE_PATH: &[&str] = &[
     "/usr/bin",
 ];
 
-/// Parts of a Rust toolchain that a minimal one lacks: the cargo command and the component.
+/// Components that a minimal Rust toolchain lacks: cargo subcommand and component name.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
-/// Installs what is missing, or reports it.
+/// Installs missing requirements, or reports them.
 pub(super) fn run() -> Ending {
     let components = complete_toolchain();
     match complete_machine() {
@@ -28,7 +28,7 @@ pub(super) fn run() -> Ending {
     }
 }
 
-/// Adds the toolchain's missing components.
+/// Adds missing components to the Rust toolchain.
 fn complete_toolchain() -> Ending {
     let lacks = |subcommand: &str| {
         let output = cargo(&[subcommand, "--version"]).output();
@@ -42,7 +42,7 @@ fn complete_toolchain() -> Ending {
     if missing.is_empty() {
         return Ending::Well;
     }
-    println!("to be added to the Rust toolchain: {}", missing.join(", "));
+    println!("adding to the Rust toolchain: {}", missing.join(", "));
     let added = Command::new("rustup")
         .args(["component", "add"])
         .args(&missing)
@@ -52,17 +52,18 @@ fn complete_toolchain() -> Ending {
         return Ending::Well;
     }
     println!(
-        "missing: {}; rustup could not add them, install them as you did Rust",
+        "missing Rust components: {} (rustup can't add them; install them the way you installed \
+            Rust)",
         missing.join(", ")
     );
     Ending::Missing
 }
 
-/// Installs the servers and programs that are missing.
+/// Installs missing servers and programs.
 fn complete_machine() -> Ending {
     let selection = select(packages::NEEDS);
     if selection == Selection::default() {
-        println!("everything that the tests need is installed; nothing to do");
+        println!("all requirements of the tests are installed");
         return Ending::Well;
     }
     let mut ending = Ending::Well;
@@ -81,13 +82,15 @@ fn complete_machine() -> Ending {
     }
     if ending == Ending::Missing {
         println!(
-            "`cargo xtask test --no-install` goes on without; the tests that need it will fail"
+            "`cargo xtask test --no-install` skips the installation; tests that need a missing \
+                program fail"
         );
     }
     ending
 }
 
-/// Installs the missing ones of `needs`. Continues without unavailable ones, and reports them.
+/// Installs the missing ones of `needs`. Those that can't be installed are reported, and the rest
+/// are still installed.
 pub(crate) fn bring(needs: &[&'static Need]) {
     let selection = select(needs.iter().copied());
     for (need, reason) in &selection.unavailable {
@@ -99,7 +102,7 @@ pub(crate) fn bring(needs: &[&'static Need]) {
     {
         return;
     }
-    // A package unknown to the system would prevent the installation of the others.
+    // A package unknown to the system would make apt-get fail for all packages.
     for need in selection.install.iter().filter(|n| !is_met(n)) {
         let _ = install(&[need]);
     }
@@ -110,7 +113,7 @@ pub(super) fn built_programs() -> PathBuf {
     workspace_root().join("target/programs")
 }
 
-/// The actions for the needs that this machine doesn't meet.
+/// Selects the actions for requirements that this machine doesn't meet.
 fn select(needs: impl IntoIterator<Item = &'static Need>) -> Selection {
     let os_release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let has_apt = find_program("apt-get").is_some();
@@ -118,18 +121,23 @@ fn select(needs: impl IntoIterator<Item = &'static Need>) -> Selection {
 }
 
 fn build(source: &str) -> Result<(), String> {
-    println!("to be built: {source}");
+    println!("building {source}");
     let status = go_install(source, &built_programs())
         .stdin(Stdio::null())
         .status()
-        .map_err(|error| format!("no package of this system; `go install {source}`: {error}"))?;
+        .map_err(|error| {
+            format!(
+                "no package is available, and `go install {source}` fails: \
+            {error}"
+            )
+        })?;
     match status.success() {
         true => Ok(()),
         false => Err(format!("go install {source}: {status}")),
     }
 }
 
-/// The command that builds a Go program into a folder.
+/// Returns the command that builds a Go program into a folder.
 pub(crate) fn go_install(source: &str, folder: &Path) -> Command {
     let program = find_program("go")
         .or_else(|| Some(PathBuf::from("/usr/local/go/bin/go")).filter(|p| p.is_file()))
@@ -140,16 +148,16 @@ pub(crate) fn go_install(source: &str, folder: &Path) -> Command {
 }
 
 fn install(needs: &[&Need]) -> Ending {
-    println!("to be installed with apt-get:");
+    println!("installing with apt-get:");
     for need in needs {
         println!("  {:<16} {}", need.package, need.why);
     }
-    println!("no daemon of theirs is started");
+    println!("(their daemons are not started)");
     let script = workspace_root().join("xtask/install/apt.sh");
     let mut line = vec!["sh".to_string(), script.to_string_lossy().into_owned()];
     line.extend(needs.iter().map(|n| n.package.to_string()));
     let Some(mut command) = as_root(&line) else {
-        println!("not root, and no sudo that asks for no password; run this, then start again:");
+        println!("root is needed, and sudo needs a password; run this command, then try again:");
         println!("  sudo {}", line.join(" "));
         return Ending::Missing;
     };
@@ -178,7 +186,8 @@ fn install(needs: &[&Need]) -> Ending {
     }
 }
 
-/// The command as root: directly, through a sudo without a password, or `None`.
+/// Returns the command to run as root: directly, or with sudo if that needs no password; otherwise
+/// `None`.
 fn as_root(line: &[String]) -> Option<Command> {
     let (program, args) = line.split_first()?;
     if is_root() {
@@ -227,8 +236,9 @@ fn succeeds(program: &Path, args: &[&str]) -> bool {
         .is_ok_and(|s| s.success())
 }
 
-/// The Python that runs gunicorn: the one in its script, which may not be the first on the path
-/// (Debian's script names /usr/bin/python3, even if a version manager comes first).
+/// Path of the Python that runs gunicorn, from the first line of gunicorn's script. It may not be
+/// the first `python3` on the path: Debian's script names /usr/bin/python3 even if a version
+/// manager comes first.
 fn python() -> PathBuf {
     find_program("gunicorn")
         .and_then(|path| std::fs::read_to_string(path).ok())
@@ -237,7 +247,7 @@ fn python() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("python3"))
 }
 
-/// The Python on a script's first line, if that is a path.
+/// Path of the Python interpreter on a script's first line; `None` if that is another program.
 fn interpreter(script: &str) -> Option<PathBuf> {
     let program = script
         .lines()

@@ -1,30 +1,30 @@
-//! Requirements of the tests and the benchmark, and their packages on Debian and Ubuntu. Pure:
-//! `install` does the detection and installation.
+//! Requirements of the tests and the benchmark, with their packages on Debian and Ubuntu. `install`
+//! detects and installs them.
 
 /// A program or module that the tests or the benchmark need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Need {
     /// Name in messages.
     pub(crate) name: &'static str,
-    /// Purpose.
+    /// Reason why it is needed, shown to the user.
     pub(crate) why: &'static str,
-    /// Method of detection.
+    /// Check that detects it.
     pub(crate) probe: Probe,
     /// The Debian package.
     pub(crate) package: &'static str,
-    /// Source for `go install`, for systems other than Debian and Ubuntu.
+    /// Source for `go install` on systems other than Debian and Ubuntu, or without a package.
     pub(crate) source: Option<&'static str>,
 }
 
-/// Method that detects if a need is met.
+/// Check that detects whether a requirement is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Probe {
     /// One of these programs is on the path.
     Program(&'static [&'static str]),
     /// The Python that runs gunicorn can import this module.
     PythonModule(&'static str),
-    /// One of these programs is on the path and supports `--version`: Ubuntu's browser packages
-    /// install a program that only refers to snap.
+    /// One of these programs is on the path and supports `--version`. Ubuntu's browser packages
+    /// only contain a stub that refers to snap.
     Browser(&'static [&'static str]),
 }
 
@@ -37,7 +37,7 @@ pub(crate) const BROWSERS: &[&str] = &[
     "chrome",
 ];
 
-/// Names of php-fpm, by version on Debian, Ubuntu and Alpine.
+/// Names of php-fpm on Debian, Ubuntu and Alpine, which contain the PHP version.
 const PHP_FPM: &[&str] = &[
     "php-fpm",
     "php-fpm8.2",
@@ -48,16 +48,16 @@ const PHP_FPM: &[&str] = &[
     "php-fpm84",
 ];
 
-/// The latest version of hey on Go's proxy.
+/// The latest version of hey on the Go module proxy.
 pub(crate) const HEY_SOURCE: &str = "github.com/rakyll/hey@v0.1.5";
 
-/// A version on Go's proxy; Debian's own is older.
+/// A version on the Go module proxy; Debian's package is older.
 const NATS_SOURCE: &str = "github.com/nats-io/nats-server/v2@v2.10.29";
 
-const HTTP2: &str = "a server that HTTP/2 is tested with";
-/// The test that uses it starts its own server, with its own keys.
+const HTTP2: &str = "a server for the HTTP/2 tests";
+/// Purpose of the ssh client and server. The test starts its own server with its own keys.
 const SSH: &str = "the telemetry of a remote machine";
-const FRONT_END: &str = "a tool that a front end is compared with";
+const FRONT_END: &str = "the original of a drop-in front end";
 const PEER: &str = "a peer in the benchmark";
 
 const fn program(
@@ -75,11 +75,11 @@ const fn program(
     }
 }
 
-/// All requirements of the tests besides Rust.
+/// All requirements of the tests except Rust.
 pub(crate) const NEEDS: &[Need] = &[
     program(
         "nginx",
-        "the real server of the experiments and of the hostile cases",
+        "the real server in experiments and in tests with faulty responses",
         &["nginx"],
         "nginx",
     ),
@@ -104,7 +104,7 @@ pub(crate) const NEEDS: &[Need] = &[
     ),
     program(
         "ip (iproute2)",
-        "network namespaces and the links into them",
+        "network namespaces and their links",
         &["ip"],
         "iproute2",
     ),
@@ -116,7 +116,7 @@ pub(crate) const NEEDS: &[Need] = &[
     ),
     program(
         "openssl",
-        "certificates and a second opinion in the TLS tests",
+        "certificates and an independent TLS implementation",
         &["openssl"],
         "openssl",
     ),
@@ -128,14 +128,14 @@ pub(crate) const NEEDS: &[Need] = &[
     program("OpenSSH's client", SSH, &["ssh"], "openssh-client"),
     Need {
         name: "Chromium",
-        why: "the headless check of the HTML report",
+        why: "the test of the HTML report in a headless browser",
         probe: Probe::Browser(BROWSERS),
         package: "chromium",
         source: None,
     },
     program(
         "poppler's programs",
-        "extraction of the text of PDF reports",
+        "extraction of text from PDF reports",
         &["pdftotext"],
         "poppler-utils",
     ),
@@ -150,14 +150,14 @@ pub(crate) const NEEDS: &[Need] = &[
         source: Some(NATS_SOURCE),
         ..program(
             "nats-server",
-            "the server between agents and coordinator",
+            "the message server between agents and coordinator",
             &["nats-server"],
             "nats-server",
         )
     },
 ];
 
-/// Load generators for the benchmark that Debian has packages of.
+/// Load generators that the benchmark compares with, as far as Debian packages them.
 pub(crate) const PEERS: &[Need] = &[
     program("wrk", PEER, &["wrk"], "wrk"),
     program("ab", PEER, &["ab"], "apache2-utils"),
@@ -165,19 +165,19 @@ pub(crate) const PEERS: &[Need] = &[
     program("h2load", PEER, &["h2load"], "nghttp2-client"),
 ];
 
-/// Actions for the needs that a machine doesn't meet.
+/// Actions for the requirements that a machine doesn't meet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// Needs to be installed, in the given order.
+    /// Requirements to install as packages, in the order of the list.
     pub(crate) install: Vec<&'static Need>,
-    /// Needs to be built from source.
+    /// Requirements to build from source.
     pub(crate) build: Vec<&'static Need>,
-    /// Needs that can't be installed here, with the remedy.
+    /// Requirements that can't be installed here, each with a hint.
     pub(crate) unavailable: Vec<(&'static Need, String)>,
 }
 
-/// Selects the actions for `needs`. `has_apt` is true on Debian and Ubuntu. `os_release` is the text
-/// of `/etc/os-release`; `met` returns true for a need that is met.
+/// Selects the actions for `needs`. `has_apt` is true on Debian and Ubuntu, `os_release` is the
+/// content of `/etc/os-release`, and `met` returns true for a requirement that is met.
 pub(crate) fn select(
     needs: impl IntoIterator<Item = &'static Need>,
     has_apt: bool,
@@ -190,13 +190,13 @@ pub(crate) fn select(
             selection.build.push(need);
         } else if !has_apt {
             let remedy = format!(
-                "install it; the package is named {} on Debian",
+                "install it (on Debian, the package is named {})",
                 need.package
             );
             selection.unavailable.push((need, remedy));
         } else if is_ubuntu(os_release) && matches!(need.probe, Probe::Browser(_)) {
-            let remedy = "Ubuntu's packages hold only a stub that points to snap; install Google \
-                          Chrome's .deb (then google-chrome is found), or `snap install chromium`";
+            let remedy = "Ubuntu's packages only contain a stub that refers to snap; install \
+                Google Chrome's .deb, or run `snap install chromium`";
             selection.unavailable.push((need, remedy.to_string()));
         } else {
             selection.install.push(need);
@@ -251,7 +251,7 @@ mod tests {
                 panic!("{selection:?}")
             };
             assert_eq!(need.name, "Chromium");
-            assert!(remedy.contains("google-chrome"), "{remedy}");
+            assert!(remedy.contains("Google Chrome"), "{remedy}");
         }
     }
 
@@ -264,6 +264,6 @@ mod tests {
             panic!("{selection:?}")
         };
         assert_eq!(need.name, "nginx");
-        assert!(remedy.contains("named nginx on Debian"), "{remedy}");
+        assert!(remedy.contains("package is named nginx"), "{remedy}");
     }
 }

@@ -1,5 +1,5 @@
-//! Tests of `xtask/install/apt.sh` in a folder that simulates the system: an `apt-get` that only
-//! records its calls, and its own policy file.
+//! Tests of `xtask/install/apt.sh` on a simulated machine: a folder with a policy file and an
+//! `apt-get` that only records its calls.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use crate::cargo::workspace_root;
 /// A simulated Debian machine, removed on drop.
 struct Machine {
     folder: PathBuf,
-    /// One test at a time: a process forked by another test while a script is being written would
-    /// keep that script open, and the kernel refuses to run such a file.
+    /// Serializes the tests. A process forked by another test while a script is being written would
+    /// keep that script open for writing, and the kernel refuses to run such a file.
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -69,7 +69,7 @@ fn write_script(path: &Path, body: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Records the call and the policy's result for a daemon that is about to start.
+/// A simulated `apt-get` that records the call and asks the policy whether a daemon may start.
 const RECORDS: &str = r#"
 status=0; "$POLICY_RC_D" nginx start || status=$?
 echo "$1 $DEBIAN_FRONTEND policy=$status" >>"$LOG"

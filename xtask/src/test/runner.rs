@@ -1,4 +1,4 @@
-//! Runs `cargo test`, passes on the runners' output, and ends a runner that hangs.
+//! Runs `cargo test`, forwards the output of the test programs, and kills one that hangs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -9,21 +9,22 @@ use std::time::{Duration, Instant};
 use super::totals::Totals;
 use crate::Ending;
 
-/// Silence after which a runner is considered hanging; no test takes this long, even on a busy
-/// machine.
+/// Time without output after which a test program counts as hanging. No test takes this long, even
+/// on a busy machine.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Interval at which the end is checked while nothing is printed.
+/// Interval at which the end of cargo is checked during silence.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Runs the command, whose tests are already built, and adds up the runners' summaries. Calls
-/// `started` at the first line of output.
+/// Runs a command whose tests are already built, and adds up the test results. Calls `started` at
+/// the first line of output.
 pub(super) fn run(command: &mut Command, started: impl FnOnce()) -> (Ending, Totals) {
     let times = (SILENCE_TIMEOUT, POLL_INTERVAL);
     follow(command, &mut std::io::stdout(), times, started)
 }
 
-/// `times` are the silence after which a runner hangs, and the interval of checks for the end.
+/// `times` holds the silence after which a test program counts as hanging, and the interval of
+/// checks for the end.
 fn follow(
     command: &mut Command,
     out: &mut dyn Write,
@@ -52,8 +53,8 @@ fn follow(
     }
 }
 
-/// The lines as they arrive. The thread isn't joined, because processes left by a killed runner may
-/// keep the other end open.
+/// Sends each line when it arrives. The thread isn't joined, because processes that a killed test
+/// program leaves behind may keep the other end of the pipe open.
 fn lines_of(output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
@@ -66,7 +67,7 @@ fn lines_of(output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     lines
 }
 
-/// Prints the lines until the end; returns true if a runner hung.
+/// Forwards the lines until the end. Returns true if a test program hung.
 fn pass_on(
     lines: &Receiver<Vec<u8>>,
     child: &mut Child,
@@ -97,8 +98,8 @@ fn pass_on(
                 if heard.elapsed() >= silence {
                     let _ = writeln!(
                         out,
-                        "== no test ended for {} s: the runner hangs and is killed; what it was \
-                         running is named above as running for over 60 seconds",
+                        "== no test ended for {} s, so the test program is killed; its running \
+                            tests are listed above as running for over 60 seconds",
                         silence.as_secs()
                     );
                     kill_runner(child.id());
@@ -110,7 +111,7 @@ fn pass_on(
     }
 }
 
-/// Kills the current child of cargo, so that it continues with the next crate.
+/// Kills cargo's current child process. Cargo then continues with the next crate.
 fn kill_runner(cargo: u32) {
     let cargo = cargo.to_string();
     let killed = Command::new("pkill").args(["-KILL", "-P", &cargo]).status();
@@ -127,7 +128,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         let times = (Duration::from_millis(200), Duration::from_millis(50));
-        // Output here would be added up by the runner of these tests.
+        // Discard the output: the runner of these tests would add it up.
         follow(&mut command, &mut std::io::sink(), times, || ())
     }
 
@@ -152,7 +153,7 @@ mod tests {
     #[test]
     fn a_runner_that_hangs_is_killed_and_the_next_one_runs() {
         let said = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
-        // The remaining child process holds the runner's standard output.
+        // The grandchild keeps standard output open after its parent is killed.
         let hangs = "sh -c 'sleep 3 & exec sleep 3600'";
         let (ending, totals) = shell(&format!("{hangs}; echo '{said}'"));
         assert_eq!((ending, totals.passed), (Ending::Failed, 3));

@@ -1,4 +1,4 @@
-//! Adds up the summaries of the test runners.
+//! Adds up the results of the test programs.
 
 /// The sum over all test programs of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -10,9 +10,8 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Processes one line of output; lines other than a runner's summary have no effect.
-    ///
-    /// A summary is `test result: ok. 3 passed; 0 failed; 0 ignored; …`.
+    /// Processes one line of output. Only a summary has an effect:
+    /// `test result: ok. 3 passed; 0 failed; 0 ignored; …`.
     pub(crate) fn take(&mut self, line: &str) {
         let Some(counts) = line.trim_start().strip_prefix("test result: ") else {
             return;

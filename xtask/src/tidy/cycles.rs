@@ -1,9 +1,9 @@
-//! No cycles between the modules of a crate.
+//! Rule: the modules of a crate have no dependency cycles.
 //!
-//! The nodes are sibling modules, at every depth: if code anywhere below `a` names something
-//! anywhere below its sibling `b`, `a` depends on `b`. A parent and its own children are one unit.
-//! A path through a re-export leads to the module that declares the item. Code that only tests
-//! compile doesn't count.
+//! The nodes are sibling modules, at every depth. Module `a` depends on its sibling `b` if code
+//! anywhere in `a` names an item anywhere in `b`. Dependencies between a parent and its own
+//! children are ignored. A path through a re-export counts as a dependency on the module that
+//! declares the item. Code that is compiled only for tests is ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use super::Complaint;
 use super::items::Items;
 use super::type_names::crate_of;
 
-/// A module by the names that lead to it from the crate's root.
+/// Path of a module from the crate root, as names.
 type Module = Vec<String>;
 
-/// Checks every crate.
+/// Checks all crates.
 pub(super) fn check(files: &BTreeMap<&str, Items>) -> Vec<Complaint> {
     let mut crates: BTreeMap<&str, Vec<(&str, &Items)>> = BTreeMap::new();
     for (path, items) in files {
@@ -31,7 +31,7 @@ pub(super) fn check(files: &BTreeMap<&str, Items>) -> Vec<Complaint> {
         .collect()
 }
 
-/// The modules of one crate and the names that each imports.
+/// The modules of one crate, and the names that each module imports.
 #[derive(Debug, Default)]
 struct Names {
     modules: BTreeSet<Module>,
@@ -69,8 +69,8 @@ impl Names {
         (1..=module.len()).any(|n| self.only_in_tests.contains(&module[..n]))
     }
 
-    /// The module that declares what `path` names in `from`; `None` for other crates, local
-    /// variables and the prelude.
+    /// Returns the module that declares the item that `path` names in module `from`; `None` for
+    /// other crates, local variables and the prelude.
     fn resolve(&self, from: &[String], path: &[String], depth: usize) -> Option<Module> {
         let (first, rest) = path.split_first()?;
         if depth > 8 {
@@ -99,7 +99,7 @@ impl Names {
             } else {
                 let child = joined(&at, std::slice::from_ref(name));
                 if !self.modules.contains(&child) {
-                    // An item of `at`, or one that it re-exports.
+                    // The item belongs to `at`, or `at` re-exports it.
                     return match self.import(&at, name) {
                         Some(target) => {
                             let full = joined(target, after);
@@ -121,7 +121,7 @@ impl Names {
     }
 }
 
-/// A dependency between two siblings, with one place that shows it.
+/// Dependencies between siblings, each with one location (file and line) that causes it.
 type Edges = BTreeMap<(Module, Module), (String, usize)>;
 
 fn edges(files: &[(&str, &Items)], names: &Names) -> Edges {
@@ -156,7 +156,7 @@ fn edges(files: &[(&str, &Items)], names: &Names) -> Edges {
     edges
 }
 
-/// One complaint for each dependency that is part of a cycle.
+/// Returns one complaint for each dependency that is part of a cycle.
 fn cycles(edges: &Edges) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for ((from, to), (path, line)) in edges {
@@ -172,7 +172,7 @@ fn cycles(edges: &Edges) -> Vec<Complaint> {
     complaints
 }
 
-/// The shortest way from one module to another along the edges, both ends included.
+/// Returns the shortest path from one module to another along the edges, including both.
 fn way(edges: &Edges, from: &Module, to: &Module) -> Option<Vec<Module>> {
     let mut ways = vec![vec![from.clone()]];
     let mut visited = BTreeSet::from([from.clone()]);
@@ -196,7 +196,7 @@ fn way(edges: &Edges, from: &Module, to: &Module) -> Option<Vec<Module>> {
     None
 }
 
-/// The module of a file in a crate's `src` folder.
+/// Path of the module that a file in a crate's `src` folder contains.
 fn module_of(path: &str) -> Module {
     let (_, inside) = path.split_once("src/").unwrap_or(("", path));
     let inside = inside.strip_suffix(".rs").unwrap_or(inside);

@@ -1,5 +1,5 @@
-//! Dependencies obey `deny.toml`, whose rules `cargo deny check` knows too: licenses, banned crates
-//! and duplicate versions. The number of crates in the program may only shrink.
+//! Rule: dependencies obey `deny.toml` (licenses, banned crates, duplicate versions), as in
+//! `cargo deny check`. The number of crates in the program is limited.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ use super::licenses::is_allowed;
 
 const RULES: &str = "deny.toml";
 
-/// Number of crates that the program consists of on Linux, with those that its build needs. Lower it
-/// when a dependency disappears; raise it only for a dependency that is worth its build time.
+/// Largest number of crates in the program on Linux, including build dependencies. Lower the limit
+/// when a dependency is removed; raise it only for a dependency that is worth its build time.
 const CRATES_MAX: usize = 299;
 
-/// The arguments of cargo that list all crates that the workspace and its tests need.
+/// Arguments for cargo to list all dependencies of the workspace, including those of tests.
 pub(super) const ALL_CRATES: [&str; 9] = tree_of("--workspace", "normal,build,dev");
 
-/// The arguments of cargo that list the crates of the program.
+/// Arguments for cargo to list the dependencies of the program.
 pub(super) const CRATES_OF_PROGRAM: [&str; 9] = tree_of("--package=prony", "normal,build");
 
 const fn tree_of(root: &'static str, edges: &'static str) -> [&'static str; 9] {
@@ -29,8 +29,8 @@ const fn tree_of(root: &'static str, edges: &'static str) -> [&'static str; 9] {
     ]
 }
 
-/// Checks the dependencies. `rules` is the text of `deny.toml`; `all` and `program` are the output of
-/// cargo with [`ALL_CRATES`] and [`CRATES_OF_PROGRAM`].
+/// Checks the dependencies. `rules` is the content of `deny.toml`; `all` and `program` are the
+/// output of cargo for [`ALL_CRATES`] and [`CRATES_OF_PROGRAM`].
 pub(super) fn check(rules: &str, all: &str, program: &str) -> Vec<Complaint> {
     check_against(CRATES_MAX, rules, all, program)
 }
@@ -62,13 +62,13 @@ struct Package<'a> {
     name: &'a str,
     version: &'a str,
     license: &'a str,
-    /// True for the crates of the workspace.
+    /// The crate belongs to the workspace.
     is_local: bool,
 }
 
 impl<'a> Package<'a> {
-    /// Reads lines such as `clap_derive v4.6.7 (proc-macro)|MIT OR Apache-2.0`, which may end with
-    /// ` (*)` if they were printed before.
+    /// Parses lines such as `clap_derive v4.6.7 (proc-macro)|MIT OR Apache-2.0`. Cargo appends
+    /// ` (*)` to repeated lines.
     fn read_all(text: &'a str) -> BTreeSet<Package<'a>> {
         let lines = text.lines().filter_map(|line| line.split_once('|'));
         let packages = lines.filter_map(|(package, license)| {
@@ -114,7 +114,7 @@ fn banned(rules: &Table, packages: &[&Package]) -> Vec<String> {
         .collect()
 }
 
-/// Complains about crates in several versions, and about entries of the list without a use.
+/// Reports crates with several versions, and `skip` entries that are no longer needed.
 fn duplicates(rules: &Table, packages: &[&Package]) -> Vec<String> {
     let skipped = entries(rules, "skip");
     let is_skipped = |package: &Package, (skipped, _): &(&str, &str)| {
@@ -141,7 +141,7 @@ fn duplicates(rules: &Table, packages: &[&Package]) -> Vec<String> {
     several.chain(unused).collect()
 }
 
-/// The crates of a list of `[bans]`, each with the reason.
+/// Entries of a list in `[bans]`: each crate with its reason.
 fn entries<'a>(rules: &'a Table, list: &str) -> Vec<(&'a str, &'a str)> {
     let list = rules.get("bans").and_then(|bans| bans.get(list));
     let list = list.and_then(toml::Value::as_array).into_iter().flatten();

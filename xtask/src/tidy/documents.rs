@@ -1,16 +1,16 @@
-//! Paths in documents exist, and crates are documented.
+//! Rule: paths in documents exist, and every crate is documented.
 
 use super::Complaint;
 use crate::tree::Tree;
 
 const ARCHITECTURE: &str = "docs/architecture.md";
 
-/// First components of paths within this repository.
+/// First components of paths in this repository.
 const FOLDERS: &[&str] = &[
     ".ci", "bench", "crates", "docs", "fuzz", "schema", "studies", "xtask", "src",
 ];
 
-/// Checks the documents at the root and in `docs`.
+/// Checks the documents in the root and in `docs`.
 pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for (path, text) in tree.texts().filter(|(p, _)| is_document(p)) {
@@ -23,7 +23,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
     if let Some(text) = tree.text(ARCHITECTURE) {
         for name in tree.crates() {
             if !text.contains(&format!("`crates/{name}`")) {
-                let text = format!("says nothing of `crates/{name}`");
+                let text = format!("doesn't mention `crates/{name}`");
                 complaints.push(Complaint::new(ARCHITECTURE, 0, text));
             }
         }
@@ -41,8 +41,8 @@ fn is_document(path: &str) -> bool {
     !name.contains('/')
 }
 
-/// Returns true if a name exists, relative to the root or to the document's folder. `load/src` may
-/// abbreviate `crates/load/src`.
+/// Returns true if a path exists relative to the root or to the document's folder. `crates/` may be
+/// omitted, as in `load/src`.
 fn exists_from(tree: &Tree, document: &str, name: &str) -> bool {
     let folder = document.rsplit_once('/').map_or("", |(folder, _)| folder);
     let candidates = [
@@ -70,8 +70,7 @@ fn resolve(path: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("/"))
 }
 
-/// Paths in backticks, and targets of links into the repository, with their lines. Code blocks are
-/// examples and don't count.
+/// Paths in backticks and targets of relative links, with their lines. Code blocks are skipped.
 fn named_paths(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut in_block = false;
@@ -171,7 +170,7 @@ mod tests {
         ];
         let expected = [
             "docs/architecture.md:1: crates/gone does not exist",
-            "docs/architecture.md: says nothing of `crates/novel`",
+            "docs/architecture.md: doesn't mention `crates/novel`",
         ];
         assert_eq!(complaints(&files), expected);
     }

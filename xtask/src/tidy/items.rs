@@ -1,6 +1,6 @@
-//! Items of a Rust file: types, modules, imports and the paths that code names.
+//! Items of a Rust file: types, modules, imports, and paths in code.
 //!
-//! Reads tokens and resolves nothing. Code that only tests compile is marked as such.
+//! This module reads tokens and resolves no names. Code that is compiled only for tests is marked.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -24,13 +24,13 @@ pub(super) struct Items {
 pub(super) struct TypeItem {
     pub(super) name: String,
     pub(super) line: usize,
-    /// `pub` without a restriction such as `(crate)`.
+    /// Visible outside the crate: plain `pub`, not `pub(crate)` or similar.
     pub(super) public: bool,
     /// Inline modules of this file that enclose the type.
     pub(super) module: Vec<String>,
 }
 
-/// A declared module, inline or in a file of its own.
+/// A declared module, inline or in a separate file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ModuleItem {
     pub(super) name: String,
@@ -41,7 +41,7 @@ pub(super) struct ModuleItem {
 /// One name that a `use` declaration brings into a module.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Import {
-    /// Name in the importing module; `*` imports every name.
+    /// Name in the importing module; `*` for a glob import.
     pub(super) name: String,
     pub(super) path: Vec<String>,
     pub(super) line: usize,
@@ -49,7 +49,7 @@ pub(super) struct Import {
     pub(super) only_in_tests: bool,
 }
 
-/// A path named in code, outside `use` declarations.
+/// A path in code, outside `use` declarations.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reference {
     pub(super) path: Vec<String>,
@@ -58,7 +58,7 @@ pub(super) struct Reference {
     pub(super) only_in_tests: bool,
 }
 
-/// Reads every Rust file that is valid as tokens; the others are reported by `source`.
+/// Reads every Rust file. Files that can't be tokenized are skipped; `source` reports them.
 pub(super) fn read_all(tree: &Tree) -> BTreeMap<&str, Items> {
     tree.texts()
         .filter(|(path, _)| path.ends_with(".rs"))
@@ -73,16 +73,17 @@ fn read(text: &str) -> Option<Items> {
     Some(items)
 }
 
-/// The context of a nesting level of tokens.
+/// Context of one nesting level of tokens.
 #[derive(Debug, Clone, Default)]
 struct Scope {
     module: Vec<String>,
     only_in_tests: bool,
-    /// In the braces of an `impl` or a `trait`, `type` declares an associated type.
+    /// The level is the body of an `impl` or a `trait`, in which `type` declares an associated
+    /// type.
     associated: bool,
 }
 
-/// Attributes, visibility and keyword read so far of the item that is being read.
+/// Attributes, visibility and keyword that have been read of an incomplete item.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pending {
     only_in_tests: bool,
@@ -190,7 +191,7 @@ impl Items {
         }
     }
 
-    /// Reads a `use` tree whose paths begin with `prefix`, up to `;` or the end of its braces.
+    /// Reads a `use` tree up to `;` or its closing brace. `prefix` is the path before it.
     fn read_use(&mut self, tokens: &mut Tokens<'_>, prefix: &[String], scope: &Scope, test: bool) {
         let mut path = prefix.to_vec();
         let mut name = None;
@@ -250,7 +251,7 @@ fn inner_scope(scope: &Scope, pending: Pending) -> Scope {
     }
 }
 
-/// Reads the rest of a path whose first segment is `first`.
+/// Reads the remaining segments of a path that begins with `first`.
 fn read_path(first: &str, tokens: &mut Tokens<'_>) -> Vec<String> {
     let mut path = vec![first.to_string()];
     loop {
@@ -281,7 +282,7 @@ fn next_group<'a>(tokens: &mut Tokens<'a>, delimiter: Delimiter) -> Option<&'a G
     }
 }
 
-/// Takes the brackets after `#` and returns true for `#[test]` and for `#[cfg(…)]` that requires
+/// Consumes the brackets after `#`. Returns true for `#[test]` and for a `#[cfg(…)]` that requires
 /// `test`.
 fn is_test_attribute(tokens: &mut Tokens<'_>) -> bool {
     if let Some(TokenTree::Punct(p)) = tokens.peek()

@@ -1,14 +1,14 @@
-//! Language rules for comments, strings and documents.
+//! Rules: language of comments, strings and documents.
 
 use super::Complaint;
 use super::prose::{Kind, Passage, passages};
 use crate::tree::Tree;
 
-/// First words refused in doc comments, besides those that are refused anywhere.
+/// Words that must not begin a doc comment, in addition to those that are rejected everywhere.
 const OPENINGS: &[&str] = &["what", "where", "who", "how", "whether", "so"];
 
-/// Phrases that are refused, each with a replacement. Each is spelled in two halves, or this file
-/// would be refused.
+/// Rejected phrases with their replacements. Each is spelled in two halves; otherwise the rule
+/// would reject this file.
 const PHRASES: &[(&str, &str)] = &[
     (concat!("an", "ew"), "again, new"),
     (concat!("be", "side"), "next to, besides"),
@@ -50,14 +50,14 @@ const PHRASES: &[(&str, &str)] = &[
     (concat!("me", "nds"), "hint, fixes"),
 ];
 
-/// Words before or after `is no` that make it ordinary English.
+/// The phrase `is no` is accepted after these words.
 const BEFORE_IS_NO: &[&str] = &["there"];
 const AFTER_IS_NO: &[&str] = &[
     "longer", "more", "less", "fewer", "later", "earlier", "greater", "larger", "smaller",
     "higher", "lower", "better", "worse",
 ];
 
-/// Words before "answer" that make it a noun.
+/// Words before "answer" that show that it is a noun.
 const BEFORE_NOUN: &[&str] = &[
     "a",
     "an",
@@ -114,13 +114,13 @@ const BEFORE_NOUN: &[&str] = &[
     "final",
 ];
 
-/// Words after "answer" that make it a noun.
+/// Words after "answer" that show that it is a noun.
 const AFTER_NOUN: &[&str] = &[
     "is", "are", "was", "were", "has", "have", "had", "began", "ended", "begins", "ends", "came",
     "comes", "arrived", "arrives", "body", "bodies", "head", "heads", "header", "headers", "whose",
 ];
 
-/// Checks every passage of every file.
+/// Checks all comments, strings and documents.
 pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for (path, text) in tree.texts() {
@@ -137,7 +137,7 @@ fn check_passage(path: &str, passage: &Passage, complaints: &mut Vec<Complaint>)
         && OPENINGS.contains(&first.text.as_str())
     {
         let text = format!(
-            "a doc comment states what the item is or does, and doesn't begin with \"{}\"",
+            "doc comment begins with \"{}\" (state what the item is or does)",
             first.text
         );
         complaints.push(Complaint::new(path, first.line, text));
@@ -156,15 +156,15 @@ fn check_passage(path: &str, passage: &Passage, complaints: &mut Vec<Complaint>)
     }
 }
 
-/// A word of a passage, in lower case. Code in backticks and `{…}` in strings are the word `code`
-/// with a backtick in front.
+/// A lowercase word of a passage. Code in backticks and `{…}` in strings are replaced by the word
+/// `code` with a leading backtick.
 #[derive(Debug, PartialEq, Eq)]
 struct Word {
     text: String,
     line: usize,
-    /// Nothing but white space is between this word and the one before it.
+    /// Only white space separates this word from the one before it.
     joined: bool,
-    /// A sentence ends between the word before it and this one.
+    /// This word is the first of a sentence.
     opens_sentence: bool,
 }
 
@@ -240,7 +240,7 @@ fn is_phrase(words: &[Word], at: usize, phrase: &str) -> bool {
     })
 }
 
-/// Uses of a refused phrase that are ordinary English.
+/// Returns true if a rejected phrase is ordinary English in this context.
 fn is_ordinary(words: &[Word], at: usize, phrase: &str) -> bool {
     let text = |at: usize| words.get(at).map_or("", |w| w.text.as_str());
     let before = at.checked_sub(1).map_or("", text);
@@ -300,7 +300,7 @@ mod tests {
             let text = format!("fn a() {{}}\n\n/// {opening} it is done.\nfn b() {{}}");
             let seen = complaints("a.rs", &text);
             assert_eq!(seen.len(), 1, "{opening}");
-            assert!(seen[0].starts_with("a.rs:3: a doc comment"), "{seen:?}");
+            assert!(seen[0].starts_with("a.rs:3: doc comment"), "{seen:?}");
         }
         assert!(complaints("a.rs", "/// The way\n/// how it is done.\nfn a() {}").is_empty());
         assert!(complaints("a.rs", "// How it is done.\nfn a() {}").is_empty());

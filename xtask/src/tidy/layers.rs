@@ -1,12 +1,12 @@
-//! Crates depend only on lower layers.
+//! Rule: crates depend only on lower layers.
 
 use toml::{Table, Value};
 
 use super::Complaint;
 use crate::tree::Tree;
 
-/// The diagram of docs/architecture.md: each crate with its direct dependencies. Indirect ones are
-/// allowed too.
+/// The diagram of docs/architecture.md: each crate with its direct dependencies. Indirect
+/// dependencies are allowed too.
 const LAYERS: &[(&str, &[&str])] = &[
     (
         "cli",
@@ -33,7 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("xdp", &[]),
 ];
 
-/// External crates that provide clocks, sockets or threads.
+/// External crates that give access to clocks, sockets or threads.
 const IMPURE: &[&str] = &[
     "async-std",
     "hyper",
@@ -47,27 +47,27 @@ const IMPURE: &[&str] = &[
     "tokio",
 ];
 
-/// External crates that read flags: below `cli`, settings are data.
+/// External crates that parse flags. Only `cli` may use them; below it, settings are data.
 const COMMAND_LINE: &[&str] = &["clap", "clap_builder", "lexopt", "pico-args"];
 
 /// Crates that are pure functions of their input.
 pub(super) const PURE: &[&str] = &["protocol", "stats", "report", "tcp"];
 
-/// Purpose of a dependency.
+/// Kind of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Always,
     InTests,
 }
 
-/// Checks every crate's manifest.
+/// Checks the manifests of all crates.
 pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for name in tree.crates() {
         let path = format!("crates/{name}/Cargo.toml");
         let text = tree.text(&path).unwrap_or_default();
         if !LAYERS.iter().any(|(n, _)| *n == name) {
-            let text = format!("{name} has no place in the layers (xtask/src/tidy/layers.rs)");
+            let text = format!("{name} is in no layer (add it to xtask/src/tidy/layers.rs)");
             complaints.push(Complaint::new(&path, 0, text));
             continue;
         }
@@ -77,7 +77,10 @@ pub(super) fn check(tree: &Tree) -> Vec<Complaint> {
         for (dependency, _) in dependencies(&text.parse().unwrap_or_default()) {
             if dependency == "prony" || dependency.starts_with("prony-") {
                 let line = line_of(text, &dependency);
-                let text = format!("xtask builds before everything and can't use {dependency}");
+                let text = format!(
+                    "xtask must not depend on {dependency}: it is built before all \
+                    other crates"
+                );
                 complaints.push(Complaint::new("xtask/Cargo.toml", line, text));
             }
         }
@@ -100,41 +103,44 @@ fn check_manifest(name: &str, path: &str, text: &str, complaints: &mut Vec<Compl
     if package != Some(&expected) {
         complain(
             line_of(text, "name"),
-            format!("the package of crates/{name} is {expected}"),
+            format!("the package in crates/{name} must be named {expected}"),
         );
     }
     if lookup(&manifest, &["lints", "workspace"]) != Some(&Value::Boolean(true)) {
-        complain(0, "lacks `[lints] workspace = true`".to_string());
+        complain(0, "`[lints] workspace = true` is missing".to_string());
     }
     for (dependency, purpose) in dependencies(&manifest) {
         let line = line_of(text, &dependency);
         if purpose == Use::Always && PURE.contains(&name) && IMPURE.contains(&dependency.as_str()) {
             complain(
                 line,
-                format!("{name} has no clock, socket or thread, so no {dependency}"),
+                format!(
+                    "{name} must not depend on {dependency}: it uses no clock, socket or \
+                    thread"
+                ),
             );
         }
         if name != "cli" && COMMAND_LINE.contains(&dependency.as_str()) {
-            let text = format!("flags are read in cli alone, so no {dependency} in {name}");
+            let text = format!("{name} must not depend on {dependency}: only cli parses flags");
             complain(line, text);
         }
         let Some(lower) = crate_of(&dependency) else {
             continue;
         };
-        // Tests of any layer drive the origin over real sockets.
+        // Tests of any layer may use the origin as a real server.
         if purpose == Use::InTests && lower == "origin" {
             continue;
         }
         if !is_below(lower, name) {
             complain(
                 line,
-                format!("{name} may not depend on {lower}: it is not below it"),
+                format!("{name} must not depend on {lower}, which is not a lower layer"),
             );
         }
     }
 }
 
-/// Folder of one of prony's own packages.
+/// Folder of a package in this workspace, or `None` for an external package.
 fn crate_of(package: &str) -> Option<&str> {
     if package == "prony" {
         Some("cli")
@@ -151,7 +157,7 @@ fn is_below(lower: &str, upper: &str) -> bool {
         .any(|d| *d == lower || is_below(lower, d))
 }
 
-/// Every dependency by package name, including platform-specific ones.
+/// All dependencies with their package names, including platform-specific ones.
 fn dependencies(manifest: &Table) -> Vec<(String, Use)> {
     let mut found = Vec::new();
     let tables = [
@@ -187,7 +193,7 @@ fn lookup<'a>(table: &'a Table, keys: &[&str]) -> Option<&'a Value> {
         .try_fold(table.get(*first)?, |value, key| value.get(key))
 }
 
-/// First line with a key.
+/// Number of the first line that contains a key.
 fn line_of(text: &str, key: &str) -> usize {
     let is_key = |line: &str| {
         line.trim_start()
@@ -225,8 +231,10 @@ mod tests {
             "load",
             "[dependencies]\nprony-experiment.workspace = true\n",
         );
-        let expected =
-            ["crates/load/Cargo.toml:6: load may not depend on experiment: it is not below it"];
+        let expected = [
+            "crates/load/Cargo.toml:6: load must not depend on experiment, which is not a lower \
+                layer",
+        ];
         assert_eq!(seen, expected);
         let sideways = "[dependencies]\nprony-load = { path = \"../load\" }\n";
         assert_eq!(complaints("stats", sideways).len(), 1);
@@ -295,7 +303,7 @@ mod tests {
     #[test]
     fn the_layers_hold_no_cycle_and_only_known_names() {
         for (name, direct) in LAYERS {
-            assert!(!is_below(name, name), "{name} is below itself");
+            assert!(!is_below(name, name), "{name} depends on itself");
             for lower in *direct {
                 assert!(LAYERS.iter().any(|(n, _)| n == lower), "{lower}");
             }

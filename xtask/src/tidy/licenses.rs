@@ -1,7 +1,7 @@
 //! SPDX license expressions, such as `(MIT OR Apache-2.0) AND ISC`.
 
 /// Returns true if the allowed licenses satisfy `expression`. The old form `MIT/Apache-2.0` means
-/// `OR`. A license with an exception counts as a license of its own.
+/// `OR`. A license with an exception counts as a separate license.
 pub(super) fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     let spaced = expression
         .replace('(', " ( ")
@@ -16,9 +16,9 @@ pub(super) fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     parser.any_of() == Some(true) && parser.words.is_empty()
 }
 
-/// A parser of `any = all { OR all }`, `all = one { AND one }`, `one = license | ( any )`.
+/// Parser for `any = all { OR all }`, `all = one { AND one }`, `one = license | ( any )`.
 struct LicenseParser<'a> {
-    /// The words that remain.
+    /// Words that haven't been parsed yet.
     words: &'a [&'a str],
     allowed: &'a [&'a str],
 }

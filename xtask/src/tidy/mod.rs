@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the rules that the compiler doesn't know.
+//! `cargo xtask tidy`: project rules that the compiler doesn't check.
 //!
 //! Input: the project's files as a [`Tree`]. Output: complaints, each with a file and a line. Every
-//! rule is a function from a tree to complaints and touches nothing else.
+//! rule is a pure function from a tree to complaints.
 
 mod cycles;
 mod dependencies;
@@ -28,9 +28,9 @@ use crate::tree::Tree;
 struct Complaint {
     /// Path from the root.
     path: String,
-    /// Counted from 1; 0 is the file as a whole.
+    /// Line number from 1; 0 means the whole file.
     line: usize,
-    /// The violation and its remedy.
+    /// The violation, with a hint.
     text: String,
 }
 
@@ -53,8 +53,8 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// Checks the workspace and prints every complaint. With `only`, a crate's name or a path from the
-/// root, prints the complaints about files below it.
+/// Checks the workspace and prints all complaints. `only` restricts the output to a crate or to the
+/// files below a path.
 pub(crate) fn run(only: Option<&str>) -> Ending {
     let root = workspace_root();
     let tree = match Tree::read(&root) {
@@ -91,7 +91,7 @@ pub(crate) fn run(only: Option<&str>) -> Ending {
     }
 }
 
-/// Checks the dependencies on Linux. Cargo downloads what it doesn't have.
+/// Checks the dependencies on Linux. Cargo downloads manifests that are missing.
 fn check_dependencies(tree: &Tree) -> Vec<Complaint> {
     let run = |args: &[&str], more: &[&str]| {
         let output = cargo(args).args(more).output().ok()?;
@@ -113,7 +113,7 @@ fn check_dependencies(tree: &Tree) -> Vec<Complaint> {
     }
 }
 
-/// The folder of a crate's name; any other text is a path already.
+/// Returns the folder of a crate name; other text is returned unchanged, as a path.
 fn folder_of(tree: &Tree, only: &str) -> String {
     let only = only.trim_end_matches('/');
     if tree.crates().contains(&only) {
@@ -123,7 +123,7 @@ fn folder_of(tree: &Tree, only: &str) -> String {
     }
 }
 
-/// All complaints about a tree, sorted by file and line.
+/// Returns all complaints about a tree, sorted by file and line.
 fn check(tree: &Tree) -> Vec<Complaint> {
     let sources = source::parse_all(tree);
     let items = items::read_all(tree);
@@ -145,7 +145,7 @@ fn is_below(path: &str, folder: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The complaints as printed, for tests.
+/// Complaints as lines of output, for tests.
 #[cfg(test)]
 fn printed(complaints: &[Complaint]) -> Vec<String> {
     complaints.iter().map(Complaint::to_string).collect()

@@ -1,12 +1,12 @@
-//! Passages that people read: comments and strings of Rust files, comments of scripts, documents.
+//! Text that people read: comments and strings in Rust files, comments in scripts, and documents.
 
 /// A passage of text in a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Passage {
     pub(super) kind: Kind,
-    /// Line of the file on which the text begins.
+    /// Line in the file on which the text begins.
     pub(super) line: usize,
-    /// Consecutive comment lines form one passage; line breaks are kept.
+    /// Text of the passage. Consecutive comment lines form one passage, with line breaks.
     pub(super) text: String,
 }
 
@@ -16,12 +16,12 @@ pub(super) enum Kind {
     /// `///`, `//!`, `/** */` and `/*! */`.
     Doc,
     Comment,
-    /// A string literal that holds a space; one without is a name or a format.
+    /// A string literal that contains a space; one without is a name or a format.
     Literal,
     Document,
 }
 
-/// The passages of a file; empty for file types that hold no prose of the project's own.
+/// Returns the passages of a file; none for file types without prose.
 pub(super) fn passages(path: &str, text: &str) -> Vec<Passage> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let Some((_, extension)) = name.rsplit_once('.') else {
@@ -46,7 +46,7 @@ fn document(text: &str) -> Passage {
     }
 }
 
-/// Comments that begin with `mark` and end with the line.
+/// Comments that begin with `mark` and end at the end of the line.
 fn line_comments(text: &str, mark: &str) -> Vec<Passage> {
     let mut found: Vec<Passage> = Vec::new();
     let mut last = 0;
@@ -79,7 +79,7 @@ struct Lexer<'a> {
     rest: &'a str,
     line: usize,
     found: Vec<Passage>,
-    /// Line on which the last passage ended.
+    /// Line on which the last comment ended.
     last_line: usize,
 }
 
@@ -116,7 +116,7 @@ impl<'a> Lexer<'a> {
         self.found
     }
 
-    /// Consumes `bytes` of the text and returns them.
+    /// Consumes the next `bytes` bytes and returns them.
     fn take(&mut self, bytes: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(bytes);
         self.line += taken.matches('\n').count();
@@ -217,7 +217,7 @@ impl<'a> Lexer<'a> {
         self.last_line = 0;
     }
 
-    /// Steps over a character literal or the quote of a lifetime.
+    /// Skips a character literal or the quote of a lifetime.
     fn character(&mut self) {
         let mut chars = self.rest.chars();
         chars.next();
@@ -236,7 +236,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The number of `#` of the raw string that begins here.
+/// Number of `#` of the raw string that begins here; `None` if none begins here.
 fn raw_string(text: &str) -> Option<usize> {
     let text = text
         .strip_prefix(['b', 'c'])

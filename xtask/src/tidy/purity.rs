@@ -1,11 +1,11 @@
-//! No clock and no socket in `protocol`, `stats` and `report`; no thread and no file in the first
-//! two.
+//! Rule: `protocol`, `stats` and `report` use no clock and no socket; `protocol` and `stats` also
+//! use no thread and no file.
 
 use super::Complaint;
 use super::layers::PURE;
 use super::source::{Name, Sources};
 
-/// Paths that no pure crate may use, with their meaning.
+/// Paths that no pure crate may use, each with a description.
 const NOWHERE: &[(&[&str], &str)] = &[
     (&["std", "net"], "a socket"),
     (&["std", "os", "unix", "net"], "a socket"),
@@ -18,14 +18,14 @@ const NOWHERE: &[(&[&str], &str)] = &[
     (&["socket2"], "a socket"),
 ];
 
-/// Paths allowed in reports, which write files, but not in computations.
+/// Paths that `report` may use, because it writes files, but `protocol` and `stats` may not.
 const NOT_IN_ARITHMETIC: &[(&[&str], &str)] = &[
     (&["std", "thread"], "a thread"),
     (&["std", "fs"], "a file"),
     (&["std", "process"], "a process"),
 ];
 
-/// Type names that mean a clock or a socket, with any path.
+/// Names of types that imply a clock or a socket, whatever their path.
 const TYPES: &[(&str, &str)] = &[
     ("Instant", "a clock"),
     ("SystemTime", "a clock"),
@@ -60,7 +60,7 @@ pub(super) fn check(sources: &Sources) -> Vec<Complaint> {
 
 fn impurity(name: &str, named: &Name) -> Option<&'static str> {
     let starts = |path: &[&str]| {
-        // A single word such as `polling` may be a variable.
+        // A single segment such as `polling` may be a variable.
         named.segments.len() > 1
             && named.segments.len() >= path.len()
             && named.segments.iter().zip(path).all(|(a, b)| a == b)

@@ -1,16 +1,16 @@
-//! Files and functions stay small.
+//! Rule: files and functions stay small.
 
 use super::Complaint;
 use super::source::Sources;
 use crate::tree::Tree;
 
-/// Longest file, in lines.
+/// Maximum length of a file in lines.
 const FILE_LINES: usize = 800;
 
-/// Longest function, in lines from `fn` to its closing brace.
+/// Maximum length of a function in lines, from `fn` to the closing brace.
 const FUNCTION_LINES: usize = 80;
 
-/// File types that are code.
+/// Extensions of the files that are checked.
 const CODE: &[&str] = &[".rs", ".py", ".sh", ".c", ".js", ".css", ".html"];
 
 /// Checks the lengths of all files and functions.
@@ -20,14 +20,17 @@ pub(super) fn check(tree: &Tree, sources: &Sources) -> Vec<Complaint> {
     for (path, text) in tree.texts().filter(|(path, _)| code(path)) {
         let lines = text.lines().count();
         if lines > FILE_LINES {
-            let text = format!("{lines} lines; a file has at most {FILE_LINES}");
+            let text = format!("{lines} lines (the maximum for a file is {FILE_LINES})");
             complaints.push(Complaint::new(path, 0, text));
         }
     }
     for (path, source) in &sources.files {
         for function in source.functions.iter().filter(|f| f.lines > FUNCTION_LINES) {
             let (name, lines) = (&function.name, function.lines);
-            let text = format!("{name} has {lines} lines; a function has at most {FUNCTION_LINES}");
+            let text = format!(
+                "{name} has {lines} lines (the maximum for a function is \
+                {FUNCTION_LINES})"
+            );
             complaints.push(Complaint::new(path, function.line, text));
         }
     }
@@ -54,11 +57,11 @@ mod tests {
         let found = complaints(&[("a.rs", &function(81))]);
         assert_eq!(
             found,
-            ["a.rs:1: long has 81 lines; a function has at most 80"]
+            ["a.rs:1: long has 81 lines (the maximum for a function is 80)"]
         );
         assert!(complaints(&[("a.py", &"x\n".repeat(800))]).is_empty());
         let found = complaints(&[("a.py", &"x\n".repeat(801))]);
-        assert_eq!(found, ["a.py: 801 lines; a file has at most 800"]);
+        assert_eq!(found, ["a.py: 801 lines (the maximum for a file is 800)"]);
     }
 
     #[test]

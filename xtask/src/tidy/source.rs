@@ -1,5 +1,5 @@
-//! Functions, paths, macros and modules of a Rust file, read from its tokens without comments and
-//! strings. Types aren't resolved.
+//! Functions, paths, macros and modules of a Rust file, read from its tokens. Comments and strings
+//! are skipped, and types aren't resolved.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use proc_macro2::{Delimiter, Group, Spacing, TokenStream, TokenTree};
 use super::Complaint;
 use crate::tree::Tree;
 
-/// Every Rust file of a tree.
+/// All Rust files of a tree.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
-    /// By path.
+    /// Files that were read, by path.
     pub(super) files: BTreeMap<String, Source>,
-    /// Files that could not be read as tokens.
+    /// One complaint for each file that can't be tokenized.
     pub(super) complaints: Vec<Complaint>,
 }
 
 /// One Rust file.
 #[derive(Debug, Default)]
 pub(super) struct Source {
-    /// Functions that have a body, in order.
+    /// Functions with a body, in source order.
     pub(super) functions: Vec<Function>,
-    /// Everything that looks like a path, with `use` trees expanded: `use a::{b, c::d}` gives
-    /// `a::b` and `a::c::d`.
+    /// Everything that looks like a path. `use` trees are expanded: `use a::{b, c::d}` gives `a::b`
+    /// and `a::c::d`.
     pub(super) paths: Vec<Name>,
     /// Names of invoked macros.
     pub(super) macros: Vec<Name>,
@@ -44,7 +44,7 @@ pub(super) struct Function {
 /// A name and its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Name {
-    /// Components; only a path has several.
+    /// Segments of a path; a single one for other names.
     pub(super) segments: Vec<String>,
     pub(super) line: usize,
 }
@@ -60,14 +60,14 @@ pub(super) fn parse_all(tree: &Tree) -> Sources {
             Err(line) => {
                 sources
                     .complaints
-                    .push(Complaint::new(path, line, "does not read as Rust tokens"));
+                    .push(Complaint::new(path, line, "can't be tokenized as Rust"));
             }
         }
     }
     sources
 }
 
-/// Reads one file; the error is the line with the first invalid token.
+/// Reads one file. The error is the line of the first invalid token.
 pub(super) fn parse(text: &str) -> Result<Source, usize> {
     let stream: TokenStream = text
         .trim_start_matches('\u{feff}')
@@ -79,7 +79,8 @@ pub(super) fn parse(text: &str) -> Result<Source, usize> {
 }
 
 impl Source {
-    /// Reads one level of tokens. In the braces of a `use` tree, every path starts with `prefix`.
+    /// Reads one level of tokens. `prefix` is the path before the braces of a `use` tree, empty
+    /// elsewhere.
     fn read(&mut self, stream: TokenStream, prefix: &[String]) {
         let tokens: Vec<TokenTree> = stream.into_iter().collect();
         let mut at = 0;
@@ -137,7 +138,7 @@ impl Source {
         while is_path_separator(&tokens[at..]) {
             match tokens.get(at + 2) {
                 Some(TokenTree::Ident(ident)) => {
-                    // The last part of `std::macro!` is a macro's name too.
+                    // The last segment of `std::macro!` is also the name of a macro.
                     let line = ident.span().start().line;
                     self.note_keyword(&ident.to_string(), line, &tokens[at + 3..]);
                     segments.push(ident.to_string());
@@ -159,7 +160,7 @@ impl Source {
     }
 }
 
-/// Braces of a function's body, unless a `;` comes first.
+/// Finds the braces of a function's body; `None` if `;` comes first.
 fn body(tokens: &[TokenTree]) -> Option<&Group> {
     for token in tokens {
         match token {

@@ -1,11 +1,11 @@
-//! Type names: unique within a crate, and public ones unique in the workspace.
+//! Rule: type names are unique within a crate, and public ones in the whole workspace.
 
 use std::collections::BTreeMap;
 
 use super::Complaint;
 use super::items::{Items, TypeItem};
 
-/// Checks the types in the `src` folder of every crate, test modules included.
+/// Checks the types in the `src` folder of every crate, including test modules.
 pub(super) fn check(files: &BTreeMap<&str, Items>) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let mut in_crate: BTreeMap<(&str, &str), Vec<Place>> = BTreeMap::new();
@@ -23,26 +23,34 @@ pub(super) fn check(files: &BTreeMap<&str, Items>) -> Vec<Complaint> {
         }
     }
     for ((name, _), places) in &in_crate {
-        report(places, &format!("a second time in {name}"), &mut complaints);
+        report(
+            places,
+            &format!("more than once in {name}"),
+            &mut complaints,
+        );
     }
     for places in public.values() {
         let first = places.first().and_then(|p| crate_of(p.path));
         if places.iter().any(|p| crate_of(p.path) != first) {
-            report(places, "by two crates as a public type", &mut complaints);
+            report(
+                places,
+                "as a public type by more than one crate",
+                &mut complaints,
+            );
         }
     }
     complaints
 }
 
-/// One declaration of a type.
+/// Location of a type declaration.
 #[derive(Debug, Clone, Copy)]
 struct Place<'a> {
     path: &'a str,
     item: &'a TypeItem,
 }
 
-/// Reports every declaration of a name that has several. Declarations in one module are
-/// alternatives for different platforms: the compiler accepts nothing else.
+/// Reports every declaration of a name that is declared several times. Two declarations in the same
+/// module are for different platforms, because the compiler rejects all others.
 fn report(places: &[Place<'_>], when: &str, complaints: &mut Vec<Complaint>) {
     let module = |p: &Place<'_>| (p.path.to_string(), p.item.module.clone());
     let Some(first) = places.first() else {
@@ -63,12 +71,15 @@ fn report(places: &[Place<'_>], when: &str, complaints: &mut Vec<Complaint>) {
             others.join(", ")
         };
         let name = &place.item.name;
-        let text = format!("type {name} is declared {when} (see {others}); give it its noun");
+        let text = format!(
+            "type {name} is declared {when}: see {others} (use a more specific \
+            name)"
+        );
         complaints.push(Complaint::new(place.path, place.item.line, text));
     }
 }
 
-/// The crate whose `src` folder holds a file.
+/// Returns the crate whose `src` folder contains a file.
 pub(super) fn crate_of(path: &str) -> Option<&str> {
     if path.starts_with("xtask/src/") {
         return Some("xtask");
@@ -95,7 +106,7 @@ mod tests {
         ]);
         assert_eq!(seen.len(), 2);
         assert!(
-            seen[1].starts_with("crates/load/src/b.rs:2: type State is declared a second time")
+            seen[1].starts_with("crates/load/src/b.rs:2: type State is declared more than once")
         );
     }
 

@@ -1,23 +1,24 @@
-//! Unfinished code, uninformative module names, and paths of one machine.
+//! Rules: no unfinished code, no uninformative module names, no paths of a single machine.
 
 use super::Complaint;
 use super::source::Sources;
 use crate::tree::Tree;
 
-/// Macros for unfinished or temporary code.
+/// Macros that mark unfinished or temporary code.
 const MACROS: &[&str] = &["todo", "unimplemented", "dbg"];
 
 /// Module names that say nothing about the content.
 const VAGUE_MODULES: &[&str] = &["common", "helper", "helpers", "misc", "util", "utils"];
 
-/// Notes to oneself. Spelled in two halves, or this file would be refused.
+/// Markers of unfinished work. Each is spelled in two halves; otherwise the rule would reject this
+/// file.
 const NOTE_MARKERS: &[&str] = &[
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
     concat!("XX", "X:"),
 ];
 
-/// Beginnings of absolute paths that exist on one machine only.
+/// Prefixes of absolute paths that exist on a single machine only.
 const PRIVATE_PATHS: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -31,15 +32,15 @@ pub(super) fn check(tree: &Tree, sources: &Sources) -> Vec<Complaint> {
         check_lines(path, text, &mut complaints);
     }
     for (path, source) in &sources.files {
-        if let Some(room) = room_in_path(path) {
-            complaints.push(Complaint::new(path, 0, unnamed_room(room)));
+        if let Some(name) = vague_component(path) {
+            complaints.push(Complaint::new(path, 0, vague_name(name)));
         }
         for name in source
             .macros
             .iter()
             .filter(|m| MACROS.contains(&&*m.segments[0]))
         {
-            let text = format!("{}! is not finished code", name.segments[0]);
+            let text = format!("{}! marks unfinished code", name.segments[0]);
             complaints.push(Complaint::new(path, name.line, text));
         }
         for name in source
@@ -50,7 +51,7 @@ pub(super) fn check(tree: &Tree, sources: &Sources) -> Vec<Complaint> {
             complaints.push(Complaint::new(
                 path,
                 name.line,
-                unnamed_room(&name.segments[0]),
+                vague_name(&name.segments[0]),
             ));
         }
     }
@@ -60,19 +61,22 @@ pub(super) fn check(tree: &Tree, sources: &Sources) -> Vec<Complaint> {
 fn check_lines(path: &str, text: &str, complaints: &mut Vec<Complaint>) {
     for (index, line) in text.lines().enumerate() {
         for private in PRIVATE_PATHS.iter().filter(|p| names_path(line, p)) {
-            let text = format!("{private} is a folder of one machine; say it relative to the root");
+            let text = format!(
+                "{private} exists on one machine only; use a path relative to the \
+                root"
+            );
             complaints.push(Complaint::new(path, index + 1, text));
         }
         if path.ends_with(".rs") {
             for note in NOTE_MARKERS.iter().filter(|n| line.contains(**n)) {
-                let text = format!("{note}: do it, or make it an issue");
+                let text = format!("{note}: finish it, or file an issue");
                 complaints.push(Complaint::new(path, index + 1, text));
             }
         }
     }
 }
 
-/// Returns true if `line` contains `path` as an absolute path, not as the end of a longer one.
+/// Returns true if `line` contains `path` as an absolute path, not as the end of a longer path.
 fn names_path(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -81,15 +85,15 @@ fn names_path(line: &str, path: &str) -> bool {
     })
 }
 
-/// Component of a path that is one of [`VAGUE_MODULES`].
-fn room_in_path(path: &str) -> Option<&str> {
+/// Returns the component of a path that is one of [`VAGUE_MODULES`].
+fn vague_component(path: &str) -> Option<&str> {
     path.split('/')
         .map(|part| part.strip_suffix(".rs").unwrap_or(part))
         .find(|p| VAGUE_MODULES.contains(p))
 }
 
-fn unnamed_room(name: &str) -> String {
-    format!("a module called {name} says nothing about what is inside; name it for what it does")
+fn vague_name(name: &str) -> String {
+    format!("module name {name} is uninformative; name the module after what it does")
 }
 
 #[cfg(test)]

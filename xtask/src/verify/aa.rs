@@ -1,14 +1,14 @@
-//! Identical servers: a difference must hardly ever be found.
+//! Check: experiments with identical servers hardly ever find a difference.
 
 use super::experiments::{self, EXPERIMENTS, Prices};
 use super::figures::CheckFigure;
 use super::power::BASE_ROUNDS;
 use super::program::Prony;
 
-/// Largest number of experiments that may find a difference.
+/// Number of experiments that may report a difference.
 const FALSE_DIFFERENCES_MAX: u64 = 1;
 
-/// Runs the experiments and counts false differences.
+/// Runs the experiments and counts those that report a difference.
 pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     let concluded = experiments::run(
         prony,

@@ -1,5 +1,6 @@
-//! Capacities against queueing theory: an origin on one core with constant work and Poisson arrivals
-//! is an M/D/1 queue, whose response times are known (Erlang 1909; Crommelin 1932; Franx 2001).
+//! Check: measured capacities agree with queueing theory. An origin on one core with constant work
+//! and Poisson arrivals is an M/D/1 queue, whose response times are known (Erlang 1909; Crommelin
+//! 1932; Franx 2001).
 
 use serde_json::Value;
 
@@ -8,13 +9,13 @@ use super::program::{Origin, Prony};
 
 /// Work per request.
 const WORK: &str = "300us";
-/// Limits of p99, in service times.
+/// Limits of the p99 response time, as multiples of the service time.
 const LIMITS: [f64; 3] = [2.0, 5.0, 20.0];
-/// Environment variable with the number of experiments of five searches for each goal. Each takes two
-/// to six minutes; 13 give a sound share.
+/// Environment variable with the number of experiments per limit, each with five searches. An
+/// experiment takes two to six minutes; 13 give a reliable coverage.
 const RUNS_VARIABLE: &str = "PRONY_VERIFY_CAPACITY_RUNS";
 const RUNS: u64 = 1;
-/// Share of the intervals that must contain the capacity.
+/// Minimum fraction of intervals that contain the theoretical capacity.
 const COVERAGE_MIN: f64 = 0.9;
 
 pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
@@ -57,7 +58,7 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     Ok(figures)
 }
 
-/// Time per request of the saturated server.
+/// Time per request of the saturated server, in seconds.
 fn service_time_s(prony: &Prony, origin: &Origin) -> Result<f64, String> {
     let url = origin.url("/");
     let args = [
@@ -95,8 +96,8 @@ fn json(prony: &Prony, args: &[&str], accepted: &[i32]) -> Result<Value, String>
     serde_json::from_slice(&output.stdout).map_err(|error| format!("{}: {error}", args.join(" ")))
 }
 
-/// The utilization of an M/D/1 queue at which 1% of the responses take longer than `limit` service
-/// times, by bisection.
+/// Utilization of an M/D/1 queue at which 1% of the responses take longer than `limit` service
+/// times, found by bisection.
 fn share_where_p99_is(limit: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..50 {
@@ -109,7 +110,7 @@ fn share_where_p99_is(limit: f64) -> f64 {
     low
 }
 
-/// The share of responses that take longer than `limit` service times.
+/// Fraction of responses that take longer than `limit` service times.
 fn share_over(utilization: f64, limit: f64) -> f64 {
     let wait = limit - 1.0;
     let (mut sum, mut factorial) = (0.0, 1.0);
@@ -129,8 +130,8 @@ mod tests {
 
     #[test]
     fn the_queue_has_its_known_percentiles() {
-        // Without a queue, no response takes longer than its service; a wait is as likely as the
-        // server is busy.
+        // A response takes longer than one service time exactly if the server is busy at its
+        // arrival.
         assert!((share_over(0.3, 1.0) - 0.3).abs() < 1e-12);
         for (limit, utilization) in [(2.0, 0.135), (5.0, 0.561), (20.0, 0.886)] {
             assert!((share_where_p99_is(limit) - utilization).abs() < 1e-3);

@@ -1,4 +1,4 @@
-//! Ten real experiments between two origins of known cost, and their verdicts.
+//! Runs ten real experiments that compare two origins of known cost, and reads the verdicts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,31 +8,32 @@ use serde_json::Value;
 use super::figures::CheckFigure;
 use super::program::Prony;
 
-/// Number of experiments of a check.
+/// Number of experiments per check.
 pub(super) const EXPERIMENTS: u64 = 10;
 
-/// Costs of two origins: rounds of busy work per request.
+/// CPU cost of two origins, in rounds of busy work per request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Prices {
-    /// Rounds of the baseline.
+    /// Rounds of the baseline origin.
     pub(super) base: u64,
-    /// Rounds of the other variant.
+    /// Rounds of the other origin.
     pub(super) other: u64,
 }
 
-/// Verdict of an experiment on the rate.
+/// Conclusion of an experiment about the rate.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Concluded {
     /// `faster`, `slower`, `equivalent`, `undecided` or `withheld`.
     pub(super) verdict: String,
-    /// The other variant's rate as a ratio to the baseline's, with its interval.
+    /// Ratio of the other variant's rate to the baseline's: estimate, and lower and upper limit of
+    /// the interval.
     ratio: Option<[f64; 3]>,
     blocks: u64,
     findings: Vec<String>,
 }
 
 impl Concluded {
-    /// A line of the check's table.
+    /// Formats the conclusion as a line of the check's table.
     pub(super) fn figure(&self, seed: u64) -> CheckFigure {
         CheckFigure::shown(format!("experiment {seed}"), self.found())
     }
@@ -55,7 +56,7 @@ impl Concluded {
     }
 }
 
-/// Runs the experiments, one after another, each with its number as seed.
+/// Runs the experiments in sequence, each with its number as the seed.
 pub(super) fn run(prony: &Prony, prices: Prices) -> Result<Vec<Concluded>, String> {
     let folder = ExperimentFolder::new(prony, prices)?;
     let mut concluded = Vec::new();
@@ -67,7 +68,7 @@ pub(super) fn run(prony: &Prony, prices: Prices) -> Result<Vec<Concluded>, Strin
     Ok(concluded)
 }
 
-/// A folder with a plan, and with the experiments that ran it.
+/// A temporary folder with a plan and the results of its runs.
 pub(super) struct ExperimentFolder(TemporaryFolder);
 
 impl ExperimentFolder {
@@ -94,13 +95,14 @@ impl ExperimentFolder {
         let seed = seed.to_string();
         let mut all = vec!["compare", &plan, "--out", &out_arg, "--seed", &seed];
         all.extend(args);
-        // 1: done, with a verdict withheld, which is a valid result.
+        // Exit status 1: the experiment is complete and a verdict is withheld, which is a valid
+        // result.
         prony.run(&all, &[0, 1])?;
         read(&out.join("verdict.json"))
     }
 }
 
-/// The plan: the variants differ only in their cost.
+/// The plan, in which the variants differ only in the cost of a request.
 fn plan_text(prony: &Path, prices: Prices) -> String {
     let Prices { base, other } = prices;
     let program = Value::from(prony.to_string_lossy());
@@ -134,7 +136,13 @@ fn read(path: &Path) -> Result<Concluded, String> {
     let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
     let verdict: Value =
         serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
-    concluded(&verdict).ok_or_else(|| format!("{}: no comparison of rate_per_s", path.display()))
+    concluded(&verdict).ok_or_else(|| {
+        format!(
+            "{}: comparison of rate_per_s is \
+        missing",
+            path.display()
+        )
+    })
 }
 
 fn concluded(verdict: &Value) -> Option<Concluded> {

@@ -1,4 +1,4 @@
-//! Results of a check, as a table.
+//! Results of a check as a table.
 
 /// One line of a check's table.
 #[derive(Debug, Clone, PartialEq)]
@@ -9,12 +9,12 @@ pub(super) struct CheckFigure {
     pub(super) expected: String,
     /// Measured value.
     pub(super) found: String,
-    /// True if the figure meets its requirement; `None` if it is only shown.
+    /// True if the value meets its requirement; `None` if it is only shown.
     pub(super) holds: Option<bool>,
 }
 
 impl CheckFigure {
-    /// A figure that decides the check.
+    /// A value that decides if the check passes.
     pub(super) fn judged(name: &str, expected: String, found: String, holds: bool) -> CheckFigure {
         CheckFigure {
             name: name.to_string(),
@@ -24,7 +24,7 @@ impl CheckFigure {
         }
     }
 
-    /// A figure for information.
+    /// A value shown for information.
     pub(super) fn shown(name: String, found: String) -> CheckFigure {
         CheckFigure {
             name,
@@ -35,7 +35,7 @@ impl CheckFigure {
     }
 }
 
-/// Table of figures with aligned columns.
+/// Formats the figures as a table with aligned columns.
 pub(super) fn table(figures: &[CheckFigure]) -> String {
     let width = |text: fn(&CheckFigure) -> &str, heading: &str| {
         figures

@@ -1,4 +1,5 @@
-//! Precision next to a bursty neighbor: interleaved blocks against trials that run one after the other.
+//! Check: next to a bursty neighbor process, interleaved trials give narrower intervals than
+//! sequential ones.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -9,17 +10,18 @@ use super::figures::CheckFigure;
 use super::power;
 use super::program::Prony;
 
-/// Pairs of experiments.
+/// Number of pairs of experiments, one in each mode.
 const PAIRS: u64 = 4;
-/// Smallest number of pairs in which the interleaved interval must be that much narrower.
+/// Minimum number of pairs in which the interleaved interval must be narrower by
+/// [`WIDTH_RATIO_MAX`].
 const NARROWER_MIN: u64 = 3;
-/// Largest width of the interleaved interval, relative to the other one.
+/// Maximum width of the interleaved interval relative to the sequential one.
 const WIDTH_RATIO_MAX: f64 = 1.0 / 3.0;
-/// Relative increase of the cost of a request.
+/// Cost of a request of the slower server relative to the other, minus 1.
 const COST_INCREASE: f64 = 0.08;
-/// Blocks of each experiment.
+/// Number of blocks per experiment.
 const BLOCKS: &str = "5";
-/// Shortest and longest burst of the neighbor, and of the pauses between.
+/// Shortest and longest burst of the neighbor in seconds; the pauses have the same range.
 const BURST_S: (f64, f64) = (0.5, 10.0);
 
 /// Runs pairs of experiments, one in each mode, and compares the widths of their intervals.
@@ -31,7 +33,7 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     let mut narrower = 0;
     for pair in 1..=PAIRS {
         let mut widths = [None; 2];
-        // The modes take turns in being first.
+        // The modes alternate in going first.
         let modes = [("auto", 0), ("off", 1)];
         let order = if pair % 2 == 1 { [0, 1] } else { [1, 0] };
         for (mode, index) in order.map(|index: usize| modes[index]) {
@@ -42,17 +44,17 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
             widths[index] = concluded.width();
         }
         let [Some(interleaved), Some(sequential)] = widths else {
-            return Err(format!("pair {pair} has an experiment without an interval"));
+            return Err(format!("pair {pair}: an experiment has no interval"));
         };
         let ratio = interleaved / sequential;
         narrower += u64::from(ratio <= WIDTH_RATIO_MAX);
         figures.push(CheckFigure::shown(
-            format!("pair {pair}: width, interleaved against off"),
-            format!("{interleaved:.3} against {sequential:.3}: {ratio:.2}"),
+            format!("pair {pair}: width, interleaved vs. sequential"),
+            format!("{interleaved:.3} vs. {sequential:.3}: ratio {ratio:.2}"),
         ));
     }
     figures.push(CheckFigure::judged(
-        "pairs with at most a third of the width",
+        "pairs with at most a third of the sequential width",
         format!("at least {NARROWER_MIN} of {PAIRS}"),
         narrower.to_string(),
         narrower >= NARROWER_MIN,
@@ -60,9 +62,9 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     Ok(figures)
 }
 
-/// A process that keeps the server's core busy in bursts, half of the time.
+/// A process that keeps the server's core busy half of the time, in bursts.
 struct Neighbor {
-    /// Ends the neighbor when it is dropped.
+    /// Dropping the sender ends the neighbor.
     stop: Option<mpsc::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -99,7 +101,7 @@ impl Drop for Neighbor {
     }
 }
 
-/// A busy loop on the server's core.
+/// A process with a busy loop on the server's core, killed on drop.
 struct Burst(Option<Child>);
 
 impl Burst {
@@ -121,12 +123,12 @@ impl Drop for Burst {
     }
 }
 
-/// Random lengths of bursts and pauses, the same in every run.
+/// Random durations of bursts and pauses in a sequence that is the same in every run.
 struct Lengths(u64);
 
 impl Lengths {
     fn draw(&mut self) -> Duration {
-        // Constants of Knuth's MMIX generator.
+        // Constants of Knuth's MMIX random number generator.
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)

@@ -1,8 +1,8 @@
-//! `cargo xtask verify`: prony's results compared with known truths, in real time.
+//! `cargo xtask verify`: compares prony's results with known truths, in real time.
 //!
-//! Each check runs the release binary as a user would, in a situation whose truth is known, and
-//! prints a table of figures. It needs two cores to itself; on a busy machine a check may fail
-//! although prony is correct, which its figures show.
+//! Each check runs the release binary as a user would, in a situation with a known truth, and
+//! prints a table of figures. The checks need two idle cores. On a busy machine a check may fail
+//! although prony is correct; the figures show this.
 
 mod aa;
 mod capacity;
@@ -28,46 +28,47 @@ struct Check {
     run: fn(&Prony) -> Result<Vec<CheckFigure>, String>,
 }
 
-/// All checks. A new one is a file here and an entry in this list.
+/// All checks. To add one, add a file to this folder and an entry to this list.
 const CHECKS: &[Check] = &[
     Check {
         name: "stall",
-        shows: "response times of an open loop against a server that freezes on schedule",
+        shows: "an open loop reports correct response times of a server that freezes on schedule",
         run: stall::run,
     },
     Check {
         name: "pacing",
-        shows: "20,000 requests a second from one core: all are started, and in time",
+        shows: "all requests start on time at 20,000/s from one core",
         run: pacing::run,
     },
     Check {
         name: "saturation",
-        shows: "whether the generator reports that it is the limit exactly when it is",
+        shows: "the generator is reported as saturated if it is, and only then",
         run: saturation::run,
     },
     Check {
         name: "power",
-        shows: "ten experiments with a server that is 10% dearer: at least nine say slower",
+        shows: "at least nine of ten experiments detect a server that is 10% slower",
         run: power::run,
     },
     Check {
         name: "aa",
-        shows: "ten experiments with two equal servers: at most one says faster or slower",
+        shows: "at most one of ten experiments finds a difference between equal servers",
         run: aa::run,
     },
     Check {
         name: "interleave",
-        shows: "next to a bursty neighbor, interleaved blocks give intervals a third as wide",
+        shows: "interleaved blocks give intervals a third as wide next to a bursty neighbor",
         run: interleave::run,
     },
     Check {
         name: "capacity",
-        shows: "capacities of an M/D/1 queue at three goals: intervals contain those of the theory",
+        shows: "intervals contain the theoretical capacity of an M/D/1 queue at three limits",
         run: capacity::run,
     },
 ];
 
-/// Runs the named checks, or all; an error is a sentence about the arguments.
+/// Runs the named checks, or all if none is named. Returns a message about invalid arguments on
+/// error.
 pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
     if args == ["--list"] {
         for check in CHECKS {
@@ -122,7 +123,7 @@ fn choose(args: &[&str]) -> Result<Vec<&'static Check>, String> {
         CHECKS
             .iter()
             .find(|c| c.name == *arg)
-            .ok_or_else(|| format!("no check is called {arg}; see cargo xtask verify --list"))
+            .ok_or_else(|| format!("unknown check {arg} (cargo xtask verify --list prints all)"))
     };
     args.iter().map(find).collect()
 }

@@ -1,4 +1,4 @@
-//! Pacing at 20,000 requests per second from one core: all starts are made, and in time.
+//! Check: at 20,000 requests per second from one core, all requests start, and on time.
 
 use serde_json::Value;
 
@@ -8,16 +8,16 @@ use super::program::Prony;
 const RATE: &str = "20000";
 /// Number of requests due in the load's 3 s.
 const DUE_REQUESTS: f64 = 60_000.0;
-/// Number of loads of each kind. Other processes can only delay starts, so the best load shows the
-/// generator's accuracy.
+/// Number of loads for each arrival process. Other processes can only delay starts, so the best
+/// load shows the generator's accuracy.
 const LOADS_PER_KIND: usize = 3;
 
-/// Smallest fraction of starts that must be made.
+/// Minimum fraction of the scheduled requests that must start.
 const STARTED_SHARE_MIN: f64 = 0.999;
-/// Largest 99th percentile of lateness, in microseconds.
+/// Maximum 99th percentile of lateness in microseconds.
 const LATE_P99_US_MAX: f64 = 200.0;
-/// Largest deviation of the gaps' coefficient of variation; over three standard errors for this
-/// number of Poisson gaps.
+/// Maximum deviation of the coefficient of variation of the gaps: more than three standard errors
+/// for this number of Poisson gaps.
 const VARIATION_TOLERANCE: f64 = 0.015;
 
 /// Runs the loads and compares them with the schedule.
@@ -66,7 +66,7 @@ fn of(arrivals: &str, records: &[Value]) -> Result<Vec<CheckFigure>, String> {
     let (started, unstarted) = (all("/totals/started")?, all("/totals/unstarted")?);
     let due: Vec<f64> = started.iter().zip(&unstarted).map(|(s, u)| s + u).collect();
     let made: Vec<f64> = started.iter().zip(&due).map(|(s, d)| s / d).collect();
-    // Exactly as the rate requires or, for Poisson arrivals, within three standard deviations.
+    // Tolerance: none for constant arrivals, three standard deviations for Poisson arrivals.
     let near = if arrivals == "poisson" {
         3.0 * DUE_REQUESTS.sqrt()
     } else {
@@ -102,13 +102,13 @@ fn of(arrivals: &str, records: &[Value]) -> Result<Vec<CheckFigure>, String> {
             each(&all("/generator/late_us/p50")?, 0, " µs"),
         ),
         CheckFigure::judged(
-            &name("late by p99, the best"),
+            &name("p99 lateness (the best counts)"),
             format!("at most {LATE_P99_US_MAX} µs"),
             each(&late, 0, " µs"),
             least(&late) <= LATE_P99_US_MAX,
         ),
         CheckFigure::shown(
-            name("late by at most"),
+            name("maximum lateness"),
             each(&all("/generator/late_us/max")?, 0, " µs"),
         ),
         CheckFigure::judged(

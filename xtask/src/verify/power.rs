@@ -1,4 +1,5 @@
-//! Statistical power: a server with 10% more cost must be called slower.
+//! Check of the statistical power: a server with 10% more cost per request must be found to be
+//! slower.
 
 use serde_json::Value;
 
@@ -6,21 +7,21 @@ use super::experiments::{self, EXPERIMENTS, Prices};
 use super::figures::CheckFigure;
 use super::program::Prony;
 
-/// Busy work of the cheaper server, in rounds of one to three nanoseconds: enough that the server
-/// limits the rate, not the generator.
+/// Busy work of the cheaper server in rounds of one to three nanoseconds. It makes the server the
+/// bottleneck, not the generator.
 pub(super) const BASE_ROUNDS: u64 = 20_000;
 
-/// Relative increase of the cost of a request.
+/// Relative increase in the cost of a request.
 const COST_INCREASE: f64 = 0.10;
 
-/// Smallest number of experiments that must find it.
+/// Minimum number of experiments that must find the difference.
 const FOUND_MIN: u64 = 9;
 
-/// Calibrates, runs the experiments, counts.
+/// Calibrates the costs, runs the experiments and counts the correct verdicts.
 pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     let prices = calibrate(prony, COST_INCREASE)?;
     println!(
-        "a request costs {} rounds of work, or {}: 10% more in all",
+        "rounds of work per request: {} and {} (10% more cost in total)",
         prices.base, prices.other
     );
     let concluded = experiments::run(prony, prices)?;
@@ -38,8 +39,9 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     Ok(figures)
 }
 
-/// Chooses the cost that is higher by this share of a request: the time of a saturated server per request is linear in the rounds, so
-/// two loads determine the cost of a round and of a request.
+/// Chooses the rounds that increase the cost of a request by the fraction `increase`. The time per
+/// request of a saturated server is linear in the rounds, so two loads determine the cost of a
+/// round and of a request.
 pub(super) fn calibrate(prony: &Prony, increase: f64) -> Result<Prices, String> {
     let seconds = |rounds: u64| -> Result<f64, String> {
         let origin = prony.origin(&["--work", &rounds.to_string()])?;
@@ -57,15 +59,15 @@ pub(super) fn calibrate(prony: &Prony, increase: f64) -> Result<Prices, String> 
     let twice = seconds(2 * BASE_ROUNDS)?;
     let base = seconds(BASE_ROUNDS)?;
     let other = dearer(base, twice, increase)
-        .ok_or("twice the work did not slow the server down; is the machine busy?")?;
+        .ok_or("the server is not slower with twice the work (is the machine busy?)")?;
     Ok(Prices {
         base: BASE_ROUNDS,
         other,
     })
 }
 
-/// Number of rounds that increases the cost of a request by this share, from its seconds at the base and
-/// at twice the rounds.
+/// Rounds that increase the cost of a request by the fraction `increase`, computed from the seconds
+/// per request with the base number of rounds and with twice that number.
 fn dearer(base_s: f64, twice_s: f64, increase: f64) -> Option<u64> {
     let per_round_s = (twice_s - base_s) / BASE_ROUNDS as f64;
     let more = increase * base_s / per_round_s;
@@ -78,7 +80,8 @@ mod tests {
 
     #[test]
     fn the_dearer_price_is_ten_percent_of_the_whole_request() {
-        // 2 ns per round and 10 µs of other cost: 50 µs, of which a tenth is 2,500 rounds.
+        // At 2 ns per round and 10 µs of other cost, a request takes 50 µs; a tenth of that is
+        // 2,500 rounds.
         assert_eq!(dearer(50e-6, 90e-6, 0.1), Some(22_500));
         assert_eq!(dearer(50e-6, 50e-6, 0.1), None);
         assert_eq!(dearer(50e-6, 50.1e-6, 0.1), None);

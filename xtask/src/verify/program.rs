@@ -44,9 +44,9 @@ impl Prony {
         &self.path
     }
 
-    /// Runs it to its end; the error contains the command and its output.
+    /// Runs prony until it ends. The error contains the command and its output.
     ///
-    /// `accepted` are the exit statuses that come with a result.
+    /// `accepted` lists the exit statuses that count as success.
     pub(super) fn run(&self, args: &[&str], accepted: &[i32]) -> Result<Output, String> {
         let said = |what: String| format!("prony {}: {what}", args.join(" "));
         let output = Command::new(&self.path)
@@ -61,7 +61,7 @@ impl Prony {
         Ok(output)
     }
 
-    /// Starts it; the process is ended when the returned value is dropped.
+    /// Starts prony; the process is killed when the returned value is dropped.
     pub(super) fn start(&self, args: &[String]) -> Result<Running, String> {
         let child = Command::new(&self.path)
             .args(args)
@@ -72,7 +72,7 @@ impl Prony {
         Ok(Running(child))
     }
 
-    /// Starts an origin on core 0 and a free port, and waits until it accepts.
+    /// Starts an origin on core 0 with a free port, and waits until it accepts connections.
     pub(super) fn origin(&self, more: &[&str]) -> Result<Origin, String> {
         let address = free_address().map_err(|e| format!("no free port: {e}"))?;
         let listen = address.to_string();
@@ -115,7 +115,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// URL of a path.
+    /// URL of a path on the origin.
     pub(super) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
@@ -126,7 +126,7 @@ fn free_address() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-/// Executable named by a line of cargo's JSON messages.
+/// Path of the executable named in a line of cargo's JSON messages.
 fn executable(line: &str) -> Option<PathBuf> {
     let message: Value = serde_json::from_str(line).ok()?;
     let is_prony = message.pointer("/target/name")?.as_str()? == "prony";

@@ -1,5 +1,5 @@
-//! Detection of the bottleneck: the server or the generator limits the rate by construction, and
-//! `generator-saturated` must be reported only in the latter case.
+//! Check: `generator-saturated` is reported if the generator limits the rate, and not if the server
+//! does. The bottleneck of each case is known by construction.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use super::program::Prony;
 
 const FINDING: &str = "generator-saturated";
 
-/// A response that is expensive for the generator and not for the server: its hash is computed. The
-/// origin's bytes are always the same.
+/// Path of a response that is expensive for the generator, which hashes it, but not for the server.
+/// Its content is constant.
 const HASHED: &str = "/bytes/100K";
 const HASH: [&str; 2] = [
     "--expect-sha256",
@@ -19,13 +19,13 @@ const HASH: [&str; 2] = [
 /// A load with a known bottleneck.
 struct Case {
     name: &'static str,
-    /// Extra CPU time of the server per request.
+    /// Additional CPU time of the server per request.
     server_work: Option<&'static str>,
     hashed: bool,
     args: &'static [&'static str],
-    /// True with another generator on the same core.
+    /// Another generator runs on the same core.
     company: bool,
-    /// True if the generator is the bottleneck.
+    /// The generator is the bottleneck.
     generator: bool,
 }
 
@@ -39,7 +39,7 @@ const CASES: &[Case] = &[
         generator: false,
     },
     Case {
-        name: "slow server, open loop beyond it",
+        name: "slow server, open loop above its capacity",
         server_work: Some("200us"),
         hashed: false,
         args: &["-c", "64", "--rate", "10000"],
@@ -55,7 +55,7 @@ const CASES: &[Case] = &[
         generator: false,
     },
     Case {
-        name: "half of what both can do",
+        name: "half the capacity of both",
         server_work: None,
         hashed: false,
         args: &["-c", "64", "--rate", "20000"],
@@ -63,7 +63,7 @@ const CASES: &[Case] = &[
         generator: false,
     },
     Case {
-        name: "dear answers, closed loop",
+        name: "expensive responses, closed loop",
         server_work: None,
         hashed: true,
         args: &["-c", "64"],
@@ -71,7 +71,7 @@ const CASES: &[Case] = &[
         generator: true,
     },
     Case {
-        name: "dear answers, open loop beyond the generator",
+        name: "expensive responses, open loop above the generator's capacity",
         server_work: None,
         hashed: true,
         args: &["-c", "64", "--rate", "100000"],
@@ -79,7 +79,7 @@ const CASES: &[Case] = &[
         generator: true,
     },
     Case {
-        name: "another generator on its core",
+        name: "another generator on the same core",
         server_work: None,
         hashed: false,
         args: &["-c", "64"],
@@ -88,7 +88,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Runs every case.
+/// Runs all cases.
 pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     CASES.iter().map(|case| one(prony, case)).collect()
 }
@@ -124,21 +124,26 @@ fn one(prony: &Prony, case: &Case) -> Result<CheckFigure, String> {
 
 fn figure(case: &Case, record: &Value) -> Result<CheckFigure, String> {
     let findings = record.pointer("/findings").and_then(Value::as_array);
-    let findings = findings.ok_or("the record lacks its findings")?;
+    let findings = findings.ok_or("findings are missing in the record")?;
     let severity = findings
         .iter()
         .find(|finding| finding["id"] == FINDING)
         .and_then(|finding| finding["severity"].as_str());
     let percent = |name: &str| -> Result<f64, String> {
         let share = record.pointer("/generator").and_then(|g| g[name].as_f64());
-        Ok(share.ok_or_else(|| format!("the record lacks generator/{name}"))? * 100.0)
+        Ok(share.ok_or_else(|| format!("generator/{name} is missing in the record"))? * 100.0)
     };
     Ok(CheckFigure::judged(
         case.name,
-        if case.generator { "said" } else { "not said" }.to_owned(),
+        if case.generator {
+            "reported"
+        } else {
+            "not reported"
+        }
+        .to_owned(),
         format!(
             "{} ({:.0}% busy, {:.0}% without a core, {:.0}% of connections in its queue)",
-            severity.unwrap_or("not said"),
+            severity.unwrap_or("not reported"),
             percent("busy_share")?,
             percent("starved_share")?,
             percent("queue_share")?,

@@ -1,22 +1,22 @@
-//! Response times during freezes: the server freezes for the last second of every five, with 1,000
-//! requests per second for 15 s. The schedule determines their response times.
+//! Check: response times of a server that freezes for the last second of every five, with 1,000
+//! requests per second for 15 s. The schedule determines the expected response times.
 
 use serde_json::Value;
 
 use super::figures::CheckFigure;
 use super::program::Prony;
 
-/// Length in milliseconds of a period, and of the freeze at its end.
+/// Length of a period in milliseconds, and of the freeze at its end.
 const EVERY_MS: u64 = 5_000;
 const FREEZE_MS: u64 = 1_000;
-/// Length of the load in milliseconds; one request is due in each.
+/// Duration of the load in milliseconds. One request is due in each millisecond.
 const LOAD_MS: u64 = 15_000;
 
-/// Tolerance of a figure: a fraction of the truth, or milliseconds.
+/// Tolerances of a figure: relative, and in milliseconds. The larger one counts.
 const RELATIVE_TOLERANCE: f64 = 0.05;
 const TOLERANCE_MIN_MS: f64 = 2.0;
 
-/// Runs the load and compares.
+/// Runs the load and compares its response times with the expected ones.
 pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     let origin = prony.origin(&[])?;
     let url = origin.url("/stall?every=5s&for=1s");
@@ -33,7 +33,7 @@ fn figures(record: &Value) -> Result<Vec<CheckFigure>, String> {
     let truth = truth_ms();
     let number = |pointer: &str| {
         let found = record.pointer(pointer).and_then(Value::as_f64);
-        found.ok_or_else(|| format!("the record lacks {pointer}"))
+        found.ok_or_else(|| format!("{pointer} is missing in the record"))
     };
     let mut figures = Vec::new();
     for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)] {
@@ -47,7 +47,7 @@ fn figures(record: &Value) -> Result<Vec<CheckFigure>, String> {
             (found - expected).abs() <= tolerance,
         ));
     }
-    // Every scheduled request is accounted for, including those delayed by the last freeze.
+    // Every scheduled request is counted, including those delayed by the last freeze.
     let due = number("/totals/started")? + number("/totals/unstarted")?;
     figures.push(CheckFigure::judged(
         "requests due",
@@ -65,9 +65,9 @@ fn figures(record: &Value) -> Result<Vec<CheckFigure>, String> {
     Ok(figures)
 }
 
-/// Waiting times of all requests in milliseconds, sorted: until the end of the freeze in which the
-/// request is due, otherwise zero. The last freeze ends with the load, so requests waiting then are
-/// counted with their full wait.
+/// Expected waiting times of all requests in milliseconds, sorted. A request that is due during a
+/// freeze waits until the freeze ends; all others don't wait. The last freeze ends at the end of
+/// the load, so its requests are counted with their full wait.
 fn truth_ms() -> Vec<f64> {
     let runs = EVERY_MS - FREEZE_MS;
     let wait = |due: u64| match due % EVERY_MS {
@@ -79,7 +79,7 @@ fn truth_ms() -> Vec<f64> {
     waits
 }
 
-/// Smallest value that a fraction `share` of the sorted values doesn't exceed.
+/// The smallest of the sorted values that is at least as large as a fraction `share` of them.
 fn percentile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted

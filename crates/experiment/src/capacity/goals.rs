@@ -1,4 +1,4 @@
-//! The goals and limits of a capacity search, and the check that they can be judged.
+//! Goals and limits of a capacity search, and the check that the limits suffice to judge the goals.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,34 +11,34 @@ use prony_stats::capacity::{Goal, SearchSettings};
 pub struct CapacityGoals {
     /// Conditions that the server must meet.
     pub goals: Vec<Goal>,
-    /// Time limit of each search. The default is one minute, up to five minutes for slow servers,
-    /// and longer for limits of about a second and more.
+    /// Time limit of each search; `None` means one minute, up to five minutes for slow servers, and
+    /// longer for goals with limits of about a second or more.
     pub search_time: Option<Duration>,
-    /// Length of the measured part of each probe. Replaces the time limit of a search.
+    /// Duration of the measured part of each probe, instead of a time limit for the search.
     pub probe: Option<Duration>,
     /// Highest rate to probe, in requests per second.
     pub rate_max: Option<f64>,
 }
 
-/// Reason why goals can't be judged within their limits.
+/// Reason why the goals can't be judged within the limits.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GoalsRefusal {
-    /// Even at the highest rate, a search or probe contains too few requests.
+    /// A search or probe contains too few requests, even at the highest rate.
     FewRequests {
-        /// The highest rate to probe.
+        /// Highest rate to probe, in requests per second.
         rate_max: f64,
-        /// Requests that a probe needs.
+        /// Number of requests that a probe needs.
         requests: f64,
-        /// Length that a probe needs, if its length is fixed.
+        /// Duration in seconds that a probe needs; `None` if the duration of probes isn't fixed.
         probe_s: Option<f64>,
-        /// Time that a search needs.
+        /// Duration in seconds that a search needs.
         search_s: f64,
     },
-    /// The time is too short for a goal that limits a time.
+    /// The search is too short for a goal that limits a response time.
     ShortTime {
-        /// The longest limit of a goal, in seconds.
+        /// Longest time limit of a goal in seconds.
         limit_s: f64,
-        /// Time that a search needs.
+        /// Duration in seconds that a search needs.
         search_s: f64,
     },
 }
@@ -55,19 +55,19 @@ impl fmt::Display for GoalsRefusal {
                 let requests = number::count(*requests as u64);
                 write!(
                     f,
-                    "a probe needs {requests} requests to judge the goals, and the highest rate to \
-                     probe is {} per second: ",
+                    "a probe needs {requests} requests to judge the goals, but the highest rate is \
+                        {} per second; ",
                     number::count(*rate_max as u64)
                 )?;
                 match probe_s {
-                    Some(probe_s) => write!(f, "that takes a probe of {:.0}s", probe_s.ceil()),
-                    None => write!(f, "this requires a search of {:.0}s", search_s.ceil()),
+                    Some(probe_s) => write!(f, "use probes of at least {:.0}s", probe_s.ceil()),
+                    None => write!(f, "use a search of at least {:.0}s", search_s.ceil()),
                 }
             }
             GoalsRefusal::ShortTime { limit_s, search_s } => write!(
                 f,
-                "the probes of a search are too short for a limit of {}: this requires a search \
-                 of {:.0}s",
+                "the probes of a search are too short for a limit of {}; use a search of at least \
+                    {:.0}s",
                 number::span(*limit_s),
                 search_s.ceil()
             ),
@@ -76,7 +76,7 @@ impl fmt::Display for GoalsRefusal {
 }
 
 impl CapacityGoals {
-    /// Requests that a probe needs to judge all goals.
+    /// Number of requests that a probe needs to judge all goals.
     fn requests_min(&self) -> f64 {
         self.goals
             .iter()
@@ -84,7 +84,8 @@ impl CapacityGoals {
             .fold(0.0, f64::max)
     }
 
-    /// Settings of one search. `start_at` is the capacity that an earlier search found.
+    /// Settings of one search. `start_at` is the capacity that an earlier search found, in requests
+    /// per second.
     pub fn search(&self, seed: u64, start_at: Option<f64>) -> SearchSettings {
         let limit_s = Goal::longest_limit_s(&self.goals);
         let (time_s, time_s_max) = match self.search_time {

@@ -1,9 +1,9 @@
-//! Runs a search for a server's capacity: the highest request rate at which it meets its goals.
+//! Search for a server's capacity: the highest request rate at which it meets its goals.
 //!
-//! [`CapacityGoals`] has the goals and limits, and gives the [`SearchSettings`] of each search.
-//! [`CapacitySearch::run`] runs one search, and returns a [`SearchReport`] with all probes. The caller
-//! supplies the loads ([`ProbeLoads`]), so a search runs in any network, and against simulated servers
-//! in tests:
+//! [`CapacityGoals`] holds the goals and limits, and creates the [`SearchSettings`] of each search.
+//! [`CapacitySearch::run`] runs one search, and returns a [`SearchReport`] with all probes. The
+//! caller supplies the loads ([`ProbeLoads`]), so a search runs in any network, and against
+//! simulated servers in tests:
 //!
 //! ```ignore
 //! let goals = CapacityGoals { goals, search_time: None, probe: None, rate_max: None };
@@ -20,12 +20,12 @@
 //! let estimate = CapacityEstimate::of(&reports.iter().filter_map(SearchReport::outcome).collect::<Vec<_>>());
 //! ```
 //!
-//! An implementation of [`ProbeLoads`] turns a [`ProbeLoad`] into a spec by
-//! `probe_load.settings(&load).resolve(url)`, and runs it with `prony_load::run_scripted`: for a named place,
-//! both inside its network.
+//! An implementation of [`ProbeLoads`] turns a [`ProbeLoad`] into a spec with
+//! `probe_load.settings(&load).resolve(url)` and runs it with `prony_load::run_scripted`. For a
+//! named place, both must happen inside its network.
 //!
-//! [`SearchReport`]: prony_stats::capacity::SearchReport
-//! [`SearchSettings`]: prony_stats::capacity::SearchSettings
+//! [`SearchReport`]: prony_stats::capacity::SearchReport [`SearchSettings`]:
+//! prony_stats::capacity::SearchSettings
 
 mod goals;
 mod probe_load;

@@ -1,4 +1,4 @@
-//! The load of a probe: the settings that it changes, and the caller's way to run it.
+//! The load of a probe: the settings that a probe overrides, and the interface that runs it.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use prony_load::{ArrivalRate, Arrivals, Control, LoadSettings, LoadSpec};
 use prony_record::Record;
 use prony_stats::capacity::Probe;
 
-/// Connections of the closed loop that explores. The number is small, so that a slow server is not
-/// overloaded for long.
+/// Number of connections of the closed loop that finds a first rate. It is small to avoid
+/// overloading a slow server for long.
 const EXPLORE_CONNECTIONS: u64 = 32;
-/// Minimum and maximum number of connections of an open loop, unless the settings have a number.
+/// Minimum and maximum number of connections of an open loop, if the settings don't specify it.
 const CONNECTIONS_MIN: f64 = 128.0;
 const CONNECTIONS_MAX: f64 = 1_024.0;
-/// Number of connections relative to the number of requests in flight if each takes as long as the
+/// Number of connections divided by the number of requests in flight when each takes as long as the
 /// goal allows.
 const CONNECTIONS_SHARE: f64 = 2.0;
 /// Number of requests of the load that checks if the server is idle, and its maximum duration.
@@ -24,15 +24,15 @@ const IDLE_DURATION: Duration = Duration::from_secs(1);
 /// A load that a search needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ProbeLoad {
-    /// A few successive requests, whose response times show if the server is idle.
+    /// A few sequential requests whose response times show if the server is idle.
     Idle,
-    /// A probe.
+    /// A load at one rate, or a closed loop.
     Probe {
-        /// Rate and length of the probe.
+        /// Rate and duration of the probe.
         probe: Probe,
-        /// The longest limit of a goal that is a time, in seconds; 0 without such a goal.
+        /// Longest time limit of a goal in seconds; 0 if no goal limits a time.
         limit_s: f64,
-        /// Number of the probe in its search, for the seed of its arrivals.
+        /// Number of the probe within its search. It determines the seed of the arrivals.
         number: u64,
     },
 }
@@ -42,15 +42,14 @@ pub trait ProbeLoads {
     /// Reason why a load can't run.
     type Error;
 
-    /// Resolves a load, usually by [`ProbeLoad::settings`] and [`LoadSettings::resolve`].
+    /// Resolves a load, usually with [`ProbeLoad::settings`] and [`LoadSettings::resolve`].
     ///
     /// # Errors
     ///
     /// The settings are invalid.
     fn spec(&mut self, load: &ProbeLoad) -> Result<LoadSpec, Self::Error>;
 
-    /// Runs a load until it ends or `control` stops it, usually by
-    /// [`prony_load::run_scripted`].
+    /// Runs a load until it ends or `control` stops it, usually with [`prony_load::run_scripted`].
     ///
     /// # Errors
     ///
@@ -59,8 +58,8 @@ pub trait ProbeLoads {
 }
 
 impl ProbeLoad {
-    /// The settings of this load: `base` with the rate, the length and the seed of the probe. Arrivals
-    /// are Poisson unless `base` says otherwise.
+    /// Settings of this load: `base`, with the rate, duration and seed of the probe. Arrivals are
+    /// Poisson unless `base` specifies them.
     pub fn settings(&self, base: &LoadSettings) -> LoadSettings {
         let base = LoadSettings {
             requests: None,
@@ -98,9 +97,9 @@ impl ProbeLoad {
     }
 }
 
-/// The number of connections. The mean number of requests in flight is the rate times their mean
-/// time (Little's law). With twice the rate times the limit as the number of connections, a lack of
-/// connections can't be the reason why a goal is missed.
+/// Number of connections for a probe. The mean number of requests in flight is the rate times the
+/// mean response time (Little's law). With twice the rate times the time limit, a lack of
+/// connections can't be the reason for a missed goal.
 fn connections(base: &LoadSettings, probe: &Probe, limit_s: f64) -> u64 {
     let threads = base.threads.unwrap_or(1);
     match (base.connections, probe.rate_per_s) {

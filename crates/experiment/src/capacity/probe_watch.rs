@@ -19,13 +19,14 @@ pub(super) struct ProbeWatch<'a> {
 }
 
 impl ProbeWatch<'_> {
-    /// Returns true if the decision depends on the goals, so that the load has to publish its
+    /// Returns true if the goals decide when to stop, which requires the load to publish response
     /// times.
     pub(super) fn needs_times(probe: &Probe) -> bool {
         matches!(probe.purpose, ProbePurpose::Bracket | ProbePurpose::Edge)
     }
 
-    /// Watches the load until the sender of `done` is dropped, or until it stops the load.
+    /// Watches the load until the sender of `done` is dropped or the load is stopped. Returns the
+    /// reason for stopping it.
     pub(super) fn run(&self, done: &Receiver<()>) -> Option<EarlyEnd> {
         let began = Instant::now();
         let limit_s = Goal::longest_limit_s(self.goals);

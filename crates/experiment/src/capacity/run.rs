@@ -1,4 +1,4 @@
-//! Runs one search.
+//! Execution of one search.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -15,13 +15,13 @@ use super::probe_load::{ProbeLoad, ProbeLoads};
 use super::probe_watch::ProbeWatch;
 use crate::interrupt::Interrupt;
 
-/// The server counts as idle if a request takes at most this many times as long as at the start of
+/// The server counts as idle if a request takes at most this factor times the time at the start of
 /// the search, plus a constant.
 const IDLE_FACTOR: f64 = 2.0;
 const IDLE_SLACK_US: f64 = 1_000.0;
-/// Longest wait for an idle server before a probe.
+/// Longest time to wait for an idle server before a probe.
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(10);
-/// Pause between two checks that the server is idle.
+/// Pause between two checks for an idle server.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A search to run.
@@ -50,7 +50,8 @@ pub enum SearchEvent<'a> {
     Ended {
         /// The result of the probe.
         probe: &'a ProbeReport,
-        /// Highest rate that met the goals so far, and lowest that did not, in requests per second.
+        /// Highest rate that met the goals so far, and lowest rate that missed them, in requests
+        /// per second.
         bracket: (Option<f64>, Option<f64>),
     },
 }
@@ -92,7 +93,8 @@ impl CapacitySearch<'_> {
 struct RunningSearch<'a, L> {
     search: &'a CapacitySearch<'a>,
     loads: &'a mut L,
-    /// Shortest median of the response times of an idle server, in microseconds.
+    /// Shortest median response time of the idle server in microseconds; `None` before the first
+    /// check.
     idle_us: Option<f64>,
     probes: Vec<ProbeReport>,
     findings: Vec<Finding>,
@@ -110,7 +112,7 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
                 false => SearchEnd::NoSuccess,
             });
         }
-        // After a closed loop, or after a rate that the server did not keep up with, requests may
+        // After a closed loop, or after a rate that the server could not sustain, requests may
         // remain in the server's queues.
         let mut may_be_busy = false;
         while let Some(probe) = search.next() {
@@ -142,7 +144,7 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         })
     }
 
-    /// Runs a probe. Returns its record, and true if the probe was ended early.
+    /// Runs a probe. Returns its record, and true if the probe ended early.
     fn load(
         &mut self,
         probe: &Probe,
@@ -181,8 +183,8 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         Ok((record?, early.is_some()))
     }
 
-    /// Waits until the server has processed the remaining requests of the previous probe. Requests
-    /// that a load abandons at its end may still be in the server's queues.
+    /// Waits until the server has processed the requests that the previous probe left in its
+    /// queues. A load abandons its outstanding requests at its end.
     fn wait_until_idle(&mut self, began: Instant) -> Result<(), L::Error> {
         while began.elapsed() < IDLE_WAIT_MAX && !self.search.interrupt.is_stopped() {
             if self.is_idle()? {
@@ -193,8 +195,8 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         Ok(())
     }
 
-    /// Sends a few requests, and returns true if they were about as fast as on an idle server. The
-    /// first call returns true if any request succeeded.
+    /// Sends a few requests. Returns true if they were about as fast as on an idle server; in the
+    /// first call, if any request succeeded.
     fn is_idle(&mut self) -> Result<bool, L::Error> {
         let spec = self.loads.spec(&ProbeLoad::Idle)?;
         let control = Arc::new(Control::new(spec.info().threads));
@@ -214,9 +216,9 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         Ok(median_us <= IDLE_FACTOR * idle_us + IDLE_SLACK_US)
     }
 
-    /// Keeps the findings that qualify the result, each once: all findings of probes that met the
-    /// goals, and for other probes only those about the generator, because their other findings are
-    /// explained by the overload of the server.
+    /// Keeps each finding that qualifies the result once. From probes that met the goals, all
+    /// findings are kept. From other probes, only those about the generator are kept, because the
+    /// server's overload explains the others.
     fn note_findings(&mut self, record: &Record, met: bool) {
         for finding in &record.findings {
             let is_about_generator = finding.id == FindingId::GeneratorSaturated

@@ -1,4 +1,4 @@
-//! Searches of servers whose records are made up. No time passes and nothing is sent.
+//! Searches with simulated servers. They send nothing and need no time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use prony_stats::capacity::{BoundReason, Goal, SearchEnd, SearchOutcome};
 use super::{CapacityGoals, CapacitySearch, GoalsRefusal, ProbeLoad, ProbeLoads, SearchEvent};
 use crate::interrupt::Interrupt;
 
-/// A server whose p99 is 50 ms at this rate, and grows with its fifth power.
+/// Rate at which the server's p99 is 50 ms. The p99 grows with the fifth power of the rate.
 const CAPACITY_PER_S: f64 = 2_000.0;
 
-/// Loads of a made-up server.
+/// Loads of a simulated server.
 #[derive(Default)]
 struct MadeUpLoads {
-    /// Checks that the server is idle.
+    /// Number of idle checks so far.
     idle_checks: usize,
-    /// Connections of the open loops.
+    /// Number of connections of each open loop.
     connections: Vec<u32>,
-    /// Rate at which the generator is saturated.
+    /// Rate from which the generator is saturated.
     saturated_from: Option<f64>,
-    /// Number of checks after an overload that find the server still busy.
+    /// Number of idle checks after an overload that find the server still busy.
     busy_checks: usize,
     /// Service time of each request in microseconds; 0 if it isn't measured.
     service_us: f64,
-    /// No request succeeds.
+    /// If true, every request fails.
     is_down: bool,
 }
 
@@ -111,7 +111,7 @@ fn a_search_finds_the_capacity_and_reports_its_probes() {
         assert_eq!(probe.goals[0].goal, "p99<50ms");
         assert_eq!(probe.goals[0].value, probe.response_time_us.p99);
     }
-    // Each open loop has room for twice the requests that are in flight at the limit.
+    // Each open loop has at least twice as many connections as requests in flight at the limit.
     assert!(loads.connections.iter().all(|&count| count >= 128));
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["end"]["outcome"]["kind"], "capacity");

@@ -1,4 +1,4 @@
-//! Signs of a TLS library that is built into an executable.
+//! Detection of TLS libraries that are statically linked into an executable.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,33 +6,33 @@ use std::io::Read;
 use memchr::memmem::{Finder, find};
 use serde::Serialize;
 
-/// Maximum number of bytes of an executable that are searched.
+/// Maximum number of bytes of an executable to search.
 const EXECUTABLE_BYTES_MAX: u64 = 512 << 20;
 
-/// A library whose sign was found in an executable.
+/// A library whose signature was found in an executable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BuiltInLibrary {
     /// The library's name.
     pub library: &'static str,
-    /// The text that was found.
+    /// The text that was found in the executable.
     pub text: String,
 }
 
-/// The text that must follow a library's sign. Without it, the sign could be part of any text.
+/// Text that must follow a library's signature, to rule out coincidental matches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SignSuffix {
     /// Any text.
     Anything,
     /// A short word and a closing parenthesis.
     Parenthesis,
-    /// A version: `0.23.46`.
+    /// A version, such as `0.23.46`.
     Version,
-    /// A version with its date: `3.0.17 1 Jul 2025`.
+    /// A version with its date, such as `3.0.17 1 Jul 2025`.
     DatedVersion,
 }
 
-/// Beginnings of texts that libraries leave in the programs that link them: library, sign, and the
-/// text that must follow.
+/// Signatures that libraries leave in the programs that link them: library, signature, and the text
+/// that must follow it.
 const LIBRARY_SIGNS: [(&str, &str, SignSuffix); 6] = [
     ("BoringSSL", "(compatible; Boring", SignSuffix::Parenthesis),
     ("AWS-LC", "(compatible; AWS-", SignSuffix::Parenthesis),
@@ -72,7 +72,7 @@ fn found_in(bytes: &[u8]) -> Vec<BuiltInLibrary> {
         if found.iter().any(|known| library.contains(known.library)) {
             continue;
         }
-        // In some programs, the version is followed by the path of a source file.
+        // Some programs contain the path of a source file after the version.
         let text = match follows {
             SignSuffix::Anything | SignSuffix::Parenthesis => library.to_owned(),
             _ => printable(&bytes[offset..])
@@ -110,7 +110,7 @@ fn go(bytes: &[u8]) -> Option<BuiltInLibrary> {
     let finder = Finder::new(GO_BUILD_INFO);
     let mut offsets = finder.find_iter(bytes);
     let version = offsets.find_map(|at| {
-        // Since Go 1.18: a header of 32 bytes, a length, then the version as text.
+        // Format since Go 1.18: a header of 32 bytes, a length, then the version as text.
         let version = printable(bytes.get(at + 33..)?);
         let digits = version.strip_prefix("go")?;
         digits
@@ -122,7 +122,7 @@ fn go(bytes: &[u8]) -> Option<BuiltInLibrary> {
     Some(BuiltInLibrary {
         library: "Go",
         text: match pure {
-            Some(tags) => format!("{version}, built with {tags}: without assembly"),
+            Some(tags) => format!("{version}, built with {tags} (without assembly)"),
             None => version,
         },
     })
@@ -167,7 +167,7 @@ mod tests {
         bytes.extend(b"\x08go1.24.1\0mod\tbuild\t-tags=netgo,purego\n");
         let found = found_in(&bytes);
         assert_eq!(found[0].library, "Go");
-        let expected = "go1.24.1, built with -tags=netgo,purego: without assembly";
+        let expected = "go1.24.1, built with -tags=netgo,purego (without assembly)";
         assert_eq!(found[0].text, expected);
         assert!(found_in(GO_BUILD_INFO).is_empty());
     }

@@ -1,4 +1,4 @@
-//! The child process that probes a library: how it is started, and with which CPU mask.
+//! The child process that probes a library: its start and its CPU mask.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -9,25 +9,26 @@ use std::time::Duration;
 use super::probe::{ProbeResult, probe};
 use crate::program_output::run_program;
 
-/// The hidden argument that makes prony probe a library and exit.
+/// Hidden argument that makes prony probe a library and exit.
 const PROBE_ARGUMENT: &str = "__try-libcrypto";
-/// The child gets the library on its standard input, so the library's path and owner don't matter.
+/// Path of the library for the child. It is passed as standard input, so the library's real path
+/// and owner don't matter.
 const LIBRARY_PATH: &str = "/proc/self/fd/0";
 /// Time limit of a child process, which normally takes half a second.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
-/// The user and group "nobody", for libraries that are not trusted.
+/// User and group ID of "nobody", for libraries that are not trusted.
 const NOBODY_ID: u32 = 65534;
 
-/// The variable and value that mask AES-NI and PCLMULQDQ: bits 57 and 33 of OPENSSL_ia32cap(3). If
-/// the second word is missing, OpenSSL 1.1.0 and later also clears all of its bits: AVX2, BMI, ADX,
-/// SHA and newer.
+/// Variable and value that mask AES-NI and PCLMULQDQ (bits 57 and 33 of OPENSSL_ia32cap(3)).
+/// Without a second word, OpenSSL 1.1.0 and later also clears all bits of that word: AVX2, BMI,
+/// ADX, SHA and newer.
 #[cfg(not(target_arch = "aarch64"))]
 pub const MASK: (&str, &str) = ("OPENSSL_ia32cap", "~0x200000200000000");
-/// The variable and value that leave only NEON, without AES, PMULL and SHA (arm_arch.h of OpenSSL).
+/// Variable and value that leave only NEON, without AES, PMULL and SHA (arm_arch.h of OpenSSL).
 #[cfg(target_arch = "aarch64")]
 pub const MASK: (&str, &str) = ("OPENSSL_armcap", "0x1");
 
-/// Probes a library if this process was started for that, and returns its exit status.
+/// If this process was started to probe a library, probes it and returns the exit status.
 ///
 /// [`of_pid`](super::of_pid) and [`of_file`](super::of_file) start the program again, so a program
 /// that calls them must call this function first.
@@ -38,7 +39,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
     }
     let status = match probe(Path::new(LIBRARY_PATH)) {
         Ok(result) => {
-            // If the parent has exited, the result is not needed.
+            // If writing fails, the parent has exited and doesn't need the result.
             let _ = serde_json::to_writer(std::io::stdout().lock(), &result);
             ExitCode::SUCCESS
         }
@@ -50,8 +51,8 @@ pub fn run_if_asked() -> Option<ExitCode> {
     Some(status)
 }
 
-/// Probes a library in a child process. `capabilities` is the value of the mask's variable; `None`
-/// masks nothing. A library that is not `trusted` runs as nobody if prony is root.
+/// Probes a library in a child process. `capabilities` is the value of the mask variable; `None`
+/// masks nothing. If prony is root, a library that is not `trusted` runs as nobody.
 ///
 /// # Errors
 /// The reason why the library can't be probed.
@@ -65,7 +66,7 @@ pub(super) fn probe_in_child(
     command
         .arg(PROBE_ARGUMENT)
         .env_clear()
-        // The machine's OpenSSL configuration could load other modules.
+        // The machine's OpenSSL configuration could load additional modules.
         .env("OPENSSL_CONF", "/dev/null")
         .current_dir("/")
         .stdin(Stdio::from(library));
@@ -75,7 +76,7 @@ pub(super) fn probe_in_child(
     if !trusted {
         if !rustix::process::geteuid().is_root() {
             return Err(
-                "it belongs to another user, and only root can run it as nobody".to_owned(),
+                "it belongs to another user (only root can probe it, as user nobody)".to_owned(),
             );
         }
         command.uid(NOBODY_ID).gid(NOBODY_ID);

@@ -1,4 +1,4 @@
-//! The TLS libraries that a process has mapped, and their files.
+//! TLS libraries that a process has mapped, and their files.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use super::process_files::{ProcessFiles, without_deleted_mark};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LibraryKind {
-    /// A libcrypto, which encrypts.
+    /// A libcrypto, which implements the cryptography.
     Crypto,
     /// A libssl, which implements TLS.
     Ssl,
@@ -27,12 +27,12 @@ pub enum LibraryKind {
 /// One mapped library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MappedLibrary {
-    /// The path, as valid in the process.
+    /// Path that is valid in the process.
     pub path: PathBuf,
     /// The kind of library.
     #[serde(rename = "part")]
     pub kind: LibraryKind,
-    /// True if the path no longer leads to the file that the process uses, for example after an
+    /// True if the path no longer refers to the file that the process uses, for example after an
     /// upgrade.
     pub replaced: bool,
     #[serde(skip)]
@@ -41,7 +41,7 @@ pub struct MappedLibrary {
     range: (u64, u64),
 }
 
-/// Beginnings of the file names of TLS libraries that are not related to OpenSSL.
+/// Prefixes of the file names of TLS libraries that are unrelated to OpenSSL.
 const OTHER_LIBRARIES: [&str; 8] = [
     "libgnutls.so",
     "libnss3.so",
@@ -53,7 +53,7 @@ const OTHER_LIBRARIES: [&str; 8] = [
     "libboringssl",
 ];
 
-/// The TLS-related libraries of a process, each file once, in the order of the memory map.
+/// TLS-related libraries of a process, each file once, in the order of the memory map.
 pub(super) fn libraries(maps: &[MemoryMap]) -> Vec<MappedLibrary> {
     let mut found: Vec<MappedLibrary> = Vec::new();
     for map in maps {
@@ -77,8 +77,8 @@ pub(super) fn libraries(maps: &[MemoryMap]) -> Vec<MappedLibrary> {
     found
 }
 
-/// The kind of a library by its file name: `libcrypto.so.3`, or `libcrypto-1f2e.so.1.1` as Python wheels
-/// have it.
+/// Kind of a library according to its file name, such as `libcrypto.so.3`, or
+/// `libcrypto-1f2e.so.1.1` in Python wheels.
 fn kind(path: &Path) -> Option<LibraryKind> {
     let name = path.file_name()?.to_str()?;
     let is = |stem: &str| {
@@ -115,8 +115,8 @@ impl MappedLibrary {
 }
 
 impl MappedLibrary {
-    /// Opens the mapped file, by its path if that still leads to it, otherwise by the kernel's link to
-    /// the mapping.
+    /// Opens the mapped file. Uses its path if that still refers to the file, otherwise the
+    /// kernel's link to the mapping.
     pub(super) fn open(&self, process: &ProcessFiles) -> io::Result<File> {
         if !self.replaced
             && let Ok(file) = process.open(&self.path)

@@ -1,24 +1,25 @@
 //! The processor capabilities that a server's library uses, read from the server's memory.
 //!
-//! The environment and the command line are not reliable: nginx overwrites its environment with a title,
-//! and a wrapper may have set the variable. OpenSSL keeps the processor's capabilities, without those
-//! that were masked when it was loaded, as a few words in its data. The child process finds their offset
-//! from the library's lowest address, and the server's words are read at the same offset.
+//! The environment and the command line are not reliable: nginx overwrites its environment with a
+//! title, and a wrapper may have set the variable. OpenSSL stores the unmasked capabilities of the
+//! processor as a few words in its data when it is loaded. The child process finds the offset of
+//! these words from the library's lowest address, and prony reads the server's memory at the same
+//! offset.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 
-/// The addresses of a mapped file: the lowest one, and the ranges of its data.
+/// Addresses of a mapped file: its lowest address, and the ranges of its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MemoryLayout {
     pub(super) base: u64,
     data: Vec<(u64, u64)>,
 }
 
-/// Finds the layout of a file (device and inode) in these mappings. Zeroed memory directly after
-/// the file's data belongs to the data.
+/// Finds the layout of a file (identified by device and inode) in these mappings. Zeroed memory
+/// directly after the file's data belongs to it.
 pub(super) fn layout(maps: &[MemoryMap], file: ((i32, i32), u64)) -> Option<MemoryLayout> {
     let own = |map: &&MemoryMap| (map.dev, map.inode) == file;
     let base = maps.iter().filter(own).map(|map| map.address.0).min()?;
@@ -34,8 +35,8 @@ pub(super) fn layout(maps: &[MemoryMap], file: ((i32, i32), u64)) -> Option<Memo
     Some(MemoryLayout { base, data })
 }
 
-/// Finds `words` in the data of this process's library that has code at `address`. Returns their
-/// offset in bytes, or `None` unless the words occur exactly once.
+/// Searches `words` in the data of the library that contains the code at `address` in this process.
+/// Returns their offset in bytes; `None` unless they occur exactly once.
 pub(super) fn find_own(address: u64, words: &[u64]) -> Option<u64> {
     if words.is_empty() {
         return None;
@@ -57,7 +58,7 @@ pub(super) fn find_own(address: u64, words: &[u64]) -> Option<u64> {
     (found.len() == 1).then(|| found[0])
 }
 
-/// Reads `count` words of a process's memory. Returns `None` if it can't be read, or is not part of the
+/// Reads `count` words from a process's memory; `None` if they can't be read or are not in the
 /// library's data.
 pub(super) fn read_words(
     pid: i32,
@@ -112,7 +113,8 @@ mod tests {
     #[test]
     fn words_are_found_in_this_program_and_read_again() {
         static WORDS: std::sync::Mutex<[u64; 2]> = std::sync::Mutex::new([1, 2]);
-        // Computed at run time, so that they are not also among the program's constants.
+        // Compute the words at run time. Otherwise they would also be among the program's
+        // constants.
         let words = {
             let mut words = WORDS.lock().unwrap();
             words[0] = 0x5eed_0000_0000_0000 | u64::from(std::process::id());

@@ -1,10 +1,10 @@
-//! The cryptography that a server uses, and its speed on this machine.
+//! The cryptographic library that a server uses, and its speed on this machine.
 //!
-//! Takes a process, or a library's file. Returns the mapped library, its version and build, and its
-//! speed with and without the processor's AES instructions. Both speeds are measured with that
-//! file, in a child process. A library that is not faster with the instructions does not use them,
-//! in any version. A library that is faster may still run with the instructions masked, which the
-//! server's memory shows.
+//! The input is a process or a library file. The result contains the mapped library, its version
+//! and build, and its speed with and without the processor's AES instructions, both measured with
+//! that file in a child process. A library that is equally fast with and without the instructions
+//! doesn't use them. A library that is faster with them may still run with the instructions masked
+//! in the server; the server's memory shows this.
 
 mod built_in;
 mod child;
@@ -31,51 +31,52 @@ pub use child::{MASK, run_if_asked};
 pub use libraries::{LibraryKind, MappedLibrary};
 pub(crate) use process_files::{ProcessFiles, without_deleted_mark};
 
-/// Minimum ratio of the speeds of AES-128-GCM with and without AES instructions that shows that a
-/// library uses them. Real processors reach 4 to 30. A library that doesn't use them has a ratio of
-/// 1.
+/// Minimum ratio of the speeds of AES-128-GCM with and without AES instructions for a library that
+/// uses them. The ratio is 4 to 30 on real processors, and 1 for a library that doesn't use the
+/// instructions.
 const ACCELERATION_RATIO_MIN: f64 = 2.0;
 /// Number of child processes per mask; the fastest result counts.
 const PROBE_ROUNDS: usize = 2;
-/// The bit of AES-NI in the first word of OPENSSL_ia32cap(3).
+/// Bit of AES-NI in the first word of OPENSSL_ia32cap(3).
 pub(crate) const AES_NI: u64 = 1 << 57;
-/// The bit of PCLMULQDQ in the same word.
+/// Bit of PCLMULQDQ in the first word of OPENSSL_ia32cap(3).
 pub(crate) const PCLMULQDQ: u64 = 1 << 33;
 
-/// The cryptography of a server, or of a library.
+/// Cryptography of a server or of a library file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CryptoReport {
     /// The libcrypto that was measured; `None` if the process maps none.
     pub library: Option<PathBuf>,
-    /// The mapped libraries that have to do with TLS.
+    /// Mapped libraries that are related to TLS.
     pub mapped: Vec<MappedLibrary>,
-    /// Libraries that are built into the executable. They are searched for only if no libcrypto is
-    /// mapped.
+    /// Libraries that are built into the executable. The executable is searched only if no
+    /// libcrypto is mapped.
     #[serde(rename = "traces")]
     pub built_in: Vec<BuiltInLibrary>,
     /// The version that the libcrypto reports.
     pub version: Option<String>,
     /// Properties of the library's build.
     pub build: CryptoBuild,
-    /// The value of the mask's variable in the process's environment, if it can be read.
+    /// Value of the mask variable in the process's environment, if it can be read.
     pub environment: Option<String>,
     /// Processor capabilities that the library detects, as words of OPENSSL_ia32cap(3). In JSON
-    /// they are hexadecimal strings, because many readers can't represent numbers above 2⁵³.
+    /// they are hexadecimal strings, because many parsers can't represent integers above 2⁵³.
     #[serde(serialize_with = "in_hexadecimal")]
     pub capabilities: Vec<u64>,
-    /// The capability words in the server's memory; `None` if they can't be read.
+    /// Capability words from the server's memory; `None` if they can't be read.
     #[serde(serialize_with = "in_hexadecimal_if_any")]
     pub capabilities_in_process: Option<Vec<u64>>,
     /// Measured speeds, one per algorithm.
     pub speeds: Vec<AlgorithmSpeed>,
-    /// The ratio of the speeds of AES-128-GCM with and without the AES instructions.
+    /// Ratio of the speeds of AES-128-GCM with and without AES instructions.
     pub ratio: Option<f64>,
-    /// Processor cycles per byte of AES-128-GCM at the current frequency: about 0.3 to 1.5 with the
-    /// instructions, 8 or more without. If a library ignores the mask, this is the only evidence.
+    /// Processor cycles per byte of AES-128-GCM at the current frequency: about 0.3 to 1.5 with AES
+    /// instructions, 8 or more without. For a library that ignores the mask, this is the only
+    /// evidence.
     pub cycles_per_byte: Option<f64>,
     /// The conclusion.
     pub acceleration: Acceleration,
-    /// The properties that could not be determined.
+    /// Properties that could not be determined.
     #[serde(rename = "unknown")]
     pub undetermined: Vec<Undetermined>,
 }
@@ -95,7 +96,7 @@ pub struct CryptoBuild {
     pub assembly: Option<bool>,
 }
 
-/// The speed of one algorithm in bytes or operations per second.
+/// Speed of one algorithm in bytes or operations per second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AlgorithmSpeed {
     /// `aes-128-gcm`, `aes-256-gcm`, `aes-128-cbc`, `sha-256` (records of 16 KiB), `x25519-derive`,
@@ -103,47 +104,47 @@ pub struct AlgorithmSpeed {
     pub algorithm: String,
     /// `bytes/s` or `operations/s`.
     pub unit: &'static str,
-    /// With all processor instructions.
+    /// Speed with all processor instructions.
     pub on: Option<f64>,
-    /// With [`MASK`].
+    /// Speed with [`MASK`].
     pub masked: Option<f64>,
-    /// With the server's own mask, if it has one.
+    /// Speed with the server's own mask; `None` if the server has none.
     pub as_server: Option<f64>,
 }
 
-/// The use of the processor's AES instructions.
+/// Use of the processor's AES instructions by a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Acceleration {
-    /// The server uses the instructions.
+    /// The server uses the AES instructions.
     Used,
-    /// The library could use the instructions, but the process runs with them masked.
+    /// The library supports the AES instructions, but they are masked in the process.
     Masked,
-    /// The library does not use the instructions.
+    /// The library doesn't use the AES instructions.
     NotUsed,
     /// The processor has no AES instructions.
     NotOnThisProcessor,
-    /// The use could not be determined.
+    /// Not determined.
     Unknown,
 }
 
-/// A reason why nothing could be examined.
+/// Reason why an examination is impossible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CryptoError {
-    /// The process does not exist.
+    /// No process has this ID.
     Missing(i32),
     /// The process's memory map can't be read.
     Hidden {
-        /// The process.
+        /// Process ID.
         pid: i32,
-        /// The system's error message.
+        /// Error message of the system.
         why: String,
     },
     /// The file can't be opened.
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's error message.
+        /// Error message of the system.
         why: String,
     },
 }
@@ -183,7 +184,7 @@ impl CryptoReport {
         }
     }
 
-    /// The finding for an experiment; `None` unless the service runs without acceleration.
+    /// Finding for an experiment; `None` unless the service is known to run without acceleration.
     #[must_use]
     pub fn finding(&self) -> Option<Finding> {
         let text = sentences::unaccelerated(self)?;
@@ -194,7 +195,7 @@ impl CryptoReport {
         ))
     }
 
-    /// The speed of one algorithm.
+    /// Returns the speed of one algorithm.
     #[must_use]
     pub fn speed(&self, algorithm: &str) -> Option<&AlgorithmSpeed> {
         self.speeds
@@ -207,7 +208,7 @@ impl CryptoReport {
     }
 
     /// Measures the library with each mask and draws the conclusion. `in_process` reads the
-    /// server's capability words at the offset that the probe found.
+    /// server's capability words, given the probe result with their offset.
     fn measure(
         &mut self,
         library: &File,
@@ -272,14 +273,14 @@ impl CryptoReport {
         };
     }
 
-    /// The value of the mask's variable that gives a child process the same capabilities as the
-    /// server; `None` if the server has all capabilities of the processor.
+    /// Value of the mask variable that gives a child process the same capabilities as the server;
+    /// `None` if the server has all capabilities of the processor.
     fn server_mask(&self) -> Option<String> {
         match &self.capabilities_in_process {
             Some(words) if *words == self.capabilities => None,
             Some(words) => {
-                // A mask removes capabilities. A library ignores bits for capabilities that the
-                // processor lacks.
+                // Only the capabilities that the server lacks need to be masked. The library
+                // ignores mask bits for capabilities that the processor lacks.
                 let pairs = self.capabilities.iter().zip(words);
                 let masks: Vec<String> = pairs
                     .map(|(all, left)| format!("~{:#x}", all & !left))
@@ -308,11 +309,12 @@ impl CryptoReport {
         } else if !processor_has_aes() {
             Acceleration::NotOnThisProcessor
         } else if version.starts_with("LibreSSL") {
-            // LibreSSL ignores the variable, so both speeds were measured without a mask.
+            // LibreSSL ignores the mask variable, so both measurements were unmasked.
             self.ratio = None;
             self.add_undetermined(
-                "whether it uses the processor's instructions for AES",
-                "LibreSSL can't turn them off for a comparison; judge by the speed",
+                "use of the processor's AES instructions",
+                "LibreSSL can't disable them for a comparison; compare the speed with other \
+                 libraries",
             );
             Acceleration::Unknown
         } else {
@@ -340,8 +342,8 @@ fn rate(result: &ProbeResult, algorithm: &str) -> Option<f64> {
     speed.map(|(_, rate)| *rate)
 }
 
-/// Returns true if a libcrypto has assembly code. Since 3.0, it reports processor capabilities only
-/// if it has. Earlier, the compiler's command line listed each part (`-DAESNI_ASM`).
+/// Returns true if a libcrypto has assembly code. Since 3.0, only builds with assembly report
+/// processor capabilities. Before, the compiler's command line listed each part (`-DAESNI_ASM`).
 fn assembly(result: &ProbeResult) -> Option<bool> {
     if !result.version.as_deref()?.starts_with("OpenSSL ") {
         return None;
@@ -355,7 +357,7 @@ fn assembly(result: &ProbeResult) -> Option<bool> {
     }
 }
 
-/// The processor's current frequency in hertz, if the system reports it.
+/// Current frequency of the processor in hertz, if the system reports it.
 fn hertz() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
@@ -376,11 +378,11 @@ fn processor_has_aes() -> bool {
         .is_some_and(|mut flags| flags.any(|flag| flag == "aes"))
 }
 
-/// Examines the cryptography of a running process. It takes a few seconds of one core.
+/// Examines the cryptography of a running process. This takes a few seconds of CPU time.
 ///
 /// # Errors
-/// The process does not exist, or its memory map can't be read. Other unanswered questions are in
-/// [`CryptoReport::undetermined`].
+/// The process does not exist, or its memory map can't be read. Everything else that can't be
+/// determined is in [`CryptoReport::undetermined`].
 pub fn of_pid(pid: i32) -> Result<CryptoReport, CryptoError> {
     of_process(&ProcessFiles::of(pid))
 }
@@ -399,7 +401,8 @@ pub(crate) fn of_process(files: &ProcessFiles) -> Result<CryptoReport, CryptoErr
     let mut crypto = CryptoReport::new();
     crypto.mapped = libraries::libraries(&maps);
     let mut variables = process.environ().unwrap_or_default();
-    // nginx overwrites its environment, which then contains only empty names.
+    // nginx overwrites its environment with a title; the environment then contains only empty
+    // names.
     let environment_is_intact = variables.keys().any(|name| !name.is_empty());
     let value = variables.remove(OsStr::new(MASK.0));
     crypto.environment = value.map(|value| value.to_string_lossy().into_owned());
@@ -435,8 +438,8 @@ pub(crate) fn of_process(files: &ProcessFiles) -> Result<CryptoReport, CryptoErr
         && crypto.build.assembly != Some(false)
         && crypto.version.is_some()
     {
-        let why = "neither its memory nor its environment shows it";
-        crypto.add_undetermined(&format!("whether this process runs with {}", MASK.0), why);
+        let why = "neither its memory nor its environment shows the mask";
+        crypto.add_undetermined(&format!("the value of {} for this process", MASK.0), why);
         if crypto.acceleration == Acceleration::Used {
             crypto.acceleration = Acceleration::Unknown;
         }
@@ -444,8 +447,7 @@ pub(crate) fn of_process(files: &ProcessFiles) -> Result<CryptoReport, CryptoErr
     Ok(crypto)
 }
 
-/// Examines the cryptography of a libcrypto's file. The library's code runs as the user of prony,
-/// so the file must be trustworthy.
+/// Examines a libcrypto file. Its code runs as prony's user, so the file must be trustworthy.
 ///
 /// # Errors
 /// The file can't be opened.
@@ -460,7 +462,7 @@ pub fn of_file(path: &Path) -> Result<CryptoReport, CryptoError> {
     Ok(crypto)
 }
 
-/// Examines a process that maps no libcrypto.
+/// Completes the report about a process that maps no libcrypto.
 fn without_library(crypto: &mut CryptoReport, files: &ProcessFiles) {
     let others = crypto
         .mapped
@@ -479,7 +481,7 @@ fn without_library(crypto: &mut CryptoReport, files: &ProcessFiles) {
     }
     let executable = File::open(format!("/proc/{}/exe", files.pid)).map_err(|e| e.to_string());
     match executable.and_then(|file| built_in::built_in_libraries(&file)) {
-        Err(why) => crypto.add_undetermined("whether cryptography is built into the program", why),
+        Err(why) => crypto.add_undetermined("cryptography that is built into the program", why),
         Ok(found) if found.is_empty() => {}
         Ok(found) => {
             let names: Vec<String> = found.iter().map(|library| library.text.clone()).collect();

@@ -1,10 +1,9 @@
-//! The code that runs in the child process: it loads a libcrypto, reads its version and measures its
-//! speed.
+//! Code of the child process, which loads a libcrypto, reads its version and measures its speed.
 //!
-//! The library needs a process of its own because it reads its mask from the environment once, when
-//! it is loaded, and because the code of an untrusted library may do anything.
+//! A separate process is needed because a library reads the mask from the environment only when it
+//! is loaded, and because the code of an untrusted library may do anything.
 //!
-//! The signatures are those of OpenSSL's manual pages (EVP_EncryptInit(3), EVP_DigestInit(3),
+//! The function signatures follow OpenSSL's manual pages (EVP_EncryptInit(3), EVP_DigestInit(3),
 //! EVP_PKEY_derive(3), EVP_PKEY_sign(3), OpenSSL_version(3)), the same from 1.1.0 to 3.x.
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
@@ -15,30 +14,30 @@ use std::time::Duration;
 use libloading::Library;
 use serde::{Deserialize, Serialize};
 
-/// The size of a full TLS record (RFC 8446, section 5.1).
+/// Size of a full TLS record (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 16 << 10;
-/// Minimum CPU time of one slice of work.
+/// Minimum CPU time of one measurement.
 const SLICE_CPU_TIME: Duration = Duration::from_millis(3);
-/// Number of slices per algorithm. The fastest slice counts, because disturbances can only slow it
+/// Number of measurements per algorithm. The fastest one counts, because disturbances only slow it
 /// down.
 const SLICE_COUNT: usize = 12;
 
-/// EVP_PKEY_X25519 and EVP_PKEY_EC of obj_mac.h.
+/// EVP_PKEY_X25519 and EVP_PKEY_EC in OpenSSL's obj_mac.h.
 const X25519: c_int = 1034;
 const EC: c_int = 408;
 
-/// A libcrypto's version, build and speeds.
+/// Version, build and speeds of a libcrypto.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct ProbeResult {
-    /// The version, such as `OpenSSL 3.0.17 1 Jul 2025`.
+    /// Version, such as `OpenSSL 3.0.17 1 Jul 2025`.
     pub(super) version: Option<String>,
     /// The compiler's command line.
     pub(super) compiler: Option<String>,
     /// The build date.
     pub(super) built_on: Option<String>,
-    /// The platform that it was configured for.
+    /// Platform that the library was configured for.
     pub(super) platform: Option<String>,
-    /// Its processor information; `CPUINFO: N/A` without assembly (3.0 and later).
+    /// The library's processor information; `CPUINFO: N/A` without assembly (since 3.0).
     pub(super) cpu_info: Option<String>,
     /// Offset of the capability words from the library's lowest address, in bytes.
     pub(super) words_offset: Option<u64>,
@@ -47,13 +46,13 @@ pub(super) struct ProbeResult {
 }
 
 impl ProbeResult {
-    /// The processor capabilities as 64-bit words; empty if they are unknown.
+    /// Processor capabilities as 64-bit words; empty if unknown.
     pub(super) fn words(&self) -> Vec<u64> {
         self.cpu_info.as_deref().map(words).unwrap_or_default()
     }
 }
 
-/// Reads the words of `CPUINFO: OPENSSL_ia32cap=0x1:0x2 env:~0x3`.
+/// Parses the words of `CPUINFO: OPENSSL_ia32cap=0x1:0x2 env:~0x3`.
 fn words(cpu_info: &str) -> Vec<u64> {
     let Some((_, rest)) = cpu_info.split_once("OPENSSL_ia32cap=") else {
         return Vec::new();
@@ -70,7 +69,7 @@ fn words(cpu_info: &str) -> Vec<u64> {
 /// # Errors
 /// The library can't be loaded, or is not a libcrypto.
 pub(super) fn probe(file: &Path) -> Result<ProbeResult, String> {
-    // SAFETY: loading runs its constructors; this process exists only to run such code.
+    // SAFETY: loading runs the library's constructors; this process exists to run such code.
     let library = unsafe { Library::new(file) }.map_err(|error| error.to_string())?;
     let api = LibcryptoApi { library: &library };
     let mut result = ProbeResult {
@@ -85,7 +84,9 @@ pub(super) fn probe(file: &Path) -> Result<ProbeResult, String> {
     };
     if result.version.is_none() {
         return Err(
-            "it has no OpenSSL_version, so it is not an OpenSSL-compatible libcrypto".to_owned(),
+            "it has no function OpenSSL_version, so it is not compatible with OpenSSL's \
+                libcrypto"
+                .to_owned(),
         );
     }
     result.words_offset = api.address("OpenSSL_version").and_then(|address| {
@@ -112,12 +113,12 @@ pub(super) fn probe(file: &Path) -> Result<ProbeResult, String> {
             .speeds
             .extend(rate.map(|rate| (name.to_owned(), rate)));
     }
-    // The library's exit handlers need the library to stay loaded.
+    // The exit handlers of the library need it to stay loaded.
     std::mem::forget(library);
     Ok(result)
 }
 
-/// The ciphers by name, and the function that returns each.
+/// Ciphers by name, each with the function that returns it.
 const CIPHERS: &[(&str, &str)] = &[
     ("aes-128-gcm", "EVP_aes_128_gcm"),
     ("aes-256-gcm", "EVP_aes_256_gcm"),
@@ -154,7 +155,7 @@ type DigestFn = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// The functions of the loaded library; each is looked up on use.
+/// Functions of the loaded library, looked up when used.
 struct LibcryptoApi<'l> {
     library: &'l Library,
 }
@@ -162,7 +163,7 @@ struct LibcryptoApi<'l> {
 impl LibcryptoApi<'_> {
     /// Looks up a function; `None` if the library lacks it.
     fn get<F: Copy>(&self, name: &str) -> Option<F> {
-        // SAFETY: each caller uses the type that the function's manual page states.
+        // SAFETY: each caller passes the function type from the function's manual page.
         unsafe { self.library.get::<F>(name) }
             .ok()
             .map(|found| *found)
@@ -179,7 +180,8 @@ impl LibcryptoApi<'_> {
         let version: VersionFn = self
             .get("OpenSSL_version")
             .or_else(|| self.get("SSLeay_version"))?;
-        // SAFETY: it takes a number and returns null, or a string that lives as long as the library.
+        // SAFETY: the function takes a number. It returns null, or a string that lives as long as
+        // the library.
         let text = unsafe {
             let text = version(number);
             (!text.is_null()).then(|| CStr::from_ptr(text))?
@@ -188,7 +190,7 @@ impl LibcryptoApi<'_> {
         (!text.is_empty() && text != "not available").then_some(text)
     }
 
-    /// Measures the records encrypted per second.
+    /// Measures encrypted records per second.
     fn cipher(&self, name: &str) -> Option<f64> {
         let cipher: GetterFn = self.get(name)?;
         let make: NewFn = self.get("EVP_CIPHER_CTX_new")?;
@@ -198,8 +200,8 @@ impl LibcryptoApi<'_> {
         let (key, iv) = ([7u8; 32], [9u8; 16]);
         let input = vec![1u8; RECORD_BYTES];
         let mut output = vec![0u8; RECORD_BYTES + 64];
-        // SAFETY: key and iv have the longest length that these ciphers take; the output has space for
-        // the input and one block; the context is freed once, at the end.
+        // SAFETY: key and IV have the maximum length for these ciphers. The output has space for
+        // the input and one block. The context is freed once, at the end.
         unsafe {
             let context = make();
             if context.is_null() {
@@ -224,7 +226,7 @@ impl LibcryptoApi<'_> {
         }
     }
 
-    /// Measures the records hashed per second.
+    /// Measures hashed records per second.
     fn sha256(&self) -> Option<f64> {
         let digest: DigestFn = self.get("EVP_Digest")?;
         let sha256: GetterFn = self.get("EVP_sha256")?;
@@ -246,15 +248,15 @@ impl LibcryptoApi<'_> {
         })
     }
 
-    /// Generates a key of this kind, on P-256 for elliptic curves. It is not freed, since the process
-    /// exits soon.
+    /// Generates a key of this kind; elliptic curve keys are on P-256. The key is not freed,
+    /// because the process exits soon.
     fn key(&self, kind: c_int) -> Option<*mut c_void> {
         let by_id: NewByIdFn = self.get("EVP_PKEY_CTX_new_id")?;
         let start: InitFn = self.get("EVP_PKEY_keygen_init")?;
         let generate: KeygenFn = self.get("EVP_PKEY_keygen")?;
         let control: Option<ControlFn> = self.get("EVP_PKEY_CTX_ctrl_str");
         let mut key = null_mut();
-        // SAFETY: the context is checked before it is used; the texts end with a NUL.
+        // SAFETY: the context is checked before use, and the strings end with NUL.
         unsafe {
             let context = by_id(kind, null_mut());
             if context.is_null() || start(context) != 1 {
@@ -266,18 +268,18 @@ impl LibcryptoApi<'_> {
         }
     }
 
-    /// Makes a context for a key and initializes it with the function of this name.
+    /// Creates a context for a key and initializes it with the function named `start`.
     fn context(&self, key: *mut c_void, start: &str) -> Option<*mut c_void> {
         let by_key: NewByKeyFn = self.get("EVP_PKEY_CTX_new")?;
         let start: InitFn = self.get(start)?;
-        // SAFETY: the key is valid; the context is checked before it is used.
+        // SAFETY: the key is valid, and the context is checked before use.
         unsafe {
             let context = by_key(key, null_mut());
             (!context.is_null() && start(context) == 1).then_some(context)
         }
     }
 
-    /// Measures the shared secrets derived per second.
+    /// Measures key agreements per second.
     fn derive(&self, kind: c_int) -> Option<f64> {
         let set_peer: SetPeerFn = self.get("EVP_PKEY_derive_set_peer")?;
         let derive: DeriveFn = self.get("EVP_PKEY_derive")?;
@@ -295,7 +297,7 @@ impl LibcryptoApi<'_> {
         })
     }
 
-    /// Measures the P-256 signatures made per second.
+    /// Measures P-256 signatures per second.
     fn sign(&self) -> Option<f64> {
         let sign: SignFn = self.get("EVP_PKEY_sign")?;
         let context = self.context(self.key(EC)?, "EVP_PKEY_sign_init")?;
@@ -317,8 +319,8 @@ impl LibcryptoApi<'_> {
     }
 }
 
-/// Measures how often an operation can be done per second, by the fastest slice. Returns `None` if
-/// the operation fails.
+/// Measures operations per second; the fastest measurement counts. Returns `None` if the operation
+/// fails.
 fn best_rate(mut once: impl FnMut() -> bool) -> Option<f64> {
     let mut slice = |times: u64| {
         let began = cpu_time();
@@ -337,7 +339,7 @@ fn best_rate(mut once: impl FnMut() -> bool) -> Option<f64> {
     Some(best)
 }
 
-/// The CPU time of this thread, which other processes don't affect.
+/// CPU time of this thread, which other processes don't affect.
 fn cpu_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The files of another process, by the paths that are valid in that process.
+//! Access to the files of another process, with paths that are valid in that process.
 
 use std::fs::File;
 use std::io;
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
-/// Access to the files of a process, which may have another root or other mounts.
+/// Files of a process, which may have a different root or different mounts.
 #[derive(Debug, Clone)]
 pub(crate) struct ProcessFiles {
     pub(crate) pid: i32,
-    /// True if the process has the same root and mounts as prony; `None` if that is unknown.
+    /// True if the process has the same root and mounts as prony; `None` if unknown.
     pub(crate) same_root: Option<bool>,
 }
 
@@ -30,7 +30,7 @@ impl ProcessFiles {
     /// The file can't be opened: [`io::ErrorKind::PermissionDenied`] for another user's process.
     pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
         if self.same_root == Some(true) {
-            // A named pipe would block until it has a writer.
+            // Opening a named pipe would block until it has a writer.
             let mut options = File::options();
             return options.read(true).custom_flags(libc::O_NONBLOCK).open(path);
         }
@@ -42,12 +42,12 @@ impl ProcessFiles {
         Ok(found.into())
     }
 
-    /// The root of the process as a path for prony.
+    /// Path of the process's root, valid in prony's process.
     pub(crate) fn root(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root", self.pid))
     }
 
-    /// Returns true if prony may run code from this file as its own user.
+    /// Returns true if prony may run code from this file as prony's user.
     ///
     /// The file must belong to root or to this user, and no other user may be able to write to it.
     /// If prony ran any user's library as root, every user could become root.
@@ -62,7 +62,7 @@ impl ProcessFiles {
     }
 }
 
-/// Returns true if a process has the same root and mounts as prony.
+/// Returns true if a process has the same root and mounts as prony; `None` if unknown.
 fn has_same_root(pid: i32) -> Option<bool> {
     let link = |path: String| std::fs::read_link(path).ok();
     let mounts = link(format!("/proc/{pid}/ns/mnt"))?;
@@ -71,7 +71,7 @@ fn has_same_root(pid: i32) -> Option<bool> {
     Some(mounts == link("/proc/self/ns/mnt".to_owned())? && root == own_root)
 }
 
-/// Removes the kernel's mark for deleted files from a path.
+/// Removes the suffix with which the kernel marks deleted files from a path.
 pub(crate) fn without_deleted_mark(path: PathBuf) -> PathBuf {
     match path.to_string_lossy().strip_suffix(" (deleted)") {
         Some(plain) => PathBuf::from(plain),

@@ -34,7 +34,7 @@ pub(crate) fn unaccelerated(crypto: &CryptoReport) -> Option<String> {
     }
 }
 
-/// The library's path and version.
+/// Path and version of the library.
 pub(crate) fn named(crypto: &CryptoReport) -> String {
     let path = crypto
         .library
@@ -47,12 +47,12 @@ pub(crate) fn named(crypto: &CryptoReport) -> String {
     }
 }
 
-/// The library and its speeds with and without the AES instructions.
+/// Describes the library and its speeds with and without AES instructions.
 pub(crate) fn compared(crypto: &CryptoReport) -> String {
     format!("{}: {}", named(crypto), rates(crypto))
 }
 
-/// The speeds of AES-128-GCM with and without the AES instructions, and their ratio.
+/// Describes the speeds of AES-128-GCM with and without AES instructions, and their ratio.
 pub(crate) fn rates(crypto: &CryptoReport) -> String {
     let speed = crypto.speed("aes-128-gcm");
     let rate = |of: fn(&AlgorithmSpeed) -> Option<f64>| {
@@ -70,7 +70,7 @@ pub(crate) fn rates(crypto: &CryptoReport) -> String {
     )
 }
 
-/// ` (0.5 cycles per byte)`; empty if the processor's frequency is unknown.
+/// Formats ` (0.5 cycles per byte)`; empty if the processor's frequency is unknown.
 pub(crate) fn cycles(crypto: &CryptoReport) -> String {
     let cycles = crypto.cycles_per_byte;
     cycles.map_or(String::new(), |cycles| {
@@ -78,7 +78,7 @@ pub(crate) fn cycles(crypto: &CryptoReport) -> String {
     })
 }
 
-/// The evidence for the mask.
+/// Describes the evidence that AES instructions are masked.
 pub(crate) fn mask_evidence(crypto: &CryptoReport) -> String {
     if let Some(words) = &crypto.capabilities_in_process {
         let lost = crypto.capabilities.first().unwrap_or(&0) & !words.first().unwrap_or(&0);

@@ -1,4 +1,4 @@
-//! The results of checks, and what could not be determined.
+//! Results of checks, including properties that could not be determined.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ pub use crate::undetermined::Undetermined;
 pub enum CheckStatus {
     /// No action is needed.
     Ok,
-    /// Informational; limits nothing now.
+    /// For information; limits nothing at present.
     Note,
     /// Can limit a load or distort a measurement.
     Warning,
@@ -18,12 +18,12 @@ pub enum CheckStatus {
     Error,
 }
 
-/// One check of a server or machine.
+/// Result of one check of a server or machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DoctorCheck {
-    /// The stable name of the check, such as `listen-backlog`.
+    /// Stable ID of the check, such as `listen-backlog`.
     pub id: &'static str,
-    /// The result.
+    /// Severity of the result.
     #[serde(rename = "level")]
     pub status: CheckStatus,
     /// The observed value, with units.
@@ -33,9 +33,9 @@ pub struct DoctorCheck {
     pub expected: String,
     /// Reason why the value matters.
     pub why: &'static str,
-    /// A way to change the value.
+    /// Suggested way to change the value.
     pub change: String,
-    /// The documentation: a manual page, a kernel or program document, or an article.
+    /// Documentation of the setting: a manual page, kernel or program documentation, or an article.
     pub source: &'static str,
 }
 
@@ -48,7 +48,7 @@ impl DoctorCheck {
     }
 }
 
-/// The part of a check that does not depend on the observed value.
+/// Parts of a check that don't depend on the observed value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CheckTopic {
     pub(super) id: &'static str,
@@ -59,7 +59,7 @@ pub(super) struct CheckTopic {
 }
 
 impl CheckTopic {
-    /// The check with its result.
+    /// Creates the check with its result.
     pub(super) fn check(&self, status: CheckStatus, observed: impl Into<String>) -> DoctorCheck {
         DoctorCheck {
             id: self.id,
@@ -73,7 +73,7 @@ impl CheckTopic {
     }
 }
 
-/// The results of one part of the doctor.
+/// Results of one group of checks.
 #[derive(Debug, Default)]
 pub(super) struct CheckResults {
     pub(super) checks: Vec<DoctorCheck>,

@@ -1,4 +1,4 @@
-//! Checks of a server's cryptography.
+//! Checks of a server's cryptographic library.
 
 use prony_record::number;
 
@@ -6,15 +6,16 @@ use super::check::{CheckResults, CheckStatus, CheckTopic, DoctorCheck};
 use crate::crypto::sentences::{compared, cycles, mask_evidence, named, unaccelerated};
 use crate::crypto::{Acceleration, CryptoBuild, CryptoReport, LibraryKind, MASK};
 
-/// Share of a library's full speed below which a server's capabilities count as partly masked.
+/// Fraction of the library's full speed below which the server's capabilities count as partly
+/// masked.
 const PARTIAL_MASK_RATIO: f64 = 0.8;
 
-const WHY: &str = "the library encrypts every byte of TLS; without the AES instructions, this \
-    takes several times the CPU time, which looks like a slow server";
+const WHY: &str = "the library encrypts every byte of TLS; without AES instructions this takes \
+    several times the CPU time, and the server appears slow";
 
 const ACCELERATED: CheckTopic = CheckTopic {
     id: "crypto-accelerated",
-    expected: "AES several times faster with the AES instructions than without",
+    expected: "AES is several times faster with AES instructions than without",
     why: WHY,
     change: "nothing",
     source: "OPENSSL_ia32cap(3)",
@@ -23,22 +24,22 @@ const ACCELERATED: CheckTopic = CheckTopic {
 const SPEED: CheckTopic = CheckTopic {
     id: "crypto-speed",
     expected: "at most 1.5 cycles per byte with the AES instructions; without them it is 8 or more",
-    change: "nothing, if it is fast",
+    change: "no change if it is fast",
     ..ACCELERATED
 };
 
 const NONE: CheckTopic = CheckTopic {
     id: "crypto-none",
     expected: "a libcrypto if the server uses TLS",
-    why: "without one, there is nothing to slow the server down",
+    why: "without one, no libcrypto can slow the server down",
     change: "nothing",
     source: "proc_pid_maps(5)",
 };
 
 const UNACCELERATED: CheckTopic = CheckTopic {
     id: "crypto-unaccelerated",
-    change: "use a libcrypto that is built with assembly: the distribution's, or one configured \
-        without no-asm; LD_LIBRARY_PATH, or libmap.conf(5) on FreeBSD, selects it",
+    change: "use a libcrypto that is built with assembly, such as the distribution's, or one \
+        configured without no-asm; LD_LIBRARY_PATH, or libmap.conf(5) on FreeBSD, selects it",
     source: "OPENSSL_ia32cap(3); \"FreeBSD Nginx Performance\" (Devin Teske, 2017): \
         openssl speed with and without the mask",
     ..ACCELERATED
@@ -64,8 +65,8 @@ const MASKED_PARTLY: CheckTopic = CheckTopic {
 const REPLACED: CheckTopic = CheckTopic {
     id: "crypto-replaced",
     expected: "the file that is now at the library's path",
-    why: "until a restart, the server runs the old library, without the fixes and speed of the \
-        installed package",
+    why: "until it is restarted, the server runs the old library without the fixes and \
+        optimizations of the installed package",
     change: "restart the server",
     source: "proc_pid_maps(5), (deleted)",
 };
@@ -74,11 +75,11 @@ const SEVERAL: CheckTopic = CheckTopic {
     id: "crypto-several",
     expected: "one libcrypto",
     why: "only one of them encrypts for TLS; the first mapped one was measured",
-    change: "find with lsof or ldd which module loads the other one",
+    change: "find the module that loads the other one with lsof or ldd",
     source: "ld.so(8)",
 };
 
-/// Checks a server's cryptography.
+/// Checks the cryptographic library of a server.
 pub(super) fn check(crypto: &CryptoReport) -> CheckResults {
     let mut results = CheckResults {
         undetermined: crypto.undetermined.clone(),
@@ -120,7 +121,7 @@ fn check_acceleration(crypto: &CryptoReport, results: &mut CheckResults) {
                 compared(crypto)
             );
             let check = ACCELERATED.check(CheckStatus::Note, text);
-            results.add(check.with_change("another processor, or ChaCha20-Poly1305 first"));
+            results.add(check.with_change("use another processor, or prefer ChaCha20-Poly1305"));
         }
         Acceleration::Masked => {
             let check = UNACCELERATED.check(CheckStatus::Error, without());

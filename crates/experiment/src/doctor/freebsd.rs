@@ -1,7 +1,8 @@
-//! Checks of a FreeBSD machine, from the output of `sysctl`. Everything else is undetermined.
+//! Checks of a FreeBSD machine, from the output of `sysctl`. All other properties are reported as
+//! undetermined.
 //!
-//! **Not yet run on FreeBSD.** The checks are pure functions of the output of `sysctl NAME…`, and are
-//! compiled and tested on every system.
+//! **Not yet run on FreeBSD.** The checks are pure functions of the output of `sysctl NAME…`, and
+//! are compiled and tested on every system.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use prony_record::number;
 use super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::{DoctorSubject, MACHINE_NAME, SubjectKind};
 
-/// The names of the values that are read.
+/// Names of the values to read.
 pub const NAMES: [&str; 5] = [
     "kern.ipc.soacceptqueue",
     "kern.maxfilesperproc",
@@ -22,8 +23,8 @@ pub const NAMES: [&str; 5] = [
 const PORTS: CheckTopic = CheckTopic {
     id: "local-ports",
     expected: "a wide range for loads without keep-alive: 1024 to 65535",
-    why: "a connection uses a port for its destination, and the side that closes first keeps it for \
-        twice the segment lifetime longer",
+    why: "each connection uses a local port, and the side that closes first keeps the port for \
+        twice the maximum segment lifetime",
     change: "sysctl net.inet.ip.portrange.first=1024, or several source addresses (--source)",
     source: "ip(4), IP_PORTRANGE",
 };
@@ -52,7 +53,7 @@ const CLOCK: CheckTopic = CheckTopic {
     source: "timecounters(4)",
 };
 
-/// Properties that are examined only on Linux.
+/// Properties that are examined on Linux only.
 const UNKNOWN: [&str; 5] = [
     "connections in TIME_WAIT",
     "CPU frequency governor",
@@ -61,7 +62,7 @@ const UNKNOWN: [&str; 5] = [
     "the libraries, listeners and configuration of a server",
 ];
 
-/// Examines a machine by the output of `sysctl`, which has lines such as `name: value`.
+/// Examines a machine. `printed` is the output of `sysctl`, with lines such as `name: value`.
 #[must_use]
 pub fn machine(printed: &str) -> DoctorSubject {
     let results = check(printed);

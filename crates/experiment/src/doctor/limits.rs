@@ -1,4 +1,4 @@
-//! Limits of a server's processes: open files and CPU quota.
+//! Checks of the limits of a server's processes: open files and CPU quota.
 
 use procfs::process::{LimitValue, Process};
 
@@ -7,14 +7,14 @@ use prony_record::number;
 use super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::process::ServerProcess;
 
-/// The limit of open files below which a server can't keep the connections of a usual load test open.
+/// Limit of open files below which a server can't keep the connections of a typical load test open.
 const OPEN_FILES_MIN: u64 = 4096;
 
 const FILES: CheckTopic = CheckTopic {
     id: "open-files",
     expected: "a limit well above its connections, with two per connection for a proxy",
-    why: "each connection is an open file; at the limit the server can't accept, and only its \
-        error log shows that",
+    why: "each connection is an open file; at the limit the server can't accept connections, and \
+        reports this only in its error log",
     change: "LimitNOFILE= in its systemd unit, worker_rlimit_nofile (nginx), ulimit-n (HAProxy), \
         rlimit_files (php-fpm), or ulimit -n before it is started",
     source: "getrlimit(2), RLIMIT_NOFILE; systemd.exec(5)",
@@ -23,8 +23,8 @@ const FILES: CheckTopic = CheckTopic {
 const QUOTA: CheckTopic = CheckTopic {
     id: "cpu-quota",
     expected: "no quota, or one that it never reaches",
-    why: "a server that has used up its quota is stopped until the next period, up to 100 ms: that \
-        shows in response times but not in CPU use",
+    why: "a server that has used up its quota is stopped until the next period, for up to 100 ms; \
+        this affects response times, but CPU use doesn't show it",
     change: "CPUQuota= of its systemd unit, or the CPU limit of the container",
     source: "cpu.max and cpu.stat in the kernel's admin-guide/cgroup-v2",
 };
@@ -37,7 +37,7 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     results
 }
 
-/// Checks the process of the family that is closest to its limit.
+/// Checks the process of the server that is closest to its limit.
 fn check_open_files(server: &ServerProcess, results: &mut CheckResults) {
     let mut nearest: Option<(i32, u64, u64)> = None;
     let mut hidden = 0;
@@ -68,8 +68,11 @@ fn check_open_files(server: &ServerProcess, results: &mut CheckResults) {
         }
     }
     if hidden > 0 {
-        let why = "they belong to another user; run prony as root or as that user";
-        results.add_undetermined(format!("open files of {hidden} of its processes"), why);
+        let why = "they belong to another user (run prony as root or as that user)";
+        results.add_undetermined(
+            format!("open files of {hidden} of the server's processes"),
+            why,
+        );
     }
     let Some((pid, open, limit)) = nearest else {
         return;
@@ -88,7 +91,7 @@ fn check_open_files(server: &ServerProcess, results: &mut CheckResults) {
     results.add(FILES.check(status(open, limit), text));
 }
 
-/// Checks the limit alone, for a process whose open files can't be counted.
+/// Checks only the limit, for a process whose open files can't be counted.
 fn check_limit(limit: u64, pid: i32, results: &mut CheckResults) {
     if status(0, limit) > CheckStatus::Ok {
         let text = format!("a limit of {} in process {pid}", number::count(limit));
@@ -105,8 +108,7 @@ fn status(open: u64, limit: u64) -> CheckStatus {
     }
 }
 
-/// Checks the quotas of the server's control group and of all groups above it, because these apply
-/// as well.
+/// Checks the quotas of the server's control group and of all its ancestors, which apply too.
 fn check_quota(server: &ServerProcess, results: &mut CheckResults) {
     let Ok(text) = std::fs::read_to_string(format!("/proc/{}/cgroup", server.pid)) else {
         return results.add_undetermined("its CPU quota", "its control group can't be read");
@@ -145,7 +147,7 @@ fn check_quota(server: &ServerProcess, results: &mut CheckResults) {
     }
 }
 
-/// Reads a quota in cores: 0.5 for `50000 100000`, `None` for `max 100000`.
+/// Parses a quota as a number of cores: 0.5 for `50000 100000`, `None` for `max 100000`.
 fn cores(cpu_max: &str) -> Option<f64> {
     let mut words = cpu_max.split_whitespace();
     let quota: f64 = words.next()?.parse().ok()?;

@@ -1,4 +1,5 @@
-//! Checks of this machine as a generator: what can distort a measurement or limit a load.
+//! Checks of this machine as a load generator: properties that can distort a measurement or limit a
+//! load.
 
 use std::path::Path;
 use std::time::Instant;
@@ -13,8 +14,8 @@ use crate::system::process::ProcessTable;
 const PORTS: CheckTopic = CheckTopic {
     id: "local-ports",
     expected: "a wide range for loads without keep-alive: 1024 to 65535",
-    why: "a connection uses a port for its destination, and the side that closes first keeps it 60 s \
-        longer in TIME_WAIT: a load without free ports can't connect",
+    why: "each connection uses a local port, and the side that closes first keeps the port in \
+        TIME_WAIT for 60 s; a load that runs out of ports can't connect",
     change: "sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\", or several source addresses \
         (--source)",
     source: "ip(7), ip_local_port_range",
@@ -23,9 +24,9 @@ const PORTS: CheckTopic = CheckTopic {
 const TIME_WAIT: CheckTopic = CheckTopic {
     id: "time-wait",
     expected: "few compared with the range of local ports",
-    why: "each keeps its pair of addresses and ports in use: new connections between the same two \
-        hosts have fewer free ports and search longer",
-    change: "wait a minute, keep connections alive, or use several source addresses",
+    why: "each of them occupies a local port, so new connections between the same two hosts have \
+        fewer free ports and take longer to find one",
+    change: "wait a minute, use keep-alive, or use several source addresses",
     source: "tcp(7), tcp_tw_reuse; RFC 9293, section 3.3.2",
 };
 
@@ -48,8 +49,8 @@ const SOMAXCONN: CheckTopic = CheckTopic {
 const GOVERNOR: CheckTopic = CheckTopic {
     id: "cpu-governor",
     expected: "performance",
-    why: "a core whose frequency follows the load is slow in the first seconds, and slower under \
-        light loads than under heavy ones",
+    why: "with a governor that adapts the frequency to the load, cores are slow in the first \
+        seconds, and slower under light loads than under heavy ones",
     change: "cpupower frequency-set -g performance",
     source: "the kernel's admin-guide/pm/cpufreq",
 };
@@ -57,16 +58,17 @@ const GOVERNOR: CheckTopic = CheckTopic {
 const STEAL: CheckTopic = CheckTopic {
     id: "steal",
     expected: "less than 1% of the cores' time",
-    why: "the hypervisor gave that time to other guests: the server and the generator lack it, and \
-        nothing in the guest can recover it",
-    change: "measure at another time or on another machine; more blocks average it out",
+    why: "the hypervisor gave that time to other guests, so it is missing for the server and the \
+        generator; nothing in the guest can change that",
+    change: "measure at another time or on another machine, or use more blocks to average out the \
+        disturbance",
     source: "proc_stat(5), steal",
 };
 
 const BUSY: CheckTopic = CheckTopic {
     id: "other-load",
     expected: "an idle machine",
-    why: "the server and the generator lack the CPU time that other processes use",
+    why: "CPU time that other processes use is missing for the server and the generator",
     change: "stop those processes for the measurement",
     source: "proc_stat(5)",
 };
@@ -77,16 +79,18 @@ const CLOCK: CheckTopic = CheckTopic {
         arch_sys_counter",
     why: "the generator reads the clock several times per request; hpet and acpi_pm take a \
         microsecond each time",
-    change: "the kernel parameter clocksource=tsc, if the kernel's log doesn't report it as unstable",
+    change: "boot with the kernel parameter clocksource=tsc, unless the kernel log reports the TSC \
+        as unstable",
     source: "the kernel's timers/timekeeping",
 };
 
 const URING: CheckTopic = CheckTopic {
     id: "io-uring",
     expected: "allowed",
-    why: "prony's faster socket backend; without it prony uses readiness (epoll), and each core of \
-        the generator makes less load",
-    change: "sysctl -w kernel.io_uring_disabled=0; in a container, its seccomp profile decides",
+    why: "io_uring is prony's faster socket backend; without it prony uses epoll, and each core \
+        generates less load",
+    change: "sysctl -w kernel.io_uring_disabled=0; in a container, also allow it in the seccomp \
+        profile",
     source: "io_uring_setup(2); kernel.io_uring_disabled in the kernel's admin-guide/sysctl/kernel",
 };
 
@@ -98,16 +102,16 @@ const CONNTRACK: CheckTopic = CheckTopic {
     source: "the kernel's networking/nf_conntrack-sysctl",
 };
 
-/// The processes and CPU totals at one time.
+/// Processes and CPU totals at one time.
 #[derive(Debug)]
 pub(super) struct CpuSnapshot {
     at: Instant,
     table: ProcessTable,
-    /// Busy time of all cores since boot, in seconds.
+    /// Busy time of all cores since boot in seconds.
     busy_s: f64,
-    /// Stolen time of all cores since boot.
+    /// Stolen time of all cores since boot in seconds.
     steal_s: f64,
-    /// Total time of all cores since boot.
+    /// Total time of all cores since boot in seconds.
     all_s: f64,
 }
 
@@ -125,8 +129,8 @@ impl CpuSnapshot {
     }
 }
 
-/// Checks this machine. The snapshots are the start and end of a period in which prony was idle.
-/// `own` are the processes of the examined servers.
+/// Checks this machine. The snapshots are from the start and the end of a period in which prony was
+/// idle. `own` lists the processes of the examined servers.
 pub(super) fn check(snapshots: Option<(CpuSnapshot, CpuSnapshot)>, own: &[i32]) -> CheckResults {
     let mut results = CheckResults::default();
     check_ports(&mut results);
@@ -169,7 +173,7 @@ pub(super) fn check(snapshots: Option<(CpuSnapshot, CpuSnapshot)>, own: &[i32]) 
     results
 }
 
-/// Checks a kernel setting that is one number.
+/// Checks a kernel setting that is a single number.
 fn check_number(
     results: &mut CheckResults,
     path: &str,
@@ -195,8 +199,8 @@ fn check_ports(results: &mut CheckResults) {
         CheckStatus::Ok
     };
     let text = format!(
-        "{} ports ({first} to {last}): {} new connections per second to one destination, if each \
-         stays in TIME_WAIT for 60 s",
+        "{} ports ({first} to {last}), enough for {} new connections per second to one destination \
+         if each stays in TIME_WAIT for 60 s",
         number::count(ports),
         ports / 60
     );
@@ -289,7 +293,7 @@ fn check_cpu_shares(
     results.add(BUSY.check(status, text));
 }
 
-/// The three processes that used the most CPU between the snapshots, without prony itself.
+/// Describes the three processes that used the most CPU time between the snapshots, except prony.
 fn busiest(before: &ProcessTable, after: &ProcessTable, own: &[i32]) -> Vec<String> {
     let own_pid = i32::try_from(std::process::id()).unwrap_or(0);
     let mut used: Vec<(f64, String)> = after
@@ -329,10 +333,11 @@ fn check_clocksource(results: &mut CheckResults) {
     }
 }
 
-/// Checks io_uring by creating a ring, since sysctls, seccomp and old kernels can all prevent it.
+/// Checks io_uring by creating a ring, because sysctls, seccomp filters and old kernels can all
+/// prevent it.
 fn check_io_uring(results: &mut CheckResults) {
-    // SAFETY: the kernel writes at most the 120 bytes of struct io_uring_params, and returns an open
-    // file, which is closed.
+    // SAFETY: the kernel writes at most the 120 bytes of struct io_uring_params and returns a new
+    // descriptor, which is closed below.
     let result = unsafe {
         let mut parameters = [0u8; 120];
         let file = libc::syscall(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr());

@@ -1,8 +1,9 @@
 //! `prony doctor`: reasons why a server, or this machine as a generator, may be slow.
 //!
-//! Takes process ids. Returns a [`DoctorReport`] of checks (observed value, expected value, reason, fix
-//! and source) and of what could not be determined. It changes nothing and formats nothing for people.
-//! It starts prony itself, to probe a library ([`crate::crypto`]), and `nginx -V`.
+//! Input: process IDs. Output: a [`DoctorReport`] with checks (observed value, expected value,
+//! reason, fix and source) and the properties that could not be determined. The doctor changes
+//! nothing and formats nothing for people. It starts two programs: prony, to probe a library
+//! ([`crate::crypto`]), and `nginx -V`.
 
 mod check;
 #[cfg(target_os = "linux")]
@@ -30,10 +31,10 @@ use crate::crypto::{self, CryptoReport};
 
 pub use check::{CheckStatus, DoctorCheck, Undetermined};
 
-/// The name of the report's format, which is its first field. `schema/` describes it.
+/// Name of the report's format, stored as its first field. `schema/` describes the format.
 pub const DOCTOR_SCHEMA: &str = "prony.doctor/1";
 
-/// The name of the machine in a report.
+/// Name of this machine in a report.
 const MACHINE_NAME: &str = "this machine as a generator";
 
 /// The report of `prony doctor`.
@@ -41,9 +42,9 @@ const MACHINE_NAME: &str = "this machine as a generator";
 pub struct DoctorReport {
     /// [`DOCTOR_SCHEMA`].
     pub schema: &'static str,
-    /// The version of prony.
+    /// Version of prony.
     pub version: &'static str,
-    /// The servers in the order in which the user named them, then this machine.
+    /// Servers in the order in which the user named them, then this machine.
     pub subjects: Vec<DoctorSubject>,
 }
 
@@ -52,17 +53,17 @@ pub struct DoctorReport {
 pub struct DoctorSubject {
     /// The kind of subject.
     pub kind: SubjectKind,
-    /// The name, such as `nginx, process 1234`.
+    /// Name, such as `nginx, process 1234`.
     pub name: String,
-    /// A server or machine that was examined.
+    /// Process ID of a server; `None` for a machine.
     pub pid: Option<i32>,
-    /// The checks with their results.
+    /// Checks with their results.
     #[serde(rename = "lines")]
     pub checks: Vec<DoctorCheck>,
-    /// The properties that could not be determined.
+    /// Properties that could not be determined.
     #[serde(rename = "unknown")]
     pub undetermined: Vec<Undetermined>,
-    /// A server's cryptography with all measurements.
+    /// Cryptographic library of a server, with all measurements; `None` if it wasn't examined.
     #[cfg(target_os = "linux")]
     pub crypto: Option<CryptoReport>,
 }
@@ -73,16 +74,16 @@ pub struct DoctorSubject {
 pub enum SubjectKind {
     /// A running server.
     Server,
-    /// This machine as a generator.
+    /// This machine as a load generator.
     Machine,
 }
 
-/// A reason why a process can't be examined.
+/// Reason why a process can't be examined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessError {
-    /// No process has this id.
+    /// No process has this ID.
     Missing(i32),
-    /// The process has ended, but its parent has not collected its status.
+    /// The process has ended, but its parent has not reaped it yet.
     Ended(i32),
     /// The process is a kernel thread.
     Kernel(i32),
@@ -96,7 +97,7 @@ impl fmt::Display for ProcessError {
                 "there is no process {pid} (pgrep -a NAME lists the processes of a server)"
             ),
             ProcessError::Ended(pid) => {
-                write!(f, "process {pid} has ended; only its entry is left")
+                write!(f, "process {pid} has ended (it is a zombie)")
             }
             ProcessError::Kernel(pid) => {
                 write!(f, "process {pid} is a kernel thread, not a server")
@@ -107,8 +108,8 @@ impl fmt::Display for ProcessError {
 
 impl std::error::Error for ProcessError {}
 
-/// Examines these servers and this machine. It takes a second, and about three more for each server
-/// that has a libcrypto.
+/// Examines these servers and this machine. This takes a second, and about three more for each
+/// server that uses a libcrypto.
 ///
 /// # Errors
 /// A process does not exist or can't be a server. Nothing is examined then.
@@ -116,7 +117,7 @@ impl std::error::Error for ProcessError {}
 pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
     use process::ServerProcess;
 
-    /// The time over which the machine's load is measured.
+    /// Time over which the load of the machine is measured.
     const OBSERVATION_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 
     let servers: Vec<ServerProcess> = pids
@@ -176,7 +177,7 @@ pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
     })
 }
 
-/// Examines this machine, with the values that FreeBSD's `sysctl` prints.
+/// Examines this machine by the values that FreeBSD's `sysctl` prints.
 ///
 /// # Errors
 /// A process does not exist.

@@ -1,4 +1,4 @@
-//! Segmentation offloads of the network interfaces.
+//! Check of the segmentation offloads of network interfaces.
 
 use std::mem::zeroed;
 use std::os::fd::AsRawFd;
@@ -9,15 +9,16 @@ use crate::system::linux::read;
 const OFFLOADS: CheckTopic = CheckTopic {
     id: "offloads",
     expected: "segmentation (TSO or GSO) and GRO on, as on the server's production network",
-    why: "without them the kernel handles each packet of 1,500 bytes separately: several times the \
-        CPU for large responses",
+    why: "without them the kernel processes each packet of 1,500 bytes separately, which takes \
+        several times the CPU time for large responses",
     change: "ethtool -K INTERFACE tso on gso on gro on",
     source: "ethtool(8); the kernel's networking/segmentation-offloads",
 };
 
-/// Commands of linux/ethtool.h that read an offload, by its name in ethtool(8).
+/// Ethtool commands (linux/ethtool.h) that read an offload, by the name of the offload in
+/// ethtool(8).
 const ETHTOOL_COMMANDS: [(&str, u32); 3] = [("TSO", 0x1e), ("GSO", 0x23), ("GRO", 0x2b)];
-/// The request number of linux/sockios.h.
+/// Request number in linux/sockios.h.
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
 /// `struct ethtool_value`.
@@ -65,7 +66,7 @@ pub(super) fn check() -> CheckResults {
     results
 }
 
-/// The interfaces that are up, including the loopback.
+/// Names of the interfaces that are up, including the loopback interface.
 fn interfaces() -> Vec<String> {
     let entries = std::fs::read_dir("/sys/class/net")
         .into_iter()
@@ -74,7 +75,7 @@ fn interfaces() -> Vec<String> {
     let mut names: Vec<String> = entries
         .filter(|entry| {
             let state = read(entry.path().join("operstate")).unwrap_or_default();
-            // The loopback's state is always unknown.
+            // The operational state of the loopback interface is always "unknown".
             state == "up" || entry.file_name() == "lo"
         })
         .filter_map(|entry| entry.file_name().into_string().ok())
@@ -83,13 +84,13 @@ fn interfaces() -> Vec<String> {
     names
 }
 
-/// Reads one offload of an interface; `None` if the kernel doesn't report it.
+/// Reads the state of an offload; `None` if the kernel doesn't report it.
 fn read_offload(socket: i32, interface: &str, command: u32) -> Option<bool> {
     let mut value = EthtoolValue { command, data: 0 };
     // SAFETY: a zeroed request is valid and has an empty name.
     let mut request: libc::ifreq = unsafe { zeroed() };
     let name = interface.as_bytes();
-    // The last byte stays the NUL that ends the name.
+    // Leave room for the NUL at the end of the name.
     if name.len() >= request.ifr_name.len() {
         return None;
     }
@@ -97,8 +98,8 @@ fn read_offload(socket: i32, interface: &str, command: u32) -> Option<bool> {
         *target = *byte as libc::c_char;
     }
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    // SAFETY: the request and the value that it points to outlive the call, and these commands write
-    // a `struct ethtool_value` at most.
+    // SAFETY: the request and the value that it points to outlive the call, and these commands
+    // write at most a `struct ethtool_value`.
     let result = unsafe { libc::ioctl(socket, SIOCETHTOOL, &raw mut request) };
     (result == 0).then_some(value.data != 0)
 }

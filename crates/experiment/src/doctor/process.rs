@@ -10,26 +10,26 @@ use crate::crypto::{ProcessFiles, without_deleted_mark};
 use crate::system::linux;
 use crate::system::process::ProcessTable;
 
-/// Maximum number of bytes that are read of a configuration file.
+/// Maximum number of bytes read from a configuration file.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
 
-/// A running server: the process that the user named, and its family.
+/// A running server: the process that the user named, and related processes of the same program.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     /// The process that the user named.
     pub(super) pid: i32,
-    /// The first process of the family: the most distant ancestor in an unbroken line of processes
-    /// that run the same program (such as nginx's master for one of its workers).
+    /// Root of the server's process tree: the most distant ancestor in an unbroken chain of
+    /// processes that run the same program (such as nginx's master for a worker).
     pub(super) master: i32,
     /// The master and all its descendants.
     pub(super) family: Vec<i32>,
-    /// The program's path, as valid in the process; `None` if it can't be read.
+    /// Path of the program, valid in the process; `None` if it can't be read.
     pub(super) executable: Option<PathBuf>,
-    /// The process name in the kernel.
+    /// Process name in the kernel.
     pub(super) name: String,
-    /// The master's arguments as they are now. Many servers overwrite them with a title.
+    /// Current arguments of the master process. Many servers overwrite them with a title.
     pub(super) arguments: Vec<String>,
-    /// The working directory, as valid in the process; `None` if it can't be read.
+    /// Working directory, valid in the process; `None` if it can't be read.
     pub(super) folder: Option<PathBuf>,
     pub(super) files: ProcessFiles,
 }
@@ -47,7 +47,7 @@ impl ServerProcess {
             return Err(ProcessError::Ended(pid));
         }
         let table = linux::processes();
-        // The table contains no kernel threads.
+        // The process table contains no kernel threads.
         if table.get(pid).is_none() {
             return Err(ProcessError::Kernel(pid));
         }
@@ -67,7 +67,7 @@ impl ServerProcess {
         })
     }
 
-    /// The program's file name.
+    /// File name of the program.
     pub(super) fn program(&self) -> String {
         let path = self.executable.as_deref().and_then(Path::file_name);
         path.map_or(self.name.clone(), |name| {
@@ -75,14 +75,14 @@ impl ServerProcess {
         })
     }
 
-    /// The program's file name without a version: `apache` for apache2, `php-fpm` for php-fpm8.2.
+    /// File name of the program without a version: `apache` for apache2, `php-fpm` for php-fpm8.2.
     pub(super) fn program_without_version(&self) -> String {
         let name = self.program();
         let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         plain.trim_end_matches('-').to_owned()
     }
 
-    /// Reads a text file by a path that is valid in the process.
+    /// Reads a text file. The path is one that is valid in the process.
     ///
     /// # Errors
     /// The file can't be read.
@@ -96,7 +96,7 @@ impl ServerProcess {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// The files that match a pattern such as `/etc/nginx/conf.d/*.conf`, sorted, by paths that are
+    /// Files that match a pattern such as `/etc/nginx/conf.d/*.conf`, sorted, as paths that are
     /// valid in the process.
     pub(super) fn matching(&self, pattern: &str) -> Vec<PathBuf> {
         let root = match self.files.same_root {
@@ -115,8 +115,8 @@ impl ServerProcess {
     }
 }
 
-/// Follows the parents as long as they run the same program. Processes of other users, whose
-/// program can't be read, are compared by name.
+/// Follows the parents as long as they run the same program. Programs of other users' processes
+/// can't be read, so these are compared by process name.
 fn master(table: &ProcessTable, pid: i32) -> i32 {
     let program = |pid: i32| Process::new(pid).and_then(|process| process.exe()).ok();
     let name = |pid: i32| table.get(pid).map(|process| process.name.clone());
@@ -150,7 +150,7 @@ mod tests {
                 .unwrap()
                 .contains("Linux")
         );
-        // No process has this id: the kernel's highest is 4,194,304.
+        // No process can have this ID: the kernel's maximum is 4,194,304.
         let error = ServerProcess::of(1 << 30).unwrap_err();
         assert_eq!(error, ProcessError::Missing(1 << 30));
     }

@@ -1,7 +1,8 @@
 //! Messages between prony and a service's keeper, and the socket that carries them.
 //!
-//! The kernel closes an end when its process ends. If prony has ended, the keeper kills its
-//! service. All functions here are safe between `fork` and `exec`: they don't allocate or lock.
+//! When a process ends, the kernel closes its end of the socket. If prony has ended, the keeper
+//! kills its service. All functions here may be called between `fork` and `exec`: they don't
+//! allocate or lock.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -11,15 +12,15 @@ use crate::system::fork::LaunchStep;
 /// Message from the keeper to prony.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeeperMessage {
-    /// A step before `exec` failed. `spawn` returns the cause.
+    /// A step before `exec` failed; the error of `spawn` gives the cause.
     Failed(LaunchStep),
-    /// The main process, with this id, is about to execute the service's program.
+    /// The main process, with this ID, is about to execute the service's program.
     MainStarted(i32),
     /// The main process ended with this wait status.
     MainEnded(i32),
 }
 
-/// Creates the two ends: first prony's, then the keeper's. Both close on `exec`.
+/// Creates both ends: prony's, then the keeper's. Both close on `exec`.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
@@ -27,11 +28,11 @@ pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call succeeded, so both descriptors are open and ours alone.
+    // SAFETY: the call succeeded, so both descriptors are open and nothing else owns them.
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// Sends a message to prony. Errors mean that prony has ended, and are ignored.
+/// Sends a message to prony. Errors are ignored: they mean that prony has ended.
 pub(super) fn send(channel: RawFd, message: KeeperMessage) {
     let words: [i32; 2] = match message {
         KeeperMessage::Failed(step) => [1, step as i32],
@@ -95,7 +96,7 @@ pub(super) enum KeeperCommand {
     End,
 }
 
-/// Reads one command. The keeper calls it when its end is readable.
+/// Reads one command. The keeper calls this when its end is readable.
 pub(super) fn take_command(channel: RawFd) -> Option<KeeperCommand> {
     let mut signal = 0_i32;
     // SAFETY: the buffer is the four bytes of `signal`.

@@ -6,13 +6,14 @@ use prony_record::Finding;
 
 use crate::service::ServiceSpec;
 
-/// Cache of findings by program, library and environment. A measurement takes seconds, and repeating it
-/// would give the same result.
+/// Cache of findings by program, library and environment. A measurement takes seconds, and
+/// repeating it would give the same result.
 #[derive(Debug, Default)]
 pub(super) struct CryptoFindings(BTreeMap<String, Option<Finding>>);
 
 impl CryptoFindings {
-    /// Returns the finding about a service with these processes, its first process first.
+    /// Returns the finding about the service with these processes; the first process of the service
+    /// comes first.
     pub(super) fn of_service(&mut self, spec: &ServiceSpec, pids: &[i32]) -> Option<Finding> {
         // The first process does not always have the library mapped.
         let (pid, programs) = pids
@@ -26,12 +27,12 @@ impl CryptoFindings {
     }
 }
 
-/// Identifies the program and the libcrypto of a process; `None` if it has no libcrypto mapped.
+/// Identifies the program and the libcrypto of a process; `None` if it maps no libcrypto.
 #[cfg(target_os = "linux")]
 fn programs_with_crypto(pid: i32) -> Option<String> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let library = maps.lines().find(|line| line.contains("libcrypto"))?;
-    // Skips address, permissions and offset. Device, inode and path identify the file.
+    // Skip address, permissions and offset: device, inode and path identify the file.
     let library: Vec<&str> = library.split_whitespace().skip(3).collect();
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     Some(format!("{} {}", program.display(), library.join(" ")))

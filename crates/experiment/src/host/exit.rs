@@ -1,4 +1,4 @@
-//! Ends of services.
+//! Results of services that have ended.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub struct ServiceStop {
     pub status: Option<String>,
     /// The service did not end within the timeout and was killed.
     pub killed: bool,
-    /// Time from the stop signal to the end of its last process.
+    /// Time from the stop signal to the end of the last process.
     pub took: Duration,
     /// Bytes removed from the middle of the service's log.
     #[serde(default)]

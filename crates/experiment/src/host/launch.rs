@@ -1,4 +1,4 @@
-//! Starts a service below its keeper, and controls both.
+//! Launch and control of a service and its keeper.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -18,7 +18,7 @@ use crate::place::SandboxEntry;
 use crate::service::ServiceSpec;
 use crate::system::{HostError, program};
 
-/// Interval at which the end of a keeper is polled.
+/// Interval at which prony checks if a keeper has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A started service and its keeper.
@@ -26,27 +26,27 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 pub(super) struct RunningService {
     keeper: Child,
     keeper_ended: Option<ExitStatus>,
-    /// `None` after the keeper got the command to kill the service.
+    /// Channel to the keeper; `None` after the command to kill the service was sent.
     channel: Option<OwnedFd>,
-    /// Process id of the main process; `None` in a sandbox, whose process ids differ.
+    /// Process ID of the main process; `None` in a sandbox, which has separate process IDs.
     main_pid: Option<i32>,
     main_ended: Option<ExitStatus>,
     stop_signal: i32,
 }
 
-/// Isolation with which a service is launched.
+/// Isolation of a service.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum LaunchMode<'a> {
-    /// None: the service runs directly on the host.
+    /// No isolation: the service runs directly on the host.
     Native,
-    /// In a sandbox, with its own network, process ids and users.
+    /// In a sandbox with a separate network, process IDs and users.
     Sandbox(&'a SandboxEntry),
-    /// In another network, without further isolation.
+    /// In another network, without any other isolation.
     Network(&'a SandboxEntry),
 }
 
-/// Starts a service and appends its output to `log`. A service to which the plan gives no cores may use
-/// `default_cores`.
+/// Starts a service and appends its output to `log`. If the plan assigns no cores to the service,
+/// it may use `default_cores`.
 ///
 /// # Errors
 /// [`HostError::MissingProgram`], [`HostError::Start`], [`HostError::File`].
@@ -90,7 +90,7 @@ pub(super) fn launch(
             LaunchMode::Native | LaunchMode::Sandbox(_) => None,
         },
     };
-    // SAFETY: `split` only uses calls that are safe after a fork.
+    // SAFETY: `split` only makes calls that are safe after a fork.
     unsafe { command.pre_exec(move || keeper::split(&setup)) };
     match command.spawn() {
         Ok(keeper) => {
@@ -102,7 +102,7 @@ pub(super) fn launch(
                 main_ended: None,
                 stop_signal: spec.stop_signal,
             };
-            // The main process has sent its id before `exec`.
+            // The main process sends its ID before `exec`, so the message has arrived.
             running.receive_messages();
             Ok(running)
         }
@@ -116,7 +116,7 @@ pub(super) fn launch(
     }
 }
 
-/// Builds the command: program, arguments, working directory, environment.
+/// Builds the command with program, arguments, working directory and environment.
 fn command(spec: &ServiceSpec) -> Result<Command, HostError> {
     let (program, args) = spec
         .command
@@ -155,14 +155,14 @@ fn library_path(folder: &Path, spec: &ServiceSpec) -> OsString {
     path
 }
 
-/// Returns the set of these cores; `None` for an empty list, which means any core. Checks that each
-/// core exists, because the system would silently ignore a missing one.
+/// Returns these cores as a set; `None` for an empty list, which means any core. Fails if a core
+/// doesn't exist, because the system would silently ignore it.
 fn core_set(cores: &[usize], available: &[usize]) -> io::Result<Option<CoreSet>> {
     if cores.is_empty() {
         return Ok(None);
     }
     let exists = |core: usize| available.is_empty() || available.contains(&core);
-    // SAFETY: all-zero is the empty set.
+    // SAFETY: all zeroes is the empty set.
     let mut set: CoreSet = unsafe { std::mem::zeroed() };
     for &core in cores {
         if core >= 8 * size_of::<CoreSet>() || !exists(core) {
@@ -178,7 +178,7 @@ fn core_set(cores: &[usize], available: &[usize]) -> io::Result<Option<CoreSet>>
 }
 
 impl RunningService {
-    /// Process id of the keeper.
+    /// Process ID of the keeper.
     pub(super) fn keeper_pid(&self) -> i32 {
         self.keeper.id().cast_signed()
     }
@@ -189,7 +189,7 @@ impl RunningService {
         self.main_ended
     }
 
-    /// Process id of the main process, if it is known.
+    /// Process ID of the main process, if known.
     pub(super) fn main_pid(&self) -> Option<i32> {
         self.main_pid
     }
@@ -206,8 +206,8 @@ impl RunningService {
         }
     }
 
-    /// Exit status of the keeper, if it has ended. No process of the service is left then, unless the
-    /// keeper itself was killed.
+    /// Exit status of the keeper, if it has ended. Then no process of the service is left, unless
+    /// the keeper was killed.
     pub(super) fn keeper_ended(&mut self) -> Option<ExitStatus> {
         if self.keeper_ended.is_none() {
             self.keeper_ended = self.keeper.try_wait().ok().flatten();
@@ -215,17 +215,18 @@ impl RunningService {
         self.keeper_ended
     }
 
-    /// Sends the stop signal and waits for the service's last process. Returns false after `timeout`.
+    /// Sends the stop signal and waits until all processes of the service have ended. Returns false
+    /// after `timeout`.
     pub(super) fn ask_to_end(&mut self, timeout: Duration) -> bool {
         self.signal_keeper(Signal::CONT);
         if let Some(channel) = &self.channel {
-            // An error means that the keeper has ended. The wait then ends at once.
+            // An error means that the keeper has ended, so the wait below returns immediately.
             let _ = channel::ask_to_signal(channel, self.stop_signal);
         }
         self.wait(timeout)
     }
 
-    /// Has the keeper kill the service, and waits. Returns false after `timeout`.
+    /// Makes the keeper kill the service, and waits. Returns false after `timeout`.
     pub(super) fn kill(&mut self, timeout: Duration) -> bool {
         self.receive_messages();
         self.signal_keeper(Signal::CONT);
@@ -233,7 +234,7 @@ impl RunningService {
         self.wait(timeout)
     }
 
-    /// Kills a keeper that does not respond, and waits for its end. This process then adopts the
+    /// Kills a keeper that doesn't respond, and waits for its end. This process then adopts the
     /// service's processes.
     pub(super) fn kill_keeper(&mut self, timeout: Duration) -> bool {
         self.signal_keeper(Signal::KILL);
@@ -244,8 +245,7 @@ impl RunningService {
         if self.keeper_ended().is_none()
             && let Some(pid) = Pid::from_raw(self.keeper_pid())
         {
-            // This process has not reaped the keeper yet, so the id can't belong to another
-            // process.
+            // The keeper hasn't been reaped yet, so its ID can't belong to another process.
             let _ = kill_process(pid, signal);
         }
     }
@@ -280,7 +280,7 @@ pub(super) fn write_files(spec: &ServiceSpec, folder: &Path) -> Result<(), HostE
     Ok(())
 }
 
-/// Replaces a file by one that other users can't read at any moment.
+/// Replaces a file. Other users can't read the new file at any time.
 fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Err(error) = std::fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
@@ -295,7 +295,7 @@ fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     file.write_all(content)
 }
 
-/// Returns the path of a file, after creating its folder.
+/// Returns the path of a file; creates its folder if necessary.
 fn prepare_path(folder: &Path, name: &str) -> Result<PathBuf, HostError> {
     let path = inside(folder, name)?;
     if let Some(parent) = path.parent().filter(|parent| *parent != folder) {

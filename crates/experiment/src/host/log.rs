@@ -1,8 +1,8 @@
-//! Logs of services. Their disk space is limited while the service runs, and they are cut to their
-//! head and tail after it has ended.
+//! Logs of services. Their disk usage is limited while the service runs. After it has ended, they
+//! are cut to their head and tail.
 //!
-//! A service writes to its log directly. A pipe through this process could limit the log exactly,
-//! but would wake this process for every line and disturb the measurement.
+//! A service writes directly to its log. A pipe through this process would limit the log exactly,
+//! but it would wake this process for every line and disturb the measurement.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,16 +11,16 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Number of bytes kept of a log's head, and of its tail.
+/// Number of bytes kept at the start and at the end of a log.
 const KEPT_BYTES: u64 = 512 * 1024;
-/// Minimum number of bytes between head and tail for freeing them.
+/// Minimum number of bytes between head and tail that are worth freeing.
 const TRIM_BYTES_MIN: u64 = 4 * 1024 * 1024;
-/// Time between two checks of the logs' sizes.
+/// Interval at which the sizes of the logs are checked.
 const TRIM_INTERVAL: Duration = Duration::from_millis(50);
-/// Number of bytes at the end of a log in which its last lines are looked for.
+/// Number of bytes at the end of a log that [`tail`] searches for lines.
 const TAIL_WINDOW_BYTES: u64 = 64 * 1024;
 
-/// A thread that frees the disk space of the middle of logs while they grow.
+/// A thread that frees the disk space in the middle of growing logs.
 #[derive(Debug, Default)]
 pub(super) struct LogTrimmer {
     shared: Arc<TrimmerShared>,
@@ -46,7 +46,7 @@ struct TrimmedLog {
 }
 
 impl LogTrimmer {
-    /// Starts to limit a log, until [`LogTrimmer::forget`].
+    /// Limits a log until [`LogTrimmer::forget`] is called.
     pub(super) fn watch(&mut self, log: &Path) {
         self.shared.lock().logs.push(TrimmedLog {
             path: log.to_owned(),
@@ -59,7 +59,7 @@ impl LogTrimmer {
         }
     }
 
-    /// Stops limiting a log. Called after its service has ended.
+    /// Stops limiting a log, after its service has ended.
     pub(super) fn forget(&self, log: &Path) {
         self.shared
             .lock()
@@ -67,13 +67,12 @@ impl LogTrimmer {
             .retain(|trimmed| trimmed.path != log);
     }
 
-    /// Ends the thread and forgets all logs.
+    /// Ends the thread; no log is limited any longer.
     pub(super) fn end(&mut self) {
         self.shared.lock().ended = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // The panic message of the thread was already printed. The logs are still cut at the
-            // end.
+            // A panic message of the thread was already printed. The logs are still cut at the end.
             let _ = thread.join();
         }
         self.shared = Arc::default();
@@ -111,21 +110,20 @@ impl TrimmedLog {
         if tail < self.freed_to + TRIM_BYTES_MIN {
             return;
         }
-        // The file is open only briefly, because a process that starts meanwhile would inherit the
-        // descriptor.
+        // Keep the file open only briefly: a process that starts meanwhile inherits the descriptor.
         #[cfg(target_os = "linux")]
         if let Ok(file) = File::options().write(true).open(&self.path) {
             use rustix::fs::{FallocateFlags, fallocate};
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            // A file system without holes keeps the whole log until the service has ended.
+            // On a file system without holes, the whole log stays until the service has ended.
             let _ = fallocate(&file, hole, self.freed_to, tail - self.freed_to);
         }
         self.freed_to = tail;
     }
 }
 
-/// Cuts the log of an ended service to its head and tail, at line ends, and puts the number of removed
-/// bytes between them. Returns that number; 0 if the log is short enough.
+/// Cuts the log of an ended service to its head and tail, at line ends, with a note about the cut
+/// between them. Returns the number of removed bytes; 0 if the log is short enough.
 ///
 /// # Errors
 /// If the log can't be read or replaced.
@@ -153,14 +151,15 @@ pub(super) fn cut(log: &Path) -> io::Result<u64> {
     out.write_all(&head)?;
     write!(
         out,
-        "\n[prony cut {cut} bytes here: it keeps the first and the last {KEPT_BYTES} bytes of a log]\n\n"
+        "\n[prony removed {cut} bytes here; it keeps the first and the last {KEPT_BYTES} bytes of \
+         a log]\n\n"
     )?;
     out.write_all(&tail)?;
     fs::rename(&short, log)?;
     Ok(cut)
 }
 
-/// Returns the last lines of a log, from its last [`TAIL_WINDOW_BYTES`]. Empty if it can't be read.
+/// Returns the last lines of a log, at most [`TAIL_WINDOW_BYTES`]. Empty if the log can't be read.
 pub(super) fn tail(path: &Path, lines: usize) -> String {
     let read = || -> io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
@@ -201,8 +200,8 @@ mod tests {
         assert!(short.len() as u64 <= 2 * KEPT_BYTES + 200);
         assert!(short.starts_with("line 0\nline 1\n"));
         assert!(short.ends_with("line 999998\nline 999999\n"));
-        let (head, rest) = short.split_once("\n\n[prony cut ").unwrap();
-        let (number, tail) = rest.split_once(" bytes here: ").unwrap();
+        let (head, rest) = short.split_once("\n\n[prony removed ").unwrap();
+        let (number, tail) = rest.split_once(" bytes here; ").unwrap();
         assert_eq!(number.parse::<u64>().unwrap(), cut);
         let tail = tail.split_once("]\n\n").unwrap().1;
         assert_eq!(
@@ -246,6 +245,6 @@ mod tests {
         let cut = cut(&path).unwrap();
         let text = fs::read(&path).unwrap();
         assert!(cut > 30 * 1024 * 1024);
-        assert!(!text.contains(&0), "no hole is in what is kept");
+        assert!(!text.contains(&0), "the kept parts must not contain a hole");
     }
 }

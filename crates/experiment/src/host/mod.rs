@@ -33,28 +33,30 @@ pub use exit::{ServiceExit, ServiceStop};
 pub use readiness_probe::ReadinessProbe;
 pub(crate) use scoped::{ScopedHost, SharedHost};
 
-/// A machine on which services run: this one, or a group of machines reached through agents.
+/// A machine that runs services: this one, or a group of machines with agents.
 pub trait Host: Send {
-    /// Creates the places and picks the addresses of all services of a trial, listed in the order of
-    /// their starts.
+    /// Creates the places and picks the addresses of all services of a trial, which are listed in
+    /// start order.
     ///
-    /// One call covers all services because they must reach each other. For example, a native service
-    /// that starts before a service in a namespace gets an address that is reachable from there, not
-    /// 127.0.0.1. All named places and links of `topology` are created, also those without a service.
+    /// One call covers all services, because they must reach each other. For example, if a service
+    /// in a namespace starts after a native service, the native service gets an address that is
+    /// reachable from the namespace instead of 127.0.0.1. All named places and links of `topology`
+    /// are created, including those without a service.
     ///
     /// # Errors
-    /// If any of it fails. Everything that was created is removed again.
+    /// Any step fails. Everything that was created is removed again.
     fn allocate(
         &mut self,
         wanted: &[Allocation],
         topology: &Topology,
     ) -> Result<BTreeMap<String, Allocated>, HostError>;
 
-    /// Returns a handle to the network of a named place, in which threads of this process can run, such
-    /// as the load's. `None` for other kinds of places: this process reaches their services directly.
+    /// Returns a handle to the network of a named place. Threads of this process, such as those of
+    /// the load, can run in it. `None` for other kinds of places, whose services this process
+    /// reaches directly.
     ///
     /// # Errors
-    /// If the place was not allocated, or is on another machine.
+    /// The place was not allocated, or is on another machine.
     fn netns_handle(&self, place: PlaceKind) -> Result<Option<NetnsHandle>, HostError>;
 
     /// Writes the service's files and starts it. Standard output and error go to
@@ -71,11 +73,11 @@ pub trait Host: Send {
     /// The exit status and the last lines of the log.
     fn alive(&mut self, service: &str) -> Result<(), ServiceExit>;
 
-    /// Probes a service once, from within its own place. Returns the HTTP status, or `None` if the probe
-    /// only connects.
+    /// Probes a service once, from within its place. Returns the HTTP status, or `None` if the
+    /// probe only connects.
     ///
     /// # Errors
-    /// Why the service is not ready, as text for the user.
+    /// The reason why the service isn't ready, as a message for the user.
     fn probe_readiness(
         &mut self,
         service: &str,
@@ -85,14 +87,15 @@ pub trait Host: Send {
     /// Returns the last lines of the service's log; empty if there is none.
     fn log_tail(&self, service: &str, lines: usize) -> String;
 
-    /// Sets what is watched in addition to the services' processes. Must be called before services
-    /// start. Failures are reported by [`Host::unwatched`].
+    /// Sets the telemetry sources other than the services' processes. Must be called before
+    /// services start. [`Host::unwatched`] reports failures.
     fn watch(&mut self, watch: WatchSpec);
 
     /// Reads the resource usage of each running service and of the machine.
     fn sample(&mut self) -> TelemetrySample;
 
-    /// Returns true if a sample showed that a machine of this trial is lost, so that the load can stop.
+    /// Returns true if a sample showed that a machine of this trial is lost; the load can then
+    /// stop.
     fn is_lost(&self) -> bool {
         false
     }
@@ -101,8 +104,8 @@ pub trait Host: Send {
     /// the services.
     fn unwatched(&mut self) -> Vec<Finding>;
 
-    /// Measures the cryptographic library that a running service has mapped, and returns a finding if it
-    /// is slow. Takes seconds of one core for each new library.
+    /// Measures the cryptographic library that a running service has mapped, and returns a finding
+    /// if it is slow. This takes seconds of CPU time for each new library.
     fn examine_crypto(&mut self, spec: &ServiceSpec) -> Option<Finding>;
 
     /// Sends the stop signal, and kills the whole process tree after a timeout. Does nothing if the
@@ -112,7 +115,7 @@ pub trait Host: Send {
     /// [`HostError::Survived`] if processes outlive SIGKILL.
     fn stop(&mut self, service: &str) -> Result<ServiceStop, HostError>;
 
-    /// Stops all services, the last started first, and removes everything that was allocated:
+    /// Stops all services in reverse start order, and removes everything that was allocated:
     /// namespaces, links, sockets, files. [`Host::allocate`] can be called again afterwards.
     ///
     /// # Errors

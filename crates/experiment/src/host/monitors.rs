@@ -1,4 +1,4 @@
-//! Sources of telemetry other than the services' processes: hardware counters, a machine read over
+//! Telemetry sources other than the services' processes: hardware counters, a machine read over
 //! ssh, and the kernel log.
 
 use std::collections::BTreeMap;
@@ -17,16 +17,17 @@ use crate::telemetry::{CounterMode, HardwareCounters, RemoteMachine, TelemetrySa
 pub(super) struct Monitors {
     watch: WatchSpec,
     cores: BTreeMap<usize, CounterGroup>,
-    /// Reason why the requested counters are not available.
+    /// Reason why the requested hardware counters are not available.
     no_counters: Option<String>,
     remote: Option<RemoteSampler>,
-    /// Kernel log since the trial began; `None` if this user may not read it.
+    /// Kernel log since the start of the trial; `None` if this user can't read it.
     #[cfg(target_os = "linux")]
     kernel_log: Option<KernelLog>,
 }
 
 impl Monitors {
-    /// Changes what is watched. Open counters and connections are kept if they are still needed.
+    /// Changes the telemetry sources. Open counters and connections are kept if they are still
+    /// needed.
     pub(super) fn set(&mut self, watch: WatchSpec) {
         let wanted = watch.counters == CounterMode::Cores;
         if !wanted {
@@ -53,7 +54,7 @@ impl Monitors {
                     self.cores.insert(core, group);
                 }
                 Err(error) => {
-                    // The sum over only some of the cores would be wrong.
+                    // A sum over only some of the cores would be wrong.
                     self.cores.clear();
                     self.no_counters = Some(error.to_string());
                     return;
@@ -84,7 +85,7 @@ impl Monitors {
         }
     }
 
-    /// Services of this machine that prony did not start.
+    /// Services on this machine that prony did not start.
     pub(super) fn external_services(&self) -> impl Iterator<Item = SampledService> {
         self.watch
             .others
@@ -93,15 +94,15 @@ impl Monitors {
             .map(|(name, follow)| SampledService::external(name, follow))
     }
 
-    /// Requests the figures of the remote machine, without waiting for them.
+    /// Requests the data of the remote machine without waiting for it.
     pub(super) fn begin(&mut self) {
         if let Some(remote) = &mut self.remote {
             remote.begin();
         }
     }
 
-    /// Adds the figures of these sources to a sample. `cores` lists the cores that the plan assigns
-    /// to each service; an empty list means any core.
+    /// Adds the data of these sources to a sample. `cores` lists the cores that the plan assigns to
+    /// each service; an empty list means any core.
     pub(super) fn complete(
         &mut self,
         sample: &mut TelemetrySample,
@@ -135,7 +136,7 @@ impl Monitors {
         self.kernel_log = KernelLog::from_now();
     }
 
-    /// Returns findings about SYN floods that the kernel has logged for these ports.
+    /// Returns findings about SYN floods on these ports that the kernel has logged.
     #[cfg(target_os = "linux")]
     pub(super) fn syn_floods(&mut self, ports: &BTreeMap<u16, String>) -> Vec<Finding> {
         let floods = self.kernel_log.iter_mut().flat_map(KernelLog::syn_floods);
@@ -155,7 +156,7 @@ impl Monitors {
         floods.filter_map(finding).collect()
     }
 
-    /// Returns failures of these sources since the last call, as findings.
+    /// Returns findings about failures of these sources since the last call.
     pub(super) fn findings(&mut self) -> Vec<Finding> {
         let lost = self.remote.as_mut().and_then(RemoteSampler::take_failure);
         let text = lost.map(|why| {
@@ -171,7 +172,7 @@ impl Monitors {
     }
 }
 
-/// Connects. The ssh process and its reader threads avoid the load's cores.
+/// Connects to the remote machine. The ssh process and its reader threads avoid the load's cores.
 fn connect(machine: &RemoteMachine, load_cores: &[usize]) -> RemoteSampler {
     let connecting = || {
         system::avoid_cores(load_cores);
@@ -181,19 +182,19 @@ fn connect(machine: &RemoteMachine, load_cores: &[usize]) -> RemoteSampler {
     connected.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Returns true if `others` is a fixed set of cores that has none in common with `own`.
+/// Returns true if `others` is not empty and has no core in common with `own`.
 fn has_apart(own: &[usize], others: &[usize]) -> bool {
     !others.is_empty() && others.iter().all(|core| !own.contains(core))
 }
 
-/// Returns true if no other service may run on the cores of this one.
+/// Returns true if no other service may use the cores of this one.
 fn is_alone(name: &str, own: &[usize], cores: &BTreeMap<String, Vec<usize>>) -> bool {
     let is_apart =
         |(other, theirs): (&String, &Vec<usize>)| other == name || has_apart(own, theirs);
     !own.is_empty() && cores.iter().all(is_apart)
 }
 
-/// Adds up counts. A counter that is missing in one of them is missing from the sum.
+/// Adds up counters. A counter that is missing from one of them is missing from the sum.
 fn sum(counts: impl Iterator<Item = HardwareCounters>) -> Option<HardwareCounters> {
     let add = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
     counts.reduce(|one, other| HardwareCounters {

@@ -19,18 +19,19 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct ReadinessProbe {
     /// Listener to connect to.
     pub endpoint: Endpoint,
-    /// Path to request; `None`: an accepted connection, or a bound UDP port, is enough.
+    /// Path to request. If `None`, an accepted connection or a bound UDP port is enough.
     pub get: Option<String>,
-    /// Request the path over TLS. The certificate is not verified. True for UDP, which means HTTP/3.
+    /// Request the path over TLS, without verifying the certificate. True for UDP, which means
+    /// HTTP/3.
     pub https: bool,
 }
 
 impl ReadinessProbe {
-    /// Probes once, from the calling thread's network. Returns the HTTP status, or `None` without a
-    /// path.
+    /// Probes once, in the network of the calling thread. Returns the HTTP status, or `None`
+    /// without a path.
     ///
     /// # Errors
-    /// Why the service is not ready, as text for the user.
+    /// The reason why the service isn't ready, as a message for the user.
     pub fn run(&self) -> Result<Option<u16>, String> {
         let Some(path) = &self.get else {
             return self.accepts().map(|()| None);
@@ -53,14 +54,14 @@ impl ReadinessProbe {
         probe(&spec, 0, PROBE_TIMEOUT).map(|response| Some(response.status))
     }
 
-    /// Returns true if the probe reads the service's socket table and sends nothing.
+    /// Returns true if the probe only reads the socket table and sends nothing.
     pub(super) fn looks_at_ports(&self) -> bool {
         self.get.is_none() && matches!(self.endpoint, Endpoint::Udp(_))
     }
 
     fn accepts(&self) -> Result<(), String> {
         match &self.endpoint {
-            // UDP has no connections: the port is bound, or it isn't.
+            // UDP has no connections, so only check that the port is bound.
             Endpoint::Udp(address) => {
                 return match system::udp_is_bound(address.port()) {
                     true => Ok(()),

@@ -1,8 +1,8 @@
-//! The services of one variant on a host that runs the services of several variants.
+//! View of a host that is limited to the services of one variant.
 //!
-//! In an interleaved block, the services of all variants run at the same time, so their names on the
-//! host contain the variant: `web@2`. A [`ScopedHost`] translates them, so that a trial sees a host with
-//! its own services only.
+//! In an interleaved block, the services of all variants run at the same time, so their names on
+//! the host contain the variant: `web@2`. A [`ScopedHost`] translates the names and shows a trial
+//! only its own services.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,23 +17,23 @@ use crate::service::{Allocated, Allocation, PlaceKind, ScopedName, ServiceSpec};
 use crate::telemetry::{TelemetrySample, WatchSpec};
 use crate::topology::Topology;
 
-/// The data that the variants of a block share on their host.
+/// State that the variants of a block share on their host.
 #[derive(Debug, Default)]
 pub(crate) struct SharedHost {
-    /// Allocations of all variants by their names on the host.
+    /// Allocations of all variants, by service name on the host.
     allocated: BTreeMap<String, Allocated>,
     watch: WatchSpec,
-    /// Folders of the logs by the services' names on the host.
+    /// Log folders, by service name on the host.
     logs: BTreeMap<String, PathBuf>,
-    /// Findings that no variant has taken yet.
+    /// Findings that haven't been returned to a variant yet.
     findings: Vec<Finding>,
 }
 
 impl SharedHost {
-    /// Allocates the services of all variants at once, because some of them may have to reach each other.
+    /// Allocates the services of all variants at once, because they may have to reach each other.
     ///
     /// # Errors
-    /// Those of [`Host::allocate`].
+    /// The same as for [`Host::allocate`].
     pub(crate) fn allocate(
         host: &mut dyn Host,
         wanted: &[(usize, Vec<Allocation>)],
@@ -51,7 +51,7 @@ impl SharedHost {
         })
     }
 
-    /// Adds what another variant watches.
+    /// Adds the telemetry sources of another variant.
     fn watch(&mut self, variant: usize, watch: WatchSpec) -> WatchSpec {
         let others = watch.others.into_iter();
         let others = others.map(|(name, follow)| (ScopedName::new(&name, variant).0, follow));
@@ -67,7 +67,7 @@ impl SharedHost {
     }
 }
 
-/// A view of a host with the services of one variant.
+/// View of a host with the services of one variant.
 pub(crate) struct ScopedHost<'a> {
     host: &'a mut dyn Host,
     shared: &'a mut SharedHost,
@@ -99,10 +99,11 @@ impl<'a> ScopedHost<'a> {
     }
 }
 
-/// The finding with the services' names of the plan; `None` if it is about another variant's service.
+/// Returns the finding with service names as in the plan; `None` if it is about another variant's
+/// service.
 fn own_finding(finding: &Finding, variant: usize) -> Option<Finding> {
     let mut text = String::with_capacity(finding.text.len());
-    // Service names are quoted in findings.
+    // Findings put service names in quotes.
     for (number, part) in finding.text.split('"').enumerate() {
         if number > 0 {
             text.push('"');
@@ -124,7 +125,7 @@ fn own_finding(finding: &Finding, variant: usize) -> Option<Finding> {
 }
 
 impl Host for ScopedHost<'_> {
-    /// Returns what [`SharedHost::allocate`] has allocated for this variant.
+    /// Returns the allocations that [`SharedHost::allocate`] made for this variant.
     fn allocate(
         &mut self,
         wanted: &[Allocation],
@@ -184,7 +185,7 @@ impl Host for ScopedHost<'_> {
         self.host.is_lost()
     }
 
-    /// Returns the findings about this variant's services, and those that concern no particular
+    /// Returns the findings about this variant's services, and those that aren't about a specific
     /// service.
     fn unwatched(&mut self) -> Vec<Finding> {
         self.shared.findings.extend(self.host.unwatched());
@@ -216,7 +217,7 @@ impl Host for ScopedHost<'_> {
         Ok(stopped)
     }
 
-    /// Leaves everything to the block, which releases all variants' services together.
+    /// Does nothing: the block releases the services of all variants together.
     fn release(&mut self) -> Result<(), HostError> {
         Ok(())
     }

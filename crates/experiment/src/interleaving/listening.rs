@@ -1,9 +1,8 @@
-//! Detects addresses that a plan fixes for its services, instead of using those that prony
-//! allocates.
+//! Detection of addresses that a plan fixes for its services instead of using the allocated ones.
 //!
-//! Two services can't listen on the same address at the same time. Only the usual flags and
-//! directives are recognized, because no list of programs is complete. Other conflicts appear when
-//! the services start.
+//! Two services can't listen on the same address at the same time. Only common flags and directives
+//! are recognized, because no list of programs is complete. Other conflicts show up when the
+//! services start.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +29,7 @@ const FLAGS: &[&str] = &[
 const VARIABLES: &[&str] = &["BIND", "LISTEN", "PORT"];
 /// First words of configuration lines that set an address or a port to listen on.
 const DIRECTIVES: &[&str] = &["bind", "listen", "server.port"];
-/// The lowest number after a one-letter flag that counts as a port. Lower numbers are often counts.
+/// Lowest number after a one-letter flag that counts as a port. Lower numbers are often counts.
 const UNNAMED_PORT_MIN: u16 = 1024;
 
 /// An address to listen on.
@@ -49,7 +48,8 @@ impl fmt::Display for FixedAddress {
     }
 }
 
-/// Describes the first address on which services of several variants would listen.
+/// Describes the first address on which services of several variants would listen; `None` if there
+/// is none.
 pub(super) fn shared_address(all: NamedVariants<'_>) -> Option<String> {
     let mut known: BTreeMap<FixedAddress, usize> = BTreeMap::new();
     for (index, variant) in all.iter() {
@@ -73,7 +73,7 @@ fn shares_network(service: &ResolvedService) -> bool {
     service.remote.is_none() && service.spec.place == PlaceKind::Native
 }
 
-/// Addresses in a service's command, environment and files.
+/// Collects the addresses in a service's command, environment and files.
 fn addresses(service: &ResolvedService) -> Vec<FixedAddress> {
     let spec = &service.spec;
     let flags = spec.command.iter().enumerate().filter_map(|(index, word)| {
@@ -99,7 +99,8 @@ fn addresses(service: &ResolvedService) -> Vec<FixedAddress> {
     all.filter(is_fixed).collect()
 }
 
-/// The address in a line of a configuration file, if the line is a known directive.
+/// Parses the address in a line of a configuration file; `None` unless the line is a known
+/// directive.
 fn directive(line: &str) -> Option<FixedAddress> {
     let line = line.trim();
     let end = line.find(|c: char| c.is_whitespace() || c == '=')?;
@@ -109,8 +110,8 @@ fn directive(line: &str) -> Option<FixedAddress> {
     is_known.then(|| address(value)).flatten()
 }
 
-/// Parses `80`, `*:80`, `127.0.0.1:80`, `http://[::1]:80/` or `unix:/run/web.sock`. Text after the
-/// address is ignored.
+/// Parses an address such as `80`, `*:80`, `127.0.0.1:80`, `http://[::1]:80/` or
+/// `unix:/run/web.sock`. Text after the address is ignored.
 fn address(text: &str) -> Option<FixedAddress> {
     let text = text.split([' ', '\t', ';', ',']).next()?;
     let text = text.trim_matches(['"', '\'']);
@@ -121,11 +122,11 @@ fn address(text: &str) -> Option<FixedAddress> {
     let authority = text.split_once("://").map_or(text, |(_, rest)| rest);
     let authority = authority.split('/').next()?;
     let port = authority.rsplit(':').next()?.parse().ok();
-    // Port 0 leaves the choice to the system.
+    // Port 0 lets the system choose.
     port.filter(|port| *port > 0).map(FixedAddress::Port)
 }
 
-/// Returns true if the plan fixes this address, rather than prony allocating it.
+/// Returns true if the plan fixes this address; false if prony allocated it.
 fn is_fixed(address: &FixedAddress) -> bool {
     match address {
         FixedAddress::Port(port) => !is_placeholder_port(*port),

@@ -1,10 +1,11 @@
-//! Decides if the trials of a block are interleaved.
+//! Decision if the trials of a block are interleaved.
 //!
-//! In an interleaved block the services of all variants run at the same time, each variant has its
-//! own load, and the loads take turns in slices. The machine's drift and its neighbors then affect
-//! all variants alike.
+//! In an interleaved block, the services of all variants run at the same time. Each variant has its
+//! own load, and the loads take turns in slices. Drift of the machine and noisy neighbors then
+//! affect all variants equally.
 //!
-//! Input: a plan, and the amounts that this machine has available. Output: a [`TrialMode`] with the reason.
+//! Input: a plan, and the available resources of this machine. Output: a [`TrialMode`] with the
+//! reason.
 
 mod listening;
 mod resources;
@@ -27,10 +28,11 @@ pub use slices::{
     minimum_duration,
 };
 
-/// Decides if the trials of a plan are interleaved, as far as the plan determines it.
+/// Decides if the trials of a plan are interleaved, without regard to the resources of this
+/// machine.
 ///
-/// The result is `Sequential` if `requested` is `Off` or if the variants can't be interleaved. Its reason
-/// names the service, variant or key that rules it out.
+/// The result is `Sequential` if `requested` is `Off` or if the variants can't be interleaved. The
+/// reason names the service, variant or key that prevents it.
 pub fn decide(plan: &Plan, requested: Interleave) -> TrialMode {
     let length = match requested {
         Interleave::Off => {
@@ -42,7 +44,7 @@ pub fn decide(plan: &Plan, requested: Interleave) -> TrialMode {
     };
     let obstacle = match plan.with_placeholders() {
         Ok(variants) => obstacle(plan, &variants, requested),
-        // The plan rendered when it was read, so this is unexpected. The first trial reports the
+        // Unexpected, because the plan was rendered when it was read. The first trial reports the
         // cause.
         Err(_) => Some("not every variant can be rendered".to_owned()),
     };
@@ -52,7 +54,7 @@ pub fn decide(plan: &Plan, requested: Interleave) -> TrialMode {
     }
 }
 
-/// Returns the first reason for which the variants can't be interleaved.
+/// Returns the first reason why the variants can't be interleaved.
 fn obstacle(plan: &Plan, variants: &[Resolved], requested: Interleave) -> Option<String> {
     let all = NamedVariants { plan, variants };
     of_load(all)
@@ -64,7 +66,7 @@ fn obstacle(plan: &Plan, variants: &[Resolved], requested: Interleave) -> Option
         .or_else(|| of_requests(all))
 }
 
-/// The variants of a plan, rendered, with their names.
+/// The rendered variants of a plan, with their names.
 #[derive(Clone, Copy)]
 struct NamedVariants<'a> {
     plan: &'a Plan,
@@ -72,7 +74,7 @@ struct NamedVariants<'a> {
 }
 
 impl<'a> NamedVariants<'a> {
-    /// The levels of a variant, as one phrase in quotes.
+    /// Names a variant by its levels, as one quoted phrase.
     fn name(self, index: usize) -> String {
         let levels = self.plan.variants[index].levels.iter();
         let levels: Vec<&str> = levels.map(|(_, level)| level).collect();
@@ -83,7 +85,7 @@ impl<'a> NamedVariants<'a> {
         self.variants.iter().enumerate()
     }
 
-    /// The subject of a sentence about the loads for which `holds` is true; `None` if there are
+    /// Names the loads for which `holds` is true, as the subject of a sentence; `None` if there are
     /// none.
     fn loads(self, holds: impl Fn(&Resolved) -> bool) -> Option<String> {
         let (first, _) = self.iter().find(|(_, variant)| holds(variant))?;
@@ -94,8 +96,9 @@ impl<'a> NamedVariants<'a> {
     }
 }
 
-/// Only loads that this process sends for a given time can take turns. Slices would change the slope of a
-/// load profile, and the drains between them would end the queues that it builds up.
+/// Rejects loads other than those that this process sends for a fixed duration. Slices would change
+/// the slope of a load profile, and the pauses between slices would drain the queues that it builds
+/// up.
 fn of_load(all: NamedVariants<'_>) -> Option<String> {
     if let Some(load) = all.loads(|variant| variant.load.agents.is_some()) {
         return Some(format!("agents send {load}"));
@@ -127,7 +130,7 @@ fn of_load(all: NamedVariants<'_>) -> Option<String> {
     Some(format!("{load} ends after a number of requests"))
 }
 
-/// Refuses named places: there is only one of each name, with settings of its own.
+/// Rejects named places: each exists only once, with its own settings.
 fn of_networks(all: NamedVariants<'_>) -> Option<String> {
     for (index, variant) in all.iter() {
         let mut places = variant.topology.places.iter();
@@ -143,7 +146,7 @@ fn of_networks(all: NamedVariants<'_>) -> Option<String> {
     ))
 }
 
-/// Refuses services that can't run on this machine at the same time as those of other variants.
+/// Rejects services that can't run on this machine at the same time as those of other variants.
 fn of_services(all: NamedVariants<'_>) -> Option<String> {
     for (index, variant) in all.iter() {
         for service in &variant.services {
@@ -156,7 +159,7 @@ fn of_services(all: NamedVariants<'_>) -> Option<String> {
             }
             if service.remote.is_none() && follows_the_same(all, index, service) {
                 return Some(format!(
-                    "several variants count the same other processes as service \"{name}\" (cgroup or \
+                    "several variants count the same processes for service \"{name}\" (cgroup or \
                      pid_file)"
                 ));
             }
@@ -165,7 +168,7 @@ fn of_services(all: NamedVariants<'_>) -> Option<String> {
     None
 }
 
-/// Returns true if a service that another variant starts counts the same processes. Their CPU time
+/// Returns true if a service of another variant counts the same external processes. Their CPU time
 /// could not be attributed to one variant.
 fn follows_the_same(
     all: NamedVariants<'_>,
@@ -181,7 +184,8 @@ fn follows_the_same(
         })
 }
 
-/// Refuses telemetry over ssh: it reads totals at fixed intervals, not at the ends of slices.
+/// Rejects telemetry over ssh, which reads totals at fixed intervals instead of at the ends of
+/// slices.
 fn of_telemetry(all: NamedVariants<'_>) -> Option<String> {
     let mut machines = all
         .iter()
@@ -190,7 +194,7 @@ fn of_telemetry(all: NamedVariants<'_>) -> Option<String> {
     Some(format!("telemetry of \"{machine}\" is read over ssh"))
 }
 
-/// Refuses variants that would differ in the number or the length of their slices.
+/// Rejects variants whose slices would differ in number or length.
 fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
     let duration = |variant: &Resolved| variant.load.settings.planned().unwrap_or_default();
     let first = duration(all.variants.first()?);
@@ -205,7 +209,8 @@ fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
     let no_warmup = |variant: &Resolved| variant.load.settings.warmup().is_zero();
     let length = match requested {
         Interleave::Slices(length) => length,
-        // The length of the slices is derived from the request rates during the warm-ups.
+        // Without a requested length, the slice length is derived from the request rates during the
+        // warm-ups.
         _ => match all.loads(no_warmup) {
             Some(load) => return Some(format!("{load} has no warm-up")),
             None => DEFAULT_SLICE,
@@ -215,7 +220,7 @@ fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
     let text = quantity::time_text;
     (first < least).then(|| {
         format!(
-            "{ROUNDS_MIN} rounds with slices of {} need a duration of {}, and the duration is {}",
+            "{ROUNDS_MIN} rounds with slices of {} need a duration of {}, but the duration is {}",
             text(length),
             text(least),
             text(first)
@@ -223,8 +228,8 @@ fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
     })
 }
 
-/// Refuses loads with too few requests per block for a judged percentile. For a closed loop the
-/// rate is not known yet.
+/// Rejects loads with too few requests per block for a percentile that gets a verdict. The rate of
+/// a closed loop is not known yet.
 fn of_requests(all: NamedVariants<'_>) -> Option<String> {
     all.iter().find_map(|(index, variant)| {
         let settings = &variant.load.settings;
@@ -232,8 +237,8 @@ fn of_requests(all: NamedVariants<'_>) -> Option<String> {
         let duration = settings.planned()?;
         (duration < least).then(|| {
             format!(
-                "p99 needs {COUNTED_REQUESTS_MIN} requests of {} in a block, which take {} at its rate, \
-                 and the duration is {}",
+                "p99 needs {COUNTED_REQUESTS_MIN} requests of {} in a block, which take {} at its \
+                 rate, but the duration is {}",
                 all.name(index),
                 quantity::time_text(least),
                 quantity::time_text(duration)

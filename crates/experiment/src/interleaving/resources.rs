@@ -1,4 +1,4 @@
-//! Memory, open files and local ports of all variants at the same time.
+//! Memory, open files and local ports that all variants need at the same time.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use prony_record::{number, quantity};
 use crate::plan::{Plan, PlanError, Resolved, ResolvedService};
 use crate::system;
 
-/// Amounts that this machine has available.
+/// Available resources of this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineResources {
-    /// Memory that new processes can use without swapping; `None` if unknown.
+    /// Memory in bytes that new processes can use without swapping; `None` if unknown.
     pub memory_bytes: Option<u64>,
-    /// Limit of open files of this process.
+    /// Limit of open files for this process.
     pub open_files: u64,
-    /// Local ports for connections from one address to another; `None` if unknown.
+    /// Number of local ports for connections from one address to another; `None` if unknown.
     pub local_ports: Option<u64>,
 }
 
 impl MachineResources {
-    /// The amounts that are available now.
+    /// Reads the resources that are currently available.
     pub fn available() -> Self {
         Self {
             memory_bytes: system::memory_available_bytes(),
@@ -29,21 +29,21 @@ impl MachineResources {
     }
 }
 
-/// Resources that one variant needs while its services and its load run.
+/// Resources that a variant needs while its services and its load run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VariantDemand {
-    /// Memory of the variant's services; 0 if the plan declares none.
+    /// Memory in bytes of the variant's services; 0 if the plan declares none.
     pub memory_bytes: u64,
     /// Number of connections of the variant's load.
     pub connections: u64,
     /// Number of threads of the variant's load.
     pub threads: u64,
-    /// TCP address that the load connects to from a single source address; `None` for UNIX sockets,
-    /// and for loads with source addresses of their own.
+    /// TCP address that the load connects to from a single source address; `None` for UNIX sockets
+    /// and for loads that set their source addresses.
     pub destination: Option<String>,
 }
 
-/// The demands of a plan's variants, as far as the plan declares them.
+/// Returns the demand of each variant, as declared by the plan.
 ///
 /// # Errors
 /// A variant can't be rendered.
@@ -75,7 +75,7 @@ pub fn demands(plan: &Plan) -> Result<Vec<VariantDemand>, PlanError> {
     Ok(variants.iter().enumerate().map(demand).collect())
 }
 
-/// Describes the first resource of which all variants together need more than is available.
+/// Describes the first resource that all variants together exceed; `None` if all suffice.
 pub fn shortage(demands: &[VariantDemand], available: &MachineResources) -> Option<String> {
     let sum =
         |part: fn(&VariantDemand) -> u64| demands.iter().map(part).fold(0, u64::saturating_add);
@@ -84,7 +84,7 @@ pub fn shortage(demands: &[VariantDemand], available: &MachineResources) -> Opti
         && memory > most
     {
         return Some(format!(
-            "the services of all variants together may use {} of memory, and {} are available",
+            "the services of all variants together may use {} of memory, but only {} are available",
             number::bytes(memory as f64),
             number::bytes(most as f64)
         ));
@@ -92,7 +92,7 @@ pub fn shortage(demands: &[VariantDemand], available: &MachineResources) -> Opti
     let files = prony_load::open_files_needed(sum(|it| it.connections), sum(|it| it.threads));
     if files > available.open_files {
         return Some(format!(
-            "the loads of all variants together need {} open files, and this process may have {}",
+            "the loads of all variants together need {} open files, but the limit is {}",
             number::count(files),
             number::count(available.open_files)
         ));
@@ -108,15 +108,16 @@ pub fn shortage(demands: &[VariantDemand], available: &MachineResources) -> Opti
     let most = by_destination.into_values().max()?;
     (most > ports).then(|| {
         format!(
-            "the loads of all variants together need {} local ports for one server, and there are {}",
+            "the loads of all variants together need {} local ports for one server, but there are \
+             only {}",
             number::count(most),
             number::count(ports)
         )
     })
 }
 
-/// The memory that a service's command declares as its limit: Java's and Node's heap, the cache of
-/// memcached and Redis, or the limit of a systemd scope. Returns 0 if the command declares none.
+/// Memory limit in bytes that a service's command declares: the heap of Java or Node, the cache of
+/// memcached or Redis, or the limit of a systemd scope; 0 if there is none.
 fn declared_memory(service: &ResolvedService) -> u64 {
     let words = &service.spec.command;
     let declared = words.iter().enumerate().filter_map(|(index, word)| {
@@ -140,7 +141,7 @@ fn declared_memory(service: &ResolvedService) -> u64 {
     declared.fold(0, u64::saturating_add)
 }
 
-/// Reads `512m`, `2g`, `2gb`, `4G` or a number of bytes.
+/// Parses `512m`, `2g`, `2gb`, `4G` or a number of bytes.
 fn memory_size(text: &str) -> Option<u64> {
     let text = text.to_ascii_uppercase();
     let text = text.strip_suffix('B').unwrap_or(&text);
@@ -180,7 +181,8 @@ mod tests {
         assert_eq!(
             reason,
             format!(
-                "the services of all variants together may use {} of memory, and {} are available",
+                "the services of all variants together may use {} of memory, but only {} are \
+                 available",
                 number::bytes((9u64 << 30) as f64),
                 number::bytes((8u64 << 30) as f64)
             )
@@ -198,7 +200,7 @@ mod tests {
         let reason = shortage(&many, &PLENTY).unwrap();
         assert!(
             reason.starts_with("the loads of all variants together need 1,0")
-                && reason.ends_with(" open files, and this process may have 1,024"),
+                && reason.ends_with(" open files, but the limit is 1,024"),
             "{reason}"
         );
         assert_eq!(shortage(&many[..1], &PLENTY), None);
@@ -213,8 +215,8 @@ mod tests {
         let same = [demand(0, 20_000, "a:80"), demand(0, 20_000, "a:80")];
         assert_eq!(
             shortage(&same, &roomy).unwrap(),
-            "the loads of all variants together need 40,000 local ports for one server, and there are \
-             28,232"
+            "the loads of all variants together need 40,000 local ports for one server, but there \
+             are only 28,232"
         );
         let different = [demand(0, 20_000, "a:80"), demand(0, 20_000, "b:80")];
         assert_eq!(shortage(&different, &roomy), None);

@@ -1,29 +1,30 @@
-//! Lengths and counts of slices.
+//! Length and number of slices.
 
 use std::time::Duration;
 
 use prony_stats::Metric;
 
-/// Length of a slice unless a variant is too slow for it.
+/// Length of a slice, unless a variant is too slow for it.
 pub const DEFAULT_SLICE: Duration = Duration::from_millis(250);
 /// Minimum number of rounds in a block.
 pub const ROUNDS_MIN: u32 = 4;
-/// Length of a slice divided by that of its settling part, which precedes the counted part.
+/// Ratio of the length of a slice to the length of its settling part, which is at its start and
+/// isn't counted.
 pub const SETTLING_PART: u32 = 10;
-/// Minimum number of counted requests of each variant in a block if a percentile as high as p99 is
-/// judged: 10 of them are above it.
+/// Minimum number of counted requests of each variant in a block if a percentile up to p99 gets a
+/// verdict: 10 of them are above p99.
 pub const COUNTED_REQUESTS_MIN: u32 = 1_000;
 
-/// Returns the minimum duration of a trial that yields enough requests for these metrics at the
-/// request rate of the slowest variant, rounded up to whole milliseconds. `None` if any duration is
-/// long enough.
+/// Returns the minimum duration of a trial with enough requests for these metrics at the request
+/// rate of the slowest variant, rounded up to whole milliseconds. `None` if any duration is enough.
 pub fn minimum_duration(slowest_rate_per_s: f64, metrics: &[Metric]) -> Option<Duration> {
     let is_high = metrics.contains(&Metric::P99Us);
     is_high.then(|| time_of(COUNTED_REQUESTS_MIN, slowest_rate_per_s))
 }
 
-/// Returns the time in which variants are loaded in an interleaved block: their warm-ups, and for
-/// each variant a duration with its settling parts. The drains of the slices take additional time.
+/// Returns the total time under load of an interleaved block: the warm-ups of all variants, and for
+/// each variant the duration plus the settling parts. Draining between slices takes additional
+/// time.
 pub fn interleaved_time(warmups: &[Duration], duration: Duration) -> Duration {
     let variants = u32::try_from(warmups.len()).unwrap_or(u32::MAX);
     let each = duration.saturating_add(duration / SETTLING_PART);
@@ -33,10 +34,10 @@ pub fn interleaved_time(warmups: &[Duration], duration: Duration) -> Duration {
         .fold(slices, |sum, it| sum.saturating_add(*it))
 }
 
-/// Returns the time that this number of requests takes, rounded up to whole milliseconds.
+/// Returns the time for this number of requests, rounded up to whole milliseconds.
 fn time_of(requests: u32, rate_per_s: f64) -> Duration {
     let milliseconds = (f64::from(requests) * 1e3 / rate_per_s.max(0.0)).ceil();
-    // Division by a rate of zero gives infinity, which is converted to the largest number.
+    // A rate of zero gives infinity, which is converted to the largest integer.
     Duration::from_millis(milliseconds as u64)
 }
 

@@ -1,10 +1,10 @@
-//! A plan whose variants can be interleaved, for tests to change.
+//! A plan whose variants can be interleaved. Tests modify it.
 
 use std::path::Path;
 
 use crate::plan::{MachineProfile, Plan};
 
-/// Two variants of one service.
+/// A plan with two variants of one service.
 pub(crate) const PLAN: &str = r#"name = "two"
 baseline = { kind = "one" }
 [factors]
@@ -19,7 +19,7 @@ target = "web"
 connections = 4
 "#;
 
-/// Reads a plan that has no mistakes.
+/// Reads a valid plan.
 pub(crate) fn read(text: &str) -> Plan {
     let machine = MachineProfile {
         os: "linux".to_owned(),

@@ -1,4 +1,4 @@
-//! Tests of the decision for each reason.
+//! Tests of the decision, one for each reason.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::test_plans::{PLAN, read};
 use super::{decide, demands};
 use crate::plan::Interleave;
 
-/// Returns the reason why a changed plan is not interleaved.
+/// Returns the reason why this plan is not interleaved.
 fn reason(text: &str, requested: Interleave) -> String {
     match decide(&read(text), requested) {
         TrialMode::Sequential { reason } => reason,
@@ -16,7 +16,7 @@ fn reason(text: &str, requested: Interleave) -> String {
     }
 }
 
-/// The plan with `new` in place of `old`.
+/// Returns the plan with `new` in place of `old`.
 fn changed(old: &str, new: &str) -> String {
     assert!(PLAN.contains(old), "{old}");
     PLAN.replace(old, new)
@@ -40,7 +40,7 @@ fn variants_that_can_coexist_are_interleaved() {
         changed("[load]", "pid_file = \"/run/{{ kind.name }}.pid\"\n[load]"),
         changed("[load]", "place = \"namespace\"\n[load]"),
         changed("connections = 4", "rate = 1000"),
-        // Every variant has a port of its own.
+        // Every variant has a different port.
         changed("{{ web.address }}", "127.0.0.1:808{{ kind.n }}"),
         changed(
             "[load]",
@@ -89,7 +89,7 @@ fn the_reason_names_what_prevents_interleaving() {
         (
             "[load]",
             "cgroup = \"system.slice/web.service\"\n[load]",
-            "several variants count the same other processes as service \"web\" (cgroup or pid_file)",
+            "several variants count the same processes for service \"web\" (cgroup or pid_file)",
         ),
         (
             "{{ web.address }}",
@@ -114,12 +114,13 @@ fn the_reason_names_what_prevents_interleaving() {
         (
             "connections = 4",
             "rate = 100",
-            "p99 needs 1000 requests of variant \"one\" in a block, which take 10s at its rate, and the duration is 5s",
+            "p99 needs 1000 requests of variant \"one\" in a block, which take 10s at its rate, \
+             but the duration is 5s",
         ),
         (
             "duration = \"5s\"",
             "duration = \"900ms\"",
-            "4 rounds with slices of 250ms need a duration of 1s, and the duration is 900ms",
+            "4 rounds with slices of 250ms need a duration of 1s, but the duration is 900ms",
         ),
     ] {
         assert_eq!(
@@ -147,7 +148,7 @@ fn a_requested_length_needs_no_warmup_but_enough_rounds() {
     let cold = changed("warmup = \"1s\"", "warmup = \"0s\"");
     let slices = |ms| Interleave::Slices(Duration::from_millis(ms));
     assert!(decide(&read(&cold), slices(250)).is_interleaved());
-    let expected = "4 rounds with slices of 2s need a duration of 8s, and the duration is 5s";
+    let expected = "4 rounds with slices of 2s need a duration of 8s, but the duration is 5s";
     assert_eq!(reason(&cold, slices(2_000)), expected);
 }
 

@@ -1,15 +1,15 @@
-//! Jails (FreeBSD): separate processes and an own address on the loopback interface, with the
-//! host's files.
+//! Jails (FreeBSD): separate processes, and a separate address on the loopback interface. The files
+//! are the host's.
 //!
-//! **Experimental: written for FreeBSD, never run there.** The command lines are pure functions, tested
-//! on every system.
+//! **Experimental: written for FreeBSD, never run there.** The command lines are pure functions,
+//! tested on every system.
 
 #[cfg(target_os = "freebsd")]
 pub(crate) use system::{JailId, JailSandbox, free_base, processes_in, remove};
 
 use std::net::Ipv4Addr;
 
-/// Interface for the addresses of jails.
+/// Interface that gets the addresses of jails.
 const INTERFACE: &str = "lo0";
 
 /// Checks that this user can create jails on this machine.
@@ -38,7 +38,7 @@ pub fn remove_address(address: Ipv4Addr) -> Vec<String> {
     words(&[INTERFACE, "inet", &address.to_string(), "-alias"])
 }
 
-/// Arguments of jail(8) that create a jail without a process and print its id.
+/// Arguments of jail(8) that create a jail without a process and print its ID.
 #[must_use]
 pub fn create(name: &str, address: Ipv4Addr) -> Vec<String> {
     words(&[
@@ -60,8 +60,8 @@ pub fn destroy(name: &str) -> Vec<String> {
     words(&["-r", name])
 }
 
-/// Returns a valid name for a jail. A dot is replaced, because it would make the jail a child of
-/// another one.
+/// Converts a name to a valid name for a jail. A dot is replaced, because it would make the jail a
+/// child of another one.
 #[must_use]
 pub fn jail_name(name: &str) -> String {
     name.replace('.', "-")
@@ -83,8 +83,8 @@ mod system {
     use crate::system::freebsd::parse;
     use crate::system::{self, HostError};
 
-    /// Network of the addresses. Addresses are tried one by one, so not all of them need to be
-    /// free.
+    /// Network from which jails get their addresses. Addresses are tried in sequence, so some of
+    /// them may be in use.
     const BASE: Ipv4Addr = Ipv4Addr::new(10, 213, 0, 0);
 
     /// Returns the network from which jails get their addresses.
@@ -92,18 +92,19 @@ mod system {
         Ok(BASE)
     }
 
-    /// A jail for one service.
+    /// The jail of one service.
     #[derive(Debug)]
     pub(crate) struct JailSandbox {
         id: i32,
         /// Address of the service.
         pub(crate) inside: Ipv4Addr,
-        /// Address at which jails reach native services. In a jail, 127.0.0.1 is the jail's own address.
+        /// Address at which jails reach native services; in a jail, 127.0.0.1 is the jail's own
+        /// address.
         pub(crate) outside: Ipv4Addr,
     }
 
     impl JailSandbox {
-        /// A jail shares the network stack and the process ids of the host.
+        /// False: a jail shares the network stack and the process IDs of the host.
         pub(crate) const IS_ISOLATED: bool = false;
 
         /// Creates a jail with this name and records it in the run state.
@@ -142,18 +143,18 @@ mod system {
             })
         }
 
-        /// Returns the jail's id.
+        /// Returns the ID of the jail.
         pub(crate) fn entry(&self) -> Result<JailId, HostError> {
             Ok(JailId(self.id))
         }
     }
 
-    /// Id of a jail.
+    /// Jail ID.
     #[derive(Debug)]
     pub(crate) struct JailId(i32);
 
     impl JailId {
-        /// The id as a number.
+        /// Returns the ID as a number.
         pub(crate) fn raw(&self) -> i32 {
             self.0
         }

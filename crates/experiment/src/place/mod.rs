@@ -29,11 +29,11 @@ pub(crate) use unsupported::NoTopology as NetworkTopology;
 #[cfg(not(target_os = "linux"))]
 use unsupported::UNSUPPORTED;
 
-/// Kernel settings of a plan, divided into those that a network namespace can have separately and
+/// Kernel settings of a plan, divided into those that each network namespace has separately, and
 /// all others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NetworkSettings {
-    /// Settings that a network namespace can have, with their values.
+    /// Settings that a network namespace has separately, with their values.
     pub own: BTreeMap<String, String>,
     /// Other settings, each with the reason.
     pub not_applicable: BTreeMap<String, String>,
@@ -61,7 +61,7 @@ pub fn check_losses() -> Result<(), String> {
     Err(UNSUPPORTED.to_owned())
 }
 
-/// Divides settings by trying them in a new network namespace, which requires root.
+/// Divides settings by trying them in a new network namespace. This requires root.
 ///
 /// # Errors
 /// The reason why they can't be tried.
@@ -75,8 +75,8 @@ pub fn sort_settings(settings: &BTreeMap<String, String>) -> Result<NetworkSetti
     Err(UNSUPPORTED.to_owned())
 }
 
-/// Runs `work` in a temporary network in which the load's source addresses are local, as they will
-/// be in the load's place.
+/// Runs `work` in a temporary network in which the load's source addresses are local, as in the
+/// load's place.
 ///
 /// # Errors
 /// The reason why the network can't be created; `work` was not run.
@@ -93,7 +93,7 @@ pub(crate) fn rehearse<T: Send>(
     }
 }
 
-/// Handle to the network namespace of a named place, in which threads of this process can run.
+/// Handle to the network namespace of a named place. Threads of this process can run in it.
 #[derive(Debug)]
 pub struct NetnsHandle(
     #[cfg(target_os = "linux")] SandboxEntry,
@@ -107,8 +107,8 @@ impl NetnsHandle {
         entry.try_clone().map(Self)
     }
 
-    /// Runs `work` on a new thread in the namespace, and waits for it. Threads that it starts run in the
-    /// namespace as well. Files and memory are those of this process.
+    /// Runs `work` on a new thread in the namespace, and waits for it. Threads that it starts run
+    /// in the namespace too. Files and memory are those of this process.
     ///
     /// # Errors
     /// The namespace can't be entered; `work` was not run.

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 #[cfg(target_os = "linux")]
 use crate::system::command;
 
-/// The /16 networks to choose from, rarely used ones first.
+/// The /16 networks to choose from; rarely used ones come first.
 #[cfg(any(target_os = "linux", test))]
 const BASES: [Ipv4Addr; 5] = [
     Ipv4Addr::new(10, 213, 0, 0),
@@ -15,7 +15,7 @@ const BASES: [Ipv4Addr; 5] = [
     Ipv4Addr::new(192, 168, 0, 0),
 ];
 
-/// A /30: four addresses. The second is the host's, the third the service's.
+/// A /30 subnet of four addresses. The second belongs to the host, the third to the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subnet {
     base: Ipv4Addr,
@@ -38,7 +38,7 @@ impl Subnet {
         self.address(2)
     }
 
-    /// The /16 of all subnets, as a route's destination.
+    /// The /16 that contains all subnets, as the destination of a route.
     #[cfg(target_os = "linux")]
     pub(crate) fn base_route(self) -> String {
         format!("{}/16", self.base)
@@ -69,8 +69,9 @@ pub(super) fn free_base() -> Result<Ipv4Addr, String> {
     })
 }
 
-/// Chooses a base by the output of `ip -4 -o route show table all`, which includes local addresses.
-/// Ignores routes over prony's own links, and routes of links that were just removed (`if12`).
+/// Chooses a base, given the output of `ip -4 -o route show table all`, which includes local
+/// addresses. Ignores routes over prony's own links, and routes of links that were just removed
+/// (`if12`).
 #[cfg(any(target_os = "linux", test))]
 fn choose_base(routes: &str) -> Option<Ipv4Addr> {
     let taken: Vec<(u32, u32)> = routes

@@ -1,4 +1,4 @@
-//! Named places on systems that have none.
+//! Stub for named places on systems that don't support them.
 
 use std::collections::BTreeMap;
 

@@ -1,17 +1,17 @@
-//! Problems of a plan, each with file, line, cause and hint.
+//! Errors in a plan, each with file, line, cause and hint.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of problems that are reported at once. The others are reported by the next check.
+/// Maximum number of problems that are reported at once. The next check reports the others.
 const DIAGNOSTICS_MAX: usize = 50;
 
-/// Similarity of two words, from 0 to 1, above which one is suggested for the other.
+/// Similarity of two words, from 0 to 1, above which one is suggested instead of the other.
 const SUGGESTION_SIMILARITY: f64 = 0.8;
 
-/// The kind of problem that a [`PlanError`] reports.
+/// Kind of problem that a [`PlanError`] reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiagnosticKind {
@@ -29,33 +29,34 @@ pub enum DiagnosticKind {
     BadValue,
     /// A template uses a name that is not defined.
     Undefined,
-    /// Each part of the plan is valid, but together they are not an experiment.
+    /// Each part of the plan is valid, but the combination is not an experiment.
     Structure,
     /// The plan is valid, but a program that it starts is not installed.
     NotInstalled,
-    /// The plan is valid, but this machine lacks a core, a folder or a privilege that it needs.
+    /// The plan is valid, but this machine lacks a core, a folder or a privilege that the plan
+    /// needs.
     Machine,
 }
 
-/// One problem: where it is, what it is, and how to fix it.
+/// One problem: its location, cause and hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanError {
-    /// The kind of problem.
+    /// Kind of problem.
     pub kind: DiagnosticKind,
-    /// The file that has the problem, as the user named it.
+    /// File that contains the problem, as named by the user.
     pub file: PathBuf,
-    /// The line in that file, from 1; `None` if the problem is not on one line.
+    /// Line number in that file, from 1; `None` if the problem is not on a specific line.
     pub line: Option<usize>,
-    /// The problem, as a clause without a full stop.
+    /// The problem, as a clause without a period.
     pub message: String,
-    /// A way to fix it, if one is known.
+    /// Hint for fixing the problem, if one is known.
     pub hint: Option<String>,
-    /// The variants that have the problem; empty if all of them do.
+    /// IDs of the variants that have the problem; empty if all of them do.
     pub variants: Vec<String>,
 }
 
 impl PlanError {
-    /// An error without a hint. Line 0 means that the problem is not on one line.
+    /// Creates an error without a hint. Line 0 means no specific line.
     pub(crate) fn new(
         kind: DiagnosticKind,
         file: &Path,
@@ -77,7 +78,7 @@ impl PlanError {
         self
     }
 
-    /// An error for a state that should be unreachable: a step failed without reporting a reason.
+    /// Creates an error for an unexpected state: a step failed without reporting a reason.
     pub(crate) fn unexplained(file: &Path, message: &str) -> Self {
         Self::new(DiagnosticKind::Structure, file, 0, message)
     }
@@ -113,21 +114,21 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// All problems of a plan, ordered by file and line. Never empty.
+/// All problems of a plan, ordered by file and line; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanErrors {
     reported: Vec<PlanError>,
-    /// The number of problems beyond [`DIAGNOSTICS_MAX`].
+    /// Number of problems beyond [`DIAGNOSTICS_MAX`].
     omitted: usize,
 }
 
 impl PlanErrors {
-    /// The reported problems in order.
+    /// Iterates over the reported problems in order.
     pub fn iter(&self) -> impl Iterator<Item = &PlanError> {
         self.reported.iter()
     }
 
-    /// The first problem.
+    /// Returns the first problem.
     pub fn first(&self) -> &PlanError {
         &self.reported[0]
     }
@@ -159,7 +160,7 @@ impl fmt::Display for PlanErrors {
 
 impl std::error::Error for PlanErrors {}
 
-/// Collects problems while a plan is read, so that all of them are reported at once.
+/// Collects the problems of a plan; all of them are reported at once.
 #[derive(Debug, Default)]
 pub(crate) struct Diagnostics {
     reported: Vec<PlanError>,
@@ -185,13 +186,13 @@ impl Diagnostics {
         }
     }
 
-    /// The number of calls of [`Diagnostics::push`], including duplicates. A caller compares two
-    /// counts to find out if a step in between reported a problem.
+    /// Number of calls of [`Diagnostics::push`], including duplicates. Callers compare two counts
+    /// to check if a step in between reported a problem.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Adds the problems of one variant. A problem that other variants have too is reported once.
+    /// Adds the problems of one variant. A problem that several variants share is reported once.
     pub(crate) fn add_variant(&mut self, variant: &str, found: Self) {
         for mut error in found.reported {
             let known = self
@@ -230,7 +231,7 @@ impl Diagnostics {
     }
 }
 
-/// A hint with the most similar of the known words, or with all of them if none is similar.
+/// Hint with the most similar of the known words, or with all of them if none is similar.
 pub(crate) fn did_you_mean_or_list<'a>(
     typed: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,
@@ -242,7 +243,8 @@ pub(crate) fn did_you_mean_or_list<'a>(
     })
 }
 
-/// The hint `did you mean "…"?` with the most similar of the known words, if one is similar enough.
+/// Hint `did you mean "…"?` with the most similar of the known words; `None` if none is similar
+/// enough.
 pub(crate) fn did_you_mean<'a>(
     typed: &str,
     known: impl IntoIterator<Item = &'a str>,

@@ -1,9 +1,10 @@
-//! An experiment's own copy of its plan: the text, and every file that it names, as they were at
-//! the start.
+//! The copy of a plan in its experiment's folder: the text, and all files that it names, as they
+//! were at the start.
 //!
 //! In the copy, `folder` is the plan's original folder (for working directories and programs), and
 //! `includes` is the folder of the copied files. An experiment can therefore be resumed after the
-//! originals have changed. Private keys, and absolute paths within a list of URLs, are not copied.
+//! originals have changed. Private keys are not copied, nor are files that a list of URLs names
+//! with an absolute path.
 //!
 //! The text of the copy has placeholders for credentials. Until the experiment is complete, the
 //! credentials are in a separate file that only the user can read.
@@ -18,20 +19,20 @@ use prony_record::redact;
 use super::diagnostic::{DiagnosticKind, PlanError};
 use super::model::{INCLUDES, Plan};
 
-/// The file in an experiment's folder that contains the credentials of its plan.
+/// Name of the file in an experiment's folder that contains the credentials of its plan.
 const SECRETS_FILE: &str = "secrets.json";
 
-/// Permissions of that file: only the owner can read and write it.
+/// Permissions of the file with credentials: only the owner can read and write it.
 const SECRETS_MODE: u32 = 0o600;
 
 impl Plan {
-    /// The plan's text for an experiment's folder. It uses the copies of the files.
+    /// Text of the plan for an experiment's folder. It refers to the copied files.
     pub fn frozen_text(&self) -> String {
         let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
         let folder = quoted(&self.folder.base.to_string_lossy());
         let includes = quoted(INCLUDES);
         let mut text = format!(
-            "# As run; the files that it names are in the includes folder.\n\
+            "# Copy of the plan as it ran; the files that it names are in the includes folder.\n\
              folder = {folder}\nincludes = {includes}\n\n"
         );
         let written = self.text.strip_prefix('\u{feff}').unwrap_or(&self.text);
@@ -43,7 +44,7 @@ impl Plan {
         text
     }
 
-    /// The paths of the copied files, relative to an experiment's folder.
+    /// Paths of the copied files, relative to the experiment's folder.
     pub(crate) fn frozen_names(&self) -> Vec<PathBuf> {
         let files = self.frozen_files.iter();
         files.map(|file| file.to.clone()).collect()
@@ -66,7 +67,8 @@ impl Plan {
         self.keep_secrets(experiment)
     }
 
-    /// The plan's text as an experiment's folder has it: [`Plan::frozen_text`] without credentials.
+    /// Text of the plan as stored in an experiment's folder: [`Plan::frozen_text`] without
+    /// credentials.
     pub fn stored_text(&self) -> String {
         redact::split(&self.frozen_text()).text
     }
@@ -80,7 +82,7 @@ impl Plan {
         if secrets.is_empty() {
             return Ok(());
         }
-        // An existing file would keep its permissions, so it is removed first.
+        // An existing file would keep its permissions, so remove it first.
         forget_secrets(experiment)?;
         let mut file = OpenOptions::new()
             .write(true)
@@ -102,10 +104,10 @@ pub fn forget_secrets(experiment: &Path) -> io::Result<()> {
     }
 }
 
-/// Puts the credentials back into a stored plan's text.
+/// Inserts the credentials into a stored plan's text.
 ///
 /// # Errors
-/// The file of the credentials can't be read, or was removed because the experiment is complete.
+/// The file with the credentials can't be read, or was removed because the experiment is complete.
 pub(super) fn with_secrets(text: String, plan: &Path) -> Result<String, PlanError> {
     if !redact::is_redacted(&text) {
         return Ok(text);
@@ -116,8 +118,8 @@ pub(super) fn with_secrets(text: String, plan: &Path) -> Result<String, PlanErro
         Ok(json) => json,
         Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
             let message = "the credentials of this plan were removed when its experiment ended";
-            let hint = "give the original plan as well (prony compare PLAN --resume DIR), or run \
-                        it again";
+            let hint = "pass the original plan too (prony compare PLAN --resume DIR), or run it \
+                again";
             return Err(error(message.to_owned()).with_hint(hint));
         }
         Err(unreadable) => return Err(error(format!("{}: {unreadable}", path.display()))),

@@ -1,14 +1,14 @@
-//! Plans: the description of an experiment, from a file to checked variants.
+//! Plans (descriptions of experiments), from a file to checked variants.
 //!
 //! Each stage uses only the stages before it:
 //!
-//! 1. [`syntax`]: the TOML text becomes a tree whose values have lines.
+//! 1. [`syntax`]: the TOML text becomes a tree of values with line numbers.
 //! 2. [`model`]: the tree becomes a [`Plan`], which contains everything that is the same for all
 //!    variants.
-//! 3. [`render`]: the templates of one variant are filled in with endpoints, which yields services and
-//!    a load.
-//! 4. [`check`]: every variant is rendered with placeholder endpoints, so that problems are reported
-//!    before anything starts.
+//! 3. [`render`]: the templates of one variant are filled in with endpoints, which yields services
+//!    and a load.
+//! 4. [`check`]: every variant is rendered with placeholder endpoints, so that problems are
+//!    reported before anything starts.
 //!
 //! A trial renders its variant again with the endpoints that the host allocated
 //! ([`Plan::resolve`]).

@@ -1,9 +1,9 @@
-//! The keys of a plan as data: type, default, example and meaning of each.
+//! Reference of all keys of a plan: type, default, example and meaning.
 //!
-//! `docs/plan.md`, `prony man plan` and the JSON schema of plans are made from these tables. A test
-//! compares them with the keys that plans accept, so that every key is documented.
+//! `docs/plan.md`, `prony man plan` and the JSON schema of plans are generated from these tables. A
+//! test checks that every key that plans accept is documented.
 
-/// The type of a key's value.
+/// Type of a key's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueType {
     /// A string.
@@ -27,9 +27,9 @@ pub enum ValueType {
     Time,
     /// Bytes: a whole number, or a string such as `"64K"`.
     Size,
-    /// A string such as `"2%"`.
+    /// A percentage, such as `"2%"`.
     Percent,
-    /// A string such as `"1Gbit"`: bits a second.
+    /// Bits per second, such as `"1Gbit"`.
     BitRate,
     /// Core numbers: `2`, `"0-3,6"` or `[0, 1]`.
     Cores,
@@ -39,7 +39,7 @@ pub enum ValueType {
     TextTable,
     /// One of these words.
     Choice(Vec<String>),
-    /// A table whose keys another section describes.
+    /// A table whose keys are in another section.
     Table,
     /// An array of tables.
     TableArray,
@@ -47,39 +47,38 @@ pub enum ValueType {
     Either(Vec<ValueType>),
 }
 
-/// One key of a plan.
+/// A key of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReferenceKey {
-    /// The name in the plan.
+    /// Name of the key.
     pub name: String,
-    /// The type of its value.
+    /// Type of the value.
     pub value: ValueType,
-    /// The default, in words or as a value; empty if there is none.
+    /// Default, in words or as a value; empty if there is none.
     pub default: String,
-    /// An example of a value in TOML; may be empty.
+    /// Example value in TOML; may be empty.
     pub example: String,
-    /// The meaning in one phrase.
+    /// Meaning in one phrase.
     pub meaning: String,
-    /// Set if the key must be present.
+    /// True if the key is required.
     pub required: bool,
 }
 
-/// The keys of one table of a plan.
+/// The keys of one table in a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReferenceSection {
-    /// The table as a plan writes it, such as `[service.NAME]`, or [`TOP_LEVEL`].
+    /// Heading of the table as in a plan, such as `[service.NAME]`, or [`TOP_LEVEL`].
     pub heading: &'static str,
-    /// Set if values can be templates such as `"{{ socket.listen }}"`.
+    /// True if values may contain templates such as `"{{ socket.listen }}"`.
     pub templates: bool,
-    /// The keys in the usual order.
+    /// Keys in their usual order.
     pub keys: Vec<ReferenceKey>,
 }
 
-/// The sections of a plan that have fixed keys. Factors, levels and environment variables are
-/// omitted, because the plan's author chooses their names.
+/// Returns the sections of a plan that have fixed keys. Factors, levels and environment variables
+/// are omitted, because the plan's author chooses their names.
 ///
-/// `settings` are the keys of `[load]` that are settings of a load. The flags of `prony load`
-/// document them.
+/// `settings` are the keys of `[load]` that correspond to flags of `prony load`.
 pub fn sections(settings: Vec<ReferenceKey>) -> Vec<ReferenceSection> {
     let section = |heading, templates, keys| ReferenceSection {
         heading,
@@ -100,7 +99,7 @@ pub fn sections(settings: Vec<ReferenceKey>) -> Vec<ReferenceSection> {
     ]
 }
 
-/// The heading of the keys outside all tables.
+/// Heading of the keys outside all tables.
 pub const TOP_LEVEL: &str = "top level";
 
 /// Creates an optional key from its name, type, default, example and meaning.

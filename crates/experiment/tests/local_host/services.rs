@@ -269,7 +269,7 @@ fn a_long_log_keeps_its_head_and_tail() {
     assert!(text.len() < 1_100_000, "{}", text.len());
     assert!(text.starts_with("the beginning\nxxx"));
     assert!(text.ends_with("x\nthe end\n"));
-    let line = format!("\n[prony cut {} bytes here:", stopped.log_bytes_cut);
+    let line = format!("\n[prony removed {} bytes here;", stopped.log_bytes_cut);
     assert!(text.contains(&line), "{}", stopped.log_bytes_cut);
     assert!(stopped.log_bytes_cut > written - 1_100_000);
 }

@@ -1,19 +1,18 @@
-//! Lateness of requests, computed from the times at which they arrived at the server. Pure
-//! functions.
+//! Lateness of requests, computed from their arrival times at the server. This module does no I/O.
 
 use std::collections::BTreeMap;
 
-/// Time after the first arrival that isn't judged: tools open their connections in it.
+/// Time after the first arrival that is ignored, because tools open their connections then.
 const SETTLE_NS: u64 = 1_000_000_000;
 
-/// Time before the last arrival that isn't judged: tools wind down in it.
+/// Time before the last arrival that is ignored, because tools wind down then.
 const END_NS: u64 = 100_000_000;
 
-/// Largest deviation of a schedule's rate from the requested one, as a fraction. The schedule of a
-/// tool that rounds intervals drifts away from the exact one, which isn't lateness.
+/// Largest deviation of a schedule's rate from the requested rate, as a fraction. A tool that
+/// rounds its intervals deviates slightly from the exact schedule; that isn't lateness.
 const RATE_TOLERANCE: f64 = 0.005;
 
-/// Smallest number of judged requests of a schedule.
+/// Smallest number of requests from which the lateness on a schedule is computed.
 const REQUESTS_MIN: usize = 50;
 
 /// Arrival of one request.
@@ -36,13 +35,13 @@ pub(super) fn parse(bytes: &[u8]) -> Vec<Arrival> {
     records.iter().map(arrival).collect()
 }
 
-/// The 99th percentile of lateness in microseconds, of `connections` connections with a total rate
-/// of `rate` requests per second; an error if the tool didn't keep the rate.
+/// Returns the 99th percentile of lateness in microseconds for `connections` connections with a
+/// total rate of `rate` requests per second, or an error if the tool didn't keep the rate.
 ///
-/// Tools have one schedule for all connections or one for each. The schedule that fits better
-/// counts. A schedule is evenly spaced and begins so that its most punctual request has lateness 0.
-/// Arrivals are matched with the schedule in their order, so a request that others overtake counts
-/// as less late than it is.
+/// Some tools have one schedule for all connections, others one for each connection. The schedule
+/// that fits better counts. It is evenly spaced and starts so that the most punctual request has
+/// lateness 0. Arrivals are matched with the schedule in order, so a request that was overtaken
+/// counts as less late than it is.
 pub(super) fn late_p99_us(
     arrivals: &[Arrival],
     rate: f64,
@@ -68,7 +67,7 @@ pub(super) fn late_p99_us(
     Ok(own.map_or(shared, |own| shared.min(p99(own))) / 1e3)
 }
 
-/// Lateness of each request in nanoseconds.
+/// Lateness of each request in nanoseconds, relative to an evenly spaced schedule.
 fn lateness(times: &[u64], rate: f64) -> Result<Vec<f64>, String> {
     let (Some(first), Some(last)) = (times.first(), times.last()) else {
         return Err("no request came".to_owned());
@@ -83,7 +82,7 @@ fn lateness(times: &[u64], rate: f64) -> Result<Vec<f64>, String> {
     }
     let offset = |(index, at): (usize, &u64)| (at - first) as f64 - index as f64 * gap;
     let mut offsets: Vec<f64> = times.iter().enumerate().map(offset).collect();
-    // The mean gap depends on how late the first and the last request were. Medians don't.
+    // Use medians: the mean gap would depend on the lateness of the first and the last request.
     let part = offsets.len() / 10;
     let drift = median(&offsets[offsets.len() - part..]) - median(&offsets[..part]);
     let drift = drift / (offsets.len() - part) as f64;
@@ -113,8 +112,8 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// Arrivals over 4 s at 10,000 per second: request `n` on connection `of(n)`, `late(n)`
-    /// nanoseconds after its time.
+    /// Arrivals over 4 s at 10,000 per second. Request `n` is on connection `of(n)` and arrives
+    /// `late(n)` nanoseconds after its scheduled time.
     fn arrivals(of: impl Fn(u64) -> u32, late: impl Fn(u64) -> u64) -> Vec<Arrival> {
         let mut all: Vec<Arrival> = (0..40_000)
             .map(|n| Arrival {
@@ -138,14 +137,14 @@ mod tests {
 
     #[test]
     fn lateness_is_that_of_the_slowest_hundredth() {
-        // In each 100 ms, the tool stalls for 2 ms and then sends everything that is due.
+        // Every 100 ms, the tool stalls for 2 ms and then sends everything that is due.
         let stall = |n: u64| match n % 1000 {
             due @ ..20 => (19 - due) * 100_000,
             _ => 0,
         };
         let p99 = late(&arrivals(|n| (n * n % 7) as u32, stall));
         assert!((900.0..=1_010.0).contains(&p99), "{p99}");
-        // The start isn't judged.
+        // Arrivals at the start are ignored.
         let at_start = arrivals(|_| 0, |n| if n < 5_000 { 30_000_000 } else { 0 });
         assert!(late(&at_start) < 1.0);
     }

@@ -1,8 +1,8 @@
-//! Row `open-max`: the highest rate of an open loop that a tool keeps on one core.
+//! Row `open-max`: the highest open-loop rate that a tool sustains on one core.
 //!
-//! Lateness comes from the server, not from the tools: `bench/responder` records when each request
-//! arrives (see `arrivals`). A tool keeps a rate if the 99th percentile of the lateness is at most
-//! 1 ms, in one of two tries.
+//! Lateness is measured at the server, not by the tools: `bench/responder` records when each
+//! request arrives (see `arrivals`). A tool sustains a rate if its 99th percentile of lateness is
+//! at most 1 ms in one of two attempts.
 
 mod arrivals;
 mod search;
@@ -24,37 +24,37 @@ use super::tools::RunParameters;
 
 /// Name on the command line.
 pub(super) const ID: &str = "open-max";
-/// Name in the list of rows.
+/// Title in the list of rows.
 pub(super) const TITLE: &str = "highest rate of an open loop with p99 lateness ≤ 1 ms";
 
 /// Largest 99th percentile of lateness, in microseconds.
 const LATE_P99_MAX_US: f64 = 1_000.0;
 
-/// Length of a probe in seconds, of which the first isn't judged.
+/// Duration of a probe in seconds; the first second is ignored.
 const PROBE_SECONDS: u32 = 3;
 
 /// Time beyond its duration after which a tool is killed.
 const OVERTIME_MAX: Duration = Duration::from_secs(10);
 
-/// Time limit for the responder to listen, and to end.
+/// Time limit for the responder to start, and to end.
 const RESPONDER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Share of its core above which the responder may be the limit.
+/// Utilization of its core above which the responder may be the bottleneck.
 const BUSY_SHARE: f64 = 0.9;
 
-/// Highest rate of a tool in one rotation.
+/// Highest rate that a tool sustained in one rotation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Ceiling {
     rate: u32,
-    /// True if the responder's core was busy at a rate that the tool didn't keep, so that the tool
-    /// alone might reach more.
+    /// The responder's core was busy at a rate that the tool missed, so the tool might be faster
+    /// than measured.
     server_limited: bool,
 }
 
 /// Results of all rotations.
 pub(super) struct Ceilings {
     versions: String,
-    /// For each rotation, the tools that kept any rate.
+    /// For each rotation, the tools that sustained any rate.
     rotations: Vec<BTreeMap<Tool, Ceiling>>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct CeilingSettings<'a> {
     pub(super) install: bool,
 }
 
-/// Runs every tool that keeps a rate, in each rotation in random order.
+/// Searches the highest rate of every suitable tool, in random order in each rotation.
 pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings, String> {
     let peers: Vec<Tool> = PEERS
         .iter()
@@ -90,7 +90,7 @@ pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings
         cores: settings.cores,
     };
     let mut tools: Vec<Tool> = programs.tools.keys().copied().collect();
-    // The floor program sends at timer ticks and has no schedule of its own.
+    // The floor program sends at timer ticks and has no schedule.
     tools.retain(|tool| *tool != Tool::Floor);
     let mut numbers = Numbers(settings.seed);
     let mut rotations = Vec::new();
@@ -124,14 +124,14 @@ pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings
     })
 }
 
-/// The row with the connections and the path of every probe; each probe sets its rate.
+/// The row that defines connections and path of all probes. Each probe sets the rate.
 fn row() -> &'static Row {
     let mut rows = ROWS.iter();
     let open = rows.find(|row| matches!(row.shape, Shape::Paced(_)));
     open.unwrap_or(&ROWS[0])
 }
 
-/// Environment of the probes.
+/// Environment that all probes share.
 struct Course<'a> {
     responder: PathBuf,
     programs: &'a BTreeMap<Tool, PathBuf>,
@@ -140,11 +140,11 @@ struct Course<'a> {
     cores: (usize, usize),
 }
 
-/// One probe of a tool.
+/// Result of one probe.
 struct ProbeResult {
     /// The 99th percentile of lateness; an error if the tool failed or didn't keep the rate.
     late_p99_us: Result<f64, String>,
-    /// Share of its core that the responder used.
+    /// Utilization of the responder's core, as a fraction.
     server_share: f64,
 }
 
@@ -253,7 +253,7 @@ fn wait_until_it_listens(port: u16) -> Result<(), String> {
 }
 
 impl Ceilings {
-    /// prony's rate ÷ a tool's, over all rotations that have both, and true if the responder
+    /// Ratio of prony's rate to a tool's, over all rotations that have both; true if the responder
     /// limited prony in any of them.
     fn lead(&self, tool: Tool) -> Option<(Spread, bool)> {
         let pairs = || {
@@ -265,14 +265,14 @@ impl Ceilings {
         Some((spread, pairs().any(|(own, _)| own.server_limited)))
     }
 
-    /// Returns true if prony is ahead of every tool in the median, and kept a rate.
+    /// Returns true if prony sustained a rate and its median ratio to every tool is at least 1.
     pub(super) fn all_met(&self) -> bool {
         let mut leads = PEERS.iter().filter_map(|&tool| self.lead(tool));
         let kept = self.rotations.iter().any(|r| r.contains_key(&Tool::Prony));
         kept && leads.all(|(spread, _)| spread.median >= 1.0)
     }
 
-    /// The versions and the results, as Markdown.
+    /// Renders versions and results as Markdown.
     pub(super) fn render(&self) -> String {
         let mut table =
             "| tool | prony's highest rate ÷ the tool's | prony ahead |\n|---|---|---|\n"

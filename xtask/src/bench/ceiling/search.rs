@@ -1,21 +1,21 @@
-//! Search for the highest rate that a tool keeps. Pure.
+//! Search for the highest rate that a tool sustains. This module does no I/O.
 
 /// Rate of the first probe, in requests per second.
 const FIRST_RATE: u32 = 8_000;
 
-/// Rates below this one aren't tried.
+/// Lowest rate that is tried.
 const RATE_MIN: u32 = 250;
 
-/// Rates above this one aren't tried: no single core sends as many.
+/// Highest rate that is tried: no single core sends as many requests.
 const RATE_MAX: u32 = 1_024_000;
 
-/// Number of halvings of the interval between the highest rate that was kept and the lowest that
-/// wasn't. After three, they differ by 9%.
+/// Number of bisections between the highest rate that was sustained and the lowest that was missed.
+/// After three, these rates differ by 9%.
 const BISECTIONS: u32 = 3;
 
-/// Finds the highest rate for which `keeps` returns true: by doubling, then by bisection on the
-/// logarithmic scale. A rate that fails is tried again once, because other work on the machine
-/// delays a tool that could keep it. Returns `None` if even the lowest rate fails.
+/// Finds the highest rate for which `keeps` returns true: first by doubling, then by bisection on a
+/// logarithmic scale. A missed rate is tried once more, because other work on the machine may have
+/// delayed the tool. Returns `None` if even the lowest rate fails.
 pub(super) fn highest(mut keeps: impl FnMut(u32) -> bool) -> Option<u32> {
     let mut keeps = |rate| keeps(rate) || keeps(rate);
     let (mut kept, mut missed) = (None, None);

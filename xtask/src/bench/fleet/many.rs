@@ -1,4 +1,4 @@
-//! Hundreds of agents, simulated in one process; the server is real.
+//! Hundreds of agents, simulated in one process, with a real nats-server.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,10 +15,10 @@ const AGENTS: &str = "500";
 const SECONDS: u64 = 20;
 /// Requests per second of all agents.
 const RATE: &str = "500000";
-/// Time limit of the whole row.
+/// Time limit for the load.
 const LIMIT: Duration = Duration::from_secs(SECONDS + 100);
 
-/// Cost of the coordinator, and comparison of its counts with those of the agents.
+/// Measures the cost of the coordinator, and compares its counts with those of the agents.
 pub(super) fn measure(programs: &FleetPrograms, folder: &Path) -> Result<Vec<FleetFigure>, String> {
     let up_folder = folder.join("up");
     let mut command = Command::new(&programs.prony);
@@ -40,7 +40,8 @@ pub(super) fn measure(programs: &FleetPrograms, folder: &Path) -> Result<Vec<Fle
     command.args([
         "load", "--agents", AGENTS, "-c", AGENTS, "-r", RATE, "-d", &duration,
     ]);
-    // The simulated agents make the machine busier than real ones would.
+    // The simulated agents keep the machine busier than real ones would, so allow a larger clock
+    // error.
     command.args(["--clock-bound", "1s", "--creds"]);
     command.arg(up_folder.join("coordinator.creds"));
     command
@@ -65,7 +66,7 @@ pub(super) fn measure(programs: &FleetPrograms, folder: &Path) -> Result<Vec<Fle
         FleetFigure::judged(
             "coordinator < 0.5 of a core",
             format!(
-                "{share:.2} (all of its {:.1} s over the load's {SECONDS} s)",
+                "{share:.2} ({:.1} s of CPU time for a load of {SECONDS} s)",
                 usage.cpu.as_secs_f64()
             ),
             share < 0.5,
@@ -74,14 +75,14 @@ pub(super) fn measure(programs: &FleetPrograms, folder: &Path) -> Result<Vec<Fle
             "no message lost",
             match &lost {
                 None => sent,
-                Some(name) => format!("the part of {name} is not whole; {sent}"),
+                Some(name) => format!("the results of {name} are incomplete; {sent}"),
             },
             lost.is_none(),
         ),
         equal(&record, &sum),
         FleetFigure::shown(memory(&usage)),
         FleetFigure::shown(format!(
-            "nats-server, between the coordinator's start and end: {:.1} s of a core",
+            "nats-server's CPU time while the coordinator ran: {:.1} s",
             server.as_secs_f64()
         )),
     ])
@@ -92,7 +93,7 @@ fn equal(record: &Value, sum: &Value) -> FleetFigure {
     let parts = ["histograms", "outcomes", "status", "totals"];
     let plain = |document: &Value, part: &str| {
         let mut value = document[part].clone();
-        // The duration isn't a sum.
+        // The duration is a maximum, not a sum.
         if let Some(totals) = value.as_object_mut() {
             totals.remove("elapsed_s");
         }
@@ -103,7 +104,7 @@ fn equal(record: &Value, sum: &Value) -> FleetFigure {
         .filter(|part| record[*part].is_null() || plain(record, part) != plain(sum, part))
         .collect();
     let found = match differ.is_empty() {
-        true => "equal to the last bucket".to_owned(),
+        true => "equal in every bucket".to_owned(),
         false => format!("{} differ", differ.join(", ")),
     };
     let wanted = "counts and histograms = the sum of the agents'";

@@ -1,7 +1,8 @@
-//! Rows about fleets: the cost of many agents, and the synchronization of their starts.
+//! Fleet rows: the cost of many agents, and the synchronization of their starts.
 //!
-//! Each runs the release binary as a user would, over a real nats-server. Agents are on hosts of
-//! their own, which are network namespaces; the row of hundreds simulates them in one process.
+//! Each row runs the release binary as a user would, over a real nats-server. Agents run in network
+//! namespaces of their own, except in the row with hundreds of agents, which simulates them in one
+//! process.
 
 mod many;
 mod site;
@@ -19,11 +20,11 @@ pub(super) enum FleetRow {
     Skew,
     /// Cost of the coordinator with a few agents.
     Cost,
-    /// Cost with hundreds of agents, and a check that everything they send is counted.
+    /// Cost with hundreds of agents, with a check that everything they send is counted.
     Many,
 }
 
-/// Every row, in the order of the table.
+/// All rows, in the order of the table.
 pub(super) const ROWS: &[FleetRow] = &[FleetRow::Skew, FleetRow::Cost, FleetRow::Many];
 
 impl FleetRow {
@@ -41,15 +42,15 @@ impl FleetRow {
         match self {
             FleetRow::Skew => "4 agents in namespaces, 100 starts",
             FleetRow::Cost => "4 agents in namespaces, 20 s at 2,000/s each",
-            FleetRow::Many => "500 simulated agents, 20 s, 1,000 requests a second each",
+            FleetRow::Many => "500 simulated agents, 20 s at 1,000/s each",
         }
     }
 }
 
-/// A measured figure and its requirement.
+/// A measured value and its requirement.
 #[derive(Debug, Clone, PartialEq)]
 struct FleetFigure {
-    /// The requirement; `None` if the figure is only shown.
+    /// The requirement; `None` if the value is only shown.
     wanted: Option<&'static str>,
     found: String,
     met: bool,
@@ -73,7 +74,7 @@ impl FleetFigure {
     }
 }
 
-/// Programs that a row needs.
+/// Paths of the programs that the rows need.
 struct FleetPrograms {
     prony: PathBuf,
     nginx: PathBuf,
@@ -83,7 +84,7 @@ struct FleetPrograms {
 /// Results of the rows.
 pub(super) struct Outcomes(Vec<(FleetRow, Result<Vec<FleetFigure>, String>)>);
 
-/// Measures the rows in folders below `own`.
+/// Measures the rows. Each gets a folder below `own`.
 pub(super) fn measure(
     rows: &[FleetRow],
     prony: Option<&Path>,
@@ -122,11 +123,11 @@ impl Outcomes {
         self.0.iter().all(|(_, outcome)| met(outcome))
     }
 
-    /// The results as a Markdown table.
+    /// Renders the results as a Markdown table.
     pub(super) fn render(&self) -> String {
         let mut table = "| row | target | found | |\n|---|---|---|---|\n".to_owned();
         for (row, outcome) in &self.0 {
-            // The title applies to all figures of the row.
+            // Only the first line of a row shows the title.
             let mut title = row.title();
             let figures = match outcome {
                 Ok(figures) => figures,

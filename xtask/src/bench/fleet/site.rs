@@ -1,4 +1,4 @@
-//! Hosts, a server and agents for the rows of a fleet, removed on drop.
+//! Hosts (network namespaces), a server and agents for the fleet rows, removed on drop.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::test::install::find_program;
 /// Prefix of the benchmark's namespaces; the process id follows.
 const PREFIX: &str = "prony-bench-";
 
-/// Time limit for anything to start.
+/// Time limit for a program to start.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running program, terminated on drop.
@@ -21,7 +21,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts a program; both its outputs go to a file.
+    /// Starts a program with standard output and standard error redirected to the file `said`.
     pub(super) fn start(command: &mut Command, said: &Path) -> Result<Program, String> {
         let failed = |e: std::io::Error| format!("{}: {e}", said.display());
         process::log_into(command, said).map_err(failed)?;
@@ -37,12 +37,12 @@ impl Program {
         std::fs::read_to_string(&self.said).unwrap_or_default()
     }
 
-    /// User and system time of its child processes that are still running.
+    /// User and system time of the child processes that are still running.
     pub(super) fn cpu_of_children(&self) -> Result<Duration, String> {
         let mut all = Duration::ZERO;
         for entry in std::fs::read_dir("/proc").map_err(|e| format!("/proc: {e}"))? {
             let Ok(entry) = entry else { continue };
-            // Other entries have no such file, and a process may have ended meanwhile.
+            // Some entries of /proc aren't processes, and a process may have ended meanwhile.
             let stat = std::fs::read_to_string(entry.path().join("stat"));
             let cpu = stat.ok().and_then(|stat| cpu_of(&stat, self.child.id()));
             all += cpu.unwrap_or_default();
@@ -56,14 +56,17 @@ impl Program {
         while !self.said().contains(text) {
             let ended = self.child.try_wait().map_err(|e| e.to_string())?;
             if ended.is_some() || began.elapsed() > START_TIMEOUT {
-                return Err(format!("it doesn't say {text:?}:\n{}", self.said()));
+                return Err(format!(
+                    "the output does not contain {text:?}:\n{}",
+                    self.said()
+                ));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
     }
 
-    /// Waits for a successful end.
+    /// Waits until the program ends successfully.
     pub(super) fn end(&mut self) -> Result<(), String> {
         let began = Instant::now();
         loop {
@@ -79,9 +82,9 @@ impl Program {
     }
 }
 
-/// CPU time of a process from its line in proc(5), if it is a child of `parent`.
+/// CPU time of a process from its stat line (proc(5)), if it is a child of `parent`.
 fn cpu_of(stat: &str, parent: u32) -> Option<Duration> {
-    // The program's name is in brackets and may contain anything.
+    // The program's name is in parentheses and may contain any characters.
     let (_, fields) = stat.rsplit_once(") ")?;
     let fields: Vec<&str> = fields.split(' ').collect();
     if fields.get(1)?.parse() != Ok(parent) {
@@ -106,19 +109,19 @@ impl Drop for Program {
     }
 }
 
-/// A hub for server and coordinator, and hosts connected to its bridge.
+/// A hub for the server and the coordinator, and hosts connected to its bridge.
 pub(super) struct Hosts {
     ip: PathBuf,
     names: Vec<String>,
 }
 
 impl Hosts {
-    /// Creates the hub at 10.78.0.1, and `count` hosts from 10.78.0.2 on.
+    /// Creates the hub with address 10.78.0.1, and `count` hosts with addresses from 10.78.0.2.
     pub(super) fn new(count: usize) -> Result<Hosts, String> {
         if !process::is_root() {
-            return Err("hosts are network namespaces here, which wants root".to_owned());
+            return Err("network namespaces need root".to_owned());
         }
-        let ip = find_program("ip").ok_or("ip (iproute2) is not here")?;
+        let ip = find_program("ip").ok_or("ip (package iproute2) is not installed")?;
         let mut hosts = Hosts {
             ip,
             names: Vec::new(),
@@ -141,12 +144,12 @@ impl Hosts {
         Ok(hosts)
     }
 
-    /// Address of a host; the hub is the first.
+    /// Address of a host. Host 0 is the hub.
     pub(super) fn address(host: usize) -> String {
         format!("10.78.0.{}", host + 1)
     }
 
-    /// Command that runs a program on a host.
+    /// Returns a command that runs a program on a host.
     pub(super) fn command(&self, host: usize, program: &Path) -> Command {
         let mut command = Command::new(&self.ip);
         command.args(["netns", "exec", &self.names[host]]);
@@ -177,7 +180,7 @@ impl Hosts {
         }
     }
 
-    /// Removes the namespaces of a benchmark that was killed.
+    /// Removes namespaces left by a benchmark that was killed.
     fn sweep(&self) {
         let listed = Command::new(&self.ip).args(["netns", "list"]).output();
         let listed = listed.map(|it| it.stdout).unwrap_or_default();

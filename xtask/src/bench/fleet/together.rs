@@ -1,4 +1,4 @@
-//! Four agents on hosts of their own, and an nginx on another.
+//! Rows with four agents and an nginx, each on its own host.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,13 +13,13 @@ use super::{FleetFigure, FleetPrograms};
 const AGENTS: usize = 4;
 /// Number of starts whose skew is measured.
 const STARTS: usize = 100;
-/// Load for the cost: duration, and requests per second of all agents.
+/// Duration in seconds and total requests per second of the cost row.
 const SECONDS: u64 = 20;
 const RATE: u64 = 8_000;
 /// Time limit of a load beyond its duration.
 const OVERTIME_MAX: Duration = Duration::from_secs(60);
 
-/// Host of nginx, after the agents.
+/// Host of nginx; the agents come before it.
 const WEB: usize = AGENTS + 1;
 
 const NGINX: &str = "
@@ -35,7 +35,7 @@ http {
 ";
 
 struct Site<'a> {
-    // Ended before their hosts are removed, the agents before their server.
+    // The agents must end before the server, and all programs before their hosts are removed.
     _agents: Vec<Program>,
     _up: Program,
     _nginx: Program,
@@ -89,7 +89,7 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// Runs a load; returns its record and the coordinator's cost.
+    /// Runs a load and returns its record and the coordinator's resource usage.
     fn load(&self, words: &[&str]) -> Result<(Value, Usage), String> {
         let record = self.folder.join("record.json");
         let said = self.folder.join("load.said");
@@ -107,13 +107,13 @@ impl<'a> Site<'a> {
         }
         let record = json(&record)?;
         match who_is_not_whole(&record) {
-            Some(name) => Err(format!("the part of {name} is not whole")),
+            Some(name) => Err(format!("the results of {name} are incomplete")),
             None => Ok((record, usage)),
         }
     }
 }
 
-/// Name of an agent whose part is incomplete.
+/// Name of an agent whose results are incomplete, if there is one.
 pub(super) fn who_is_not_whole(record: &Value) -> Option<String> {
     let agents = record.pointer("/fleet/agents").and_then(Value::as_array);
     let Some(agents) = agents else {
@@ -123,11 +123,11 @@ pub(super) fn who_is_not_whole(record: &Value) -> Option<String> {
     lost.map(|agent| agent["name"].to_string())
 }
 
-/// Skew of the first requests.
+/// Measures the skew of the agents' first requests.
 pub(super) fn skew(programs: &FleetPrograms, folder: &Path) -> Result<Vec<FleetFigure>, String> {
     let site = Site::new(programs, folder)?;
     let (mut true_ms, mut told_ms, mut bounds_ms) = (Vec::new(), Vec::new(), Vec::new());
-    // In a closed loop every agent's first request is due at the start.
+    // In a closed loop, every agent's first request is due at the start.
     let words = ["-n", "40", "-c", "4", "--threads", "1"];
     for _ in 0..STARTS {
         let (record, _) = site.load(&words)?;
@@ -136,7 +136,7 @@ pub(super) fn skew(programs: &FleetPrograms, folder: &Path) -> Result<Vec<FleetF
             let us = fleet[name].as_f64();
             us.map(|us| us / 1e3).ok_or(format!("no {name}"))
         };
-        true_ms.push(true_skew_us(fleet).ok_or("not every agent began")? / 1e3);
+        true_ms.push(true_skew_us(fleet).ok_or("an agent started no request")? / 1e3);
         told_ms.push(of("start_skew_us")?);
         bounds_ms.push(of("clock_bound_us")?);
     }
@@ -145,14 +145,14 @@ pub(super) fn skew(programs: &FleetPrograms, folder: &Path) -> Result<Vec<FleetF
         FleetFigure::judged(
             "p99 of the skew of first requests < 2 ms",
             format!(
-                "{p99:.2} ms (p50 {:.2}, most {:.2}), by the clock that all share",
+                "{p99:.2} ms (p50 {:.2}, max {:.2}), on the shared clock",
                 percentile(&mut true_ms, 0.5),
                 percentile(&mut true_ms, 1.0)
             ),
             p99 < 2.0,
         ),
         FleetFigure::shown(format!(
-            "records say {:.2} ms (p99), of clocks known to within {:.2} ms (p99)",
+            "in the records: {:.2} ms (p99), with clock errors up to {:.2} ms (p99)",
             percentile(&mut told_ms, 0.99),
             percentile(&mut bounds_ms, 0.99)
         )),
@@ -160,8 +160,8 @@ pub(super) fn skew(programs: &FleetPrograms, folder: &Path) -> Result<Vec<FleetF
 }
 
 /// Difference between the latest and the earliest first request in microseconds, on the clock that
-/// all hosts of one machine share. The record has each agent's time on that clock minus its
-/// estimated offset, whose true value is 0.
+/// all hosts of this machine share. The record shifts each agent's time by its estimated clock
+/// offset, whose true value is 0.
 fn true_skew_us(fleet: &Value) -> Option<f64> {
     let agents = fleet["agents"].as_array()?;
     let moments = agents
@@ -173,14 +173,14 @@ fn true_skew_us(fleet: &Value) -> Option<f64> {
     (moments.len() > 1).then_some(most - least)
 }
 
-/// Smallest value that a fraction `share` of the values doesn't exceed.
+/// The smallest value that is at least as large as a fraction `share` of the values.
 fn percentile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let rank = (values.len() as f64 * share).ceil() as usize;
     values.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
 }
 
-/// Cost of the coordinator.
+/// Measures the cost of the coordinator.
 pub(super) fn cost(programs: &FleetPrograms, folder: &Path) -> Result<Vec<FleetFigure>, String> {
     let site = Site::new(programs, folder)?;
     let duration = format!("{SECONDS}s");
@@ -193,14 +193,14 @@ pub(super) fn cost(programs: &FleetPrograms, folder: &Path) -> Result<Vec<FleetF
         FleetFigure::judged(
             "coordinator < 1% of a core",
             format!(
-                "{:.2}% (all of its {:.0} ms over the load's {SECONDS} s)",
+                "{:.2}% ({:.0} ms of CPU time for a load of {SECONDS} s)",
                 share * 100.0,
                 usage.cpu.as_secs_f64() * 1e3
             ),
             share < 0.01,
         ),
         FleetFigure::judged(
-            "every request of the schedule",
+            "all scheduled requests started",
             format!("{} of {wanted}", started.unwrap_or(0)),
             started == Some(wanted),
         ),
@@ -208,7 +208,7 @@ pub(super) fn cost(programs: &FleetPrograms, folder: &Path) -> Result<Vec<FleetF
     ])
 }
 
-/// Peak memory of a coordinator.
+/// Describes the peak memory of a coordinator.
 pub(super) fn memory(usage: &Usage) -> String {
     format!("coordinator's memory: {} MiB", usage.peak_bytes >> 20)
 }

@@ -1,4 +1,4 @@
-//! Apache httpd: the number of simultaneous requests, and keep-alive.
+//! Checks of Apache httpd: number of simultaneous requests, and keep-alive.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,32 +9,33 @@ use super::super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::super::process::ServerProcess;
 use super::{ConfigFiles, ServerConfigFiles, first_of, option, within};
 
-/// The number of simultaneous requests below which a usual load test waits for workers.
+/// Number of simultaneous requests below which a typical load test waits for workers.
 const WORKERS_MIN: u64 = 400;
 
 const WORKERS: CheckTopic = CheckTopic {
     id: "apache-max-request-workers",
     expected: "at least the number of the load's requests in flight",
-    why: "each request in flight uses a thread (event and worker) or a process (prefork); further \
-        connections wait in the listen queue",
+    why: "each request in flight uses a thread (event and worker) or a process (prefork); \
+        additional connections wait in the listen queue",
     change: "MaxRequestWorkers, with ServerLimit × ThreadsPerChild no lower",
     source: "httpd.apache.org/docs/2.4/mod/mpm_common.html#maxrequestworkers",
 };
 
 const CAPPED: CheckTopic = CheckTopic {
     id: "apache-server-limit",
-    expected: "ServerLimit × ThreadsPerChild no lower than MaxRequestWorkers, ThreadsPerChild no \
-        higher than ThreadLimit",
-    why: "httpd lowers the value to the limit when it starts, and only its error log shows that",
-    change: "raise ServerLimit or ThreadLimit; both need a stop and a start",
+    expected: "ServerLimit × ThreadsPerChild at least MaxRequestWorkers, and ThreadsPerChild at \
+        most ThreadLimit",
+    why: "httpd lowers the value to the limit when it starts, and reports this only in its error \
+        log",
+    change: "raise ServerLimit or ThreadLimit, then stop and start the server",
     source: "httpd.apache.org/docs/2.4/mod/mpm_common.html#serverlimit",
 };
 
 const KEEP_ALIVE: CheckTopic = CheckTopic {
     id: "apache-keep-alive",
     expected: "KeepAlive On with 1,000 or more requests per connection, or 0 for no limit",
-    why: "the server closes each connection after that number of requests, and a new one costs a \
-        handshake",
+    why: "the server closes each connection after that number of requests, and each new connection \
+        needs a handshake",
     change: "KeepAlive On, MaxKeepAliveRequests 0",
     source: "httpd.apache.org/docs/2.4/mod/core.html#maxkeepaliverequests",
 };
@@ -47,12 +48,12 @@ const TURNOVER: CheckTopic = CheckTopic {
     source: "httpd.apache.org/docs/2.4/mod/mpm_common.html#maxconnectionsperchild",
 };
 
-/// The directives that apply to the whole server.
+/// Directives that apply to the whole server.
 #[derive(Debug, Default)]
 struct ApacheSettings {
-    /// The last value of each directive, by its name in lower case.
+    /// Last value of each directive, by its lowercase name.
     values: HashMap<String, String>,
-    /// The loaded multi-processing module, such as `event`; `None` if it is built in.
+    /// Multi-processing module that is loaded, such as `event`; `None` if it is built in.
     mpm: Option<String>,
 }
 
@@ -72,7 +73,7 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     results
 }
 
-/// The server's root and main configuration file: those of `-d` and `-f`, or a distribution's
+/// Root and main configuration file of the server: the values of `-d` and `-f`, or a distribution's
 /// defaults.
 fn main_file(server: &ServerProcess) -> Option<(PathBuf, PathBuf)> {
     const DEFAULT_PATHS: [&str; 5] = [
@@ -96,7 +97,7 @@ fn main_file(server: &ServerProcess) -> Option<(PathBuf, PathBuf)> {
     }
 }
 
-/// Reads every line of a file and its includes, with continued lines joined.
+/// Reads every line of a file and its includes. Continued lines are joined.
 fn read(files: &mut dyn ConfigFiles, path: &Path, root: &mut PathBuf, into: &mut Vec<Vec<String>>) {
     let Some(text) = files.read(path) else {
         return;
@@ -126,9 +127,9 @@ fn read(files: &mut dyn ConfigFiles, path: &Path, root: &mut PathBuf, into: &mut
     }
 }
 
-/// The directives that apply to the whole server. Directives in an `<IfModule mpm_…>` whose module
-/// isn't loaded don't apply. Directives in `<VirtualHost>`, `<Directory>` and similar sections
-/// apply only to that part.
+/// Collects the directives that apply to the whole server. Directives in `<VirtualHost>`,
+/// `<Directory>` and similar sections apply to a part of the server only; those in an
+/// `<IfModule mpm_…>` for a module that isn't loaded don't apply.
 fn settings(lines: &[Vec<String>]) -> ApacheSettings {
     let loaded = lines.iter().find_map(|words| match words.as_slice() {
         [name, module, ..] if name.eq_ignore_ascii_case("LoadModule") => {
@@ -180,7 +181,7 @@ fn applies_globally(section: &str, argument: &str, mpm: Option<&str>) -> bool {
     let is_mpm = module.starts_with("mpm_") || matches!(stem, "event" | "worker" | "prefork");
     match mpm {
         Some(mpm) if is_mpm => (mpm == stem) != negated,
-        // Modules other than multi-processing modules limit nothing.
+        // Other modules don't limit the server.
         _ => !negated,
     }
 }
@@ -189,7 +190,7 @@ fn check_settings(settings: &ApacheSettings, results: &mut CheckResults) {
     let number = |name: &str| settings.values.get(name)?.parse::<u64>().ok();
     let mpm = settings.mpm.as_deref().unwrap_or("event");
     let threaded = mpm != "prefork";
-    // The defaults of mpm_common in httpd 2.4.
+    // Defaults of mpm_common in httpd 2.4.
     let threads = if threaded {
         number("threadsperchild").unwrap_or(25)
     } else {

@@ -1,4 +1,4 @@
-//! HAProxy: maxconn of the process, frontends and servers, threads and keep-alive.
+//! Checks of HAProxy: maxconn of the process, frontends and servers, threads, and keep-alive.
 
 use std::path::PathBuf;
 
@@ -8,14 +8,14 @@ use super::super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::super::process::ServerProcess;
 use super::{ConfigFiles, ServerConfigFiles, cores, first_of, within};
 
-/// The number of connections below which a usual load test is limited.
+/// Number of connections below which a typical load test is limited.
 const CONNECTIONS_MIN: u64 = 2000;
 
 const MAXCONN: CheckTopic = CheckTopic {
     id: "haproxy-maxconn",
     expected: "more than the load's connections",
-    why: "above it HAProxy stops accepting: connections wait in the listen queue, and response \
-        times grow without any error",
+    why: "above the limit HAProxy accepts no connections; they wait in the listen queue, and \
+        response times grow without an error",
     change: "maxconn in global, and in defaults or the frontend; the lower one applies",
     source: "HAProxy's configuration manual, 3.2 (global maxconn) and 4.2 (frontend maxconn)",
 };
@@ -23,7 +23,7 @@ const MAXCONN: CheckTopic = CheckTopic {
 const SERVERS: CheckTopic = CheckTopic {
     id: "haproxy-server-maxconn",
     expected: "no maxconn of servers, or one above the requests in flight to each",
-    why: "requests above it wait in HAProxy's queue (Tw in its log)",
+    why: "requests above the limit wait in HAProxy's queue (Tw in its log)",
     change: "a higher maxconn on the server lines",
     source: "HAProxy's configuration manual, 5.2 (server maxconn)",
 };
@@ -31,8 +31,8 @@ const SERVERS: CheckTopic = CheckTopic {
 const THREADS: CheckTopic = CheckTopic {
     id: "haproxy-threads",
     expected: "a thread for each core",
-    why: "a thread uses one core at most",
-    change: "nbthread in global; without it HAProxy uses all cores that it may use",
+    why: "a thread uses at most one core",
+    change: "nbthread in global (the default is all usable cores)",
     source: "HAProxy's configuration manual, 3.1 (nbthread)",
 };
 
@@ -44,7 +44,7 @@ const REUSE: CheckTopic = CheckTopic {
     source: "HAProxy's configuration manual, 4 (option httpclose, option http-server-close)",
 };
 
-/// A line of the configuration with its section.
+/// A configuration line with its section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HaproxySetting {
     section: String,
@@ -72,13 +72,13 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     results
 }
 
-/// The files of every `-f` in order. A folder means its `.cfg` files.
+/// Configuration files of all `-f` options, in order. For a folder, its `.cfg` files.
 fn main_files(server: &ServerProcess) -> Vec<PathBuf> {
     let words = &server.arguments;
     let pairs = words
         .windows(2)
         .filter(|pair| pair[0] == "-f" || pair[0] == "--");
-    // A daemon may have changed its working directory, so a relative path may not lead to the file.
+    // A daemon may have changed its working directory, so a relative path may be wrong.
     let folder = server.folder.clone().unwrap_or_default();
     let typed: Vec<PathBuf> = pairs.map(|pair| within(&folder, &pair[1])).collect();
     if typed.is_empty() {
@@ -97,7 +97,7 @@ fn main_files(server: &ServerProcess) -> Vec<PathBuf> {
     files
 }
 
-/// The keywords that begin a section.
+/// Keywords that begin a section.
 const SECTIONS: [&str; 6] = [
     "global", "defaults", "frontend", "backend", "listen", "peers",
 ];
@@ -119,7 +119,7 @@ fn parse(text: &str) -> Vec<HaproxySetting> {
     settings
 }
 
-/// The values of a setting in the sections of one kind, with their sections.
+/// Values of a setting in all sections of one kind, each with its section.
 fn values<'s>(settings: &'s [HaproxySetting], kind: &str, name: &str) -> Vec<(&'s str, u64)> {
     let here = settings.iter().filter(|s| {
         s.section.split(' ').next() == Some(kind)

@@ -14,11 +14,10 @@ use std::path::{Path, PathBuf};
 use super::check::CheckResults;
 use super::process::ServerProcess;
 
-/// Maximum number of files that are read, so that files that include each other don't cause an
-/// endless loop.
+/// Maximum number of files to read. It prevents an endless loop if files include each other.
 const CONFIG_FILES_MAX: usize = 1000;
 
-/// Checks a server's configuration, if the program is a known one.
+/// Checks the configuration of a server that prony recognizes.
 pub(super) fn check(server: &ServerProcess) -> CheckResults {
     match server.program_without_version().as_str() {
         "nginx" | "nginx-debug" | "openresty" | "angie" => nginx::check(server),
@@ -36,11 +35,11 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     }
 }
 
-/// The files of a configuration.
+/// Access to the files of a configuration.
 trait ConfigFiles {
     /// Reads a file. If it can't be read, records the error.
     fn read(&mut self, path: &Path) -> Option<String>;
-    /// The files that match a pattern, sorted.
+    /// Files that match a pattern, sorted.
     fn matching(&self, pattern: &str) -> Vec<PathBuf>;
 }
 
@@ -60,7 +59,7 @@ impl<'s> ServerConfigFiles<'s> {
         }
     }
 
-    /// Adds the files that could not be read.
+    /// Reports the files that could not be read.
     fn report(self, results: &mut CheckResults) {
         for (path, why) in self.failed {
             results.add_undetermined(format!("the settings in {}", path.display()), why);
@@ -88,7 +87,7 @@ impl ConfigFiles for ServerConfigFiles<'_> {
     }
 }
 
-/// The first of these files that exists.
+/// Returns the first of these files that exists.
 fn first_of(server: &ServerProcess, candidates: &[&str]) -> Option<PathBuf> {
     let mut paths = candidates.iter().map(PathBuf::from);
     paths.find(|path| server.files.open(path).is_ok())
@@ -96,11 +95,11 @@ fn first_of(server: &ServerProcess, candidates: &[&str]) -> Option<PathBuf> {
 
 /// Resolves a path, which may be relative to `folder`.
 fn within(folder: &Path, path: &str) -> PathBuf {
-    // An absolute path replaces the folder.
+    // `join` returns an absolute path unchanged.
     folder.join(path)
 }
 
-/// The value of a flag in arguments such as `-c file` or `-cfile`.
+/// Value of a flag in arguments such as `-c file` or `-cfile`.
 fn option(arguments: &[String], flag: &str) -> Option<String> {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
@@ -114,7 +113,7 @@ fn option(arguments: &[String], flag: &str) -> Option<String> {
     None
 }
 
-/// The number of cores that a server may use.
+/// Number of cores that a server may use.
 fn cores(server: &ServerProcess) -> u64 {
     let pid = rustix::process::Pid::from_raw(server.master);
     let allowed = rustix::thread::sched_getaffinity(pid);

@@ -1,4 +1,4 @@
-//! nginx: workers, connections, open files, keep-alive and limits.
+//! Checks of nginx: workers, connections, open files, keep-alive and limits.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::super::process::ServerProcess;
 use super::{ConfigFiles, ServerConfigFiles, cores, first_of, option, within};
 use crate::program_output::run_program;
 
-/// The usual paths of the main file.
+/// Usual paths of the main configuration file.
 const DEFAULT_PATHS: [&str; 4] = [
     "/etc/nginx/nginx.conf",
     "/usr/local/etc/nginx/nginx.conf",
@@ -20,18 +20,18 @@ const DEFAULT_PATHS: [&str; 4] = [
     "/usr/local/openresty/nginx/conf/nginx.conf",
 ];
 
-/// The connections per worker below which a usual load test is limited.
+/// Connections per worker below which a typical load test is limited.
 const CONNECTIONS_MIN: u64 = 1024;
-/// The default number of requests per connection since 1.19.10.
+/// Default number of requests per connection since nginx 1.19.10.
 const REQUESTS_MIN: u64 = 1000;
 
-/// The time limit of `nginx -V`.
+/// Time limit for `nginx -V`.
 const NGINX_TIMEOUT: Duration = Duration::from_secs(5);
 
 const WORKERS: CheckTopic = CheckTopic {
     id: "nginx-worker-processes",
     expected: "a worker for each core",
-    why: "a worker uses one core at most",
+    why: "a worker uses at most one core",
     change: "worker_processes auto;",
     source: "nginx.org/en/docs/ngx_core_module.html#worker_processes",
 };
@@ -39,7 +39,8 @@ const WORKERS: CheckTopic = CheckTopic {
 const CONNECTIONS: CheckTopic = CheckTopic {
     id: "nginx-worker-connections",
     expected: "more than the load's connections, including those to upstreams",
-    why: "above it nginx closes idle connections or refuses new ones (\"worker_connections are not \
+    why: "above the limit nginx closes idle connections or rejects new \
+        ones (\"worker_connections are not \
         enough\" in its error log)",
     change: "worker_connections 16384; in events { }",
     source: "nginx.org/en/docs/ngx_core_module.html#worker_connections",
@@ -48,7 +49,7 @@ const CONNECTIONS: CheckTopic = CheckTopic {
 const FILES: CheckTopic = CheckTopic {
     id: "nginx-rlimit-nofile",
     expected: "open files for every connection that worker_connections allows",
-    why: "a worker reaches its limit of open files before its limit of connections",
+    why: "a worker reaches the limit of open files before the limit of connections",
     change: "worker_rlimit_nofile, twice worker_connections",
     source: "nginx.org/en/docs/ngx_core_module.html#worker_rlimit_nofile",
 };
@@ -56,21 +57,22 @@ const FILES: CheckTopic = CheckTopic {
 const REQUESTS: CheckTopic = CheckTopic {
     id: "nginx-keepalive-requests",
     expected: "1,000 or more requests on a connection, keep-alive on",
-    why: "the server closes each connection after that number of requests, and a new one costs a \
-        handshake",
+    why: "the server closes each connection after that number of requests, and each new connection \
+        needs a handshake",
     change: "keepalive_requests 10000; keepalive_timeout 75s;",
     source: "nginx.org/en/docs/http/ngx_http_core_module.html#keepalive_requests",
 };
 
 const THROTTLE: CheckTopic = CheckTopic {
     id: "nginx-limits",
-    expected: "no limit of requests, connections or rate during a measurement",
-    why: "requests that it rejects or delays show its configuration, not its speed",
+    expected: "no limits on requests, connections or rate during a measurement",
+    why: "requests that a limit rejects or delays measure the configuration, not the server's \
+        speed",
     change: "remove limit_req, limit_conn and limit_rate for the measurement",
     source: "nginx.org/en/docs/http/ngx_http_limit_req_module.html",
 };
 
-/// A directive with its enclosing blocks, the outermost first.
+/// A directive with its enclosing blocks, outermost first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NginxDirective {
     words: Vec<String>,
@@ -87,7 +89,7 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     let mut directives = Vec::new();
     let folder = main.parent().map(Path::to_owned).unwrap_or_default();
     read(&mut files, &main, &folder, &[], &mut directives);
-    // Directives on the command line apply globally.
+    // Directives of `-g` apply globally.
     if let Some(global) = global_of(server) {
         parse(&mut files, &global, &folder, &[], &mut directives);
     }
@@ -99,14 +101,14 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     results
 }
 
-/// The arguments of the master process, as its title shows them.
+/// Arguments of the master process, taken from its title.
 fn arguments(server: &ServerProcess) -> Vec<String> {
     let all = server.arguments.join(" ");
     let plain = all.strip_prefix("nginx: master process ").unwrap_or(&all);
     plain.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The value of `-g`, up to the next option, because the title has no quotes.
+/// Value of `-g`. It ends at the next option, because the title contains no quotes.
 fn global_of(server: &ServerProcess) -> Option<String> {
     let words = arguments(server);
     let start = words.iter().position(|word| word == "-g")? + 1;
@@ -129,7 +131,7 @@ fn main_file(server: &ServerProcess) -> Option<PathBuf> {
     }
 }
 
-/// The output of `nginx -V`, if the program is trusted.
+/// Output of `nginx -V`; `None` if the program is not trusted.
 fn built_with(server: &ServerProcess) -> Option<String> {
     let program = File::open(format!("/proc/{}/exe", server.pid)).ok()?;
     if !server.files.is_trusted(&program) {
@@ -141,7 +143,7 @@ fn built_with(server: &ServerProcess) -> Option<String> {
     Some(output.stderr)
 }
 
-/// The value of an option in the output of `nginx -V`.
+/// Value of an option in the output of `nginx -V`.
 fn build_option(output: &str, name: &str) -> Option<String> {
     let value = output
         .split_whitespace()
@@ -169,7 +171,7 @@ fn read(
     }
 }
 
-/// Parses directives, following each `include` in place.
+/// Parses directives. The content of an `include` is inserted in place.
 fn parse(
     files: &mut dyn ConfigFiles,
     text: &str,
@@ -218,8 +220,8 @@ enum NginxToken {
     End,
 }
 
-/// Splits a configuration into tokens. Quotes enclose a word; `#` at the start of a word begins a
-/// comment.
+/// Splits a configuration into tokens. A quoted string is one word, and `#` at the start of a word
+/// begins a comment.
 fn tokens(text: &str) -> Vec<NginxToken> {
     let mut tokens = Vec::new();
     let mut word: Option<String> = None;
@@ -263,7 +265,7 @@ fn tokens(text: &str) -> Vec<NginxToken> {
     tokens
 }
 
-/// The last value of a directive whose innermost block is `block`.
+/// Last value of a directive whose innermost block is `block`.
 fn value<'d>(directives: &'d [NginxDirective], block: Option<&str>, name: &str) -> Option<&'d str> {
     let here = |d: &&NginxDirective| {
         d.words.first().is_some_and(|word| word == name)
@@ -328,7 +330,8 @@ fn check_settings(
 fn check_keepalive(directives: &[NginxDirective], results: &mut CheckResults) {
     let all = |name: &str| -> Vec<&str> {
         let named = directives.iter().filter(|d| {
-            // In an upstream block, keepalive_requests applies to the upstream's connections.
+            // In an upstream block, keepalive_requests applies to connections to the upstream
+            // server.
             d.words.first().is_some_and(|word| word == name)
                 && !d.blocks.iter().any(|block| block == "upstream")
         });

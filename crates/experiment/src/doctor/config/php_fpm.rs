@@ -1,4 +1,4 @@
-//! php-fpm: the children of its pools.
+//! Checks of php-fpm: number and lifetime of the children in each pool.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,8 @@ use super::{ConfigFiles, ServerConfigFiles, cores, first_of, option, within};
 const CHILDREN: CheckTopic = CheckTopic {
     id: "php-fpm-max-children",
     expected: "at least two children per core, and no more than fit into memory",
-    why: "each child processes one request at a time: further requests wait in the socket's queue",
+    why: "each child processes one request at a time; additional requests wait in the socket's \
+        queue",
     change: "pm.max_children in the pool's file; pm = static for a measurement",
     source: "php.net/manual/en/install.fpm.configuration.php#pm.max-children",
 };
@@ -38,7 +39,7 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     results
 }
 
-/// The main file, which the process title names:
+/// Main configuration file, taken from the process title
 /// `php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)`.
 fn main_file(server: &ServerProcess) -> Option<PathBuf> {
     let all = server.arguments.join(" ");
@@ -58,7 +59,7 @@ fn main_file(server: &ServerProcess) -> Option<PathBuf> {
         .or_else(|| first_of(server, &defaults))
 }
 
-/// A pool's settings.
+/// Settings of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct FpmPool {
     name: String,

@@ -14,13 +14,13 @@ use netlink_packet_sock_diag::unix::{self, ShowFlags, UnixRequest, UnixResponse}
 use netlink_sys::{Socket, protocols::NETLINK_SOCK_DIAG};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// The longest reply of the kernel, in bytes.
+/// Maximum length of a kernel reply in bytes.
 const REPLY_BYTES_MAX: usize = 64 << 10;
 
 /// One listening socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Listener {
-    /// The address, or `unix:` and a path.
+    /// TCP address, or `unix:` and a path.
     pub(super) address: String,
     /// Number of connections that wait to be accepted.
     pub(super) waiting: u32,
@@ -30,8 +30,8 @@ pub(super) struct Listener {
     pub(super) inode: u32,
 }
 
-/// Runs a function in a process's network namespace, on a thread of its own. In prony's own namespace,
-/// no permission is needed.
+/// Runs a function on a new thread in a process's network namespace. For prony's own namespace, no
+/// permission is needed.
 pub(super) fn in_network_of<T: Send>(
     pid: i32,
     read: impl FnOnce() -> io::Result<T> + Send,
@@ -51,12 +51,12 @@ pub(super) fn in_network_of<T: Send>(
     })
 }
 
-/// The listening sockets of a network namespace.
+/// Listening sockets of a network namespace.
 #[derive(Debug)]
 pub(super) struct ListenerList {
-    /// The sockets that the kernel listed.
+    /// Sockets that the kernel listed.
     pub(super) listeners: Vec<Listener>,
-    /// The error if UNIX sockets are missing, because some kernels list only TCP sockets.
+    /// Error of the request for UNIX sockets; some kernels list only TCP sockets.
     pub(super) without_unix: Option<io::Error>,
 }
 
@@ -98,7 +98,7 @@ fn unix() -> SockDiagMessage {
     })
 }
 
-/// Requests a list from the kernel, in the thread's network namespace.
+/// Requests a list of sockets in the network namespace of the calling thread.
 fn request_list(request: SockDiagMessage) -> io::Result<Vec<Listener>> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;
@@ -118,7 +118,7 @@ fn request_list(request: SockDiagMessage) -> io::Result<Vec<Listener>> {
     }
 }
 
-/// Reads one reply. Returns true if it was the last.
+/// Parses one reply. Returns true if it was the last.
 fn read_reply(reply: &[u8], found: &mut Vec<Listener>) -> io::Result<bool> {
     let mut rest = reply;
     while !rest.is_empty() {

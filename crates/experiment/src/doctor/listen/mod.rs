@@ -1,5 +1,5 @@
-//! Checks of a server's listening sockets: their backlog, the connections that wait, and the connections
-//! that the kernel dropped.
+//! Checks of a server's listening sockets: the backlog, waiting connections, and dropped
+//! connections.
 
 mod diag;
 
@@ -14,15 +14,16 @@ use prony_record::number;
 use super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::process::ServerProcess;
 
-/// The backlog below which a burst of new connections of a usual load overflows the queue.
+/// Backlog below which a burst of new connections in a typical load overflows the queue.
 const BACKLOG_MIN: u32 = 1024;
 
 const BACKLOG: CheckTopic = CheckTopic {
     id: "listen-backlog",
-    expected: "a backlog of 1,024 or more, and of all connections that a load opens at once",
-    why: "finished handshakes wait in this queue until the server accepts them; when it is full, \
-        the kernel drops them and the client retries after a second, which causes a response time \
-        of 1 s that no server log shows",
+    expected: "a backlog of at least 1,024, and at least the number of connections that a load \
+        opens at once",
+    why: "connections wait in this queue until the server accepts them; when it is full, the \
+        kernel drops them and the client retries after a second, so response times of 1 s occur \
+        that no server log shows",
     change: "raise the backlog of the server, and net.core.somaxconn, which limits it",
     source: "listen(2); net.core.somaxconn in the kernel's admin-guide/sysctl/net",
 };
@@ -30,8 +31,8 @@ const BACKLOG: CheckTopic = CheckTopic {
 const QUEUE: CheckTopic = CheckTopic {
     id: "accept-queue",
     expected: "almost no connections waiting",
-    why: "the server does not accept as fast as connections arrive",
-    change: "more workers, reuseport, or a longer backlog if bursts are the reason",
+    why: "connections arrive faster than the server accepts them",
+    change: "add workers, use reuseport, or raise the backlog if bursts are the cause",
     source: "ss(8), Recv-Q of listening sockets; listen(2)",
 };
 
@@ -45,7 +46,7 @@ const OVERFLOWS: CheckTopic = CheckTopic {
     source: "listen(2); TcpExt ListenOverflows and ListenDrops in the kernel's networking/snmp_counter",
 };
 
-/// The connections that the kernel dropped in a network namespace since its creation.
+/// Connections that the kernel has dropped in a network namespace since its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ListenDrops {
     overflows: u64,
@@ -59,7 +60,7 @@ impl ListenDrops {
         ListenDrops::parse(&text)
     }
 
-    /// Parses a line of names and a line of values, both after `TcpExt:`.
+    /// Parses a line of names and a line of values, both with the prefix `TcpExt:`.
     fn parse(netstat: &str) -> Option<ListenDrops> {
         let mut lines = netstat
             .lines()
@@ -80,7 +81,7 @@ impl ListenDrops {
     }
 }
 
-/// Checks a server's listening sockets. `before` are the counters from `seconds` ago.
+/// Checks a server's listening sockets. `before` holds the counters from `seconds` ago.
 pub(super) fn check(
     server: &ServerProcess,
     before: Option<ListenDrops>,
@@ -136,7 +137,7 @@ fn check_drops(before: ListenDrops, now: ListenDrops, seconds: f64, results: &mu
     results.add(OVERFLOWS.check(status, text));
 }
 
-/// Adds a check for each listener that needs attention, and one for all others.
+/// Adds one check for each listener that needs attention, and a common one for all others.
 fn check_listeners(listeners: &[Listener], somaxconn: Option<u32>, results: &mut CheckResults) {
     let mut fine = Vec::new();
     for listener in listeners {
@@ -178,11 +179,11 @@ fn check_listeners(listeners: &[Listener], somaxconn: Option<u32>, results: &mut
     }
 }
 
-/// The setting of the backlog in each server.
+/// Backlog setting of each server.
 const BACKLOG_SETTINGS: &str = "nginx: listen … backlog=4096; Apache: ListenBacklog 4096; HAProxy: \
     backlog 4096; php-fpm: listen.backlog = 4096";
 
-/// The limit of backlogs in the process's network namespace.
+/// Backlog limit in the process's network namespace.
 fn somaxconn(pid: i32) -> Option<u32> {
     let text = in_network_of(pid, || {
         std::fs::read_to_string("/proc/sys/net/core/somaxconn")
@@ -190,7 +191,7 @@ fn somaxconn(pid: i32) -> Option<u32> {
     text.ok()?.trim().parse().ok()
 }
 
-/// The inodes of all sockets that the server's processes have open.
+/// Inodes of all sockets that the server's processes have open.
 fn sockets(server: &ServerProcess) -> Result<HashSet<u64>, String> {
     let mut inodes = HashSet::new();
     let mut hidden = None;
@@ -223,7 +224,7 @@ mod tests {
         let own = i32::try_from(std::process::id()).unwrap();
         let all = listeners_of(own).unwrap().listeners;
         let found = all.iter().find(|l| l.address == address).unwrap();
-        // The backlog that Rust's standard library requests.
+        // 128 is the backlog that Rust's standard library requests.
         assert_eq!((found.backlog, found.waiting), (128, 0));
         let server = ServerProcess::of(own).unwrap();
         assert!(sockets(&server).unwrap().contains(&u64::from(found.inode)));

@@ -1,4 +1,5 @@
-//! The keeper on FreeBSD: jails and reapers. Runs between `fork` and `exec`; see the parent module.
+//! The keeper on FreeBSD: jails and reapers. This code runs between `fork` and `exec`; see the
+//! parent module.
 //!
 //! **Experimental: written for FreeBSD, never run there.**
 
@@ -8,7 +9,7 @@ use std::os::fd::RawFd;
 use super::checked;
 use crate::system::fork::LaunchStep;
 
-/// Set of cores.
+/// A set of cores.
 pub(in crate::host) type FreeBsdCoreSet = libc::cpuset_t;
 
 /// `struct procctl_reaper_kill` of procctl(2).
@@ -31,9 +32,9 @@ pub(super) fn enter_as_keeper(_jail: i32, _channel: RawFd) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Enters the jail with this id.
+/// Enters the jail with this ID.
 pub(super) fn enter_as_service(jail: i32, channel: RawFd) -> io::Result<()> {
-    // SAFETY: takes no pointers.
+    // SAFETY: the call takes no pointers.
     checked(channel, LaunchStep::EnterJail, unsafe {
         libc::jail_attach(jail)
     })
@@ -41,7 +42,7 @@ pub(super) fn enter_as_service(jail: i32, channel: RawFd) -> io::Result<()> {
 }
 
 fn own_id() -> libc::id_t {
-    // SAFETY: takes nothing and cannot fail.
+    // SAFETY: the call takes no arguments and can't fail.
     libc::id_t::from(unsafe { libc::getpid() })
 }
 
@@ -57,7 +58,7 @@ pub(super) fn adopt_orphans() -> i32 {
     }
 }
 
-/// Binds this process to cores.
+/// Binds this process to these cores.
 pub(super) fn run_on(cores: &FreeBsdCoreSet) -> i32 {
     // SAFETY: the set is a whole `cpuset_t`, and -1 means this process.
     unsafe {
@@ -81,7 +82,7 @@ pub(super) fn signal_children(signal: i32) -> bool {
         first_failed: 0,
         reserved: [0; 15],
     };
-    // SAFETY: the data is what the command expects.
+    // SAFETY: the pointer is to the structure that this command expects.
     let result = unsafe {
         libc::procctl(
             libc::P_PID,
@@ -97,9 +98,9 @@ pub(super) fn signal_children(signal: i32) -> bool {
 pub(super) fn detach(channel: Option<RawFd>) {
     let kept = channel.unwrap_or(-1);
     for fd in 0..kept {
-        // SAFETY: this process does not use these descriptors any more.
+        // SAFETY: this process no longer uses these descriptors.
         unsafe { libc::close(fd) };
     }
-    // SAFETY: as above.
+    // SAFETY: this process no longer uses these descriptors.
     unsafe { libc::closefrom(kept + 1) };
 }

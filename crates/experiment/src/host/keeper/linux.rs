@@ -1,5 +1,5 @@
-//! The keeper on Linux: namespaces, orphans, lists of children. Runs between `fork` and `exec`; see the
-//! parent module.
+//! The keeper on Linux: namespaces, orphans and lists of children. This code runs between `fork`
+//! and `exec`; see the parent module.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -8,10 +8,10 @@ use super::{block_signals, checked, exit};
 use crate::place::namespace;
 pub(super) use crate::place::namespace::join_network;
 
-/// Set of cores.
+/// A set of cores.
 pub(in crate::host) type LinuxCoreSet = libc::cpu_set_t;
 
-/// Enters the namespaces and returns true in their first process. Does not return in the keeper
+/// Enters the namespaces. Returns true in the first process inside; does not return in the keeper
 /// outside.
 pub(super) fn enter_as_keeper(network: RawFd, channel: RawFd) -> io::Result<bool> {
     let init = namespace::enter(network, |step, result| {
@@ -23,13 +23,13 @@ pub(super) fn enter_as_keeper(network: RawFd, channel: RawFd) -> io::Result<bool
     Ok(true)
 }
 
-/// Does nothing: the service is in the namespaces already.
+/// Does nothing: the service is already in the namespaces.
 #[allow(clippy::unnecessary_wraps, reason = "can fail on other systems")]
 pub(super) fn enter_as_service(_network: RawFd, _channel: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs the keeper outside of a process namespace. It ends after the namespace.
+/// Waits in the keeper outside until the process namespace has ended, then exits.
 fn wait_for_namespace(init: i32) -> ! {
     detach(None);
     block_signals();
@@ -42,11 +42,11 @@ fn wait_for_namespace(init: i32) -> ! {
 }
 
 pub(super) fn adopt_orphans() -> i32 {
-    // SAFETY: takes no pointers.
+    // SAFETY: the call takes no pointers.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 }
 
-/// Binds this process to cores.
+/// Binds this process to these cores.
 pub(super) fn run_on(cores: &LinuxCoreSet) -> i32 {
     // SAFETY: the set is a whole `cpu_set_t`, and 0 means this process.
     unsafe { libc::sched_setaffinity(0, size_of::<LinuxCoreSet>(), cores) }
@@ -77,7 +77,8 @@ pub(super) fn signal_children(signal: i32) -> bool {
                 pid = pid.wrapping_mul(10).wrapping_add(i32::from(byte - b'0'));
             } else {
                 if pid > 0 {
-                    // SAFETY: takes no pointers; `pid` is our child and not yet reaped.
+                    // SAFETY: the call takes no pointers; `pid` is a child that has not been
+                    // reaped.
                     unsafe { libc::kill(pid, signal) };
                 }
                 pid = 0;
@@ -89,8 +90,8 @@ pub(super) fn signal_children(signal: i32) -> bool {
     true
 }
 
-/// Closes all inherited descriptors except the channel, and takes the name
-/// [`KEEPER_NAME`](crate::system::fork::KEEPER_NAME), which `pkill prony` does not match.
+/// Closes all inherited descriptors except the channel, and changes the process name to
+/// [`KEEPER_NAME`](crate::system::fork::KEEPER_NAME), which `pkill prony` doesn't match.
 pub(super) fn detach(channel: Option<RawFd>) {
     // SAFETY: the name ends with a NUL and is shorter than 16 bytes.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"keeper".as_ptr(), 0, 0, 0) };
@@ -107,13 +108,13 @@ pub(super) fn detach(channel: Option<RawFd>) {
 }
 
 fn close_range(first: u32, last: u32) {
-    // SAFETY: this process does not use these descriptors any more.
+    // SAFETY: this process no longer uses these descriptors.
     if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
         return;
     }
-    // Before Linux 5.9. The bound is far above the number of files that prony opens.
+    // Fallback before Linux 5.9. The bound is far above the number of files that prony opens.
     for fd in first..=last.min(65_536) {
-        // SAFETY: as above.
+        // SAFETY: this process no longer uses these descriptors.
         unsafe { libc::close(fd.cast_signed()) };
     }
 }

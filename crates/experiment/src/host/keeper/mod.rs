@@ -8,15 +8,15 @@
 //! A keeper is a fork of prony that never executes another program. It adopts the orphans of its
 //! service (Linux: `PR_SET_CHILD_SUBREAPER`, or as pid 1 of a process namespace; FreeBSD:
 //! `PROC_REAP_ACQUIRE`, outside the jail). A daemon that forks twice and starts its own session
-//! therefore still descends from the keeper. At any time, the service is exactly the set of the
-//! keeper's descendants: these are the processes that telemetry counts and that a stop kills.
+//! therefore still descends from the keeper. At any time, the service consists of exactly the
+//! keeper's descendants. Telemetry counts these processes, and stopping the service kills them.
 //!
 //! - A keeper whose prony ended, for any reason, kills its service and ends.
 //! - A keeper that was stopped by a signal is continued when its service has to end.
-//! - If a keeper is killed, prony adopts the service's processes and kills them. If prony was killed
-//!   as well, the sweep of the next start does.
+//! - If a keeper is killed, prony adopts the service's processes and kills them. If prony was
+//!   killed too, the sweep at the next start kills them.
 //!
-//! Everything here runs between `fork` and `exec` in a process that had threads, so it must not
+//! This code runs between `fork` and `exec` in a process that had several threads, so it must not
 //! allocate, lock or panic.
 
 use std::io;
@@ -44,13 +44,14 @@ pub(super) use linux::LinuxCoreSet as CoreSet;
 pub(super) struct KeeperSetup {
     /// The keeper's end of the channel.
     pub(super) channel: RawFd,
-    /// Cores that the service may use; `None`: those of this thread.
+    /// Cores that the service may use; `None` means those of the calling thread.
     pub(super) cores: Option<CoreSet>,
-    /// Limit of open files.
+    /// Limit of open files; `None` leaves it unchanged.
     pub(super) open_files: Option<u64>,
-    /// Sandbox to enter: the descriptor of a network namespace (Linux) or the id of a jail (FreeBSD).
+    /// Sandbox to enter: the descriptor of a network namespace (Linux) or the ID of a jail
+    /// (FreeBSD).
     pub(super) sandbox: Option<i32>,
-    /// Network namespace to join without any other namespace. Excludes `sandbox`.
+    /// Network namespace to join without any other namespace. Mutually exclusive with `sandbox`.
     #[cfg_attr(
         not(target_os = "linux"),
         allow(dead_code, reason = "named places exist on Linux only")
@@ -94,30 +95,30 @@ fn become_service(setup: &KeeperSetup) -> io::Result<()> {
     checked(setup.channel, LaunchStep::Session, begin_session())?;
     match setup.sandbox {
         Some(sandbox) => system::enter_as_service(sandbox, setup.channel)?,
-        // In a sandbox, the process sees an id that is not the host's.
+        // In a sandbox, the process ID differs from the one on the host.
         None => channel::send(setup.channel, KeeperMessage::MainStarted(own_pid())),
     }
     if let Some(cores) = &setup.cores {
         checked(setup.channel, LaunchStep::Cores, system::run_on(cores))?;
     }
     if let Some(files) = setup.open_files {
-        // FreeBSD has signed limits and refuses a negative one.
+        // FreeBSD's limits are signed, and it rejects negative ones.
         let files = files as libc::rlim_t;
         let limit = libc::rlimit {
             rlim_cur: files,
             rlim_max: files,
         };
-        // SAFETY: the limit is a whole `rlimit`.
+        // SAFETY: the pointer is to a complete `rlimit`.
         let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
         checked(setup.channel, LaunchStep::OpenFiles, result)?;
     }
     Ok(())
 }
 
-/// Raises the hard limit if necessary, because a root user inside a sandbox lacks the permission to
-/// do so later. The soft limit is set after the last descriptor was opened.
+/// Raises the hard limit if necessary, because root inside a sandbox may not raise it later. The
+/// soft limit is set after the last descriptor was opened.
 fn permit_open_files(files: libc::rlim_t) -> i32 {
-    // SAFETY: all-zero is a valid `rlimit`, which the first call fills and the second one reads.
+    // SAFETY: all zeroes is a valid `rlimit`. The first call fills it, and the second one reads it.
     unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
         if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
@@ -142,17 +143,17 @@ fn checked(channel: RawFd, step: LaunchStep, result: i32) -> io::Result<i32> {
 }
 
 fn begin_session() -> i32 {
-    // SAFETY: no arguments; it only changes this process.
+    // SAFETY: the call takes no arguments and changes only this process.
     unsafe { libc::setsid() }
 }
 
 fn own_pid() -> i32 {
-    // SAFETY: takes nothing and cannot fail.
+    // SAFETY: the call takes no arguments and can't fail.
     unsafe { libc::getpid() }
 }
 
-/// Makes this process adopt orphans among its descendants: the processes of a service whose keeper was
-/// killed. Returns false if the system refuses.
+/// Makes this process adopt orphans among its descendants: the processes of a service whose keeper
+/// was killed. Returns false if the system doesn't support this.
 pub(super) fn adopt_orphans() -> bool {
     system::adopt_orphans() >= 0
 }
@@ -179,8 +180,8 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
                 pid if pid == main => {
                     main_runs = false;
                     channel::send(channel, KeeperMessage::MainEnded(status));
-                    // Processes that outlive the main process, such as a shell's children, get the signal
-                    // as well.
+                    // Processes that outlive the main process, such as a shell's children, get the
+                    // signal too.
                     if let Some(signal) = stop_signal {
                         system::signal_children(signal);
                     }
@@ -193,7 +194,8 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: one pollfd, no timeout, and a mask that was filled by `block_signals`.
+        // SAFETY: the pointers are to one `pollfd` and to the mask that `block_signals` filled; a
+        // null timeout means none.
         let ready =
             unsafe { libc::ppoll(&raw mut poll, 1, std::ptr::null(), &raw const waiting_mask) };
         if ready <= 0 {
@@ -203,7 +205,8 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
             Some(KeeperCommand::Signal(signal)) => {
                 stop_signal = Some(signal);
                 if main_runs {
-                    // SAFETY: takes no pointers; `main` is our child and not yet reaped.
+                    // SAFETY: the call takes no pointers; `main` is a child that has not been
+                    // reaped.
                     unsafe { libc::kill(main, signal) };
                 } else {
                     system::signal_children(signal);
@@ -217,13 +220,13 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
     }
 }
 
-/// Kills all descendants, generation by generation: orphans of a killed process become children of
-/// this one.
+/// Kills all descendants, one generation at a time: the orphans of a killed process become children
+/// of this one.
 fn kill_all(main: i32) -> ! {
     loop {
         if !system::signal_children(libc::SIGKILL) {
-            // This kernel does not list children. Kill at least the main process's group.
-            // SAFETY: takes no pointers.
+            // This kernel doesn't list children, so kill at least the process group of the main
+            // process. SAFETY: the call takes no pointers.
             unsafe { libc::kill(-main, libc::SIGKILL) };
         }
         let mut status = 0;
@@ -235,11 +238,11 @@ fn kill_all(main: i32) -> ! {
     }
 }
 
-/// Blocks all signals. Returns the mask for waiting, which lets SIGCHLD through.
+/// Blocks all signals. Returns the mask to wait with, which unblocks SIGCHLD.
 fn block_signals() -> libc::sigset_t {
     extern "C" fn wake(_signal: libc::c_int) {}
-    // SAFETY: all sets and the action are plain data that the calls fill or read; the handler does
-    // nothing.
+    // SAFETY: all sets and the action are plain data that the calls fill or read, and the handler
+    // does nothing.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = wake as extern "C" fn(libc::c_int) as usize;

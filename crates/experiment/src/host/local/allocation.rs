@@ -12,7 +12,7 @@ use crate::service::{Allocation, PlaceKind, PortProtocol, pick_endpoints};
 use crate::system::{self, port};
 use crate::topology::Topology;
 
-/// Size of a socket address's path, including the final NUL.
+/// Size of the path in a UNIX socket address, including the final NUL.
 const SOCKET_PATH_MAX: usize = if cfg!(target_os = "freebsd") {
     104
 } else {
@@ -20,8 +20,8 @@ const SOCKET_PATH_MAX: usize = if cfg!(target_os = "freebsd") {
 };
 
 impl LocalHost {
-    /// Creates the networks and sandboxes, then picks the endpoints. On an error, resources that were
-    /// created before it are in the run state.
+    /// Creates the networks and sandboxes, then picks the endpoints. On error, the resources that
+    /// were already created are listed in the run state.
     pub(super) fn try_allocate(
         &mut self,
         wanted: &[Allocation],
@@ -46,14 +46,14 @@ impl LocalHost {
             }
         }
         for (number, wanted) in wanted.iter().enumerate() {
-            // A later service in a sandbox may have to reach this one.
+            // A service in a sandbox that starts later may need to reach this one.
             let serves_sandbox = last_in_sandbox > Some(number);
             self.pick_endpoints(number, wanted, serves_sandbox)?;
         }
         Ok(())
     }
 
-    /// Makes the service's folder and picks an endpoint for each of its listeners.
+    /// Creates the service's folder and picks an endpoint for each of its listeners.
     fn pick_endpoints(
         &mut self,
         number: usize,
@@ -95,7 +95,7 @@ fn has_sandbox(wanted: &Allocation) -> bool {
     matches!(wanted.place, PlaceKind::Namespace | PlaceKind::Jail)
 }
 
-/// Returns `prony-<name of the run's folder>`, which is unique as long as that folder exists.
+/// Returns `prony-` and the name of the run's folder. This is unique as long as the folder exists.
 fn name_prefix(folder: &Path) -> String {
     let run = folder
         .file_name()
@@ -117,7 +117,7 @@ fn pick_address(
     Ok(SocketAddr::new(address, port.ok_or(HostError::NoFreePort)?))
 }
 
-/// Returns a path with the service's name, or a shorter one if that would be too long.
+/// Returns a socket path with the service's name, or a shorter one if that is too long.
 fn socket_path(
     folder: &Path,
     service: &str,

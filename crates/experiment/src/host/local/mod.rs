@@ -29,17 +29,17 @@ use crate::topology::Topology;
 
 use service::LocalService;
 
-/// Time that a service has to end after its stop signal.
+/// Time limit for a service to end after its stop signal.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time that the kernel has to remove killed processes.
+/// Time limit for killed processes to disappear.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Number of processes per service that the run state lists for a later sweep. Without a limit, a
+/// Maximum number of processes per service that the run state lists for a later sweep. Otherwise a
 /// server that forks for each request would fill the disk.
 const RECORDED_PROCESSES_MAX: usize = 256;
 
-/// Number of lines of a log that an error message shows.
+/// Number of log lines in an error message.
 const LOG_TAIL_LINES: usize = 20;
 
 /// This machine.
@@ -50,20 +50,20 @@ pub struct LocalHost {
     sampler: Sampler,
     monitors: Monitors,
     crypto_findings: CryptoFindings,
-    /// Cores of services to which the plan assigns none: those that prony could use when this host
-    /// was created. When a service starts, a load's thread may be bound to fewer.
+    /// Cores of services to which the plan assigns none: all cores that prony could use when this
+    /// host was created. The thread that starts a service may be bound to fewer.
     default_cores: Vec<usize>,
-    /// Kinds of places that [`place::check`] has accepted.
+    /// Kinds of places for which [`place::check`] has succeeded.
     checked: BTreeSet<PlaceKind>,
-    /// `None` while nothing is allocated.
+    /// State of the run; `None` while nothing is allocated.
     run: Option<RunState>,
     services: BTreeMap<String, LocalService>,
-    /// Named places and links of the trial.
+    /// Named places and links of the trial; `None` without any.
     network: Option<NetworkTopology>,
-    /// Services in the order of their starts.
+    /// Running services in start order.
     started: Vec<String>,
     log_trimmer: LogTrimmer,
-    /// Address at which other machines reach this one.
+    /// Address at which other machines reach this one; `None` if they can't.
     address: Option<IpAddr>,
 }
 
@@ -96,30 +96,30 @@ impl LocalHost {
         }
     }
 
-    /// Sets the address at which other machines reach this one. Native services that are exposed
-    /// listen on this address; without it, they listen on the loopback.
+    /// Sets the address at which other machines reach this one. Exposed native services listen on
+    /// it. Without it, they listen on the loopback address.
     pub fn set_address(&mut self, address: IpAddr) {
         self.address = Some(address);
     }
 
-    /// Returns the kernel's id of this boot, which all agents on a machine share.
+    /// Returns the kernel's ID of this boot, which is the same for all agents on a machine.
     #[must_use]
     pub fn boot() -> String {
         system::boot_id()
     }
 
-    /// Cores that services may use, ascending.
+    /// Cores that services may use, in ascending order.
     #[must_use]
     pub fn cores(&self) -> &[usize] {
         &self.default_cores
     }
 
-    /// Sets the time that a service has to end after its stop signal (default 10 s).
+    /// Sets the time limit for a service to end after its stop signal (10 s by default).
     pub fn set_stop_timeout(&mut self, timeout: Duration) {
         self.stop_timeout = timeout;
     }
 
-    /// Ends a service. With a timeout of zero it is killed without a stop signal.
+    /// Ends a service. A timeout of zero kills it without a stop signal.
     fn end(&mut self, name: &str, timeout: Duration) -> Result<ServiceStop, HostError> {
         let began = Instant::now();
         self.record_processes(&system::processes());
@@ -140,8 +140,8 @@ impl LocalHost {
         if !ended && !running.kill(KILL_TIMEOUT) {
             running.kill_keeper(KILL_TIMEOUT);
         }
-        // A keeper ends its service before it ends itself. If the keeper was killed, this process
-        // has adopted the service's processes.
+        // A keeper ends after its service. If the keeper was killed, this process has adopted the
+        // service's processes.
         if running
             .keeper_ended()
             .is_none_or(|status| !status.success())
@@ -160,7 +160,7 @@ impl LocalHost {
         let took = began.elapsed();
         let log_bytes_cut = service.log.as_ref().map_or(0, |log| {
             self.log_trimmer.forget(log);
-            // A log that can't be cut only takes more disk space.
+            // If a log can't be cut, it only uses more disk space.
             log::cut(log).unwrap_or(0)
         });
         Ok(ServiceStop {
@@ -171,8 +171,8 @@ impl LocalHost {
         })
     }
 
-    /// The network from which the service is probed; `None`: this process's own. Requests reach a sandbox
-    /// from outside, but its ports are visible only inside.
+    /// Network from which the service is probed; `None` means this process's own. HTTP requests
+    /// reach a sandbox from outside, but its bound ports are visible only inside.
     fn network_for(
         &self,
         service: &LocalService,
@@ -201,17 +201,17 @@ impl LocalHost {
         ports
     }
 
-    /// Process ids of the running services' keepers.
+    /// Process IDs of the running services' keepers.
     fn keepers(&self) -> Vec<i32> {
         let running = self.services.values().filter_map(|it| it.running.as_ref());
         running.map(RunningService::keeper_pid).collect()
     }
 
-    /// Ends all services and removes all resources. Continues after an error, and returns the first
+    /// Ends all services and removes all resources. Continues after an error; returns the first
     /// one.
     fn tear_down(&mut self, timeout: Duration) -> Result<(), HostError> {
         let mut result = Ok(());
-        // A service ends before the services that it needs.
+        // End each service before the services that it needs.
         for name in std::mem::take(&mut self.started).into_iter().rev() {
             result = result.and(self.end(&name, timeout).map(drop));
         }
@@ -222,7 +222,7 @@ impl LocalHost {
             for created in run.created().iter().rev() {
                 result = result.and(place::remove(created).map(drop));
             }
-            // After a failure the run state is kept, so that the next sweep tries again.
+            // After a failure, keep the run state for the next sweep.
             if result.is_ok() {
                 result = run.remove();
             }
@@ -230,8 +230,7 @@ impl LocalHost {
         result
     }
 
-    /// Adds new processes to the run state, so that a sweep can find them if this process is
-    /// killed.
+    /// Adds new processes to the run state. If this process is killed, a sweep can then find them.
     fn record_processes(&mut self, table: &ProcessTable) {
         let Some(run) = &mut self.run else { return };
         for service in self.services.values_mut() {
@@ -239,7 +238,7 @@ impl LocalHost {
                 continue;
             };
             let keeper = running.keeper_pid();
-            // If the keeper was killed, the main process has a different parent.
+            // If the keeper was killed, the main process has another parent.
             let roots = [Some(keeper), running.main_pid()].into_iter().flatten();
             let roots = roots.filter_map(|pid| table.get(pid));
             for process in
@@ -247,8 +246,7 @@ impl LocalHost {
             {
                 let key = (process.pid, process.start);
                 if service.recorded.len() < RECORDED_PROCESSES_MAX && service.recorded.insert(key) {
-                    // Without the entry, a later sweep may miss this process; nothing else depends
-                    // on it.
+                    // Ignore errors: without the entry, only a later sweep may miss this process.
                     let _ = run.record(&CreatedResource::Process {
                         pid: process.pid,
                         start: process.start,
@@ -258,7 +256,7 @@ impl LocalHost {
         }
     }
 
-    /// Process ids of each running service, starting with its first process.
+    /// Process IDs of each running service, starting with its first process.
     fn process_ids(&self) -> BTreeMap<String, Vec<i32>> {
         let table = system::processes();
         let of_service = |(name, service): (&String, &LocalService)| {
@@ -296,7 +294,7 @@ impl Host for LocalHost {
     ) -> Result<BTreeMap<String, Allocated>, HostError> {
         self.release()?;
         if let Some(host) = wanted.iter().find_map(|wanted| wanted.host.as_ref()) {
-            let text = "this machine can be reached only through its agent".to_owned();
+            let text = "this machine can only be reached through its agent".to_owned();
             return Err(HostError::Elsewhere {
                 host: host.clone(),
                 text,
@@ -331,7 +329,7 @@ impl Host for LocalHost {
         }
         debug_assert_eq!(
             service.place, spec.place,
-            "a service starts in the place that was allocated"
+            "a service must start in the place that was allocated"
         );
         fs::create_dir_all(log_dir).map_err(HostError::file("create", log_dir))?;
         let log = launch::inside(log_dir, &format!("{}.log", spec.name))?;
@@ -347,14 +345,14 @@ impl Host for LocalHost {
             }
             (None, _) => LaunchMode::Native,
         };
-        // If this fails, orphans of a killed keeper are found only if they were recorded.
+        // Ignore failures: then only recorded orphans of a killed keeper are found.
         keeper::adopt_orphans();
         service.log = Some(log.clone());
         service.cores.clone_from(&spec.cores);
         service.follow = spec.follow.clone();
         let (monitors, default_cores) = (&mut self.monitors, self.default_cores.as_slice());
         // Counters include the thread that opens them and all processes that it starts. A new
-        // thread that ends with this call ensures that nothing else is counted.
+        // thread that ends with this call starts nothing else.
         let launched = std::thread::scope(|scope| {
             let launch = || {
                 let counters = monitors.counters_of_descendants();

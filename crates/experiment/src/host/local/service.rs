@@ -1,4 +1,4 @@
-//! A service on this machine, from its allocation to its end.
+//! A service on this machine: allocation, process and resources.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -19,13 +19,13 @@ pub(super) struct LocalService {
     pub(super) allocated: Allocated,
     pub(super) sandbox: Option<Sandbox>,
     pub(super) running: Option<RunningService>,
-    /// Cores from the plan; any core if empty.
+    /// Cores from the plan; empty means any core.
     pub(super) cores: Vec<usize>,
     pub(super) follow: Follow,
-    /// Hardware counters of the service's processes, if the plan counts by process.
+    /// Hardware counters of the service's processes; `None` unless the plan counts by process.
     pub(super) counters: Option<CounterGroup>,
     pub(super) log: Option<PathBuf>,
-    /// Processes in the run state, by id and start time.
+    /// Processes that the run state lists, by ID and start time.
     pub(super) recorded: HashSet<(i32, u64)>,
 }
 
@@ -48,19 +48,18 @@ impl LocalService {
         }
     }
 
-    /// Returns true if the service's network and process ids are separate from the host's. The
+    /// Returns true if the service's network and process IDs are separate from the host's. The
     /// first process of such a service is a copy of prony.
     pub(super) fn is_isolated(&self) -> bool {
         Sandbox::IS_ISOLATED && self.sandbox.is_some()
     }
 
-    /// Returns true if processes of the host can't take the service's ports.
+    /// Returns true if processes of the host can't occupy the service's ports.
     pub(super) fn has_own_network(&self) -> bool {
         self.is_isolated() || matches!(self.place, PlaceKind::Named(_))
     }
 
-    /// Removes sockets left by an earlier start, and checks that the service's ports are still
-    /// free.
+    /// Removes sockets left by an earlier start, and checks that the service's ports are free.
     pub(super) fn free_endpoints(&self, name: &str) -> Result<(), HostError> {
         for endpoint in self.allocated.endpoints.values() {
             match endpoint {
@@ -94,8 +93,8 @@ impl LocalService {
         })
     }
 
-    /// Lets every user connect to the service's UNIX sockets. The load and other services may run
-    /// as other users, and many servers allow only their own user to connect.
+    /// Lets every user connect to the service's UNIX sockets. Many servers allow only their own
+    /// user, but the load and other services may run as different users.
     pub(super) fn open_sockets(&self) {
         for endpoint in self.allocated.endpoints.values() {
             let Endpoint::Unix(path) = endpoint else {
@@ -105,8 +104,7 @@ impl LocalService {
                 && metadata.file_type().is_socket()
                 && metadata.permissions().mode() & 0o777 != 0o666
             {
-                // If this fails, the error of the later connection attempt is more helpful than
-                // this one.
+                // Ignore errors: the error of a later connection attempt is more helpful.
                 let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o666));
             }
         }

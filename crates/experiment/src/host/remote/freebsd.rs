@@ -7,7 +7,7 @@ use crate::system::freebsd::parse;
 use crate::system::process::{Process, ProcessTable};
 use crate::telemetry::{HostSample, ServiceSample};
 
-/// The remote script. Its `ps` has the arguments of [`parse::PS_ARGUMENTS`].
+/// The remote script. Its `ps` command uses [`parse::PS_ARGUMENTS`].
 pub(super) const SCRIPT: &str = r#"
 FreeBSD_machine() {
   at sysctl; sysctl kern.cp_time kern.clockrate vm.loadavg hw.ncpu hw.pagesize hw.physmem vm.stats.vm.v_free_count vm.stats.vm.v_inactive_count vm.stats.sys.v_swtch kern.openfiles
@@ -24,7 +24,7 @@ FreeBSD_processes() {
 }
 "#;
 
-/// Parses the machine's figures and its processes.
+/// Parses the machine's data and its processes.
 pub(super) fn machine(sections: &Sections) -> (HostSample, ProcessTable) {
     let mut host = parse::machine(section(sections, "sysctl"));
     host.interfaces = parse::interfaces(section(sections, "interfaces"));
@@ -45,7 +45,8 @@ pub(super) fn holders(sections: &Sections, port: u16) -> Vec<i32> {
         .collect()
 }
 
-/// Returns the process in a service's pid file, or the holders of its listener, and their descendants.
+/// Returns the processes of a service: the one in its pid file, or otherwise those that listen on
+/// its port, with all descendants.
 pub(super) fn members<'a>(
     name: &str,
     holders: &[i32],

@@ -8,10 +8,10 @@ use crate::system::proc_files::{self, NetFiles, REMOTE_PAGE_BYTES};
 use crate::system::process::{Process, ProcessTable};
 use crate::telemetry::{HostSample, MemoryKind, RemoteMachine, RemoteService, ServiceSample};
 
-/// Interval of memory readings, which walk the page tables of every process.
+/// Interval of memory readings, for which the kernel walks the page tables of every process.
 const MEMORY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Returns the remote script, with the services' control groups and pid files.
+/// Returns the remote script with the control groups and pid files of the services.
 pub(super) fn script(machine: &RemoteMachine) -> String {
     let mut script = SCRIPT.to_owned();
     script.push_str("followed() {\n:\n");
@@ -85,12 +85,12 @@ Linux_memory() {
 }
 "#;
 
-/// Quotes text as one word of the shell.
+/// Quotes text as one shell word.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Parses the machine's figures and its processes.
+/// Parses the machine's data and its processes.
 pub(super) fn machine(sections: &Sections) -> (HostSample, ProcessTable) {
     let text = |name: &str| section(sections, name);
     let network = NetFiles {
@@ -121,8 +121,8 @@ pub(super) fn holders(sections: &Sections, port: u16) -> Vec<i32> {
     proc_files::holders(section(sections, "files"), &inodes)
 }
 
-/// Returns the processes of a service: those of its control group and below its pid file's process. If it has
-/// neither, those below the holders of its listener.
+/// Returns the processes of a service: those in its control group, and the process in its pid file
+/// with its descendants. If it has neither, those that listen on its port, with their descendants.
 pub(super) fn members<'a>(
     name: &str,
     wanted: &RemoteService,
@@ -151,8 +151,8 @@ pub(super) fn members<'a>(
     there.filter(|process| !process.zombie).collect()
 }
 
-/// Returns the CPU seconds of a service's control group: in total, in user mode, and in the kernel. `None` if the
-/// service also has processes outside the group.
+/// Returns the CPU seconds of a service's control group: total, user mode and kernel mode. `None`
+/// if the service also has processes outside the group.
 pub(super) fn group_cpu(name: &str, sections: &Sections) -> Option<(f64, f64, f64)> {
     if sections.contains_key(&format!("pid:{name}")) {
         return None;
@@ -160,7 +160,7 @@ pub(super) fn group_cpu(name: &str, sections: &Sections) -> Option<(f64, f64, f6
     proc_files::cgroup_cpu_s(section(sections, &format!("cpu:{name}")))
 }
 
-/// Accumulated usage of a remote service.
+/// Usage of a remote service, accumulated over all samples.
 #[derive(Debug, Default)]
 pub(super) struct RemoteServiceHistory {
     threads: HashMap<i32, (u64, u64)>,
@@ -171,7 +171,7 @@ pub(super) struct RemoteServiceHistory {
 }
 
 impl RemoteServiceHistory {
-    /// Returns true if the memory is due to be read again.
+    /// Returns true if it is time to read the memory again.
     pub(super) fn wants_memory(&self) -> bool {
         self.memory
             .is_none_or(|(_, read)| read.elapsed() >= MEMORY_INTERVAL)
@@ -235,8 +235,7 @@ impl RemoteServiceHistory {
             sample.cpu_user_s = members.iter().map(|p| p.user_s + p.reaped_user_s).sum();
             sample.cpu_system_s = members.iter().map(|p| p.system_s + p.reaped_system_s).sum();
         }
-        // The time of threads that ended between two samples is lost, but the total never
-        // decreases.
+        // Time of threads that ended between two samples is lost, but the total never decreases.
         self.cpu_s = self.cpu_s.max(cpu_s);
         sample.cpu_s = self.cpu_s;
     }
@@ -259,7 +258,7 @@ impl RemoteServiceHistory {
         }
         for (id, (voluntary, involuntary)) in &now {
             let then = self.threads.get(id).copied();
-            // The id may have been reused for another thread.
+            // The thread ID may have been reused.
             let (then_voluntary, then_involuntary) = then
                 .filter(|then| then.0 <= *voluntary && then.1 <= *involuntary)
                 .unwrap_or_default();
@@ -349,7 +348,7 @@ mod tests {
             (first.voluntary_switches, first.involuntary_switches),
             (11, 2)
         );
-        // 1.6 s in ticks, 1.9 s in nanoseconds, and 0.06 s of children that have ended.
+        // 1.6 s in ticks, 1.9 s in nanoseconds, and 0.06 s of ended children.
         assert!((first.cpu_s - 1.96).abs() < 1e-9, "{}", first.cpu_s);
         assert!((first.cpu_user_s - 1.52).abs() < 1e-9);
         assert_eq!(

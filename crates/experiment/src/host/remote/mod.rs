@@ -4,8 +4,9 @@
 //! prony ── ssh ── sh: reads one request per line, prints the contents of files or the output of commands
 //! ```
 //!
-//! The remote shell waits for requests and ends with the connection. Its output is parsed on this side by
-//! pure functions ([`linux`], [`freebsd`]). A failure is reported as a finding and never fails a trial.
+//! The remote shell waits for requests and ends with the connection. Pure functions on this machine
+//! parse its output ([`linux`], [`freebsd`]). A failure is reported as a finding and never fails a
+//! trial.
 
 mod freebsd;
 mod linux;
@@ -18,12 +19,12 @@ use crate::system::process::ProcessTable;
 use crate::telemetry::{HostSample, RemoteMachine, ServiceSample, TelemetrySample};
 use shell::{Sections, Shell};
 
-/// Timeout for the connection and the first response of the remote shell.
+/// Timeout for the connection and for the first response of the remote shell.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// Timeout for a response.
+/// Timeout for all other responses of the remote shell.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A remote machine, or the reason why it can't be read.
+/// Connection to a remote machine, or the reason why it can't be read.
 #[derive(Debug)]
 pub(super) struct RemoteSampler {
     machine: RemoteMachine,
@@ -50,7 +51,7 @@ enum RemoteSystem {
 /// A service on the remote machine.
 #[derive(Debug, Default)]
 struct TrackedService {
-    /// Processes that listened on its port at the last lookup.
+    /// Processes that were listening on the service's port at the last lookup.
     holders: Vec<i32>,
     history: linux::RemoteServiceHistory,
 }
@@ -69,7 +70,7 @@ impl RemoteSampler {
         }
     }
 
-    /// Returns true if this sampler reads this machine for these services.
+    /// Returns true if this sampler reads the same machine for the same services.
     pub(super) fn is_of(&self, machine: &RemoteMachine) -> bool {
         self.machine == *machine
     }
@@ -79,12 +80,12 @@ impl RemoteSampler {
         self.link.is_some()
     }
 
-    /// Returns the reason of a failure, once.
+    /// Returns the reason of a failure once, then `None`.
     pub(super) fn take_failure(&mut self) -> Option<String> {
         self.failure.take()
     }
 
-    /// Requests the machine's figures without waiting for them.
+    /// Requests the machine's data without waiting for it.
     pub(super) fn begin(&mut self) {
         let Some(link) = &mut self.link else { return };
         match link.shell.request("machine") {
@@ -93,7 +94,7 @@ impl RemoteSampler {
         }
     }
 
-    /// Adds the machine and its services to a sample.
+    /// Adds the data of the machine and its services to a sample.
     pub(super) fn complete(&mut self, sample: &mut TelemetrySample) {
         let Some(link) = self.link.as_mut().filter(|link| link.requested) else {
             return;
@@ -124,7 +125,11 @@ impl RemoteConnection {
             "Linux" => RemoteSystem::Linux,
             "FreeBSD" => RemoteSystem::FreeBsd,
             "" => return Err("the remote shell did not report its operating system".to_owned()),
-            other => return Err(format!("{other} is not supported, only Linux and FreeBSD")),
+            other => {
+                return Err(format!(
+                    "{other} is not supported (only Linux and FreeBSD are)"
+                ));
+            }
         };
         let services = machine.services.keys();
         Ok(Self {
@@ -147,7 +152,7 @@ impl RemoteConnection {
             RemoteSystem::FreeBsd => freebsd::machine(&sections),
         };
         if host.cores == 0 {
-            return Err("the remote shell can't read the machine's figures".to_owned());
+            return Err("the remote shell can't read the machine's data".to_owned());
         }
         self.look_up_holders(machine, &table)?;
         let mut samples = BTreeMap::new();
@@ -188,7 +193,8 @@ impl RemoteConnection {
         Ok((host, samples))
     }
 
-    /// Looks up the listening processes of services without a control group and a pid file.
+    /// Looks up the listening processes of services that have neither a control group nor a pid
+    /// file.
     fn look_up_holders(
         &mut self,
         machine: &RemoteMachine,
@@ -225,7 +231,7 @@ impl RemoteConnection {
     }
 }
 
-/// Returns the traffic of all interfaces except the loopback.
+/// Adds up the traffic of all interfaces except the loopback interface.
 fn outer_traffic(host: &HostSample) -> crate::telemetry::NetworkBytes {
     let mut network = crate::system::proc_files::traffic(&host.interfaces, false);
     network.shared = true;

@@ -15,9 +15,9 @@ pub(super) type Sections = BTreeMap<String, String>;
 
 /// Maximum length of a response in bytes.
 const RESPONSE_BYTES_MAX: usize = 32 << 20;
-/// Bytes of ssh's standard error that are kept.
+/// Maximum number of bytes of ssh's standard error that are kept.
 const STDERR_BYTES_MAX: usize = 4 << 10;
-/// Timeout for ssh to exit after its input was closed.
+/// Time limit for ssh to exit after its input was closed.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A running ssh with a remote shell. Both end when the value is dropped.
@@ -30,15 +30,15 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    /// Starts ssh and sends the script, with one part per operating system. The script sends one response
-    /// without a request.
+    /// Starts ssh and sends the script, which has one part per operating system. The script sends
+    /// its first response without a request.
     pub(super) fn start(machine: &RemoteMachine, script: &[String]) -> Result<Self, String> {
         let mark = mark();
         let mut ssh = Command::new("ssh")
             .args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"])
             .args(["-o", "ServerAliveInterval=5"])
             .args(&machine.ssh)
-            // Any login shell can run this command.
+            // Every login shell supports this command.
             .args(["--", &machine.destination, "exec", "/bin/sh"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -65,7 +65,7 @@ impl Shell {
         Ok(shell)
     }
 
-    /// Sends a request. Its response must be taken before the next request.
+    /// Sends a request. The response must be received before the next request.
     pub(super) fn request(&mut self, request: &str) -> Result<(), String> {
         self.send(&format!("{request}\n"))
     }
@@ -90,10 +90,10 @@ impl Shell {
         }
     }
 
-    /// Returns the message for a closed connection.
+    /// Returns the error message for a closed connection.
     fn ended(&mut self) -> String {
         let began = Instant::now();
-        // The standard error of ssh may arrive shortly after the end of its output.
+        // ssh's standard error may arrive shortly after the end of its output.
         while self.said().is_empty() && began.elapsed() < EXIT_TIMEOUT {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -113,7 +113,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // The remote shell exits at the end of its input, and then ssh exits.
+        // Closing the input ends the remote shell, which ends ssh.
         self.requests = None;
         let began = Instant::now();
         while began.elapsed() < EXIT_TIMEOUT {
@@ -128,14 +128,15 @@ impl Drop for Shell {
     }
 }
 
-/// Returns a random prefix for the names of sections. It is longer than a process name, which is
-/// the only text in a response that other users can choose.
+/// Returns a random prefix for the names of sections. It is longer than a process name, the only
+/// text in a response that other users can choose.
 fn mark() -> String {
-    // The hasher of the standard library has random keys.
+    // The standard library's hasher has random keys.
     format!("@@{:016x}", RandomState::new().build_hasher().finish())
 }
 
-/// Returns the whole script: the functions of all systems, the first response, and the request loop.
+/// Returns the complete script: the functions of all systems, the first response, and the request
+/// loop.
 fn whole_script(mark: &str, parts: &[String]) -> String {
     let functions = parts.concat();
     format!(
@@ -147,7 +148,7 @@ fn whole_script(mark: &str, parts: &[String]) -> String {
     )
 }
 
-/// Splits the output into responses, until the connection or the receiver is closed.
+/// Splits the output into responses until the connection or the receiver is closed.
 fn read_responses(output: impl Read, mark: &str, sender: &SyncSender<Result<Sections, String>>) {
     let mut output = BufReader::new(output);
     let mut sections = Sections::new();
@@ -156,7 +157,7 @@ fn read_responses(output: impl Read, mark: &str, sender: &SyncSender<Result<Sect
     let mut line = Vec::new();
     loop {
         line.clear();
-        // A line that is too long is truncated, and the rest of the response is dropped.
+        // Truncate a line that is too long, and drop the rest of the response.
         let limit = RESPONSE_BYTES_MAX as u64;
         match (&mut output).take(limit).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return,

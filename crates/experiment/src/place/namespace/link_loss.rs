@@ -4,8 +4,8 @@ use crate::system::HostError;
 use crate::system::command;
 use crate::topology::LinkLoss;
 
-/// Adds a rule to the current network namespace that drops packets at random when they arrive over
-/// `interface`. The rule counts the dropped packets.
+/// Adds a rule to the current network namespace that drops packets arriving over `interface` at
+/// random. The rule counts the dropped packets.
 pub(super) fn drop_arriving(interface: &str, loss: LinkLoss) -> Result<(), HostError> {
     if loss.per_million() == 0 {
         return Ok(());
@@ -13,12 +13,12 @@ pub(super) fn drop_arriving(interface: &str, loss: LinkLoss) -> Result<(), HostE
     command::run("nft", &[&rules(interface, loss)]).map(drop)
 }
 
-/// Adds such a rule for the loopback, to try it.
+/// Adds such a rule for the loopback interface, to check that the kernel supports it.
 pub(super) fn rehearse() -> Result<(), HostError> {
     command::run("nft", &[&rules("lo", LinkLoss::MAX)]).map(drop)
 }
 
-/// The table and the chain may exist already: the links of a place share them.
+/// The table and the chain may already exist, because the links of a place share them.
 fn rules(interface: &str, loss: LinkLoss) -> String {
     format!(
         "add table inet prony; \

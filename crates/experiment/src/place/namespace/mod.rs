@@ -1,8 +1,8 @@
-//! Namespaces (Linux): separate network, mount, process, host-name, IPC and user namespaces, and a
-//! separate address over a veth pair.
+//! Namespaces (Linux): separate network, mount, process, host name, IPC and user namespaces, with
+//! an address on a veth pair.
 //!
 //! The network namespace is created when the service is allocated, because the service's files
-//! contain its address. The other namespaces exist as long as the service's first process
+//! contain its address. The other namespaces exist for the lifetime of the service's first process
 //! ([`sandbox_entry`]).
 //!
 //! ```text
@@ -10,8 +10,8 @@
 //! prony<k>  base + 4k + 1 /30 ───── eth0  base + 4k + 2 /30, route to the whole base
 //! ```
 //!
-//! Each pair has a /30 from one /16 that is free on the host. Forwarding is enabled on these links only,
-//! so that services in different namespaces reach each other, but no other host.
+//! Each pair has a /30 from a /16 that is free on the host. Forwarding is enabled on these links
+//! only: services in different namespaces reach each other, but no other host.
 
 mod link_loss;
 mod netns_thread;
@@ -59,20 +59,22 @@ pub(crate) struct NamespaceSandbox {
     name: String,
     /// Address of the service.
     pub(crate) inside: Ipv4Addr,
-    /// Address of the host on the link, at which all sandboxes reach native services.
+    /// Address of the host on the link. All sandboxes reach native services at this address.
     pub(crate) outside: Ipv4Addr,
 }
 
 impl NamespaceSandbox {
-    /// Network and process ids are separate from the host's, and the first process is a keeper.
+    /// True: network and process IDs are separate from the host's, and the first process is a
+    /// keeper.
     pub(crate) const IS_ISOLATED: bool = true;
 
-    /// Creates the namespace `name` and its link, with addresses from the /16 at `base`, and records
-    /// both in the run state. All services of a trial share one base, so that they reach each other.
+    /// Creates the namespace `name` and its link, with addresses from the /16 at `base`, and
+    /// records both in the run state. All services of a trial must use the same base to reach each
+    /// other.
     ///
     /// # Errors
-    /// [`HostError::Place`] if no subnet is free, [`HostError::Command`] if `ip` fails. The run state
-    /// lists resources created before the error, so that a release removes them.
+    /// [`HostError::Place`] if no subnet is free, [`HostError::Command`] if `ip` fails. The run
+    /// state lists resources created before the error, so that a release removes them.
     pub(crate) fn make(
         name: &str,
         base: Ipv4Addr,
@@ -117,7 +119,7 @@ impl NamespaceSandbox {
         Ok(network)
     }
 
-    /// Opens the namespace, for a process that is about to enter it.
+    /// Opens the namespace for a process that enters it.
     pub(crate) fn entry(&self) -> Result<NamespaceFd, HostError> {
         let path = Path::new(NETNS_DIR).join(&self.name);
         File::open(&path)
@@ -136,7 +138,7 @@ impl NamespaceFd {
         self.0.as_raw_fd()
     }
 
-    /// Opens a second descriptor of the same namespace.
+    /// Opens another descriptor for the same namespace.
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }
@@ -150,9 +152,9 @@ impl NamespaceFd {
     }
 }
 
-/// Creates a link with the first free number. One end is created inside the namespace, so that the
-/// kernel removes the link with the namespace. The link's name reserves the subnet, so that other
-/// runs don't use it.
+/// Creates a link with the first free number. One end is created inside the namespace, so the
+/// kernel removes the link along with the namespace. The link's name reserves the subnet against
+/// other runs.
 fn claim_link(
     namespace: &str,
     base: Ipv4Addr,
@@ -190,8 +192,8 @@ fn claim_link(
     }))
 }
 
-/// Removes a link or a namespace of a run, if it exists. A link that now belongs to another run is
-/// kept.
+/// Removes a link or a namespace of a run, if it exists. Keeps a link that now belongs to another
+/// run.
 pub(crate) fn remove(created: &CreatedResource) -> Result<Option<RemovedResource>, HostError> {
     match created {
         CreatedResource::Link { name, namespace } => {
@@ -202,7 +204,8 @@ pub(crate) fn remove(created: &CreatedResource) -> Result<Option<RemovedResource
                 return Ok(None);
             }
             match ip(&["link", "del", name]) {
-                // The kernel also removes the link when the last process in its namespace ends.
+                // The kernel may have removed the link already: it does so when the last process in
+                // the namespace ends.
                 Err(error) if is_of_run() => Err(error),
                 _ => Ok(Some(RemovedResource::Link(name.clone()))),
             }
@@ -304,13 +307,13 @@ fn try_namespaces() -> Result<(), String> {
     if child == 0 {
         // Only calls that are safe after a fork are used.
         for (number, (kind, _)) in (1..).zip(KINDS) {
-            // SAFETY: takes no pointers; this process has one thread.
+            // SAFETY: the call takes no pointers, and this process has one thread.
             if unsafe { libc::unshare(kind) } != 0 {
-                // SAFETY: ends the forked process at once.
+                // SAFETY: the call ends the forked process immediately.
                 unsafe { libc::_exit(number) };
             }
         }
-        // SAFETY: as above.
+        // SAFETY: the call ends the forked process immediately.
         unsafe { libc::_exit(0) };
     }
     let mut status = 0;
@@ -340,7 +343,7 @@ pub(crate) fn rehearse<T: Send>(
     work: impl FnOnce() -> T + Send,
 ) -> Result<T, String> {
     let prepared = netns_thread::run_in_new_netns(|| {
-        // A command inherits the network namespace of the thread that starts it.
+        // A command runs in the network namespace of the thread that starts it.
         ip(&["link", "set", "lo", "up"])?;
         for block in sources {
             ip(&["route", "add", "local", &block.to_string(), "dev", "lo"])?;

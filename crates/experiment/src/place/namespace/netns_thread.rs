@@ -1,7 +1,8 @@
 //! Threads of this process in another network namespace.
 //!
-//! On Linux, each thread has a network namespace, which is inherited by the threads that it starts.
-//! The load of a named place can therefore run in this process and share its memory and signals.
+//! On Linux, each thread has a network namespace, and the threads that it starts inherit the
+//! namespace. The load of a named place can therefore run in this process, with its memory and
+//! signals.
 
 use std::fs::File;
 use std::io;
@@ -28,15 +29,15 @@ pub(crate) fn run_in_netns<T: Send>(
     )
 }
 
-/// Runs `work` on a new thread in a temporary network namespace, which has only a loopback interface
-/// that is down.
+/// Runs `work` on a new thread in a temporary network namespace, which has only a loopback
+/// interface that is down.
 ///
 /// # Errors
-/// If the kernel refuses the namespace.
+/// The kernel can't create the namespace.
 pub(super) fn run_in_new_netns<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     let unshare = || {
-        // SAFETY: takes no pointers. Only the calling thread changes its namespace, and this thread
-        // ends here.
+        // SAFETY: the call takes no pointers. It changes only the namespace of the calling thread,
+        // which ends here.
         match unsafe { libc::unshare(libc::CLONE_NEWNET) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),

@@ -8,8 +8,8 @@
 //!      nft: drops 1% of arrivals                        nft: drops 1% of arrivals
 //! ```
 //!
-//! Both ends of a link are in namespaces of the run. Nothing appears among the host's interfaces,
-//! addresses and routes, and removing the namespaces removes everything.
+//! Both ends of a link are in namespaces of the run. The host gets no interface, address or route,
+//! and removing the namespaces removes everything.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -36,7 +36,7 @@ pub(crate) struct NetworkTopology {
     facts: BTreeMap<String, PlaceFacts>,
 }
 
-/// A link and the file with its counters, opened in the namespace of its first place.
+/// A link and the file with its counters. The file was opened in the namespace of the first place.
 #[derive(Debug)]
 struct LinkCounter {
     link: String,
@@ -106,7 +106,7 @@ impl NetworkTopology {
         Ok(network)
     }
 
-    /// Applies the settings of the place that was created last.
+    /// Applies the settings of the most recently created place.
     fn apply_settings(
         &self,
         place: &crate::topology::NamedPlace,
@@ -134,7 +134,7 @@ impl NetworkTopology {
         }))
     }
 
-    /// Drops packets of the link at random, where they arrive: in the namespaces of both places.
+    /// Drops packets of the link at random on arrival, in the namespaces of both places.
     fn add_loss(&self, link: &NetworkLink) -> Result<(), HostError> {
         let Some(loss) = link.loss else { return Ok(()) };
         for end in link.ends {
@@ -147,7 +147,7 @@ impl NetworkTopology {
     }
 
     fn counter(&self, link: &NetworkLink) -> Result<LinkCounter, HostError> {
-        // The file belongs to the namespace in which it was opened.
+        // The file keeps the namespace in which it is opened.
         let path = Path::new("/proc/thread-self/net/dev");
         let first = &self.entries[link.ends[0].place];
         let table = run_in_netns(&first.0, || File::open(path))
@@ -185,13 +185,13 @@ impl NetworkTopology {
         read.collect()
     }
 
-    /// Applied and skipped settings, by place.
+    /// Applied and skipped settings by place.
     pub(crate) fn facts(&self) -> &BTreeMap<String, PlaceFacts> {
         &self.facts
     }
 }
 
-/// Creates a link with each end in its namespace.
+/// Creates a link with one end in the namespace of each place.
 fn connect(link: &NetworkLink, names: &[String]) -> Result<(), HostError> {
     let [first, second] = link.ends;
     let namespaces = [&names[first.place], &names[second.place]];
@@ -229,9 +229,8 @@ fn connect(link: &NetworkLink, names: &[String]) -> Result<(), HostError> {
             "none",
         ];
         if link.has_wire_frames() {
-            // Send packets of the size that a wire carries. A segment of 64 KiB would pass the
-            // token bucket in one burst, would be dropped as a whole, and its headers would count
-            // only once.
+            // Limit packets to the size used on a wire. A segment of 64 KiB would pass the token
+            // bucket in one burst or be dropped as a whole, and its headers would count only once.
             up.extend(["gso_max_size", "1514", "gso_max_segs", "1"]);
         }
         up.push("up");
@@ -254,8 +253,8 @@ fn limit(namespace: &str, interface: &str, rate: LinkRate) -> Result<(), HostErr
     command::run("tc", &args).map(drop)
 }
 
-/// Parses an interface's line of /proc/net/dev (proc(5)): eight columns for received data, then eight for
-/// sent data. The first two of each are bytes and packets.
+/// Parses an interface's line in /proc/net/dev (proc(5)): eight columns for received data, then
+/// eight for sent data. In each group, the first two are bytes and packets.
 fn traffic_of(interface: &str, table: &str) -> Option<LinkTraffic> {
     let columns = table.lines().find_map(|line| {
         let (name, rest) = line.split_once(':')?;

@@ -1,14 +1,14 @@
-//! Entering the namespaces of a sandbox, between `fork` and `exec`: without allocation, locks or
-//! panics.
+//! Enters the namespaces of a sandbox. This code runs between `fork` and `exec`, so it doesn't
+//! allocate, lock or panic.
 //!
-//! The order matters:
+//! The order of the steps matters:
 //!
-//! 1. The network namespace belongs to the host's user namespace, so the process joins it while it still
-//!    is the host's root.
-//! 2. The host's root mounts `/proc` as well: the kernel does not allow a new user namespace to do so if
-//!    parts of the old `/proc` are hidden, as in most containers.
-//! 3. The user namespace comes last. It maps every id to itself, so that files stay readable and
-//!    servers such as nginx can change their user. Root in the sandbox has no privileges on the
+//! 1. Joining the network namespace, which belongs to the host's user namespace, requires root on
+//!    the host.
+//! 2. Mounting `/proc` requires root on the host too: if parts of the old `/proc` are hidden, as in
+//!    most containers, the kernel doesn't allow the mount in a new user namespace.
+//! 3. The user namespace comes last. It maps every ID to itself, which keeps files readable and
+//!    lets servers such as nginx change their user. Root in the sandbox has no privileges on the
 //!    host.
 
 use std::io;
@@ -16,11 +16,11 @@ use std::os::fd::RawFd;
 
 use crate::system::fork::{LaunchStep, fork};
 
-/// Maps every user and group id to itself.
+/// Maps every user and group ID to itself.
 const IDENTITY_MAP: &[u8] = b"0 0 4294967295\n";
 
-/// Creates the namespaces and forks. Returns 0 in the first process inside, which has process id 1
-/// there. Returns that process's id on the host in the keeper outside.
+/// Creates the namespaces and forks. In the first process inside, which has process ID 1 there, it
+/// returns 0. In the keeper outside, it returns the ID of that process on the host.
 ///
 /// `checked` converts a system call's result to an error and reports the step.
 pub(crate) fn enter(
@@ -64,14 +64,14 @@ pub(crate) fn enter(
     Ok(0)
 }
 
-/// Moves the calling process into a network namespace. Returns a negative number on failure.
+/// Moves the calling process into a network namespace. Returns a negative number on error.
 pub(crate) fn join_network(network: RawFd) -> i32 {
-    // SAFETY: takes no pointers; `network` is an open network namespace.
+    // SAFETY: the call takes no pointers; `network` is an open network namespace.
     unsafe { libc::setns(network, libc::CLONE_NEWNET) }
 }
 
 fn unshare(what: i32) -> i32 {
-    // SAFETY: takes no pointers; the process has one thread.
+    // SAFETY: the call takes no pointers, and the process has one thread.
     unsafe { libc::unshare(what) }
 }
 
@@ -125,14 +125,14 @@ fn map_users(pid: i32) -> i32 {
     0
 }
 
-/// Writes `text` to the existing file at `path`, which ends with a NUL.
+/// Writes `text` to an existing file. `path` must end with NUL.
 fn write(path: *const libc::c_char, text: &[u8]) -> i32 {
-    // SAFETY: callers pass strings that end with a NUL.
+    // SAFETY: callers pass strings that end with NUL.
     let file = unsafe { libc::open(path, libc::O_WRONLY | libc::O_CLOEXEC) };
     if file < 0 {
         return file;
     }
-    // SAFETY: the buffer is as long as said.
+    // SAFETY: the pointer and the length describe `text`.
     let written = unsafe { libc::write(file, text.as_ptr().cast(), text.len()) };
     let result = if written < 0 { -1 } else { 0 };
     if result == 0 {
@@ -149,12 +149,12 @@ fn close(fd: RawFd) {
 /// Reads a message of one byte; 0 if the other end is closed.
 fn read_byte(fd: RawFd) -> u8 {
     let mut byte = 0_u8;
-    // SAFETY: the buffer is one byte.
+    // SAFETY: the buffer is one byte long.
     unsafe { libc::read(fd, (&raw mut byte).cast(), 1) };
     byte
 }
 
 fn write_byte(fd: RawFd, byte: u8) {
-    // SAFETY: the buffer is one byte.
+    // SAFETY: the buffer is one byte long.
     unsafe { libc::send(fd, (&raw const byte).cast(), 1, libc::MSG_NOSIGNAL) };
 }

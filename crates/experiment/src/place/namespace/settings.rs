@@ -1,7 +1,7 @@
-//! Kernel settings of a network namespace: copies of the host's, and those of the plan.
+//! Kernel settings of a network namespace, copied from the host or set by the plan.
 //!
-//! A new namespace has the kernel's defaults. The host's settings are copied so that a comparison
-//! of places does not compare tuned settings with defaults.
+//! A new namespace has the kernel's defaults. Without copying, a comparison of places would also
+//! compare the host's tuned settings with these defaults.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ use super::netns_thread::{run_in_netns, run_in_new_netns};
 use crate::place::NetworkSettings;
 use crate::system::HostError;
 
-/// Settings that each network namespace has separately and that affect servers.
+/// Settings that affect servers and that each network namespace has separately.
 const COPIED_SETTINGS: [&str; 20] = [
     "net.core.somaxconn",
     "net.ipv4.ip_local_port_range",
@@ -36,10 +36,11 @@ const COPIED_SETTINGS: [&str; 20] = [
     "net.ipv4.tcp_wmem",
 ];
 
-/// Opens all ports to all users, because root in a sandbox has no privileges in this network.
+/// Lets all users bind ports below 1024, because root in a sandbox has no privileges in this
+/// network.
 const LOW_PORTS: (&str, &str) = ("net.ipv4.ip_unprivileged_port_start", "0");
 
-/// Copies the host's settings into the namespace, and opens the ports below 1024.
+/// Copies the host's settings into the namespace, and lets all users bind ports below 1024.
 ///
 /// # Errors
 /// [`HostError::File`] with the setting. Settings that this kernel lacks are skipped.
@@ -50,7 +51,7 @@ pub(super) fn copy_into(namespace: &File, name: &str) -> Result<(), HostError> {
         .filter_map(|path| Some((path.clone(), std::fs::read_to_string(path).ok()?)))
         .collect();
     values.push((path_of(LOW_PORTS.0), LOW_PORTS.1.to_owned()));
-    // The path refers to the settings of the calling thread's namespace.
+    // The path refers to the network namespace of the calling thread.
     let written = run_in_netns(namespace, || {
         values.iter().try_for_each(|(path, value)| {
             let now = std::fs::read_to_string(path).unwrap_or_default();
@@ -66,10 +67,10 @@ pub(super) fn copy_into(namespace: &File, name: &str) -> Result<(), HostError> {
     ))?
 }
 
-/// Applies a plan's settings in the namespace. All of them exist there and are writable.
+/// Applies a plan's settings in the namespace. All of them must exist there and be writable.
 ///
 /// # Errors
-/// [`HostError::Setting`] if the kernel refuses or changes a value.
+/// [`HostError::Setting`] if the kernel rejects or changes a value.
 pub(super) fn make(
     namespace: &File,
     place: &str,
@@ -93,7 +94,7 @@ pub(super) fn make(
             Err(refused(
                 setting,
                 value,
-                format!("the kernel made {} of it", now.trim_end()),
+                format!("the kernel changed it to {}", now.trim_end()),
             ))
         })
     };
@@ -103,8 +104,8 @@ pub(super) fn make(
     ))?
 }
 
-/// Divides settings by whether a new network namespace has a writable file for them. In a
-/// namespace, settings of the whole machine are missing or read-only.
+/// Divides settings into those that have a writable file in a new network namespace, and all
+/// others. In a namespace, settings of the whole machine are missing or read-only.
 ///
 /// # Errors
 /// The reason why a namespace can't be created.
@@ -155,7 +156,7 @@ mod tests {
             "net.ipv4.tcp_nonsense",
         ];
         let wanted = wanted.map(|name| (name.to_owned(), "1".to_owned())).into();
-        let sorted = sort(&wanted).expect("this test wants root");
+        let sorted = sort(&wanted).expect("this test needs root");
         assert_eq!(Vec::from_iter(sorted.own.keys()), ["net.core.somaxconn"]);
         let reason = |name: &str| sorted.not_applicable[name].clone();
         assert!(reason("net.core.netdev_max_backlog").contains("whole machine"));

@@ -1,4 +1,4 @@
-//! The requirements of a plan on other machines, and the objections of these machines.
+//! Checks that other machines meet a plan's requirements.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,26 +9,26 @@ use crate::plan::render::{checked_layout, layout, render};
 use crate::plan::syntax::TomlTable;
 use crate::service::ServiceSpec;
 
-/// Something that a plan requires of another machine.
+/// A requirement of a plan for another machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostRequirement<'a> {
-    /// The machine runs a service.
+    /// The machine must run a service.
     Service {
-        /// The host: an agent's name or label.
+        /// Name or label of an agent.
         host: &'a str,
         /// The service, with placeholders for addresses that are not allocated yet.
         spec: &'a ServiceSpec,
     },
-    /// The machines make the load.
+    /// The machines must generate the load.
     Load {
-        /// The agents: a number, names or labels.
+        /// The agents, as a number, names or labels.
         agents: &'a str,
-        /// The number of connections that the agents share, if it is known.
+        /// Number of connections that the agents share, if known.
         connections: Option<u64>,
     },
 }
 
-/// The part of a service or load that a [`HostObjection`] is about.
+/// Part of a service or load that a [`HostObjection`] concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceAspect {
@@ -36,7 +36,7 @@ pub enum ServiceAspect {
     Host,
     /// The program.
     Command,
-    /// The program put before the command.
+    /// The program that precedes the command.
     Wrapper,
     /// The environment variables.
     Env,
@@ -46,19 +46,19 @@ pub enum ServiceAspect {
     Place,
 }
 
-/// A reason why a machine can't meet a requirement.
+/// Reason why a machine doesn't meet a requirement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostObjection {
-    /// The part of the service or load that the objection is about.
+    /// Part of the service or load that the objection concerns.
     #[serde(rename = "about")]
     pub aspect: ServiceAspect,
-    /// The kind of problem.
+    /// Kind of problem.
     #[serde(rename = "fault")]
     pub kind: DiagnosticKind,
-    /// The problem, as a clause without a full stop.
+    /// The problem, as a clause without a period.
     #[serde(rename = "what")]
     pub message: String,
-    /// A way to fix it, if one is known.
+    /// Hint for fixing the problem, if one is known.
     #[serde(rename = "mend")]
     pub hint: Option<String>,
 }
@@ -67,12 +67,12 @@ impl Plan {
     /// Returns true if any variant needs the agent of another machine.
     #[must_use]
     pub fn needs_agents(&self) -> bool {
-        // The problems of a layout are reported when its variant is rendered.
+        // Problems of a layout are reported when its variant is rendered.
         let layouts = self.variants.iter().map(|of| checked_layout(self, of));
         layouts.flatten().any(|layout| layout.uses_other_hosts())
     }
 
-    /// Asks other machines whether they meet the plan's requirements.
+    /// Asks other machines if they meet the plan's requirements.
     ///
     /// # Errors
     /// All objections, each with file and line.
@@ -114,7 +114,7 @@ impl Plan {
 }
 
 impl HostObjection {
-    /// Converts the objection to an error with the line of the key that it concerns. `host_key` is
+    /// Converts the objection to an error at the line of the key that it concerns. `host_key` is
     /// the key that names the machine.
     fn into_error(self, plan: &Plan, table: &TomlTable, host_key: &str) -> PlanError {
         let line = table.line_of(match self.aspect {

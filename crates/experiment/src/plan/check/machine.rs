@@ -1,4 +1,5 @@
-//! Check of the machine that runs the plan: its programs, folders, cores and places.
+//! Checks that the machine that runs the plan has the necessary programs, folders, cores and
+//! places.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +15,7 @@ use crate::plan::render::networks::report_setting;
 use crate::plan::syntax::PlanReader;
 use crate::service::PlaceKind;
 
-/// Reports everything that a variant needs and this machine lacks.
+/// Reports everything that a variant needs but this machine lacks.
 pub(super) fn check_machine(plan: &Plan, diagnostics: &mut Diagnostics) {
     render_all(plan, diagnostics, |layout, rendered, found| {
         let mut reader = PlanReader {
@@ -117,8 +118,8 @@ fn check_place(
     }
 }
 
-/// Checks the plan's own places and links. Networks can't be checked for a machine that is only
-/// made up by a test.
+/// Checks the places and links that the plan defines. The networks of simulated machines in tests
+/// can't be checked.
 fn check_networks(layout: &VariantLayout, machine: &MachineProfile, reader: &mut PlanReader<'_>) {
     if machine.os != std::env::consts::OS {
         return;

@@ -1,4 +1,5 @@
-//! Checks of a whole plan before anything starts: every variant, this machine, and other machines.
+//! Checks of a whole plan before anything starts: of every variant, this machine, and other
+//! machines.
 
 mod hosts;
 mod machine;

@@ -1,4 +1,4 @@
-//! Placeholder endpoints, for rendering a variant before a host has allocated any.
+//! Placeholder endpoints, used to render a variant before a host has allocated real ones.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -8,24 +8,24 @@ use std::path::{Path, PathBuf};
 use crate::plan::render::{RemoteAddress, ServiceLayout, remote_allocated};
 use crate::service::{Allocated, Endpoint, PortProtocol, pick_endpoints};
 
-/// The port of the first endpoint.
+/// Port of the first endpoint.
 const FIRST_PORT: u16 = 20_000;
-/// The number of ports that count as placeholders.
+/// Number of ports that count as placeholders.
 const PORTS: u16 = 1_000;
-/// The folder of all placeholder files, which doesn't exist.
+/// Folder of all placeholder files. It must not exist.
 const FOLDER: &str = "/nonexistent/prony";
 
-/// Returns true if a port in a rendered text is that of a placeholder.
+/// Returns true if a port in rendered text is a placeholder.
 pub(crate) fn is_placeholder_port(port: u16) -> bool {
     (FIRST_PORT..FIRST_PORT + PORTS).contains(&port)
 }
 
-/// Returns true if a path in a rendered text is that of a placeholder.
+/// Returns true if a path in rendered text is a placeholder.
 pub(crate) fn is_placeholder_path(path: &Path) -> bool {
     path.starts_with(FOLDER)
 }
 
-/// Endpoints of the right kind that no server listens on.
+/// Creates endpoints of the right kind. No server listens on them.
 pub(super) fn placeholder_endpoints(services: &[ServiceLayout]) -> BTreeMap<String, Allocated> {
     let mut ports = FIRST_PORT..;
     let mut address = |_: &[PortProtocol]| {

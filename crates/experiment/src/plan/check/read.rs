@@ -1,4 +1,4 @@
-//! Reading a plan and checking it: the entry points for a file and for text.
+//! Entry points that read a plan from a file or a text, and check it.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use crate::plan::freeze;
 use crate::plan::model::{MachineProfile, Plan, document, io_error_words};
 use crate::plan::syntax;
 
-/// The largest plan that is read, in bytes.
+/// Maximum size of a plan in bytes.
 const PLAN_BYTES_MAX: u64 = 1 << 20;
 
 impl Plan {
-    /// Reads a plan from a file and checks all of it, including the programs and cores that it needs
-    /// of this machine.
+    /// Reads a plan from a file and checks all of it, including the programs and cores that it
+    /// needs on this machine.
     ///
     /// # Errors
     /// All problems, each with file and line.
@@ -24,9 +24,9 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Reads a plan's text as if it were in the file `origin`; relative paths start from the folder of
-    /// that file. The files that the plan names are read. Programs, folders and cores are checked by
-    /// [`Plan::check_machine`].
+    /// Reads a plan from text as if it were in the file `origin`, whose folder is the start of
+    /// relative paths. The files that the plan names are read. [`Plan::check_machine`] checks
+    /// programs, folders and cores.
     ///
     /// # Errors
     /// All problems, each with file and line.
@@ -50,7 +50,7 @@ impl Plan {
     /// Checks that this machine has what the plan needs: programs, folders, cores and places.
     ///
     /// # Errors
-    /// Everything that is missing, with hints on how to get it.
+    /// Everything that is missing, with hints.
     pub fn check_machine(&self) -> Result<(), PlanErrors> {
         let mut diagnostics = Diagnostics::default();
         machine::check_machine(self, &mut diagnostics);
@@ -62,7 +62,7 @@ fn read_text(path: &Path) -> Result<String, PlanErrors> {
     let file_error = |message: String| PlanError::new(DiagnosticKind::File, path, 0, message);
     let metadata = std::fs::metadata(path).map_err(|error| {
         let error = file_error(format!("the plan {}", io_error_words(&error)));
-        error.with_hint("prony init writes a plan to start from")
+        error.with_hint("prony init writes a starter plan")
     })?;
     if !metadata.is_file() {
         let error = file_error("not a plan file".to_owned());

@@ -1,4 +1,4 @@
-//! Every variant rendered once with placeholder endpoints, before anything starts.
+//! Renders every variant once with placeholder endpoints, before anything starts.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,15 +12,15 @@ use crate::plan::render::{self, LoadModel, Rendered, Resolved, VariantLayout, ma
 use crate::plan::syntax::{PlanReader, TomlNode};
 
 impl Plan {
-    /// The files of the scripts that write the requests of the plan's loads.
+    /// Script files that generate the requests of the plan's loads.
     pub fn scripts(&self) -> BTreeSet<PathBuf> {
-        // A plan that can't be rendered is reported by its trials.
+        // If a variant can't be rendered, its trials report that.
         let variants = self.with_placeholders().unwrap_or_default();
         let scripts = variants.into_iter().map(|it| it.load.settings.script);
         scripts.flatten().collect()
     }
 
-    /// Every variant, rendered with placeholder endpoints. No name is looked up.
+    /// Renders every variant with placeholder endpoints, without DNS lookups.
     ///
     /// # Errors
     /// A variant renders differently from when the plan was read.
@@ -44,21 +44,21 @@ impl Plan {
         resolved.collect()
     }
 
-    /// Number of cores of the machine that the plan was read for.
+    /// Number of cores of the machine for which the plan was read.
     pub(crate) fn machine_cores(&self) -> usize {
         self.machine.cores.len()
     }
 
-    /// The error for a requested `interleave` that is not possible. The line is that of the key, if
-    /// the plan has it.
+    /// Error for a value of `interleave` that is not possible. It has the line of the key, if the
+    /// plan sets the key.
     pub(crate) fn interleave_error(&self, message: String, hint: &str) -> PlanError {
         let line = self.interleave_line;
         PlanError::new(DiagnosticKind::Structure, &self.origin, line, message).with_hint(hint)
     }
 }
 
-/// Renders every variant, and adds to the plan what follows from that: default metrics, the files
-/// that the plan names, and notes.
+/// Renders every variant, and adds what depends on all of them to the plan: default metrics, the
+/// files that the plan names, and notes.
 pub(super) fn check_variants(
     plan: &mut Plan,
     metrics: Option<&TomlNode>,
@@ -84,7 +84,7 @@ pub(super) fn check_variants(
     check_capacity_metrics(plan, metrics_line, diagnostics);
 }
 
-/// The goals of the capacity searches, which are the same for all variants.
+/// Goals of the capacity searches; they must be the same for all variants.
 fn goals(all: &[(String, Rendered)], load_line: usize, reader: &mut PlanReader<'_>) -> Vec<String> {
     let of = |rendered: &Rendered| match &rendered.load.as_ref()?.model {
         LoadModel::Capacity(capacity) => Some(capacity.goals.goals.clone()),
@@ -104,7 +104,7 @@ fn goals(all: &[(String, Rendered)], load_line: usize, reader: &mut PlanReader<'
     first.iter().map(ToString::to_string).collect()
 }
 
-/// Capacity searches measure the capacity alone, and other loads don't measure it.
+/// Checks that capacity searches measure only the capacity, and that other loads don't measure it.
 fn check_capacity_metrics(plan: &Plan, line: usize, diagnostics: &mut Diagnostics) {
     let is_search = !plan.goals.is_empty();
     let is_measured = |metric: &&Metric| (**metric == Metric::CapacityPerS) == is_search;
@@ -128,8 +128,8 @@ fn check_capacity_metrics(plan: &Plan, line: usize, diagnostics: &mut Diagnostic
     reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
 }
 
-/// The metric that gets a verdict by default: the rate of a closed loop, p99 of an open one or of one
-/// with think times, and the capacity of searches.
+/// Metric that gets a verdict by default: the rate of a closed loop, the p99 of an open loop or of
+/// one with think times, and the capacity of a search.
 fn default_metrics(
     all: &[(String, Rendered)],
     load_line: usize,
@@ -138,7 +138,7 @@ fn default_metrics(
     let models = all.iter().filter_map(|(_, rendered)| {
         let load = rendered.load.as_ref()?;
         Some(match (load.settings.think, &load.model) {
-            // The users set the rate.
+            // With think times, the number of users determines the rate.
             (Some(_), LoadModel::Closed) => &LoadModel::Open,
             (_, model) => model,
         })
@@ -148,7 +148,7 @@ fn default_metrics(
         match model {
             LoadModel::Closed => closed = true,
             LoadModel::Open => open = true,
-            // Variants that aren't all searches are refused elsewhere.
+            // A mix of searches and other loads is rejected elsewhere.
             LoadModel::Capacity(_) => return vec![Metric::CapacityPerS],
         }
     }
@@ -164,7 +164,8 @@ fn default_metrics(
     }
 }
 
-/// Reads the plan's own `notes`, which may depend on the machine. Empty notes are ignored.
+/// Reads the key `notes` of a plan, whose templates may depend on the machine. Empty notes are
+/// ignored.
 pub(super) fn read_notes(
     plan: &Plan,
     notes: Option<&TomlNode>,
@@ -181,7 +182,7 @@ pub(super) fn read_notes(
     texts
 }
 
-/// Renders every variant and applies `check` to each. Returns the variants by id.
+/// Renders every variant and applies `check` to each. Returns the variants with their IDs.
 pub(super) fn render_all(
     plan: &Plan,
     diagnostics: &mut Diagnostics,
@@ -206,7 +207,7 @@ fn notes(all: &[(String, Rendered)]) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some((first, second)) = identical_variants(all) {
         notes.push(format!(
-            "variants {first} and {second} are the same set-up (an A/A comparison)"
+            "variants {first} and {second} have the same setup (an A/A comparison)"
         ));
     }
     let mut shared: BTreeSet<(usize, &str)> = BTreeSet::new();
@@ -229,7 +230,7 @@ fn notes(all: &[(String, Rendered)]) -> Vec<String> {
     notes
 }
 
-/// The ids of the first two variants that have the same services, load and networks.
+/// IDs of the first two variants with the same services, load and networks.
 fn identical_variants(all: &[(String, Rendered)]) -> Option<(&str, &str)> {
     let is_same = |a: &Rendered, b: &Rendered| {
         let loads = match (&a.load, &b.load) {

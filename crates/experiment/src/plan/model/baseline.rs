@@ -6,7 +6,7 @@ use super::variants::{PlanVariant, read_cell};
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
 
-/// Merges a list of baselines. If several name the same factor, the first one applies.
+/// Merges a list of baselines. If several name the same factor, the first one wins.
 pub(crate) fn merged_baselines(node: &TomlNode) -> TomlTable {
     let tables = match &node.value {
         TomlValue::Array(nodes) => nodes.iter().collect(),
@@ -27,7 +27,7 @@ pub(crate) fn merged_baselines(node: &TomlNode) -> TomlTable {
 }
 
 /// Chooses a baseline from a list: the first one that names a factor with several levels. Constants
-/// that it names are removed.
+/// are removed from it.
 pub(crate) fn chosen_baseline(node: &TomlNode, constants: &[PlanFactor]) -> TomlNode {
     let TomlValue::Array(nodes) = &node.value else {
         return without_keys(node, constants);
@@ -35,7 +35,7 @@ pub(crate) fn chosen_baseline(node: &TomlNode, constants: &[PlanFactor]) -> Toml
     let mut left = nodes.iter().map(|node| without_keys(node, constants));
     let fixes_any = |node: &TomlNode| match &node.value {
         TomlValue::Table(table) => !table.entries.is_empty(),
-        // A wrong type is reported when the baseline is read.
+        // A wrong type is reported later, when the baseline is read.
         _ => true,
     };
     let empty = TomlNode {
@@ -45,7 +45,7 @@ pub(crate) fn chosen_baseline(node: &TomlNode, constants: &[PlanFactor]) -> Toml
     left.find(fixes_any).unwrap_or(empty)
 }
 
-/// A baseline without these factors.
+/// Returns the baseline without these factors.
 fn without_keys(baseline: &TomlNode, constants: &[PlanFactor]) -> TomlNode {
     let mut baseline = baseline.clone();
     if let TomlValue::Table(table) = &mut baseline.value {
@@ -55,7 +55,7 @@ fn without_keys(baseline: &TomlNode, constants: &[PlanFactor]) -> TomlNode {
     baseline
 }
 
-/// Reads the [chosen](chosen_baseline) `baseline`; by default it is the first level of every factor.
+/// Reads the [chosen](chosen_baseline) `baseline`. The default is the first level of every factor.
 pub(crate) fn read_baseline(
     node: Option<&TomlNode>,
     factors: &[PlanFactor],
@@ -93,7 +93,7 @@ fn check_baseline(
     reader: &mut PlanReader<'_>,
 ) {
     if variants.len() < 2 {
-        let message = "there is one variant; comparing needs at least two";
+        let message = "there is only one variant; comparing needs at least two";
         reader.report_with_hint(
             DiagnosticKind::Structure,
             line,
@@ -148,9 +148,9 @@ fn is_baseline(baseline: &LevelSelection, levels: &LevelSelection) -> bool {
         .all(|(factor, level)| levels.get(factor) == Some(level))
 }
 
-/// Position of the variant that `levels` is compared with. It has the baseline's level of each
-/// factor that the baseline names, and the same level of each other factor. A baseline is its own
-/// baseline.
+/// Index of the variant that `levels` is compared with. It has the baseline's level for each factor
+/// that the baseline names, and the same level as `levels` for all other factors. A baseline is
+/// compared with itself.
 pub(crate) fn baseline_of(
     baseline: &LevelSelection,
     variants: &[PlanVariant],

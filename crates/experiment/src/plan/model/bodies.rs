@@ -1,26 +1,26 @@
-//! `bodies` of `[load]`: the degree to which the response bodies of all variants must be the same.
+//! `bodies` of `[load]`: required agreement of the response bodies of all variants.
 
 use std::str::FromStr;
 
 use crate::plan::syntax::{PlanReader, TomlTable};
 
-/// The degree to which the response bodies of two variants must agree before their rates are compared.
+/// Required agreement of the response bodies of two variants before their rates are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BodyComparison {
     /// The bytes as sent are the same.
     Same,
-    /// The bytes are the same after content codings such as gzip are undone.
+    /// The bytes are the same after decoding of content codings such as gzip.
     #[default]
     SameDecoded,
-    /// The bodies may differ. The report lists the sizes and content types that do.
+    /// The bodies may differ. The report lists differences in size and content type.
     MayDiffer,
 }
 
 impl BodyComparison {
-    /// The values in plans and on the command line.
+    /// Values in plans and on the command line.
     pub const NAMES: &[&str] = &["same", "same-decoded", "may-differ"];
 
-    /// The value in plans and on the command line.
+    /// Returns the value in plans and on the command line.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
@@ -39,8 +39,7 @@ impl FromStr for BodyComparison {
     }
 }
 
-/// Reads `bodies` of `[load]`. The value is the same for every variant, so templates are not
-/// rendered.
+/// Reads `bodies` of `[load]`. The value applies to all variants, so templates are not rendered.
 pub(super) fn read_bodies(load: &TomlTable, reader: &mut PlanReader<'_>) -> BodyComparison {
     load.get("bodies")
         .and_then(|node| reader.choice(node, "bodies of [load]", BodyComparison::NAMES))

@@ -1,4 +1,5 @@
-//! Self-signed certificates that a plan asks for, so that a study over TLS needs no key file.
+//! Self-signed certificates that a plan requests. They make a study over TLS possible without a key
+//! file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,17 +14,18 @@ pub(crate) struct SelfSignedCertificate {
     pub(crate) key: String,
 }
 
-/// The certificates of one plan, one for each list of names. All variants and trials share them.
+/// Certificates of one plan, one for each list of names. All variants and trials share them.
 ///
-/// They are kept in memory as long as the plan and are never stored with results.
+/// They are kept in memory for the lifetime of the plan and are never stored with results.
 #[derive(Clone, Default)]
 pub(crate) struct CertificateCache(Arc<Mutex<BTreeMap<Vec<String>, SelfSignedCertificate>>>);
 
 impl CertificateCache {
-    /// The certificate for these host names and addresses, made at the first call.
+    /// Returns the certificate for these host names and addresses. It is generated at the first
+    /// call.
     ///
-    /// The key is an ECDSA key on P-256, which every TLS library supports. The certificate is valid
-    /// from 1975 to 4096, so no clock is needed.
+    /// The key is an ECDSA key on P-256, which every TLS library supports. It is valid from 1975 to
+    /// 4096, so no clock is needed.
     ///
     /// # Errors
     /// The names are not usable. The text completes the sentence "the certificate …".

@@ -1,4 +1,4 @@
-//! Reads a whole plan from its tree into a [`Plan`] whose variants have not been rendered.
+//! Reads a whole plan from its tree into a [`Plan`]. Variants are not rendered yet.
 
 use std::path::Path;
 
@@ -29,10 +29,10 @@ pub(crate) const KEYS: &[&str] = &[
     "includes",
 ];
 
-/// The longest name of a plan, in bytes.
+/// Maximum length of a plan's name in bytes.
 const NAME_BYTES_MAX: usize = 100;
 
-/// Reads everything that is the same for all variants. Returns `None` if variants can't be rendered.
+/// Reads everything that is common to all variants. Returns `None` if variants can't be rendered.
 pub(crate) fn read_plan(
     text: &str,
     table: &TomlTable,
@@ -147,7 +147,8 @@ fn report_no_factors(line: usize, reader: &mut PlanReader<'_>) {
     );
 }
 
-/// Reads `name`, which also names the experiment's folder. The default is the file's name.
+/// Reads `name`, which is also the name of the experiment's folder. The default is the name of the
+/// plan's file.
 fn read_name(table: &TomlTable, origin: &Path, reader: &mut PlanReader<'_>) -> String {
     let node = table.get("name");
     let name = node.and_then(|node| Some((reader.text(node, "name")?, node.line)));
@@ -164,16 +165,18 @@ fn read_name(table: &TomlTable, origin: &Path, reader: &mut PlanReader<'_>) -> S
         && !name.contains('/')
         && !name.chars().any(char::is_control);
     if !is_usable {
-        let message = "name is not usable as the name of a folder";
-        let hint =
-            format!("use 1 to {NAME_BYTES_MAX} bytes on one line, no / and no dot at the start");
+        let message = "name can't be used as the name of a folder";
+        let hint = format!(
+            "use 1 to {NAME_BYTES_MAX} bytes on one line, without / and without a dot at \
+                the start"
+        );
         reader.report_with_hint(DiagnosticKind::BadValue, line, message, hint);
     }
     name
 }
 
-/// Reads the folder that relative paths start from. This is the plan's own folder, unless the plan
-/// is an experiment's copy, which names the original folder.
+/// Reads the folder at which relative paths start: the plan's own folder or, for the copy in an
+/// experiment's folder, the original one.
 fn read_folder(table: &TomlTable, origin: &Path, reader: &mut PlanReader<'_>) -> PlanFolder {
     let parent = origin
         .parent()

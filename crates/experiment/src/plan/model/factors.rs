@@ -1,4 +1,4 @@
-//! `[factors]`: the parts of the set-up that vary, and the levels of each.
+//! `[factors]`: the properties of the setup that vary, and the levels of each.
 
 use std::collections::BTreeSet;
 
@@ -7,31 +7,31 @@ use super::ranges;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue, is_name};
 
-/// Words that a template would not treat as variables.
+/// Words that templates would not treat as variables.
 const TEMPLATE_WORDS: &[&str] = &[
     "true", "false", "none", "True", "False", "None", "not", "and", "or", "in", "is", "if", "else",
     "loop", "self", "caller",
 ];
 
-/// A part of the set-up that the plan varies; it has at least two levels.
+/// A property of the setup that the plan varies. It has at least two levels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanFactor {
-    /// The name, which templates use.
+    /// Name of the factor in templates and results.
     pub name: String,
-    /// The line of the plan that names it, from 1.
+    /// Line of the factor in the plan, from 1.
     pub line: usize,
-    /// The levels in the plan's order.
+    /// Levels in the plan's order.
     pub levels: Vec<FactorLevel>,
-    /// The keys that at least one level's table has; `None` if the levels are plain values.
+    /// Keys that the table of at least one level contains; `None` if the levels are plain values.
     pub(crate) keys: Option<BTreeSet<String>>,
 }
 
-/// One of the values of a factor.
+/// A value of a factor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FactorLevel {
-    /// The name in results.
+    /// Name of the level in results.
     pub name: String,
-    /// The plain value, or the table whose `name` is the level's name.
+    /// The plain value, or the table; its `name` is the level's name.
     pub(crate) node: TomlNode,
 }
 
@@ -41,8 +41,8 @@ impl PlanFactor {
     }
 }
 
-/// Reads `[factors]`. If `baseline` names another level of a factor with one level, that level is
-/// added. `cores` is the number of cores of this machine.
+/// Reads `[factors]`. If `baseline` names another level of a factor with a single level, that level
+/// is added. `cores` is the number of cores of this machine.
 pub(crate) fn read_factors(
     table: &TomlTable,
     baseline: Option<&TomlTable>,
@@ -93,21 +93,21 @@ pub(crate) fn read_factors(
 
 /// Returns true if the only level of a factor is a table that the baseline names.
 ///
-/// Such a factor is a constant: it does not vary yet, and each level that is added later is
-/// compared with this one. A single plain level is reported as a mistake.
+/// Such a factor is a constant. It doesn't vary yet; levels that are added later will be compared
+/// with this one. A single plain level is reported as a mistake.
 fn is_constant(level: &FactorLevel, factor: &str, baseline: Option<&TomlTable>) -> bool {
     let named = baseline.and_then(|table| table.get(factor));
     matches!(level.node.value, TomlValue::Table(_))
         && named.and_then(|node| node.value.scalar_text()) == Some(level.name.clone())
 }
 
-/// Splits factors into constants, which have one level, and all others.
+/// Splits factors into constants (with one level) and all others.
 pub(crate) fn split_constants(factors: Vec<PlanFactor>) -> (Vec<PlanFactor>, Vec<PlanFactor>) {
     let constant = |factor: &PlanFactor| factor.levels.len() == 1 && factor.keys.is_some();
     factors.into_iter().partition(constant)
 }
 
-/// Returns true if templates can use a name; reports a diagnostic otherwise.
+/// Returns true if templates can use this name; otherwise reports a problem.
 pub(crate) fn is_usable_name(
     subject: &str,
     name: &str,
@@ -115,8 +115,7 @@ pub(crate) fn is_usable_name(
     reader: &mut PlanReader<'_>,
 ) -> bool {
     if TEMPLATE_WORDS.contains(&name) {
-        let text =
-            format!("{subject} \"{name}\" has the name of a keyword of the template language");
+        let text = format!("{subject} \"{name}\" has the name of a template keyword");
         reader.report_with_hint(DiagnosticKind::BadValue, line, text, "choose another name");
         return false;
     }
@@ -129,7 +128,7 @@ pub(crate) fn is_usable_name(
             DiagnosticKind::BadValue,
             line,
             format!("{subject} \"{name}\" has a name that templates can't use"),
-            format!("use letters, digits and _, and begin with a letter, such as \"{hint}\""),
+            format!("use letters, digits and _, beginning with a letter, such as \"{hint}\""),
         );
         return false;
     }
@@ -210,8 +209,8 @@ fn level_name(item: &TomlNode, factor: &str, reader: &mut PlanReader<'_>) -> Opt
     Some(name)
 }
 
-/// Converts plain levels to tables that have only a name, if any other level is a table. Returns
-/// the keys of all tables.
+/// If any level is a table, converts plain levels to tables with only a name. Returns the keys of
+/// all tables.
 fn unify(levels: &mut [FactorLevel]) -> Option<BTreeSet<String>> {
     let is_table = |level: &FactorLevel| matches!(level.node.value, TomlValue::Table(_));
     if !levels.iter().any(is_table) {

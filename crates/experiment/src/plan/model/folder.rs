@@ -1,31 +1,33 @@
-//! Location of the files that a plan names: next to the plan, or in the experiment's copies.
+//! Location of the files that a plan names: in the plan's folder, or copied into the experiment's
+//! folder.
 
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// The largest file that a plan may pass to a service or a load, in bytes.
+/// Maximum size in bytes of a file that a plan passes to a service or a load.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// The folder of an experiment that has copies of the files that its plan names.
+/// Name of the folder in an experiment's folder with copies of the files that its plan names.
 pub(crate) const INCLUDES: &str = "includes";
 
-/// The folder that a plan's relative paths start from, and the folder of the copied files.
+/// The folder at which a plan's relative paths start, and the folder of the copied files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlanFolder {
-    /// The absolute path that relative paths start from.
+    /// Absolute path at which relative paths start.
     pub(crate) base: PathBuf,
-    /// The folder of the copied files, if this plan is an experiment's own copy.
+    /// Folder of the copied files, if this plan is the copy in an experiment's folder.
     pub(crate) includes: Option<PathBuf>,
 }
 
 impl PlanFolder {
-    /// The absolute path of a reference in the plan.
+    /// Converts a path in the plan to an absolute path.
     pub(crate) fn path(&self, reference: &str) -> PathBuf {
         without_dots(&self.base.join(reference))
     }
 
-    /// The path of a file: that of its copy if this plan is an experiment's own copy.
+    /// Returns the path of a file, or of its copy if this plan is the copy in an experiment's
+    /// folder.
     pub(crate) fn file(&self, reference: &str) -> PathBuf {
         match &self.includes {
             Some(includes) => includes.join(copy_name(reference)),
@@ -59,7 +61,7 @@ fn usable(metadata: &fs::Metadata) -> Result<(), String> {
     Ok(())
 }
 
-/// Words for a failure to open a file, which complete the sentence "FILE …".
+/// Describes a failure to open a file, completing the sentence "FILE …".
 pub(crate) fn io_error_words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "does not exist".to_owned(),
@@ -68,8 +70,8 @@ pub(crate) fn io_error_words(error: &io::Error) -> String {
     }
 }
 
-/// The name of a file's copy. A path below the plan's folder keeps its name. Any other path is
-/// converted to one word.
+/// Returns the name of a file's copy. A path below the plan's folder stays the same. Any other path
+/// is converted to one path component.
 pub(crate) fn copy_name(reference: &str) -> PathBuf {
     let path = Path::new(reference);
     let below = path
@@ -81,14 +83,14 @@ pub(crate) fn copy_name(reference: &str) -> PathBuf {
             .filter(|part| matches!(part, Component::Normal(_)))
             .collect();
     }
-    // `~` becomes `~~` and `/` becomes `~-`, so that no two references share a name.
+    // Escape `~` as `~~` and `/` as `~-`, which gives different paths different names.
     PathBuf::from(format!(
         "~{}",
         reference.replace('~', "~~").replace('/', "~-")
     ))
 }
 
-/// Removes `.` from a path. Keeps `..`, because a symbolic link before it may lead elsewhere.
+/// Removes `.` from a path. Keeps `..`, because the component before it may be a symbolic link.
 fn without_dots(path: &Path) -> PathBuf {
     path.components()
         .filter(|part| !matches!(part, Component::CurDir))

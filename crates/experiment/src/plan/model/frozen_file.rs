@@ -1,4 +1,4 @@
-//! The files that a plan names, and the paths of their copies in an experiment's folder.
+//! Files that a plan names, and the paths of their copies in an experiment's folder.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,16 +6,16 @@ use std::path::{Component, Path, PathBuf};
 
 use super::folder::{INCLUDES, PlanFolder, copy_name};
 
-/// A file that a plan names, and the path of its copy.
+/// A file that a plan names, with the path of its copy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FrozenFile {
-    /// The absolute path of the original.
+    /// Absolute path of the original.
     pub(crate) from: PathBuf,
-    /// The path of the copy, relative to the experiment's folder.
+    /// Path of the copy, relative to the experiment's folder.
     pub(crate) to: PathBuf,
 }
 
-/// The files to copy for `references`, which are paths as a plan writes them.
+/// Lists the files to copy for `references`, which are paths as written in the plan.
 pub(crate) fn frozen_files(references: &BTreeSet<String>, folder: &PlanFolder) -> Vec<FrozenFile> {
     let mut frozen = BTreeSet::new();
     for reference in references {
@@ -29,8 +29,8 @@ pub(crate) fn frozen_files(references: &BTreeSet<String>, folder: &PlanFolder) -
     frozen.into_iter().collect()
 }
 
-/// The request bodies that a list of URLs names (`/path POST <file`), relative to the list. For a
-/// file that is not a list of URLs, this yields no existing files.
+/// Lists the request bodies that a list of URLs names (`/path POST <file`), relative to the list.
+/// For any other file, this yields no existing files.
 fn body_files(list: &FrozenFile) -> Vec<FrozenFile> {
     let Ok(text) = fs::read_to_string(&list.from) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! `interleave` of `[trials]`: how the trials of a block share time.
+//! `interleave` of `[trials]`: mode in which the trials of a block run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode};
 
 /// Minimum length of a slice that can be requested. Shorter slices would mostly measure the
-/// switching between variants.
+/// switches between variants.
 const SLICE_MIN: Duration = Duration::from_millis(20);
 /// Maximum length of a slice that can be requested. Longer slices would not expose all variants to
 /// the same drift of the machine.
@@ -22,15 +22,15 @@ pub enum Interleave {
     /// Alternate between the variants in slices if they can run at the same time.
     #[default]
     Auto,
-    /// Alternate in slices of this length. An experiment whose variants can't run at the same time is
-    /// refused.
+    /// Alternate in slices of this length. If the variants can't run at the same time, the
+    /// experiment is rejected.
     Slices(Duration),
-    /// Run one trial after the other.
+    /// Run trials sequentially.
     Off,
 }
 
 impl Interleave {
-    /// The value with which plans and the command line select slices of the default length.
+    /// Value in plans and on the command line that selects slices of the default length.
     pub const DEFAULT_NAME: &str = "auto";
 
     const EXPECTED: &str = "write auto, off, or a length of slices from 20ms to 1m, such as 250ms";
@@ -61,7 +61,7 @@ impl fmt::Display for Interleave {
     }
 }
 
-/// Reads `interleave`; a value that can't be read is reported and becomes the default.
+/// Reads `interleave`. Reports an invalid value and returns the default instead.
 pub(super) fn read_interleave(node: &TomlNode, reader: &mut PlanReader<'_>) -> Interleave {
     let Some(written) = reader.scalar(node, "interleave") else {
         return Interleave::default();

@@ -1,13 +1,14 @@
-//! A choice of levels, for some factors or for all.
+//! A selection of levels for some or all factors.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// A level for each of some factors, by name, in the plan's order of factors.
+/// Pairs of a factor and its selected level, by name, in the plan's order of factors. Factors may
+/// be missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct LevelSelection(pub(super) Vec<(String, String)>);
 
 impl LevelSelection {
-    /// The selected level of a factor; `None` if the selection leaves the factor open.
+    /// Selected level of a factor; `None` if none is selected.
     pub fn get(&self, factor: &str) -> Option<&str> {
         self.0
             .iter()
@@ -15,14 +16,14 @@ impl LevelSelection {
             .map(|(_, level)| level.as_str())
     }
 
-    /// The pairs of factor and level in order.
+    /// Iterates over the pairs of factor and level in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
             .map(|(factor, level)| (factor.as_str(), level.as_str()))
     }
 
-    /// The number of factors that have a selected level.
+    /// Number of factors with a selected level.
     pub fn len(&self) -> usize {
         self.0.len()
     }

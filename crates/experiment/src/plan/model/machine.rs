@@ -1,4 +1,4 @@
-//! The machine that a plan runs on: its programs and cores.
+//! The machine that runs a plan: its programs and cores.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use crate::plan::syntax::{TomlEntry, TomlNode, TomlValue};
 use crate::system::program::{self, MissingProgram};
 
-/// The command that stands for the running prony itself.
+/// Command in a plan that stands for the running prony binary.
 const OWN_NAME: &str = "prony";
 
-/// FreeBSD packages of programs that plans are likely to start. [`crate::system::program`] has the
-/// Debian packages.
+/// FreeBSD packages of programs that plans are likely to start. [`crate::system::program`] lists
+/// the Debian packages.
 const PORTS: &[(&str, &str)] = &[
     ("apache2", "apache24"),
     ("apachectl", "apache24"),
@@ -35,21 +35,21 @@ const PORTS: &[(&str, &str)] = &[
     ("varnishd", "varnish7"),
 ];
 
-/// The programs and cores of a machine; tests make up their own.
+/// Programs and cores of a machine. Tests simulate other machines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineProfile {
-    /// The operating system, named as in [`std::env::consts::OS`].
+    /// Operating system, as in [`std::env::consts::OS`].
     pub os: String,
-    /// The cores that this process may run on, in ascending order.
+    /// Cores that this process may use, in ascending order.
     pub cores: Vec<usize>,
-    /// The folders that are searched for programs, in order.
+    /// Folders that are searched for programs, in order.
     pub path: Vec<PathBuf>,
-    /// The path of the running prony.
+    /// Path of the running prony binary.
     pub own_program: PathBuf,
 }
 
 impl MachineProfile {
-    /// The machine that this process runs on.
+    /// Returns the profile of this machine.
     pub fn this() -> Self {
         let path = std::env::var_os("PATH").unwrap_or_default();
         Self {
@@ -60,7 +60,7 @@ impl MachineProfile {
         }
     }
 
-    /// The value of `machine` in templates, with its keys: `machine.cores` is the list of cores.
+    /// Value of `machine` in templates, with its keys. `machine.cores` is the list of cores.
     pub(crate) fn template_value(&self) -> (BTreeSet<String>, TomlNode) {
         let cores = self.cores.iter().filter_map(|&core| {
             let value = TomlValue::Integer(i64::try_from(core).ok()?);
@@ -75,10 +75,10 @@ impl MachineProfile {
         (keys, TomlNode::table(0, vec![entry]))
     }
 
-    /// The program as the host starts it.
+    /// Resolves a program name to the path that the host starts.
     ///
-    /// `prony` becomes the path of the running prony. A name with a slash is a path relative to the
-    /// plan's folder. Any other name is unchanged, or becomes a versioned name if only that is
+    /// `prony` becomes the path of the running prony binary. A name with a slash is a path relative
+    /// to the plan's folder. Any other name is unchanged, or gets a version suffix if only that is
     /// installed.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl MachineProfile {
         }
     }
 
-    /// A hint on how to get a missing program.
+    /// Hint for installing a missing program.
     fn install_hint(&self, name: &str, missing: &MissingProgram) -> String {
         if let Some(path) = &missing.not_executable {
             return format!("chmod +x {}", path.display());
@@ -141,13 +141,13 @@ impl MachineProfile {
 
 /// A program that was not found.
 pub(crate) struct ProgramNotFound {
-    /// The command that would start it.
+    /// Command that would start it.
     pub(crate) started: String,
-    /// A hint on how to install it.
+    /// Hint for installing it.
     pub(crate) hint: String,
 }
 
-/// The cores that the scheduler allows this process to use.
+/// Returns the cores that the scheduler allows this process to use.
 fn usable_cores() -> Vec<usize> {
     #[cfg(any(target_os = "linux", target_os = "freebsd"))]
     if let Ok(set) = rustix::thread::sched_getaffinity(None) {

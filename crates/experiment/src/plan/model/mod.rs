@@ -1,4 +1,4 @@
-//! A plan as data: everything that is the same for all variants, not yet rendered.
+//! The plan as data, common to all variants. Templates are not rendered yet.
 
 mod baseline;
 mod bodies;
@@ -35,39 +35,39 @@ pub(super) use sections::{NamedTable, PLACE_WORDS};
 pub use trials::{TrialSettings, metric_to_judge};
 pub use variants::PlanVariant;
 
-/// A plan that has been checked: what is compared, how, and how often.
+/// A plan that has been checked.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The name; by default that of the plan's file.
+    /// Name of the plan; by default the name of its file.
     pub name: String,
-    /// The question that the experiment answers, in the author's words; may be empty.
+    /// Question that the experiment answers, as written by the author; may be empty.
     pub question: String,
-    /// The levels that others are compared with. If the baseline omits factors, each combination of
-    /// their levels has a baseline of its own.
+    /// Levels that others are compared with. For factors that the baseline omits, each combination
+    /// of levels has its own baseline.
     pub baseline: LevelSelection,
-    /// The relative difference within which two variants count as equivalent.
+    /// Relative difference within which two variants count as equivalent.
     pub margin: f64,
-    /// The metrics that get a verdict, at least one.
+    /// Metrics that get a verdict; at least one.
     pub metrics: Vec<Metric>,
-    /// The goals of the capacity searches, such as `p99<50ms`; empty if the trials are no searches.
+    /// Goals of the capacity searches, such as `p99<50ms`; empty for other loads.
     pub goals: Vec<String>,
-    /// The number and length of trials.
+    /// Number and length of trials.
     pub trials: TrialSettings,
-    /// The degree to which the response bodies of all variants must be the same.
+    /// Required agreement of the response bodies of all variants.
     pub bodies: BodyComparison,
-    /// The factors that vary.
+    /// Factors that vary.
     pub factors: Vec<PlanFactor>,
-    /// The variants, at least two, in the order in which results show them.
+    /// Variants in the order in which results show them; at least two.
     pub variants: Vec<PlanVariant>,
-    /// Notes for the user before the experiment runs: the plan's own notes, identical variants, and
-    /// cores that the load shares with services.
+    /// Notes for the user before the experiment runs: the plan's own notes, and warnings about
+    /// identical variants and about cores that the load shares with services.
     pub notes: Vec<String>,
-    /// The file that the plan was read from, as the user named it.
+    /// File that contains the plan, as named by the user.
     pub(super) origin: PathBuf,
     pub(super) text: String,
     pub(super) folder: PlanFolder,
     pub(super) machine: MachineProfile,
-    /// Factors with one level. Templates can use them, and results don't show them.
+    /// Factors with one level. Templates can use them, but results don't show them.
     pub(super) constants: Vec<PlanFactor>,
     pub(super) certificates: CertificateCache,
     pub(super) services: Vec<NamedTable>,
@@ -75,26 +75,26 @@ pub struct Plan {
     pub(super) links: Vec<NamedTable>,
     pub(super) load: TomlTable,
     pub(super) telemetry: Option<TomlTable>,
-    /// The line of `interleave` in `[trials]`, from 1; 0 if the plan doesn't set it.
+    /// Line of `interleave` in `[trials]`, from 1; 0 if the plan doesn't set it.
     pub(super) interleave_line: usize,
-    /// The keys of `[trials]` that the plan sets.
+    /// Keys of `[trials]` that the plan sets.
     pub(super) trial_keys: Vec<String>,
     pub(super) frozen_files: Vec<FrozenFile>,
-    /// The lines, from 1, that the experiment's own copy of the plan replaces.
+    /// Lines, from 1, that are replaced in the copy for the experiment's folder.
     pub(super) replaced_lines: Vec<usize>,
 }
 
 impl Plan {
-    /// The file that the plan was read from, as the user named it.
+    /// Returns the file that contains the plan, as named by the user.
     pub fn origin(&self) -> &Path {
         &self.origin
     }
 
-    /// Position of the variant that `variant` is compared with. For a baseline, this is its own
-    /// position. Variants with the same baseline must return the same bytes.
+    /// Index of the variant that `variant` is compared with; a baseline is compared with itself.
+    /// Variants with the same baseline must return the same bytes.
     ///
     /// # Panics
-    /// If `variant` is out of range.
+    /// `variant` is out of range.
     pub fn baseline_of(&self, variant: usize) -> usize {
         // Plans in which a variant has no baseline are rejected when they are read.
         baseline::baseline_of(
@@ -105,10 +105,10 @@ impl Plan {
         .unwrap_or(variant)
     }
 
-    /// The variant's levels with their factors: `socket = unix, cores = 2`.
+    /// Describes a variant by its levels, as in `socket = unix, cores = 2`.
     ///
     /// # Panics
-    /// If `variant` is out of range.
+    /// `variant` is out of range.
     pub fn variant_name(&self, variant: usize) -> String {
         let levels = self.variants[variant].levels.iter();
         let levels: Vec<String> = levels

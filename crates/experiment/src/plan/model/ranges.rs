@@ -1,11 +1,11 @@
-//! Levels that are a range of numbers: `cores = "1 .. n"`, where `n` is the number of cores of this
+//! Levels given as a range of numbers: `cores = "1 .. n"`, where `n` is the number of cores of this
 //! machine.
 
 use super::limits::VARIANTS_MAX;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlValue};
 
-/// Replaces each range among a factor's levels with its numbers. A range may be the only level or one
+/// Replaces each range among a factor's levels by its numbers. A range may be the only level or one
 /// of several: `"1 .. n"`, `["1 .. n"]`, `["1 .. 3", "n"]`, `["1 .. n-1"]`.
 pub(crate) fn expand(
     node: &TomlNode,
@@ -26,7 +26,7 @@ pub(crate) fn expand(
     }
     let mut levels: Vec<TomlNode> = Vec::new();
     for item in items {
-        // In an array with a range, `n` alone is the number of cores.
+        // In an array with a range, a plain `n` means the number of cores.
         let bounds = match &item.value {
             TomlValue::Text(text) => range_bounds(text, cores).or_else(|| {
                 let only = number(text, cores)?;
@@ -51,7 +51,7 @@ pub(crate) fn expand(
             let is_new = levels
                 .iter()
                 .all(|level| level.value != TomlValue::Integer(value));
-            // Ranges may overlap: ["1 .. 2", "n"] on two cores.
+            // Ranges may overlap: on two cores, ["1 .. 2", "n"] contains 2 twice.
             if is_new && (levels.len() as i64) <= longest {
                 levels.push(TomlNode {
                     line: item.line,
@@ -70,13 +70,13 @@ fn is_range(text: &str) -> bool {
     range_bounds(text, 1).is_some()
 }
 
-/// Reads the first and the last number of `1 .. n`.
+/// Parses the bounds of a range such as `1 .. n`.
 fn range_bounds(text: &str, cores: usize) -> Option<(i64, i64)> {
     let (first, last) = text.split_once("..")?;
     Some((number(first, cores)?, number(last, cores)?))
 }
 
-/// Reads `3`, `n`, `n-1` or `n/2`, rounded down.
+/// Parses `3`, `n`, `n-1` or `n/2`, which rounds down.
 fn number(text: &str, cores: usize) -> Option<i64> {
     let text = text.trim();
     let Some(rest) = text.strip_prefix('n') else {
@@ -94,7 +94,7 @@ fn number(text: &str, cores: usize) -> Option<i64> {
     }
 }
 
-/// Reads digits only, because a sign would be ambiguous next to `..` and `-`.
+/// Parses digits without a sign, which would be ambiguous next to `..` and `-`.
 fn unsigned(text: &str) -> Option<i64> {
     let text = text.trim();
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -4,23 +4,23 @@ use super::factors::{PlanFactor, is_usable_name};
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlTable};
 
-/// The values of `place` that are not names of a plan's own places.
+/// Values of `place` that don't refer to a `[place.NAME]`.
 pub(crate) const PLACE_WORDS: [&str; 3] = ["native", "namespace", "jail"];
 
-/// Names that the kernel has in use for network interfaces and their settings.
+/// Names that the kernel uses for network interfaces and their settings.
 const LINK_RESERVED_NAMES: [&str; 3] = ["lo", "all", "default"];
 
-/// Maximum number of services, of places, and of links in a plan.
+/// Maximum number each of services, places and links in a plan.
 const SECTIONS_MAX: usize = 64;
 
-/// The longest name of a place, in bytes.
+/// Maximum length of a place's name in bytes.
 const PLACE_NAME_MAX: usize = 32;
 
-/// Maximum length of a link's name in bytes. It is also the name of the link's network interface,
-/// and the kernel allows no longer one.
+/// Maximum length of a link's name in bytes: the kernel's limit for network interfaces, which get
+/// the same name.
 const LINK_NAME_MAX: usize = 15;
 
-/// A table of the plan with a name, such as `[service.web]`, not yet rendered.
+/// A named table of the plan, such as `[service.web]`, not yet rendered.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NamedTable {
     pub(crate) name: String,
@@ -28,8 +28,8 @@ pub(crate) struct NamedTable {
     pub(crate) table: TomlTable,
 }
 
-/// Reads the tables under `service`. Templates use the names of services, so no service may have
-/// the name of a factor.
+/// Reads the tables under `service`. Templates use services and factors by name, so no service may
+/// have the name of a factor.
 pub(super) fn read_services(
     plan: &TomlTable,
     factors: &[PlanFactor],
@@ -41,7 +41,7 @@ pub(super) fn read_services(
         reader.report_with_hint(
             DiagnosticKind::MissingKey,
             0,
-            "the plan has no service",
+            "the plan has no services",
             hint,
         );
         return Vec::new();
@@ -62,7 +62,7 @@ pub(super) fn read_services(
         let mut factors = factors.iter().chain(constants);
         if factors.any(|factor| factor.name == entry.key) {
             let message = format!("\"{}\" is the name of a factor and of a service", entry.key);
-            let hint = "templates could mean either; rename one";
+            let hint = "rename one, because templates could mean either";
             reader.report_with_hint(DiagnosticKind::Structure, entry.line, message, hint);
             continue;
         }

@@ -1,4 +1,4 @@
-//! `[trials]`, `margin` and `metrics`: how often and how long each variant is measured.
+//! `[trials]`, `margin` and `metrics`: number and length of the measurements of each variant.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::interleave::{Interleave, read_interleave};
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean_or_list};
 use crate::plan::syntax::{PlanReader, TomlNode, TomlValue};
 
-/// The keys of `[trials]`.
+/// Keys of `[trials]`.
 pub(crate) const KEYS: &[&str] = &[
     "blocks",
     "warmup",
@@ -19,28 +19,28 @@ pub(crate) const KEYS: &[&str] = &[
     "seed",
 ];
 
-/// The keys of `blocks`.
+/// Keys of `blocks`.
 pub(crate) const BLOCKS_KEYS: &[&str] = &["min", "max"];
 
-/// The default margin within which two variants count as equivalent, as a share.
+/// Default relative difference within which two variants count as equivalent.
 const DEFAULT_MARGIN: f64 = 0.02;
 
-/// The number and length of trials.
+/// Number and length of trials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialSettings {
-    /// The number of blocks before the first verdict; at least 1.
+    /// Number of blocks before the first verdict; at least 1.
     pub blocks_min: usize,
-    /// The number of blocks after which the experiment ends; at least `blocks_min`.
+    /// Number of blocks after which the experiment ends; at least `blocks_min`.
     pub blocks_max: usize,
-    /// Length of the load before each measurement. It is not part of the record.
+    /// Duration of the load before each measurement. It is not part of the record.
     pub warmup: Duration,
-    /// Length of the measured load.
+    /// Duration of the measured load.
     pub duration: Duration,
-    /// Maximum time for all blocks. No block starts that would end later.
+    /// Maximum time for all blocks. No block starts if it would end later.
     pub budget: Option<Duration>,
     /// Mode in which the trials of a block run.
     pub interleave: Interleave,
-    /// The seed of the order within blocks. The runner draws one if the plan has none.
+    /// Seed of the order within blocks; if `None`, the runner chooses one.
     pub seed: Option<u64>,
 }
 
@@ -120,14 +120,14 @@ fn read_blocks(node: &TomlNode, trials: &mut TrialSettings, reader: &mut PlanRea
             reader.report(DiagnosticKind::BadValue, node.line, message);
         }
         (min, max) => {
-            // A default bound is moved if the plan's own bound is beyond it.
+            // If the plan sets one bound beyond the default of the other, the default is adjusted.
             trials.blocks_min = min.unwrap_or(trials.blocks_min.min(max.unwrap_or(usize::MAX)));
             trials.blocks_max = max.unwrap_or(trials.blocks_max.max(trials.blocks_min));
         }
     }
 }
 
-/// Reads `margin = "2%"` as 0.02.
+/// Reads the margin; `"2%"` becomes 0.02.
 pub(crate) fn read_margin(node: Option<&TomlNode>, reader: &mut PlanReader<'_>) -> f64 {
     let Some(node) = node else {
         return DEFAULT_MARGIN;
@@ -151,7 +151,8 @@ pub(crate) fn read_margin(node: Option<&TomlNode>, reader: &mut PlanReader<'_>) 
     }
 }
 
-/// Reads the metrics that get a verdict: names as in `verdict.json`, with or without the unit.
+/// Reads the metrics that get a verdict. Names are those of `verdict.json`, with or without the
+/// unit.
 pub(crate) fn read_metrics(node: &TomlNode, reader: &mut PlanReader<'_>) -> Vec<Metric> {
     let typed = reader.texts(node, "metrics");
     if typed.as_ref().is_some_and(Vec::is_empty) {
@@ -185,7 +186,7 @@ pub(crate) fn read_metrics(node: &TomlNode, reader: &mut PlanReader<'_>) -> Vec<
 /// Finds a metric that can have a verdict, by its name with or without the unit.
 ///
 /// # Errors
-/// A hint with the names that exist.
+/// A hint with the valid names.
 pub fn metric_to_judge(name: &str) -> Result<Metric, String> {
     let judged = Metric::ALL.iter().copied();
     let judged = judged.filter(|metric| metric.direction() != Direction::Neither);
@@ -197,7 +198,7 @@ pub fn metric_to_judge(name: &str) -> Result<Metric, String> {
     })
 }
 
-/// The name without its unit: `rate` for `rate_per_s`, `p99` for `p99_us`.
+/// Name without the unit: `rate` for `rate_per_s`, `p99` for `p99_us`.
 fn short(metric: Metric) -> &'static str {
     let name = metric.name();
     ["_per_s", "_us", "_percent", "_bytes", "_share"]

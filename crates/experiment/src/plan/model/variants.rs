@@ -6,16 +6,16 @@ use super::limits::{VARIANT_ID_MAX, VARIANTS_MAX};
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean_or_list};
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
 
-/// One set-up to measure: a level of every factor.
+/// A setup to measure, with a level for every factor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanVariant {
-    /// The level of every factor.
+    /// Levels of all factors.
     pub levels: LevelSelection,
-    /// The names of the levels as one word that can name a folder: `native-tcp`.
+    /// The names of the levels, joined to a valid folder name: `native-tcp`.
     pub id: String,
 }
 
-/// Reads `variants`; without that key, every combination of levels is a variant.
+/// Reads `variants`. By default, every combination of levels is a variant.
 pub(crate) fn read_variants(
     listed: Option<&TomlNode>,
     factors: &[PlanFactor],
@@ -51,7 +51,7 @@ fn product(
         reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
         return Vec::new();
     };
-    // The last factor varies fastest, like the last column of a table.
+    // The last factor varies fastest.
     (0..number)
         .map(|mut cell| {
             let mut levels: Vec<_> = factors
@@ -153,7 +153,7 @@ pub(super) fn read_cell(
     fine.then_some(LevelSelection(levels))
 }
 
-/// Composes a folder name from the names of the levels. It differs from the ids in `taken`.
+/// Joins the names of the levels to a folder name that differs from all IDs in `taken`.
 fn free_id(levels: &LevelSelection, taken: &[PlanVariant]) -> String {
     let word: String = levels
         .iter()
@@ -170,7 +170,7 @@ fn free_id(levels: &LevelSelection, taken: &[PlanVariant]) -> String {
         })
         .take(VARIANT_ID_MAX)
         .collect();
-    // A leading dot would hide the folder or refer to its parent, and a dash would look like a
+    // A leading dot would hide the folder or refer to its parent; a leading dash would look like a
     // flag.
     let word = match word.strip_prefix(['.', '-']) {
         Some(rest) => format!("_{rest}"),

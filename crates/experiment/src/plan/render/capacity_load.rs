@@ -10,10 +10,10 @@ use crate::capacity::{CapacityGoals, ProbeLoad};
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlTable};
 
-/// Keys of `[load]` that only a capacity search has.
+/// Keys of `[load]` that are valid only for a capacity search.
 const OWN_KEYS: &[&str] = &["goal", "max_rate", "search_time", "probe"];
 
-/// Keys of `[load]` that a capacity search chooses by itself, each with a hint.
+/// Keys of `[load]` that a capacity search determines, each with a hint.
 const CHOSEN_BY_SEARCH: &[(&str, &str)] = &[
     ("rate", "take it out; max_rate limits the rates"),
     ("stages", "take it out; max_rate limits the rates"),
@@ -36,15 +36,15 @@ const CHOSEN_BY_SEARCH: &[(&str, &str)] = &[
     ),
 ];
 
-/// Number of probes of a usual search, with their settling parts.
+/// Number of probes in a typical search, including their settling parts.
 const PROBES_USUAL: f64 = 30.0;
 
-/// The goals and limits of a variant's capacity searches.
+/// Goals and limits of a variant's capacity searches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapacityLoad {
     /// The goals and limits.
     pub goals: CapacityGoals,
-    /// Spacing of the probes' requests; Poisson by default.
+    /// Arrival process of the probes' requests; Poisson by default.
     pub arrivals: Arrivals,
 }
 
@@ -54,18 +54,18 @@ pub(super) fn is_capacity(table: &TomlTable) -> bool {
     model.as_deref() == Some("capacity")
 }
 
-/// Reports the keys that only a capacity search has.
+/// Reports keys that are valid only for a capacity search.
 pub(super) fn refuse_keys(table: &TomlTable, reader: &mut PlanReader<'_>) {
     for key in OWN_KEYS {
         if let Some(node) = table.get(key) {
-            let message = format!("{key} of [load] is for a capacity search only");
+            let message = format!("{key} of [load] is valid only for a capacity search");
             let hint = "add model = \"capacity\", or take it out";
             reader.report_with_hint(DiagnosticKind::Structure, node.line, message, hint);
         }
     }
 }
 
-/// Reports the keys that contradict a capacity search.
+/// Reports keys that contradict a capacity search.
 pub(super) fn check_keys(
     table: &TomlTable,
     trial_keys: &[String],
@@ -87,7 +87,7 @@ pub(super) fn check_keys(
         }
     }
     if is_by_agents {
-        let message = "a capacity search runs from this machine, so agents can't make its load";
+        let message = "a capacity search runs on this machine, so agents can't generate its load";
         let hint = "take agents out";
         let line = table.line_of("agents");
         reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
@@ -95,7 +95,7 @@ pub(super) fn check_keys(
 }
 
 /// Reads goals and limits; `None` after an error, which is reported. Moves `arrivals` out of the
-/// settings, since it needs a rate there.
+/// settings, where it would require a rate.
 pub(super) fn read(
     table: &TomlTable,
     settings: &mut LoadSettings,
@@ -165,7 +165,7 @@ fn read_goals(table: &TomlTable, reader: &mut PlanReader<'_>) -> Option<Vec<Goal
 }
 
 impl CapacityLoad {
-    /// Settings from which those of each probe are made.
+    /// Returns the settings from which those of each probe are derived.
     pub fn base(&self, settings: &LoadSettings) -> LoadSettings {
         LoadSettings {
             arrivals: Some(self.arrivals),
@@ -173,7 +173,7 @@ impl CapacityLoad {
         }
     }
 
-    /// Settings of one of the probes, for a check of the settings before anything runs.
+    /// Returns the settings of one of the probes, to check them before anything runs.
     pub(super) fn sample(&self, settings: &LoadSettings) -> LoadSettings {
         let probe = Probe {
             rate_per_s: Some(1_000.0),
@@ -189,7 +189,7 @@ impl CapacityLoad {
         load.settings(&self.base(settings))
     }
 
-    /// Goals and limits by their keys, as flags of `prony capacity`.
+    /// Returns goals and limits as flags of `prony capacity`, by key.
     pub fn flags(&self) -> impl Iterator<Item = (&'static str, String)> {
         let CapacityGoals {
             goals,
@@ -220,7 +220,7 @@ impl CapacityLoad {
             .filter_map(|(key, flag)| Some((key, flag?)))
     }
 
-    /// Usual and longest time of a search.
+    /// Typical and maximum time of a search.
     pub fn search_time(&self) -> (Duration, Duration) {
         let settings = self.goals.search(0, None);
         let longest_s = Search::time_s_max(&settings);

@@ -7,7 +7,8 @@ use super::service_layout::ServiceLayout;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
 
-/// Reads the whole command, and the number of leading words that belong to the wrapper.
+/// Reads the complete command. Returns it with the number of leading words that belong to the
+/// wrapper.
 pub(super) fn read_command(
     table: &TomlTable,
     layout: &ServiceLayout,
@@ -55,8 +56,7 @@ pub(super) fn read_command(
     (whole, wrapper_words)
 }
 
-/// Finds the program that the host starts. If this machine lacks it, the program is added to the
-/// needs.
+/// Finds the program that the host starts. A program that this machine lacks is added to the needs.
 fn find_program(
     name: &str,
     owner: &str,
@@ -78,11 +78,13 @@ fn find_program(
     }
 }
 
-/// Reports a relative path to a program on another host, which lacks the plan's folder.
+/// Reports a relative path of a program on another host, which doesn't have the plan's folder.
 fn check_host_program(program: &str, owner: &str, line: usize, reader: &mut PlanReader<'_>) {
     if program.contains('/') && !program.starts_with('/') {
-        let message =
-            format!("{owner}: {program} is a relative path, but its host lacks the plan's folder");
+        let message = format!(
+            "{owner}: {program} is a relative path, but its host doesn't have the plan's \
+                folder"
+        );
         let hint = "name a program that is installed there, or write its full path";
         reader.report_with_hint(DiagnosticKind::BadValue, line, message, hint);
     }
@@ -94,7 +96,7 @@ fn read_words(
     owner: &str,
     reader: &mut PlanReader<'_>,
 ) -> Option<Vec<String>> {
-    // Commands are often written as one string for a shell, but prony does not split strings.
+    // Commands are often written as one string for a shell, but prony doesn't split strings.
     if let TomlValue::Text(text) = &node.value
         && text.trim().contains(char::is_whitespace)
     {

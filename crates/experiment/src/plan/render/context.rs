@@ -1,4 +1,4 @@
-//! The data that rendering a service or a load uses besides the table itself.
+//! Context for rendering a service or a load.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use super::variant_layout::VariantLayout;
 use crate::plan::model::{CertificateCache, MachineProfile, PlanFolder};
 use crate::service::PlaceKind;
 
-/// The context in which a table is rendered.
+/// Data that rendering a table uses besides the table itself.
 #[derive(Clone)]
 pub(crate) struct RenderContext<'a> {
     pub(crate) folder: &'a PlanFolder,
@@ -17,11 +17,11 @@ pub(crate) struct RenderContext<'a> {
     pub(crate) layout: &'a VariantLayout,
     pub(crate) machine: &'a MachineProfile,
     pub(crate) certificates: &'a CertificateCache,
-    /// The service and listener that the load reaches over TLS.
+    /// Service and listener that the load reaches over TLS; `None` if it doesn't use TLS.
     pub(crate) tls_target: Option<(String, String)>,
-    /// The files that the variant uses, as the plan writes them.
+    /// Files that the variant uses, as written in the plan.
     pub(crate) references: &'a RefCell<BTreeSet<String>>,
-    /// The needs that rendering has found so far.
+    /// Requirements that rendering has found so far.
     pub(crate) needs: &'a RefCell<Vec<MachineNeed>>,
 }
 
@@ -31,18 +31,18 @@ impl RenderContext<'_> {
     }
 }
 
-/// Something that a variant needs of the machine that runs the plan.
+/// A requirement of a variant for the machine that runs the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MachineNeed {
-    /// The line of the plan that requires it.
+    /// Line of the plan that causes the requirement.
     pub(crate) line: usize,
     pub(crate) kind: MachineNeedKind,
 }
 
-/// The kinds of needs. `owner` names the service or load in messages.
+/// Kind of requirement. `owner` names the service or load in messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MachineNeedKind {
-    /// A program, which was not found.
+    /// A program that was not found.
     Program {
         owner: String,
         name: String,

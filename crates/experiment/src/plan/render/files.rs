@@ -8,24 +8,24 @@ use crate::plan::diagnostic::{DiagnosticKind, did_you_mean};
 use crate::plan::model::SelfSignedCertificate;
 use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue};
 
-/// The keys that give the content of a file. A file's table has exactly one of them.
+/// Keys that give the content of a file. A file's table has exactly one of them.
 pub(crate) const FILE_SOURCES: &[&str] = &["template", "copy", "text", "certificate", "key_of"];
 
 const FILE_SOURCES_HINT: &str = "{ template = \"path\" }, { copy = \"path\" }, { text = \"…\" }, \
                                  { certificate = \"host\" } or { key_of = \"its file\" }";
 
-/// The longest name of a file, in bytes.
+/// Maximum length of a file's name in bytes.
 const FILE_NAME_MAX: usize = 255;
 
-/// The contents of a service's files by name.
+/// Contents of a service's files by name.
 #[derive(Default)]
 pub(super) struct ServiceFiles {
     pub(super) public: BTreeMap<String, Vec<u8>>,
-    /// The files that only their owner can read.
+    /// Files that only their owner can read.
     pub(super) secret: BTreeMap<String, Vec<u8>>,
 }
 
-/// Reads `files`. Files with problems are left out.
+/// Reads `files`. Files with problems are omitted.
 pub(super) fn read_files(
     node: Option<&TomlNode>,
     owner: &str,
@@ -33,8 +33,8 @@ pub(super) fn read_files(
     reader: &mut PlanReader<'_>,
 ) -> ServiceFiles {
     let mut files = ServiceFiles::default();
-    // Only a value that is one whole `{{ … }}` is rendered at this point. The strings of a table
-    // are rendered one by one, and the content of a rendered `text` is not rendered again.
+    // Here, only a value that consists of one `{{ … }}` is rendered. The strings of a table are
+    // rendered individually, and the result of rendering `text` is not rendered again.
     let rendered;
     let node = match node {
         Some(
@@ -83,7 +83,7 @@ pub(super) fn read_files(
     files
 }
 
-/// Reads the one entry of a file's table.
+/// Reads the single entry of a file's table.
 fn read_source<'n>(
     node: &'n TomlNode,
     subject: &str,
@@ -105,7 +105,7 @@ fn read_source<'n>(
     FILE_SOURCES.contains(&entry.key.as_str()).then_some(entry)
 }
 
-/// Makes a self-signed certificate for one or several host names or addresses.
+/// Generates a self-signed certificate for one or several host names or addresses.
 fn make_certificate(
     node: &TomlNode,
     subject: &str,
@@ -125,7 +125,7 @@ fn make_certificate(
     }
 }
 
-/// Finds the private key of a certificate of the same service.
+/// Finds the private key that belongs to a certificate of the same service.
 fn find_key(
     node: &TomlNode,
     subject: &str,
@@ -154,13 +154,13 @@ fn find_key(
         reader.report_with_hint(DiagnosticKind::Undefined, node.line, message, hint);
         return None;
     };
-    // Problems of the names are reported when the certificate is read.
+    // Problems in the names are reported when the certificate is read.
     let names = around.templates.node(&names, reader)?;
     let names = reader.texts(&names, &format!("certificate of file \"{certificate}\""))?;
     around.certificates.for_names(&names).ok()
 }
 
-/// Reads the content from a template, a copied file, or the plan itself.
+/// Reads the content from a template, a file to copy, or the plan.
 fn read_content(
     entry: &TomlEntry,
     subject: &str,
@@ -203,7 +203,7 @@ fn read_content(
     rendered.map(String::into_bytes)
 }
 
-/// Returns true if a name is a path below the service's own folder.
+/// Returns true if a name is a path below the service's folder.
 fn is_file_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= FILE_NAME_MAX

@@ -1,13 +1,13 @@
-//! `host` of a service and `agents` of the load: the names of other machines.
+//! `host` of a service and `agents` of the load, which name other machines.
 
 use super::template::TemplateContext;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable};
 
-/// The name of the machine that runs the plan.
+/// Name for the machine that runs the plan.
 const LOCAL: &str = "local";
 
-/// The longest name or label of a machine, in bytes.
+/// Maximum length of a machine's name or label in bytes.
 const HOST_BYTES_MAX: usize = 200;
 
 /// Maximum number of agents that a load can request by number.
@@ -26,15 +26,18 @@ pub(crate) fn read_host(
     }
     if !is_host(&text) {
         let message = format!("{subject} is \"{text}\", not an agent's name or label");
-        let hint = format!("such as \"web-1\" or \"role=server\"; \"{LOCAL}\" is this machine");
+        let hint = format!(
+            "write it like \"web-1\" or \"role=server\"; \"{LOCAL}\" is this \
+            machine"
+        );
         reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
         return None;
     }
     Some(text)
 }
 
-/// Reads `agents` of the load: a number, or names and labels. Returns `None` if the load comes from
-/// the machine that runs the plan.
+/// Reads `agents` of the load: a number, names or labels. Returns `None` if the load comes from the
+/// machine that runs the plan.
 pub(crate) fn read_agents(
     load: &TomlTable,
     context: &TemplateContext,
@@ -55,7 +58,7 @@ pub(crate) fn read_agents(
     if !is_valid {
         let message =
             format!("agents of [load] is \"{text}\", not a number of agents or their names");
-        let hint = "such as 4, \"client-1,client-2\" or \"role=client\"";
+        let hint = "write it like 4, \"client-1,client-2\" or \"role=client\"";
         reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
         return None;
     }

@@ -1,4 +1,4 @@
-//! `[load]`: keys that only plans have, and the settings of a load.
+//! `[load]`: keys that exist only in plans, and the settings of the load.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,14 +35,13 @@ pub(crate) const OWN_KEYS: &[&str] = &[
     "probe",
 ];
 
-/// Settings whose value is a file; relative paths start at the plan's folder.
+/// Settings whose value is a file. Relative paths start at the plan's folder.
 const FILES: &[&str] = &["urls", "data", "script", "body_file", "ca", "cert", "key"];
 
-/// Files that are not copied with the plan's other files: results are shared, and private keys must
-/// not be.
+/// Settings whose file is not copied: results are shared, and private keys must stay private.
 const SECRETS: &[&str] = &["key"];
 
-/// Settings and flags of `prony load` that a plan expresses in another way.
+/// Settings and flags of `prony load` that plans express differently, with hints.
 const ELSEWHERE: &[(&str, &str)] = &[
     (
         "unix",
@@ -56,7 +55,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("fail_if", "use margin, and the verdicts, instead"),
 ];
 
-/// Loop model: it decides when the next request starts.
+/// Loop model, which determines when a request starts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LoadModel {
     /// A connection's next request starts when its previous one ends.
@@ -68,7 +67,7 @@ pub enum LoadModel {
 }
 
 impl LoadModel {
-    /// The settings that a check uses: `settings`, or those of one probe of a capacity search.
+    /// Settings to check: `settings`, or those of one probe of a capacity search.
     fn sample(&self, settings: &LoadSettings) -> LoadSettings {
         match self {
             LoadModel::Capacity(capacity) => capacity.sample(settings),
@@ -77,7 +76,7 @@ impl LoadModel {
     }
 }
 
-/// The URL scheme of the load.
+/// URL scheme of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// Plain HTTP.
@@ -96,35 +95,35 @@ impl Scheme {
     }
 }
 
-/// The completely resolved load of one variant.
+/// The load of one variant, with all templates rendered.
 #[derive(Debug, Clone)]
 pub struct ResolvedLoad {
-    /// The place in which the load runs: natively or in a named place.
+    /// Place that the load runs in: native, or a named place.
     pub place: PlaceKind,
-    /// The agents that generate the load, as a count or by name; `None` if this machine does.
+    /// Agents that generate the load, as a number or by name; `None` if this machine does.
     pub agents: Option<String>,
-    /// The service that is loaded.
+    /// Name of the target service.
     pub service: String,
-    /// Its listener; `""` for a listener without a name.
+    /// Name of the target listener; `""` for an unnamed one.
     pub listener: String,
-    /// Endpoint of that listener.
+    /// Endpoint of the target listener.
     pub target_endpoint: Endpoint,
-    /// HTTP or HTTPS.
+    /// URL scheme.
     pub scheme: Scheme,
     /// Closed loop, open loop, or capacity search.
     pub model: LoadModel,
-    /// The URL for `prony load`, the plan's `path` included.
+    /// URL for `prony load`, including the plan's `path`.
     pub url: String,
-    /// The load's settings: those of the plan, `unix` if the target is a UNIX socket, and `warmup`
+    /// Settings of the load: those of the plan, `unix` if the target is a UNIX socket, and `warmup`
     /// and `duration` from `[trials]` unless `[load]` sets them.
     pub settings: LoadSettings,
     /// Conditions that end the load, and with it the experiment.
     pub abort_rules: Option<AbortRules>,
-    /// Lines of the settings that the plan gives.
+    /// Lines of the settings in the plan.
     pub(crate) lines: SettingLines,
 }
 
-/// Lines of the settings that a plan gives, by key.
+/// Lines of the settings in a plan, by key.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SettingLines(BTreeMap<String, usize>);
 
@@ -134,7 +133,7 @@ impl SettingLines {
         SettingLines(lines.map(|it| (it.key.clone(), it.node.line)).collect())
     }
 
-    /// Reports an error in the settings with the line of the setting at fault.
+    /// Reports an error in the settings at the line of the setting at fault.
     fn report(&self, error: &SpecError, reader: &mut PlanReader<'_>) {
         let line = error.setting().and_then(|key| self.0.get(key));
         let text = one_line(&error.in_notation(Notation::Keys));
@@ -147,15 +146,15 @@ impl SettingLines {
     }
 }
 
-/// The parts of a variant's services that are needed to read a load.
+/// Properties of a variant's services that are needed to read a load.
 pub(crate) struct LoadContext<'a> {
     pub(crate) allocated: &'a BTreeMap<String, Allocated>,
     pub(crate) trials: &'a TrialSettings,
-    /// The keys of `[trials]` that the plan gives.
+    /// Keys of `[trials]` that the plan sets.
     pub(crate) trial_keys: &'a [String],
 }
 
-/// Reads the load; returns `None` after an error, which is reported to the reader.
+/// Reads the load. Returns `None` after an error, which is reported.
 pub(crate) fn read_load(
     table: &TomlTable,
     load_context: &LoadContext<'_>,
@@ -235,12 +234,12 @@ pub(crate) fn read_load(
     })
 }
 
-/// Reports a script of a load that agents make.
+/// Reports a script in a load that agents generate.
 fn refuse_script(lines: &SettingLines, reader: &mut PlanReader<'_>) {
     let line = lines.0.get("script").copied().unwrap_or(0);
-    let message =
-        "script with agents: agents run no scripts, because a script can start any program";
-    let hint = "leave agents out, or describe the requests with urls";
+    let message = "script can't be combined with agents: agents don't run scripts, because a script can \
+         start any program";
+    let hint = "remove agents, or describe the requests with urls";
     reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
 }
 
@@ -275,7 +274,7 @@ fn read_abort_rules(table: &TomlTable, reader: &mut PlanReader<'_>) -> Option<Ab
 }
 
 /// Checks that the machine that runs the plan can generate the load: its addresses, cores and
-/// files. An agent checks this itself.
+/// files. Agents check this themselves.
 pub(crate) fn check_load(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut PlanReader<'_>) {
     if layout.load_agents.is_none()
         && let Err(error) = try_resolve(&load.url, &load.model.sample(&load.settings), layout)
@@ -284,7 +283,7 @@ pub(crate) fn check_load(load: &ResolvedLoad, layout: &VariantLayout, reader: &m
     }
 }
 
-/// The endpoint at which the load reaches its target's listener.
+/// Returns the endpoint at which the load reaches the target listener.
 fn target_endpoint(
     shape: &ServiceLayout,
     endpoint: &Endpoint,
@@ -307,7 +306,7 @@ fn target_endpoint(
     }
 }
 
-/// Sets HTTP/3, which is the only version for a UDP listener.
+/// Selects HTTP/3, the only version that a UDP listener supports.
 fn use_http3(
     settings: &mut LoadSettings,
     table: &TomlTable,
@@ -323,14 +322,14 @@ fn use_http3(
     }
 }
 
-/// The load's cores, or those of its place.
+/// Cores of the load, or of its place if the load sets none.
 fn read_cores(table: &TomlTable, layout: &VariantLayout) -> Option<TomlNode> {
     let own = table.get("cores").cloned();
     own.or_else(|| layout.cores_of(layout.load_place).map(|cores| cores.node()))
 }
 
-/// Resolves the load to find errors in it. A load from addresses of its place is resolved in a
-/// temporary network that has these addresses.
+/// Resolves the load to find errors in it. If the load has source addresses in its place, this
+/// happens in a temporary network that has these addresses.
 fn try_resolve(
     url: &str,
     settings: &LoadSettings,
@@ -433,8 +432,8 @@ fn read_target<'s>(
     found.map(|listener| (shape, *listener))
 }
 
-/// The listener that a target without a listener's name means: the only one, or the only one that accepts
-/// connections.
+/// Returns the listener of a target without a listener name: the only one, or the only one that
+/// accepts connections.
 fn only_listener(shape: &ServiceLayout) -> Option<&String> {
     let mut accepting = shape.accepting();
     let first = accepting.next().filter(|_| accepting.next().is_none());
@@ -444,7 +443,7 @@ fn only_listener(shape: &ServiceLayout) -> Option<&String> {
     })
 }
 
-/// The entries that are settings of a load, with file paths as they are opened.
+/// Returns the entries that are settings of the load, with file paths resolved.
 fn settings_of(
     table: &TomlTable,
     around: &RenderContext<'_>,
@@ -460,7 +459,7 @@ fn settings_of(
     for entry in table.entries.iter().filter(|it| is_setting(&it.key)) {
         let (key, node) = (entry.key.as_str(), &entry.node);
         let is_empty = matches!(&node.value, TomlValue::Text(text) if text.is_empty());
-        // A level whose server needs no user sets an empty one.
+        // A factor level without a user sets an empty one.
         if key == "user" && is_empty {
             continue;
         }
@@ -503,7 +502,7 @@ fn read_path_value(
     path.to_string_lossy().into_owned()
 }
 
-/// Adds the durations that `[trials]` sets for every variant.
+/// Adds the durations from `[trials]`, which apply to all variants.
 fn add_lengths(
     settings: &mut LoadSettings,
     lines: &SettingLines,
@@ -521,15 +520,15 @@ fn add_lengths(
         }
     }
     settings.warmup.get_or_insert(trials.warmup);
-    // A load that ends after a number of requests has no duration, unless the plan gives both.
-    // Stages determine the length; with a duration in `[trials]` they are refused.
+    // A load that ends after a number of requests has no duration, unless the plan sets both.
+    // Stages determine the duration; a duration in `[trials]` is then an error.
     let has_length = settings.requests.is_some() || !settings.stages.is_empty();
     if !has_length || in_trials("duration") {
         settings.duration.get_or_insert(trials.duration);
     }
 }
 
-/// Reads the model and the lengths that go with it.
+/// Reads the loop model and the durations that go with it.
 fn read_model(
     (table, given, lines): (&TomlTable, &TomlTable, &SettingLines),
     settings: &mut LoadSettings,
@@ -558,7 +557,7 @@ fn read_loop(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>) 
     match (model, rate) {
         (Some(("open", line)), None) => {
             let message = "an open loop needs a rate";
-            let hint = "add rate = 1000, requests a second";
+            let hint = "add rate = 1000 (requests per second)";
             reader.report_with_hint(DiagnosticKind::MissingKey, line, message, hint);
             LoadModel::Open
         }
@@ -580,7 +579,7 @@ fn read_scheme(
 ) -> Scheme {
     let is_https = match table.get("scheme") {
         Some(node) => reader.choice(node, "scheme of [load]", &["http", "https"]) == Some("https"),
-        // A listener called https uses HTTPS, and so does HTTP/3.
+        // A listener named `https` uses HTTPS, and so does HTTP/3.
         None => target.is_some_and(|(shape, listener)| {
             listener == "https" || shape.listen.get(listener) == Some(&ListenKind::Udp)
         }),
@@ -629,8 +628,8 @@ fn one_line(text: &str) -> String {
         .join(" ")
 }
 
-/// Host and port of the URL. A remote service keeps its own name, because servers select virtual
-/// hosts by it.
+/// Returns host and port of the URL. The name of a remote service is kept, because servers select
+/// virtual hosts by name.
 fn authority(shape: &ServiceLayout, endpoint: &Endpoint) -> String {
     match (&shape.remote, endpoint) {
         (Some((written, RemoteAddress::Tcp { .. })), _) => written.clone(),

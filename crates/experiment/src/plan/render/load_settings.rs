@@ -1,4 +1,4 @@
-//! Load settings from a plan's tree. Each error has a line.
+//! Reads load settings from a plan's tree. Each error has a line.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use serde::forward_to_deserialize_any;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue};
 
-/// Reads settings; invalid ones are left out.
+/// Reads the settings. Invalid ones are reported and omitted.
 pub(super) fn read(table: &TomlTable, reader: &mut PlanReader<'_>) -> LoadSettings {
     let mut good = Vec::new();
     for entry in &table.entries {
-        // Each setting is first read separately, so that all errors are reported.
+        // Read each setting separately first, to report all errors.
         match settings([entry]) {
             Ok(_) => good.push(entry),
             Err(error) => {
@@ -44,7 +44,7 @@ fn settings<'n>(
     LoadSettings::deserialize(MapDeserializer::new(entries))
 }
 
-/// Reason that a value can't be read.
+/// Reason why a value can't be read.
 #[derive(Debug)]
 pub(crate) struct NodeError {
     /// True if the value has the wrong type. The text is then a predicate.
@@ -89,7 +89,7 @@ impl<'de> Deserializer<'de> for &'de TomlNode {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NodeError> {
         match &self.value {
             TomlValue::Text(text) if text.contains('\0') => {
-                Err(serde::de::Error::custom("it holds a NUL byte"))
+                Err(serde::de::Error::custom("it contains a NUL byte"))
             }
             TomlValue::Text(text) => visitor.visit_borrowed_str(text),
             TomlValue::Integer(number) => visitor.visit_i64(*number),

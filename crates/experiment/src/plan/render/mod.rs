@@ -1,5 +1,5 @@
-//! One variant with its templates filled in: first its layout, which factors alone decide, then its
-//! services and load.
+//! Rendering of one variant: first its layout, which depends only on factors, then its services and
+//! its load.
 
 mod capacity_load;
 mod command;

@@ -13,22 +13,23 @@ use crate::topology::{
     AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
 };
 
-/// The keys of a place.
+/// Keys of a place.
 pub(crate) const PLACE_KEYS: &[&str] = &["sysctl", "where_possible", "cores"];
 
-/// The keys of a link.
+/// Keys of a link.
 pub(crate) const LINK_KEYS: &[&str] = &["between", "rate", "burst", "latency", "loss", "addresses"];
 
-/// Private networks that links get addresses from. The third octet numbers the links.
+/// Private networks from which links get their addresses. The third octet is the number of the
+/// link.
 const LINK_NETWORKS: [[u8; 2]; 5] = [[10, 213], [10, 87], [172, 29], [10, 141], [192, 168]];
 
-/// The burst of a link with a rate, in bytes. A burst must hold at least one full packet.
+/// Range of the burst of a link with a rate, in bytes. A burst must hold at least one full packet.
 const BURST_BYTES: RangeInclusive<u64> = 1_600..=1 << 30;
 
-/// The longest wait for a link with a rate.
+/// Range of the maximum queueing delay of a link with a rate.
 const LINK_LATENCY: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
 
-/// The cores of a place, with the line that names them.
+/// Cores of a place, with the line that sets them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlaceCores {
     pub(crate) text: String,
@@ -42,7 +43,7 @@ impl PlaceCores {
     }
 }
 
-/// The plan's own places. All lists have the same order.
+/// Places that the plan defines. All lists have the same order.
 pub(super) struct Places {
     pub(super) places: Vec<NamedPlace>,
     /// For each place, its line and the line of its kernel settings.
@@ -175,8 +176,7 @@ fn read_cores(
     })
 }
 
-/// Reads the address blocks that the load comes from, except those of the loopback, which every
-/// network has.
+/// Reads the source addresses of the load, except loopback addresses, which every network has.
 pub(super) fn read_sources(
     node: Option<&TomlNode>,
     reader: &mut PlanReader<'_>,
@@ -197,16 +197,16 @@ pub(super) fn read_sources(
     blocks
 }
 
-/// Lines of the first link settings that need a program on this machine.
+/// Lines of the first link settings that require a program on this machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LinkNeeds {
-    /// The first rate.
+    /// Line of the first rate.
     pub(crate) rate_line: Option<usize>,
-    /// The first loss above 0%.
+    /// Line of the first loss above 0%.
     pub(crate) loss_line: Option<usize>,
 }
 
-/// Reads the links and gives them addresses.
+/// Reads the links and assigns their addresses.
 pub(super) fn read_links(
     sections: &[NamedTable],
     places: &[&str],
@@ -229,8 +229,8 @@ pub(super) fn read_links(
     needs
 }
 
-/// Reads one link. Unless the plan names addresses, they are 0.0.0.0 until
-/// [`assign_addresses`] chooses them.
+/// Reads one link. Addresses that the plan doesn't set are 0.0.0.0 until [`assign_addresses`]
+/// chooses them.
 fn read_link(
     section: &NamedTable,
     rendered: &TomlTable,
@@ -240,7 +240,7 @@ fn read_link(
     let owner = format!("link \"{}\"", section.name);
     reader.known_keys(&section.table, &owner, LINK_KEYS);
     let Some(between) = rendered.get("between") else {
-        let message = format!("{owner} joins no places");
+        let message = format!("{owner} doesn't name the places to join");
         let hint = "name two: between = [\"clients\", \"front\"]";
         reader.report_with_hint(DiagnosticKind::MissingKey, section.line, message, hint);
         return None;
@@ -352,7 +352,7 @@ fn read_addresses(
     }
 }
 
-/// Adds a link, unless its places already have one, and reports addresses that are in use.
+/// Adds a link. Reports addresses that are in use, and a second link between the same places.
 fn add_link(
     link: NetworkLink,
     section: &NamedTable,
@@ -363,11 +363,11 @@ fn add_link(
     let name = &link.name;
     if topology.address(first.place, second.place).is_some() {
         let message = format!(
-            "link \"{name}\" is the second one between places \"{}\" and \"{}\"",
+            "link \"{name}\" is a second link between places \"{}\" and \"{}\"",
             topology.name(first.place),
             topology.name(second.place)
         );
-        let hint = "only one of the two would carry traffic; remove the other";
+        let hint = "remove one, because only one of them would carry traffic";
         let line = section.table.line_of("between");
         reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
         return;
@@ -389,7 +389,7 @@ fn add_link(
     topology.links.push(link);
 }
 
-/// Chooses addresses for the links that have none, from a network that the plan does not use.
+/// Chooses addresses for the links that have none, from a network that the plan doesn't use.
 fn assign_addresses(topology: &mut Topology, reader: &mut PlanReader<'_>) {
     let named = topology.links.iter().flat_map(|link| link.ends);
     let named: Vec<Ipv4Addr> = named.map(|end| end.address).collect();
@@ -402,7 +402,7 @@ fn assign_addresses(topology: &mut Topology, reader: &mut PlanReader<'_>) {
         !network.iter().any(is_used)
     });
     let Some([a, b]) = free else {
-        let message = "the addresses of the plan leave no private network for its links";
+        let message = "the addresses in the plan leave no private network for its links";
         reader.report(DiagnosticKind::Structure, 0, message);
         return;
     };

@@ -1,4 +1,4 @@
-//! `ready` of a service: when it counts as ready.
+//! `ready` of a service: the criteria of readiness.
 
 use std::time::Duration;
 
@@ -10,25 +10,24 @@ use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode};
 use crate::service::ListenKind;
 
-/// The keys of `ready`.
+/// Keys of `ready`.
 pub(crate) const READY_KEYS: &[&str] = &["get", "status", "within", "listener", "scheme"];
 
-/// The default time within which a service must get ready.
+/// Default time limit for a service to become ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The criteria by which a service counts as ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadySettings {
-    /// The listener to probe. If it is `None`, the service has no listener and counts as ready once
-    /// it runs.
+    /// Listener to probe. If `None`, the service has no listener and is ready as soon as it runs.
     pub listener: Option<String>,
-    /// The path to request. If it is `None`, accepting a connection, or having bound a UDP port, is enough.
+    /// Path to request. If `None`, an accepted connection or a bound UDP port is enough.
     pub get: Option<String>,
     /// Request the path over TLS, without verifying the certificate.
     pub https: bool,
-    /// The statuses that mean ready; the default is 200 to 399.
+    /// Statuses that mean ready; the default is 200 to 399.
     pub status: Option<StatusSet>,
-    /// The time within which the service must get ready.
+    /// Time limit for the service to become ready.
     pub within: Duration,
 }
 
@@ -88,10 +87,10 @@ pub(super) fn read_ready(
     }
     let kind = ready.listener.as_ref().and_then(|it| layout.listen.get(it));
     ready.https = match table.get("scheme") {
-        // A request over UDP is one of HTTP/3.
+        // A request over UDP uses HTTP/3.
         _ if kind == Some(&ListenKind::Udp) => true,
         Some(node) => reader.choice(node, &subject("scheme"), &["http", "https"]) == Some("https"),
-        // A listener uses TLS if it has the name "https", or if the load reaches it over TLS.
+        // A listener uses TLS if its name is `https`, or if the load reaches it over TLS.
         None => ready.listener.as_ref().is_some_and(|listener| {
             let target = (layout.name.clone(), listener.clone());
             listener == "https" || around.tls_target == Some(target)

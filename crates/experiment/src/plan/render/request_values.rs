@@ -1,5 +1,5 @@
-//! Names in `[load]` whose values differ from request to request: the columns of its data file, and
-//! the functions of `prony load`. A plan's templates leave them to the load.
+//! Names in `[load]` whose values differ for each request: the columns of its data file, and the
+//! functions of `prony load`. The plan's templates leave them unchanged for the load.
 
 use prony_load::{Notation, SpecError, data_columns};
 
@@ -8,11 +8,11 @@ use super::template::TemplateContext;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlTable};
 
-/// Names that need no data file.
+/// Functions that need no data file.
 const FUNCTIONS: [&str; 2] = ["seq", "uuid"];
 
-/// The context for the table `[load]`. Returns `None` if its data file can't be read, which is
-/// reported.
+/// Returns the context for the table `[load]`. If its data file can't be read, reports this and
+/// returns `None`.
 pub(super) fn load_context(
     table: &TomlTable,
     around: &RenderContext<'_>,

@@ -1,6 +1,6 @@
-//! The part of each service that depends only on factors: place, listeners, needs and files.
+//! The properties of each service that depend only on factors: place, listeners, needs and files.
 //!
-//! This part is read before any endpoint is allocated, so its templates can use factors but not
+//! They are read before any endpoint is allocated, so their templates can use factors but not
 //! services.
 
 use std::collections::BTreeMap;
@@ -13,24 +13,24 @@ use crate::plan::model::{NamedTable, PLACE_WORDS};
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue, host_port, is_name};
 use crate::service::{Allocation, ListenKind, PlaceKind};
 
-/// The attributes of a service in templates, besides its listeners.
+/// Attributes of a service in templates, in addition to its listeners.
 pub(crate) const SERVICE_ATTRIBUTES: &[&str] = &["host", "port", "path", "address", "files", "dir"];
 
-/// The address of a server that prony does not start.
+/// Address of a server that prony doesn't start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RemoteAddress {
     Tcp { host: String, port: u16 },
     Unix(String),
 }
 
-/// The part of a service that depends only on factors.
+/// Properties of a service that depend only on factors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ServiceLayout {
-    /// The service's position in the plan.
+    /// Index of the service in the plan.
     pub(crate) index: usize,
     pub(crate) name: String,
     pub(crate) line: usize,
-    /// The host as the plan names it; `None` for this machine.
+    /// Host as named in the plan; `None` for this machine.
     pub(crate) host: Option<String>,
     /// True if a service or the load on another machine connects to this service.
     pub(crate) exposed: bool,
@@ -38,13 +38,13 @@ pub(crate) struct ServiceLayout {
     pub(crate) place_line: usize,
     pub(crate) listen: BTreeMap<String, ListenKind>,
     pub(crate) needs: Vec<String>,
-    /// The address as written, and parsed.
+    /// Address as written in the plan, and parsed; `None` unless the service is remote.
     pub(crate) remote: Option<(String, RemoteAddress)>,
     pub(crate) file_names: Vec<String>,
 }
 
 impl ServiceLayout {
-    /// The names of the listeners that accept connections: those that are not UDP.
+    /// Names of the listeners that accept connections, which excludes UDP.
     pub(crate) fn accepting(&self) -> impl Iterator<Item = &String> {
         let listen = self.listen.iter();
         let accepting = listen.filter(|(_, kind)| **kind != ListenKind::Udp);
@@ -62,11 +62,10 @@ impl ServiceLayout {
     }
 }
 
-/// Reads the services of one variant, in the order in which they start. Returns `None` if there is a
-/// problem.
+/// Reads the services of one variant in start order. Returns `None` if there is a problem.
 ///
-/// `context` has the levels, and the names of services without their endpoints. `places` are the
-/// names of the plan's own places.
+/// `context` contains the levels, and the names of services without their endpoints. `places` are
+/// the names of the places that the plan defines.
 pub(crate) fn read_service_layouts(
     services: &[NamedTable],
     places: &[&str],
@@ -158,7 +157,7 @@ fn read_service(
         name: name.clone(),
         line: service.line,
         host,
-        // Set after the layout of the whole variant is known.
+        // Set later, when the layout of the whole variant is known.
         exposed: false,
         place: place
             .and_then(|node| {
@@ -168,7 +167,7 @@ fn read_service(
             .unwrap_or(PlaceKind::Native),
         place_line: service.table.line_of("place"),
         listen: match &remote {
-            // A remote server has one listener, which is its address.
+            // A remote server has one listener: its address.
             Some(_) => BTreeMap::new(),
             None => read_listen(listen.as_ref(), name, reader),
         },
@@ -184,7 +183,7 @@ fn read_service(
     layout
 }
 
-/// Reads a place: one of `words`, or one of the plan's own places.
+/// Reads a place: one of `words`, or the name of a place that the plan defines.
 pub(crate) fn read_place(
     node: &TomlNode,
     subject: &str,
@@ -220,7 +219,7 @@ fn read_listen(
     }
 }
 
-/// Reads several listeners with names.
+/// Reads a table of named listeners.
 fn read_listeners(
     table: &TomlTable,
     service: &str,

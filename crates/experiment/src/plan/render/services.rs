@@ -1,4 +1,4 @@
-//! A service's table, rendered: the process that the host starts.
+//! Renders a service's table to a process that the host can start.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue, signal};
 use crate::service::{Follow, PlaceKind, ServiceSpec};
 
-/// The keys of a service.
+/// Keys of a service.
 pub(crate) const KEYS: &[&str] = &[
     "command",
     "env",
@@ -33,23 +33,23 @@ pub(crate) const KEYS: &[&str] = &[
     "host",
 ];
 
-/// The keys that a remote service can have.
+/// Keys that a remote service can have.
 const REMOTE_KEYS: &[&str] = &["remote", "ready", "needs", "cgroup", "pid_file"];
 
 /// A service of one variant, with every value resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedService {
-    /// The process that the host starts. Its command is empty if `remote` is set.
+    /// Process that the host starts. Its command is empty if `remote` is set.
     pub spec: ServiceSpec,
-    /// The criteria by which the service counts as ready.
+    /// Criteria of readiness.
     pub ready: ReadySettings,
-    /// The address (`host:port` or `unix:/path`) of a server that prony does not start.
+    /// Address of a server that prony doesn't start: `host:port` or `unix:/path`.
     pub remote: Option<String>,
-    /// The host that runs the service, as the plan names it; `None` for this machine.
+    /// Host that runs the service, as named in the plan; `None` for this machine.
     pub host: Option<String>,
 }
 
-/// Reads one service. Values with problems become defaults.
+/// Reads one service. Values with problems are replaced by defaults.
 pub(crate) fn read_service(
     table: &TomlTable,
     layout: &ServiceLayout,
@@ -58,7 +58,7 @@ pub(crate) fn read_service(
 ) -> ResolvedService {
     let owner = format!("service \"{}\"", layout.name);
     reader.known_keys(table, &owner, KEYS);
-    // Templates within `files` belong to those files, so they are not rendered here.
+    // Templates in `files` belong to the files, so they are not rendered here.
     let mut without_files = table.clone();
     without_files.entries.retain(|entry| entry.key != "files");
     let rendered = around.templates.table(&without_files, reader);
@@ -80,7 +80,7 @@ pub(crate) fn read_service(
         Some(path)
     };
     let cwd = folder("cwd", reader);
-    // On another host, only the service's own folder is known to exist.
+    // On another host, only the service's folder is known to exist.
     let default_cwd = || {
         if is_local {
             around.folder.base.clone()
@@ -121,7 +121,7 @@ pub(crate) fn read_service(
     }
 }
 
-/// Reports relative paths of a service on another host, which lacks the plan's folder.
+/// Reports relative paths of a service on another host, which doesn't have the plan's folder.
 fn report_relative_paths(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) {
     for key in ["cwd", "library_path", "pid_file"] {
         let Some(node) = table.get(key) else { continue };
@@ -130,7 +130,7 @@ fn report_relative_paths(table: &TomlTable, owner: &str, reader: &mut PlanReader
         };
         if !text.is_empty() && !text.starts_with('/') {
             let message = format!(
-                "{key} of {owner} is a relative path, but its host lacks the plan's folder"
+                "{key} of {owner} is a relative path, but its host doesn't have the plan's folder"
             );
             let hint = "write the full path on that host; add files of the plan to files";
             reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
@@ -149,8 +149,8 @@ fn report_keys_without_effect(table: &TomlTable, owner: &str, reader: &mut PlanR
     }
 }
 
-/// Reads the processes that count as the service's in addition to its process tree. Empty strings
-/// count as absent.
+/// Reads which processes belong to the service in addition to its process tree. Empty strings count
+/// as absent.
 fn read_follow(
     table: &TomlTable,
     owner: &str,
@@ -165,7 +165,7 @@ fn read_follow(
     let pid_file = text("pid_file").map(|path| around.folder.path(&path));
     let has_parent_part = |path: &String| path.split('/').any(|part| part == "..");
     if cgroup.as_ref().is_some_and(has_parent_part) {
-        let message = format!("cgroup of {owner} leads out of the control groups");
+        let message = format!("cgroup of {owner} is outside the control group hierarchy");
         let hint = "write its path below /sys/fs/cgroup, as in /proc/PID/cgroup of its processes";
         let line = table.line_of("cgroup");
         reader.report_with_hint(DiagnosticKind::BadValue, line, message, hint);
@@ -198,7 +198,7 @@ fn read_env(
     env
 }
 
-/// Reads a folder as an absolute path, with the line that names it. An empty string counts as absent.
+/// Reads a folder as an absolute path, with its line. An empty string counts as absent.
 fn read_folder(
     node: &TomlNode,
     key: &str,
@@ -210,7 +210,7 @@ fn read_folder(
     (!text.is_empty()).then(|| (around.folder.path(&text), node.line))
 }
 
-/// Reads the service's cores, or those of its place.
+/// Reads the cores of the service, or those of its place if it sets none.
 fn read_cores(
     table: &TomlTable,
     layout: &ServiceLayout,
@@ -246,7 +246,7 @@ fn read_stop(node: Option<&TomlNode>, owner: &str, reader: &mut PlanReader<'_>) 
     };
     signal(&text).unwrap_or_else(|| {
         let message = format!("stop of {owner} is \"{text}\", not a signal");
-        let hint = "such as \"SIGTERM\" or \"SIGQUIT\"";
+        let hint = "use a name such as \"SIGTERM\" or \"SIGQUIT\"";
         reader.report_with_hint(DiagnosticKind::BadValue, line, message, hint);
         libc::SIGTERM
     })

@@ -1,10 +1,10 @@
-//! The order in which services start: each one after the services that it needs.
+//! Start order of services: each starts after the services that it needs.
 
-/// A sorted list of positions, or the names of services that need each other in a cycle.
+/// Indexes in start order, or the names of services that form a cycle of needs.
 pub(super) type StartOrder<'a> = Result<Vec<usize>, Vec<&'a str>>;
 
 /// Sorts services so that each comes after those that it needs, and otherwise in the given order. A
-/// service is given by its name and its needs, all of which are services.
+/// service is given by its name and its needs. All needs must be services.
 pub(super) fn start_order<'a>(services: &[(&'a str, &'a [String])]) -> StartOrder<'a> {
     let mut order: Vec<usize> = Vec::with_capacity(services.len());
     while order.len() < services.len() {
@@ -21,7 +21,7 @@ pub(super) fn start_order<'a>(services: &[(&'a str, &'a [String])]) -> StartOrde
 }
 
 /// Finds services that form a cycle: each needs the next one, and the last needs the first. Each
-/// service that is not in `started` needs another such service.
+/// service that is not in `started` must need another such service.
 fn cycle<'a>(services: &[(&'a str, &'a [String])], started: &[usize]) -> Vec<&'a str> {
     let waiting: Vec<_> = (0..services.len())
         .filter(|index| !started.contains(index))

@@ -1,27 +1,27 @@
 //! `[telemetry]`: what is measured on the machines.
 //!
-//! Values may be templates, so that each variant can have a server on another machine.
+//! Values may be templates, so the server of each variant can be on a different machine.
 
 use super::template::TemplateContext;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlTable};
 use crate::telemetry::CounterMode;
 
-/// The keys of `[telemetry]`.
+/// Keys of `[telemetry]`.
 pub(crate) const KEYS: &[&str] = &["counters", "remote", "ssh"];
 
-/// The measurements on the machines.
+/// Telemetry settings of one variant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TelemetrySettings {
-    /// Selects the processes or cores whose processor counters are read.
+    /// Processes or cores whose hardware counters are read.
     pub counters: CounterMode,
-    /// The machine of the plan's remote services, as ssh names it.
+    /// Machine of the plan's remote services, as an ssh destination.
     pub remote: Option<String>,
     /// Arguments for ssh.
     pub ssh: Vec<String>,
 }
 
-/// Reads the table of one variant. With an empty `remote`, no machine is read over ssh.
+/// Reads the table for one variant. If `remote` is empty, no machine is read over ssh.
 pub(super) fn read_telemetry(
     table: Option<&TomlTable>,
     context: &TemplateContext,
@@ -46,7 +46,7 @@ pub(super) fn read_telemetry(
     {
         if text.starts_with('-') || text.contains(char::is_whitespace) {
             let message = format!("remote of [telemetry] is \"{text}\", not a destination for ssh");
-            let hint = "such as \"user@host\", or \"ssh://user@host:2222\"";
+            let hint = "write it like \"user@host\" or \"ssh://user@host:2222\"";
             reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
         } else {
             telemetry.remote = (!text.is_empty()).then_some(text);

@@ -1,4 +1,4 @@
-//! The values that templates see: the machine, the levels of a variant, and its services.
+//! Values available to templates: the machine, the levels of a variant, and its services.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use crate::plan::model::{Plan, PlanVariant};
 use crate::plan::syntax::PlanReader;
 use crate::service::{Allocated, Endpoint};
 
-/// The name of the machine in templates.
+/// Name of the machine in templates.
 const MACHINE: &str = "machine";
 
-/// A context with only the machine.
+/// Creates a context with only the machine.
 pub(crate) fn machine_context(plan: &Plan) -> TemplateContext {
     let mut context = TemplateContext::new();
     let (keys, value) = plan.machine.template_value();
@@ -21,7 +21,7 @@ pub(crate) fn machine_context(plan: &Plan) -> TemplateContext {
     context
 }
 
-/// A context with the machine and the variant's levels. A factor or service with the name `machine`
+/// Creates a context with the machine and the variant's levels. A factor or service named `machine`
 /// hides the machine.
 pub(super) fn level_context(plan: &Plan, variant: &PlanVariant) -> TemplateContext {
     let mut context = machine_context(plan);
@@ -37,8 +37,8 @@ pub(super) fn level_context(plan: &Plan, variant: &PlanVariant) -> TemplateConte
     context
 }
 
-/// A context with the machine, the levels, and all services at the addresses at which the viewer
-/// reaches them.
+/// Creates a context with the machine, the levels, and all services with the addresses at which the
+/// viewer reaches them.
 pub(super) fn service_context(
     plan: &Plan,
     variant: &PlanVariant,
@@ -59,7 +59,7 @@ pub(super) fn service_context(
     context
 }
 
-/// The endpoint of a remote service, in the same form as allocated endpoints.
+/// Returns the endpoint of a remote service in the same form as allocated endpoints.
 pub(crate) fn remote_allocated(endpoint: Endpoint) -> Allocated {
     Allocated {
         endpoints: BTreeMap::from([(String::new(), endpoint)]),
@@ -67,7 +67,7 @@ pub(crate) fn remote_allocated(endpoint: Endpoint) -> Allocated {
     }
 }
 
-/// The attributes that every service has, and the names of its listeners.
+/// Returns the attributes that every service has, and the names of its listeners.
 fn attributes(service: &ServiceLayout) -> BTreeSet<String> {
     let listeners = service.listen.keys().filter(|name| !name.is_empty());
     SERVICE_ATTRIBUTES
@@ -77,7 +77,7 @@ fn attributes(service: &ServiceLayout) -> BTreeSet<String> {
         .collect()
 }
 
-/// The value of a service in the viewer's templates.
+/// Returns the value of a service in the viewer's templates.
 fn service_value(
     layout: &VariantLayout,
     service: &ServiceLayout,
@@ -109,8 +109,8 @@ fn service_value(
     value.into_iter().collect()
 }
 
-/// `host`, `port` and `address` of a TCP or UDP endpoint, or `path` and `address` of a UNIX socket. A remote
-/// server keeps the host name that the plan has.
+/// Returns `host`, `port` and `address` of a TCP or UDP endpoint, or `path` and `address` of a UNIX
+/// socket. A remote server keeps its host name from the plan.
 fn endpoint_value(
     endpoint: &Endpoint,
     remote: Option<&RemoteAddress>,

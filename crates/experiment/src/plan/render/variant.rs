@@ -1,4 +1,4 @@
-//! One variant, from the plan's tables to services and a load that can be started.
+//! Renders one variant to services and a load that can be started.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,37 +21,37 @@ use crate::topology::Topology;
 /// One variant with its real endpoints.
 #[derive(Debug, Clone)]
 pub struct Resolved {
-    /// The plan's own places, and the links between them.
+    /// Places that the plan defines, and the links between them.
     pub topology: Topology,
-    /// The services in the order in which they start.
+    /// Services in start order.
     pub services: Vec<ResolvedService>,
-    /// The load.
+    /// Load of the variant.
     pub load: ResolvedLoad,
-    /// The measurements on the machines.
+    /// Telemetry settings.
     pub telemetry: TelemetrySettings,
 }
 
-/// A variant after rendering. The load is `None` if it has a problem.
+/// A rendered variant. The load is `None` if it has a problem.
 pub(crate) struct Rendered {
     pub(crate) topology: Topology,
     pub(crate) services: Vec<ResolvedService>,
     pub(crate) load: Option<ResolvedLoad>,
     pub(crate) telemetry: TelemetrySettings,
-    /// The files that the variant uses, as the plan writes them.
+    /// Files that the variant uses, as written in the plan.
     pub(crate) references: BTreeSet<String>,
-    /// The needs of the variant that this machine must meet.
+    /// Requirements for this machine.
     pub(crate) needs: Vec<MachineNeed>,
 }
 
 impl Plan {
-    /// The addresses and folders that the host must allocate before the services of a variant can be
-    /// rendered, in the order in which they start. Remote services are not included.
+    /// Lists the resources that the host must allocate before the services of a variant can be
+    /// rendered, in start order. Remote services are not included.
     ///
     /// # Errors
     /// A template renders differently from when the plan was read.
     ///
     /// # Panics
-    /// If `variant` is out of range.
+    /// `variant` is out of range.
     pub fn allocations(&self, variant: usize) -> Result<Vec<Allocation>, PlanError> {
         let layout = checked_layout(self, &self.variants[variant])?;
         let services = layout.services.iter();
@@ -59,14 +59,14 @@ impl Plan {
         Ok(own.map(ServiceLayout::allocation).collect())
     }
 
-    /// The plan's own places of a variant, and the links between them. The host creates them
-    /// together with the [allocations](Plan::allocations).
+    /// Returns the places that the plan defines for a variant, and the links between them. The host
+    /// creates them together with the [allocations](Plan::allocations).
     ///
     /// # Errors
-    /// Those of [`Plan::allocations`].
+    /// The same as for [`Plan::allocations`].
     ///
     /// # Panics
-    /// If `variant` is out of range.
+    /// `variant` is out of range.
     pub fn topology(&self, variant: usize) -> Result<Topology, PlanError> {
         Ok(checked_layout(self, &self.variants[variant])?.topology)
     }
@@ -74,11 +74,11 @@ impl Plan {
     /// Renders a variant with the endpoints that the host allocated.
     ///
     /// # Errors
-    /// The name of a remote server can't be resolved, a file has changed since the plan was read, or
-    /// a service has no allocation.
+    /// The name of a remote server can't be resolved, a file has changed since the plan was read,
+    /// or a service has no allocation.
     ///
     /// # Panics
-    /// If `variant` is out of range.
+    /// `variant` is out of range.
     pub fn resolve(
         &self,
         variant: usize,
@@ -118,7 +118,8 @@ impl Plan {
     }
 }
 
-/// Reads the part of a variant that depends only on factors. Returns `None` if there is a problem.
+/// Reads the properties of a variant that depend only on factors. Returns `None` if there is a
+/// problem.
 pub(crate) fn layout(
     plan: &Plan,
     variant: &PlanVariant,
@@ -145,7 +146,7 @@ pub(crate) fn layout(
     (reader.diagnostics.count() == before).then_some(layout)
 }
 
-/// The layout of a variant that was checked when the plan was read.
+/// Returns the layout of a variant that was checked when the plan was read.
 ///
 /// # Errors
 /// A template renders differently now.
@@ -161,7 +162,7 @@ pub(crate) fn checked_layout(
     layout.ok_or_else(|| PlanError::unexplained(&plan.origin, "the variant has no layout"))
 }
 
-/// Renders a variant. `allocated` has the endpoints of all services, including remote ones.
+/// Renders a variant. `allocated` contains the endpoints of all services, including remote ones.
 pub(crate) fn render(
     plan: &Plan,
     variant: &PlanVariant,
@@ -193,13 +194,13 @@ pub(crate) fn render(
         trials: &plan.trials,
         trial_keys: &plan.trial_keys,
     };
-    // The load is read first, because a readiness probe of its target uses TLS if the load does.
+    // Read the load first: a readiness probe of its target uses TLS if the load does.
     let load = load::read_load(&plan.load, &load_context, &around, &mut reader);
     around.tls_target = load
         .as_ref()
         .filter(|load| load.scheme == Scheme::Https)
         .map(|load| (load.service.clone(), load.listener.clone()));
-    // With links or other hosts, each service may reach the others at different addresses.
+    // With links or several hosts, each service may reach the others at different addresses.
     let views_differ = !layout.topology.is_empty() || layout.uses_other_hosts();
     let mut services = Vec::with_capacity(layout.services.len());
     for service in &layout.services {

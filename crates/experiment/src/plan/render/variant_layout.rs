@@ -1,4 +1,4 @@
-//! The part of a variant that depends only on factors: where services and the load run, and which
+//! Properties of a variant that depend only on factors: where services and the load run, and which
 //! of them can reach each other.
 
 use std::collections::BTreeMap;
@@ -13,36 +13,36 @@ use crate::plan::syntax::{PlanReader, TomlTable};
 use crate::service::{Endpoint, PlaceKind};
 use crate::topology::Topology;
 
-/// The part of a variant that depends only on factors.
+/// Properties of a variant that depend only on factors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VariantLayout {
-    /// The services in the order in which they start.
+    /// Services in start order.
     pub(crate) services: Vec<ServiceLayout>,
     pub(crate) topology: Topology,
-    /// The place of the load: native or one of the plan's own.
+    /// Place of the load: native, or a named place.
     pub(crate) load_place: PlaceKind,
-    /// The agents that make the load, as the plan names them; `None` if this machine does.
+    /// Agents that generate the load, as named in the plan; `None` if this machine does.
     pub(crate) load_agents: Option<String>,
     /// For each place, its line and the line of its kernel settings.
     pub(crate) place_lines: Vec<(usize, usize)>,
-    /// Link settings that need a program on this machine.
+    /// Lines of link settings that require a program on this machine.
     pub(crate) link_needs: LinkNeeds,
-    /// For each place, the cores of services in it that set none.
+    /// For each place, the cores of services that set none.
     place_cores: Vec<Option<PlaceCores>>,
 }
 
-/// A service or load, as a client of other services.
+/// A service or the load, in its role as a client of other services.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Viewer<'a> {
-    /// The service's name; `None` for the load.
+    /// Name of the service; `None` for the load.
     pub(crate) service: Option<&'a str>,
-    /// The host; `None` for this machine.
+    /// Host of the client; `None` for this machine.
     pub(crate) host: Option<&'a str>,
     pub(crate) place: PlaceKind,
 }
 
 impl VariantLayout {
-    /// The load as a client of the services.
+    /// Returns the load as a client of the services.
     pub(crate) fn load_viewer(&self) -> Viewer<'_> {
         Viewer {
             service: None,
@@ -51,13 +51,12 @@ impl VariantLayout {
         }
     }
 
-    /// The endpoint at which the viewer reaches a listener of `service`.
+    /// Returns the endpoint at which the viewer reaches a listener of `service`.
     ///
-    /// In one of the plan's own places, a service listens on all addresses, because each link has a
-    /// different one.
+    /// In a named place, a service listens on all addresses, because each link has a different one.
     ///
     /// # Errors
-    /// The viewer can't reach it; the text says why.
+    /// The reason why the viewer can't reach it.
     pub(crate) fn reachable_endpoint(
         &self,
         service: &ServiceLayout,
@@ -90,12 +89,12 @@ impl VariantLayout {
         }
     }
 
-    /// Returns true if more than one machine takes part.
+    /// Returns true if more than one machine is involved.
     pub(crate) fn uses_other_hosts(&self) -> bool {
         self.load_agents.is_some() || self.services.iter().any(|service| service.host.is_some())
     }
 
-    /// The cores of services in the place that set none.
+    /// Returns the cores of services in this place that set none.
     pub(crate) fn cores_of(&self, place: PlaceKind) -> Option<&PlaceCores> {
         match place {
             PlaceKind::Named(place) => self.place_cores.get(place)?.as_ref(),
@@ -112,7 +111,7 @@ impl VariantLayout {
     }
 }
 
-/// Reads the layout of one variant, given its services. `context` has the levels.
+/// Reads the layout of one variant with these services. `context` contains the levels.
 pub(crate) fn read_layout(
     (places, links): (&[NamedTable], &[NamedTable]),
     load: &TomlTable,
@@ -162,7 +161,8 @@ fn mark_exposed(services: &mut [ServiceLayout], target: Option<&str>, load_has_a
         }
     }
     for service in services.iter_mut() {
-        // This machine compares the bodies, even if another machine makes the load.
+        // The target stays exposed to this machine, which compares the bodies even if another
+        // machine generates the load.
         let is_all_local = service.host.is_none() && !load_has_agents;
         let by_load = target == Some(&service.name) && !is_all_local;
         let hosts = hosts_of_users.remove(&service.name).unwrap_or_default();
@@ -173,7 +173,7 @@ fn mark_exposed(services: &mut [ServiceLayout], target: Option<&str>, load_has_a
 /// Checks that a viewer on one machine can reach a service on another.
 ///
 /// # Errors
-/// It can't; the text says why.
+/// The reason why it can't.
 fn check_host_reach(
     service: &ServiceLayout,
     is_unix: bool,

@@ -1,4 +1,4 @@
-//! The processes and counters that the telemetry of a resolved variant measures.
+//! Processes and counters that the telemetry of a variant measures.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::service::Follow;
 use crate::telemetry::{RemoteMachine, RemoteService, WatchSpec};
 
 impl TelemetrySettings {
-    /// The processes and counters that the host measures during a trial of the variant.
+    /// Returns the processes and counters that the host measures during a trial of the variant.
     ///
-    /// Remote services are measured over ssh if the plan names their machine. Otherwise they count as
-    /// this machine's if the plan names their control group or pid file.
+    /// If the plan names the machine of remote services, they are measured over ssh. Otherwise,
+    /// those with a control group or pid file are measured on this machine.
     #[must_use]
     pub fn watch(&self, resolved: &Resolved) -> WatchSpec {
         let others = resolved

@@ -1,4 +1,4 @@
-//! From the text of a plan to a tree of typed values, each with its line.
+//! Parsing of a plan's text to a tree of typed values with line numbers.
 
 mod node;
 mod notation;

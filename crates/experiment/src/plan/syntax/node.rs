@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError};
 
-/// Maximum number of syntax errors that are reported at once. Later errors usually follow from the
+/// Maximum number of syntax errors that are reported at once. Later errors usually result from the
 /// first.
 const SYNTAX_ERRORS_MAX: usize = 5;
 
@@ -29,7 +29,7 @@ pub(crate) enum TomlValue {
     Table(TomlTable),
 }
 
-/// A table; its entries are in the order in which they were written.
+/// A table with its entries in source order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct TomlTable {
     pub(crate) line: usize,
@@ -66,7 +66,7 @@ impl TomlNode {
         }
     }
 
-    /// The table, if the value is one.
+    /// Returns the table, if the value is one.
     pub(crate) fn as_table(&self) -> Option<&TomlTable> {
         match &self.value {
             TomlValue::Table(table) => Some(table),
@@ -83,7 +83,7 @@ impl TomlTable {
             .map(|entry| &entry.node)
     }
 
-    /// The line of a key, or of the table if it lacks the key.
+    /// Returns the line of a key, or of the table if it lacks the key.
     pub(crate) fn line_of(&self, key: &str) -> usize {
         self.entries
             .iter()
@@ -97,7 +97,7 @@ impl TomlTable {
 }
 
 impl TomlValue {
-    /// The type with its article, for messages such as "margin is a number, not a string".
+    /// Returns the type with its article, for messages such as "margin is a number, not a string".
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "a string",
@@ -108,8 +108,8 @@ impl TomlValue {
         }
     }
 
-    /// The text of a scalar as its author would write it (`1.0` stays `1.0`); `None` for an array or
-    /// a table.
+    /// Returns the text of a scalar as its author wrote it (`1.0` stays `1.0`); `None` for an array
+    /// or a table.
     pub(crate) fn scalar_text(&self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text.clone()),
@@ -121,14 +121,14 @@ impl TomlValue {
     }
 }
 
-/// Parses TOML; `None` if it is not valid, or has values that no plan can use.
+/// Parses TOML. Returns `None` if the text is invalid or has values that plans can't use.
 pub(crate) fn parse(text: &str, file: &Path, diagnostics: &mut Diagnostics) -> Option<TomlTable> {
     let lines = LineIndex::of(text);
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in errors.iter().take(SYNTAX_ERRORS_MAX) {
         let line = error.span().map_or(0, |span| lines.at(span.start));
         let message = error.message().lines().collect::<Vec<_>>().join("; ");
-        // Messages such as "duplicate key" don't name the key, so the source text is added.
+        // Messages such as "duplicate key" don't name the key, so add the source text.
         let about = error
             .span()
             .and_then(|span| text.get(span))
@@ -153,7 +153,7 @@ pub(crate) fn parse(text: &str, file: &Path, diagnostics: &mut Diagnostics) -> O
     (diagnostics.count() == before).then_some(table)
 }
 
-/// The byte offset of each newline.
+/// Byte offsets of all newlines.
 struct LineIndex(Vec<usize>);
 
 impl LineIndex {
@@ -167,7 +167,7 @@ impl LineIndex {
         )
     }
 
-    /// The line, from 1, that contains a byte offset.
+    /// Returns the line number, from 1, of a byte offset.
     fn at(&self, offset: usize) -> usize {
         self.0.partition_point(|newline| *newline < offset) + 1
     }
@@ -182,8 +182,7 @@ struct TreeBuilder<'a> {
 
 impl TreeBuilder<'_> {
     fn table(&mut self, table: &DeTable<'_>, line: usize) -> TomlTable {
-        // The parser sorts keys by name, but results show factors and levels in the order in which
-        // they were written.
+        // The parser sorts keys by name, but results show factors and levels in source order.
         let mut written: Vec<_> = table.iter().collect();
         written.sort_by_key(|(key, _)| key.span().start);
         let entries = written

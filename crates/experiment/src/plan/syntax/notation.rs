@@ -1,5 +1,6 @@
-//! Notations that only plans have: `SIGQUIT`, `host:port`, names. [`prony_record::quantity`] reads
-//! those that the command line has too (`30s`, `4K`, `2%`, `0-3,6`).
+//! Parsers for notations that exist only in plans: `SIGQUIT`, `host:port`, names.
+//! [`prony_record::quantity`] parses those that the command line also uses (`30s`, `4K`, `2%`,
+//! `0-3,6`).
 
 /// Reads a signal: `SIGQUIT`, `QUIT` or a number from 1 to 64.
 pub(crate) fn signal(text: &str) -> Option<i32> {
@@ -41,7 +42,7 @@ pub(crate) fn host_port(text: &str) -> Option<(String, u16)> {
     clean.then(|| (bare.to_owned(), port))
 }
 
-/// Reads a number that consists only of digits, without sign, space or exponent.
+/// Parses a number that consists only of digits, without sign, space or exponent.
 fn digits(text: &str) -> Option<u64> {
     let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     plain.then(|| text.parse().ok()).flatten()

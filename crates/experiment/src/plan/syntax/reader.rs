@@ -11,8 +11,8 @@ use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError, did_you_me
 
 /// Reads the values of one file and collects their problems.
 ///
-/// Methods that read a value report a problem and return `None`, so that reading continues and all
-/// problems are reported together. Their `subject` names the value in messages.
+/// If a value has a problem, methods report it and return `None`. The caller continues, and all
+/// problems are reported together. `subject` names the value in messages.
 pub(crate) struct PlanReader<'a> {
     pub(crate) file: &'a Path,
     pub(crate) diagnostics: &'a mut Diagnostics,
@@ -55,7 +55,7 @@ impl PlanReader<'_> {
         }
     }
 
-    /// Reads a string. Numbers and Booleans are converted to the string that they were written as.
+    /// Reads a string. Numbers and Booleans are converted to their source text.
     pub(crate) fn scalar(&mut self, node: &TomlNode, subject: &str) -> Option<String> {
         let text = node.value.scalar_text();
         match text {
@@ -73,7 +73,7 @@ impl PlanReader<'_> {
         text
     }
 
-    /// A value that is written as a string.
+    /// Reads a value that is written as a string.
     pub(crate) fn text(&mut self, node: &TomlNode, subject: &str) -> Option<String> {
         match &node.value {
             TomlValue::Text(_) => self.scalar(node, subject),
@@ -84,12 +84,12 @@ impl PlanReader<'_> {
         }
     }
 
-    /// An array of strings; a single string needs no brackets.
+    /// Reads an array of strings. A single string needs no brackets.
     pub(crate) fn texts(&mut self, node: &TomlNode, subject: &str) -> Option<Vec<String>> {
         match &node.value {
             TomlValue::Array(items) => {
-                // Collected in two steps so that every item is checked, not only those up to the
-                // first problem.
+                // Collect all items first; otherwise the first problem would prevent the check of
+                // later items.
                 let read: Vec<_> = items
                     .iter()
                     .map(|item| self.scalar(item, subject))
@@ -104,7 +104,7 @@ impl PlanReader<'_> {
         }
     }
 
-    /// A table.
+    /// Reads a table.
     pub(crate) fn table<'n>(&mut self, node: &'n TomlNode, subject: &str) -> Option<&'n TomlTable> {
         match &node.value {
             TomlValue::Table(table) => Some(table),
@@ -115,7 +115,7 @@ impl PlanReader<'_> {
         }
     }
 
-    /// A whole number within `range`, or a string such as `"4K"`.
+    /// Reads a whole number within `range`, or a string such as `"4K"`.
     pub(crate) fn whole(
         &mut self,
         node: &TomlNode,
@@ -150,13 +150,13 @@ impl PlanReader<'_> {
         inside
     }
 
-    /// A duration with its unit.
+    /// Reads a duration with a unit.
     pub(crate) fn duration(&mut self, node: &TomlNode, subject: &str) -> Option<Duration> {
         let text = self.scalar(node, subject)?;
         self.valid(quantity::time(&text), node, subject)
     }
 
-    /// Core numbers, written as `"0-3,6"`, `2` or `[0, 1]`.
+    /// Reads core numbers, written as `"0-3,6"`, `2` or `[0, 1]`.
     pub(crate) fn cores(&mut self, node: &TomlNode, subject: &str) -> Option<Vec<usize>> {
         let text = self.texts(node, subject)?.join(",");
         if text.trim().is_empty() {
@@ -165,7 +165,7 @@ impl PlanReader<'_> {
         self.valid(quantity::cores(&text), node, subject)
     }
 
-    /// The value of a parsed text; an error is reported.
+    /// Returns the value of a parsed text, or reports the error.
     pub(crate) fn valid<T>(
         &mut self,
         parsed: Result<T, String>,
@@ -182,7 +182,7 @@ impl PlanReader<'_> {
         }
     }
 
-    /// One of a few words.
+    /// Reads a string that must be one of `words`.
     pub(crate) fn choice<'w>(
         &mut self,
         node: &TomlNode,

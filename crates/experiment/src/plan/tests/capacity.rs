@@ -105,7 +105,7 @@ fn contradictions_are_refused_with_their_lines() {
         ),
         (
             with("agents = 2").replace("cores       = \"1\"", ""),
-            "a capacity search runs from this machine, so agents can't make its load (take agents out)",
+            "a capacity search runs on this machine, so agents can't generate its load (take agents out)",
         ),
         (
             with("").replace("blocks   =", "warmup = \"1s\"\nblocks   ="),
@@ -131,7 +131,7 @@ fn contradictions_are_refused_with_their_lines() {
         ),
         (
             plan("goal = \"p99 < 50ms\"\n"),
-            "goal of [load] is for a capacity search only (add model = \"capacity\", or take it out)",
+            "goal of [load] is valid only for a capacity search (add model = \"capacity\", or take it out)",
         ),
         (
             with("").replace("margin   =", "metrics = \"p99\"\nmargin   ="),

@@ -204,7 +204,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "ready   = { get = \"/\", status = 200, within = \"10s\" }",
         "stop = \"SIGSTOPP\"",
-        "@: stop of service \"web\" is \"SIGSTOPP\", not a signal (such as \"SIGTERM\" or \"SIGQUIT\")",
+        "@: stop of service \"web\" is \"SIGSTOPP\", not a signal (use a name such as \"SIGTERM\" or \"SIGQUIT\")",
     ),
     (
         "ready   = { get = \"/\", status = 200, within = \"10s\" }",
@@ -275,7 +275,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "model       = \"closed\"",
         "model       = \"open\"",
-        "@: an open loop needs a rate (add rate = 1000, requests a second)",
+        "@: an open loop needs a rate (add rate = 1000 (requests per second))",
     ),
     (
         "urls        = \"urls.txt\"",
@@ -301,12 +301,12 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "[service.app]",
         "[service.app-1]",
-        "@: service \"app-1\" has a name that templates can't use (use letters, digits and _, and begin with a letter, such as \"app_1\")",
+        "@: service \"app-1\" has a name that templates can't use (use letters, digits and _, beginning with a letter, such as \"app_1\")",
     ),
     (
         "name     = \"sockets\"",
         "name     = \"a/b\"",
-        "@: name is not usable as the name of a folder (use 1 to 100 bytes on one line, no / and no dot at the start)",
+        "@: name can't be used as the name of a folder (use 1 to 100 bytes on one line, without / and without a dot at the start)",
     ),
     (
         "name     = \"sockets\"",
@@ -411,9 +411,7 @@ fn missing_tables_and_files() {
         super::Plan::read(&study.path("none.toml"))
             .unwrap_err()
             .to_string()
-            .ends_with(
-                "none.toml: the plan does not exist (prony init writes a plan to start from)"
-            )
+            .ends_with("none.toml: the plan does not exist (prony init writes a starter plan)")
     );
 }
 
@@ -446,7 +444,8 @@ fn variants_and_baselines_that_do_not_match() {
             .contains("the variant lacks a level of factor \"socket\"")
     );
     assert!(
-        listed("{ place = \"native\", socket = \"unix\" }")[0].contains("there is one variant")
+        listed("{ place = \"native\", socket = \"unix\" }")[0]
+            .contains("there is only one variant")
     );
     let twice = "{ place = \"native\", socket = \"unix\" }";
     assert!(

@@ -84,7 +84,7 @@ fn variants_that_differ_only_in_agents_are_different() {
     let same = notes("[{ name = \"one\", by = 2 }, { name = \"two\", by = 2 }]");
     assert_eq!(
         same,
-        ["variants one and two are the same set-up (an A/A comparison)"]
+        ["variants one and two have the same setup (an A/A comparison)"]
     );
 }
 

@@ -186,12 +186,12 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "between   = [\"back\", \"front\"]",
         "between   = [\"front\", \"clients\"]",
-        "@: link \"lan\" is the second one between places \"front\" and \"clients\" (only one of the two would carry traffic; remove the other)",
+        "@: link \"lan\" is a second link between places \"front\" and \"clients\" (remove one, because only one of them would carry traffic)",
     ),
     (
         "rate    = \"{{ rate.bits }}\"",
         "rate    = \"fast\"",
-        "@: rate of link \"wan\": \"fast\" is not a rate of a link (write it like 100Mbit or 1Gbit)",
+        "@: rate of link \"wan\": \"fast\" is not a link rate (write it like 100Mbit or 1Gbit)",
     ),
     (
         "rate    = \"{{ rate.bits }}\"",
@@ -244,7 +244,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "source = [\"10.50.0.0/16\", \"10.60.0.1-10.60.0.6\"]",
         "source = [\"fd00::1\"]",
-        "@: source of [load]: \"fd00::1\" holds no IPv4 address, which is all that places have",
+        "@: source of [load]: \"fd00::1\" is not an IPv4 address (named places use IPv4 only)",
     ),
     (
         "[place.back]",

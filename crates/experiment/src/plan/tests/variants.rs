@@ -111,7 +111,7 @@ fn notes_name_shared_cores_and_identical_variants() {
     assert_eq!(
         plan.notes,
         [
-            "variants a and b are the same set-up (an A/A comparison)",
+            "variants a and b have the same setup (an A/A comparison)",
             "the load and service \"web\" share core 1 and slow each other down",
         ]
     );

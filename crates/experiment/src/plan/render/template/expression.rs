@@ -1,11 +1,11 @@
 //! Recognition of templates within strings.
 
-/// Returns true if a string has anything to render.
+/// Returns true if a string contains something to render.
 pub(super) fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
 }
 
-/// The expression of a string that is one whole `{{ … }}`.
+/// Returns the expression of a string that consists of one `{{ … }}`.
 pub(super) fn whole_expression(text: &str) -> Option<&str> {
     let expression = text.strip_prefix("{{")?.strip_suffix("}}")?;
     let has_trim_mark = expression.starts_with(['-', '+']);
@@ -13,9 +13,10 @@ pub(super) fn whole_expression(text: &str) -> Option<&str> {
 }
 
 /// Returns true if each closing bracket outside quotes closes an earlier one. In `a }}-{{ b`, one
-/// does not.
+/// doesn't.
 ///
-/// Needed because the template engine panics on an expression that continues after its end.
+/// The check is necessary because the template engine panics on text after the end of an
+/// expression.
 fn has_balanced_brackets(expression: &str) -> bool {
     let (mut depth, mut quote, mut escaped) = (0_usize, None, false);
     for c in expression.chars() {

@@ -1,4 +1,4 @@
-//! Messages for templates that fail although all of their names are known.
+//! Messages for templates that fail although all their names are known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,17 @@ use super::names::KnownNames;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::PlanReader;
 
-/// A template's names and values, for messages about why it failed.
+/// Names and values of a template, for messages about a failure.
 pub(super) struct TemplateFailure<'a> {
     pub(super) known: &'a KnownNames,
     pub(super) values: &'a BTreeMap<String, minijinja::Value>,
-    /// The names that the template uses.
+    /// Names that the template uses.
     pub(super) names: BTreeSet<&'a String>,
     pub(super) line: usize,
 }
 
 impl TemplateFailure<'_> {
-    /// Reports an error of the template engine.
+    /// Reports an error from the template engine.
     pub(super) fn report(&self, error: &Error, reader: &mut PlanReader<'_>) {
         match error.kind() {
             ErrorKind::UndefinedError => self.report_unset(reader),
@@ -61,12 +61,12 @@ impl TemplateFailure<'_> {
         } else if any_ends_with(".path") {
             "a TCP listener has host, port and address, but no path"
         } else {
-            "set it in every level, or test it first: {% if … %}, | default('…')"
+            "set it in every level, or test it first with {% if … %} or | default('…')"
         };
         reader.report_with_hint(DiagnosticKind::Undefined, self.line, message, hint);
     }
 
-    /// The first service whose files the template uses, and the names of those files.
+    /// Returns the first service whose files the template uses, with the names of its files.
     fn files(&self) -> Option<(&str, Vec<String>)> {
         let service = self.names.iter().find_map(|name| {
             let service = name.strip_suffix(".files")?;
@@ -91,7 +91,7 @@ impl TemplateFailure<'_> {
     }
 }
 
-/// An error of the template engine in words.
+/// Describes an error from the template engine.
 pub(super) fn error_words(error: &Error) -> String {
     match error.detail() {
         Some(detail) => format!("template: {}: {detail}", error.kind()),

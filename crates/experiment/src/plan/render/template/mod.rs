@@ -1,8 +1,8 @@
-//! `{{ … }}` in a plan and in its files: the names of factors, levels and services.
+//! Templates (`{{ … }}`) in a plan and its files, which use factors, levels and services by name.
 //!
-//! A string that is one whole `{{ … }}` keeps the type of its value; any other string becomes text.
-//! Names are checked before values. A misspelled name is reported even if this variant does not use
-//! its value.
+//! A string that consists of one `{{ … }}` keeps the type of its value; any other string becomes
+//! text. Names are checked before values, so a misspelled name is reported even if this variant
+//! doesn't use its value.
 
 mod expression;
 mod failure;
@@ -23,32 +23,32 @@ use values::{from_jinja, to_jinja};
 
 pub(crate) use names::KnownName;
 
-/// Maximum number of instructions that a template may execute, so that endless loops end.
+/// Maximum number of instructions that a template may execute. It ends endless loops.
 const TEMPLATE_FUEL: u64 = 1_000_000;
 
-/// Encloses the reason why a value is unreachable. Strings of a plan can't contain it.
+/// Delimiter around the reason why a value is unreachable. Strings of a plan can't contain it.
 const UNREACHABLE_MARK: char = '\0';
 
-/// The text that the load replaces by the value of an expression.
+/// Returns the text that the load replaces by the value of an expression.
 fn placeholder(expression: &str) -> String {
     format!("{{{{ {expression} }}}}")
 }
 
-/// A value that is a problem only if a template uses it; `reason` says why.
+/// Creates a value that is an error only if a template uses it. `reason` becomes the error message.
 pub(crate) fn unreachable_value(reason: &str) -> minijinja::Value {
     format!("{UNREACHABLE_MARK}{reason}{UNREACHABLE_MARK}").into()
 }
 
-/// Everything that the templates of one variant can name.
+/// All names and values that the templates of one variant can use.
 #[derive(Clone)]
 pub(crate) struct TemplateContext {
     environment: Environment<'static>,
     known: KnownNames,
     values: BTreeMap<String, minijinja::Value>,
-    /// The levels as trees, so that their values keep their lines.
+    /// Levels as trees, which preserves the lines of their values.
     levels: BTreeMap<String, TomlNode>,
     /// True if unreachable values are reported. False while levels are rendered, because a level
-    /// may have such a value as long as no template uses it.
+    /// may contain such a value as long as no template uses it.
     reports_unreachable: bool,
 }
 
@@ -98,8 +98,8 @@ impl TemplateContext {
         self.values.insert(name.to_owned(), value);
     }
 
-    /// Makes the name of a value that differs from request to request stand for its placeholder,
-    /// unless a factor or service has the name.
+    /// Makes a name whose value differs for each request render as its placeholder, unless a factor
+    /// or service has the same name.
     pub(crate) fn set_request_value(&mut self, name: &str) {
         if is_name(name) && !self.known.has(name) {
             self.known.set(name, KnownName::Plain);
@@ -108,7 +108,7 @@ impl TemplateContext {
         }
     }
 
-    /// Leaves the function and the filters of values that differ from request to request to the
+    /// Makes the function and the filters of per-request values render as placeholders for the
     /// load.
     pub(crate) fn add_request_functions(&mut self) {
         let random = |first: i64, last: i64| placeholder(&format!("random({first}, {last})"));
@@ -126,7 +126,7 @@ impl TemplateContext {
         }
     }
 
-    /// Renders the strings of the levels themselves (`args = ["--unix", "{{ web.path }}"]`).
+    /// Renders the strings in the levels (`args = ["--unix", "{{ web.path }}"]`).
     pub(crate) fn render_levels(&mut self, reader: &mut PlanReader<'_>) {
         let written = self.levels.clone();
         self.reports_unreachable = false;
@@ -140,7 +140,7 @@ impl TemplateContext {
         self.reports_unreachable = true;
     }
 
-    /// The keys of a table, which may also be written as one whole `{{ factor.key }}`.
+    /// Returns the keys of a table, which may also be written as one `{{ factor.key }}`.
     pub(crate) fn keys_of(&self, node: &TomlNode) -> Vec<String> {
         let table = match &node.value {
             TomlValue::Text(text) => whole_expression(text)
@@ -161,8 +161,7 @@ impl TemplateContext {
                 let mut rendered = Vec::with_capacity(items.len());
                 for item in items {
                     match (self.node(item, reader), &item.value) {
-                        // The items of an array that comes from a whole `{{ … }}` are merged into
-                        // the outer array.
+                        // An array that results from one `{{ … }}` is merged into the outer array.
                         (
                             Some(TomlNode {
                                 value: TomlValue::Array(inner),
@@ -183,7 +182,7 @@ impl TemplateContext {
         }
     }
 
-    /// Renders every string of a table. Keys whose value is undefined are left out.
+    /// Renders every string of a table. Keys with an undefined value are omitted.
     pub(crate) fn table(&self, table: &TomlTable, reader: &mut PlanReader<'_>) -> TomlTable {
         let entries = table.entries.iter().filter_map(|entry| {
             Some(TomlEntry {
@@ -198,7 +197,7 @@ impl TemplateContext {
         }
     }
 
-    /// Renders the text of a file; diagnostics have the file's own lines.
+    /// Renders the text of a file. Diagnostics have the line numbers of that file.
     pub(crate) fn file(&self, text: &str, reader: &mut PlanReader<'_>) -> Option<String> {
         let node = TomlNode::text(0, self.text(text, 1, reader)?);
         match node.value {
@@ -241,7 +240,7 @@ impl TemplateContext {
         !self.reports_unreachable
     }
 
-    /// Evaluates the expression of a string that is one whole `{{ … }}`.
+    /// Evaluates the expression of a string that consists of one `{{ … }}`.
     fn expression(
         &self,
         source: &str,
@@ -336,7 +335,7 @@ impl TemplateContext {
         }
     }
 
-    /// Looks up `factor.key.key` in the levels. Returns `None` if it is not such a path, and
+    /// Looks up `factor.key.key` in the levels. Returns `None` if `path` is not such a path, and
     /// `Some(None)` if this level lacks the key.
     fn level_at(&self, path: &str) -> Option<Option<&TomlNode>> {
         let mut parts = path.trim().split('.').map(str::trim);

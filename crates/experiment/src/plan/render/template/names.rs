@@ -1,4 +1,4 @@
-//! The names that templates can use, and messages for those that they can't.
+//! Names that templates can use, and messages about unknown ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,16 +6,16 @@ use std::path::Path;
 use crate::plan::diagnostic::{DiagnosticKind, PlanError, did_you_mean, did_you_mean_or_list};
 use crate::plan::syntax::PlanReader;
 
-/// The attributes that a template can use of a name.
+/// Attributes that a name has in templates.
 #[derive(Debug, Clone)]
 pub(crate) enum KnownName {
-    /// None: a plain level.
+    /// No attributes: the level is a plain value.
     Plain,
-    /// The keys that at least one level of this factor has.
+    /// A factor: the keys that at least one of its levels has.
     Level(BTreeSet<String>),
-    /// The attributes of this service.
+    /// A service: its attributes.
     Service(BTreeSet<String>),
-    /// Unknown yet: the endpoints of this service have not been chosen.
+    /// A service whose endpoints have not been chosen yet.
     NotYet,
 }
 
@@ -28,7 +28,7 @@ impl KnownNames {
         self.0.insert(name.to_owned(), known);
     }
 
-    /// Returns whether the name is known.
+    /// Returns true if the name is known.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
@@ -37,7 +37,7 @@ impl KnownNames {
         matches!(self.0.get(name), Some(KnownName::Service(_)))
     }
 
-    /// Reports each name that is not known, or whose first attribute is not. Returns true if all are.
+    /// Reports each unknown name and each unknown first attribute. Returns true if there are none.
     pub(super) fn check<'n>(
         &self,
         names: impl IntoIterator<Item = &'n String>,
@@ -46,7 +46,7 @@ impl KnownNames {
         reader: &mut PlanReader<'_>,
     ) -> bool {
         let mut all_known = true;
-        // Sorted, because the order of the engine's set differs from run to run.
+        // Sort the names: the iteration order of the engine's set differs between runs.
         for name in names.into_iter().collect::<BTreeSet<_>>() {
             if let Some(error) = self.problem(name, &is_global, line_of(name), reader.file) {
                 reader.diagnostics.push(error);

@@ -1,4 +1,4 @@
-//! Conversion between the values of plans and of the template engine.
+//! Conversion between values of plans and values of the template engine.
 
 use minijinja::value::ValueKind;
 

@@ -95,10 +95,10 @@ impl PortDemand {
     }
 
     /// Number of ports needed if every pair had as many connections as the busiest one. In
-    /// round-robin order all pairs have the same number. With random sources, the number of a pair
-    /// varies around its mean with the square root of the mean as standard deviation (as a Poisson
-    /// variable does), and among thousands of pairs none exceeds the mean by four standard
-    /// deviations.
+    /// round-robin order all pairs have the same number of connections. With random sources, a
+    /// pair's number of connections varies around its mean, with the square root of the mean as
+    /// standard deviation (as a Poisson variable does). Among thousands of pairs, no number exceeds
+    /// the mean by four standard deviations.
     fn needed(self) -> u64 {
         if !self.is_random {
             return self.connections;

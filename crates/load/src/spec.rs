@@ -344,8 +344,8 @@ impl LoadSpec {
         self.requests.len()
     }
 
-    /// Indices of the requests that change nothing on the server, judged by their method. The
-    /// requests of a script are not included.
+    /// Indices of the requests with safe methods, which change nothing on the server (RFC 9110
+    /// §9.2.1). The requests of a script are not included.
     pub fn safe_requests(&self) -> Vec<usize> {
         if self.script.is_some() {
             return Vec::new();
@@ -364,8 +364,8 @@ impl LoadSpec {
         is_followed || self.statuses_of(index).contains(status)
     }
 
-    /// Statuses that count as success for a request of the list, in the form in which they are
-    /// typed: `200-399`.
+    /// Statuses that count as success for a request of the list, in the notation of
+    /// `--expect-status`: `200-399`.
     pub fn expected_statuses(&self, index: usize) -> String {
         self.statuses_of(index).to_string()
     }
@@ -460,7 +460,11 @@ fn cumulative(weights: &[f64]) -> Arc<[f64]> {
     sums.collect()
 }
 
-/// Size of socket buffers, if the system accepts it.
+/// Returns the size of socket buffers, if one is set.
+///
+/// # Errors
+///
+/// The size is out of range.
 fn buffers(settings: &LoadSettings) -> Result<Option<u32>, SpecError> {
     let fits = |size: &u64| (1..=i32::MAX as u64).contains(size);
     match settings.socket_buffer {

@@ -1,4 +1,4 @@
-//! Provides statistics to `done`.
+//! Provides statistics to the function `done` of a script.
 
 use mlua::{MetaMethod, UserData, UserDataFields, UserDataMethods};
 

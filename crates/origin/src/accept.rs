@@ -20,7 +20,7 @@ use crate::stream::{Socket, Stream};
 /// Pause after a failed accept (usually because no descriptor is left), to avoid a busy loop.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// Interval at which an unread connection is checked for the client having closed it.
+/// Interval at which the origin checks whether the client has closed a connection that is not read.
 const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Handling of each connection.

@@ -78,7 +78,7 @@ const FILLER_LINE: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 
 fn acts(fault: Fault) -> &'static [ScriptStep] {
     match fault {
-        // Connection errors don't exist over HTTP/1.
+        // `ConnectionError` does not exist over HTTP/1.
         Fault::Reset | Fault::Stall | Fault::Close | Fault::ConnectionError => &[],
         Fault::Truncate | Fault::StallBody | Fault::ResetBody => &[Send(OK_26), Send(HELLO)],
         Fault::Garbage => &[Raw(b"\x00\x01\xfe\xffno HTTP here\x80\r\n\r\n")],

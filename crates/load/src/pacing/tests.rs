@@ -116,7 +116,7 @@ fn a_schedule_ends_at_its_count_or_its_time() {
 
 /// Mean of the exponential distribution that the gaps are tested for.
 enum Mean {
-    /// Known in advance ("case 0").
+    /// Known in advance (Stephens's case 0).
     Known(f64),
     /// Estimated from the gaps.
     Estimated,

@@ -69,7 +69,7 @@ pub(crate) enum EarlyData {
     Rejected,
 }
 
-/// The end of a read.
+/// State of a stream after a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamEnd {
     /// More bytes may arrive.

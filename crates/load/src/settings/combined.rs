@@ -36,7 +36,8 @@ impl LoadSettings {
         for (key, value) in map_of(other) {
             match (all.get_mut(&key), value) {
                 (Some(Value::Array(own)), Value::Array(more)) => own.extend(more),
-                // A switch that is off is omitted, so a switch in both sources is on in both.
+                // A switch is present only if it is on, so combining two equal switches changes
+                // nothing.
                 (None | Some(Value::Bool(_)), value) => {
                     all.insert(key, value);
                 }

@@ -14,7 +14,7 @@ use crate::error::SettingsError;
 /// Requests per second: constant, such as `2000`, or linear over the duration, such as `100:5000`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ArrivalRate {
-    /// The same rate at any time.
+    /// A constant rate.
     Constant(f64),
     /// A rate that changes linearly over the measured part.
     Linear {

@@ -95,7 +95,7 @@ impl TlsBuffers {
 pub(crate) struct NegotiatedTls {
     version: ProtocolVersion,
     suite: SupportedCipherSuite,
-    /// Group of the key exchange; `None` for a session resumed without one.
+    /// Group of the key exchange; `None` for a session that was resumed without a key exchange.
     group: Option<NamedGroup>,
     /// Bits of the server's public key, if its kind is known.
     server_key_bits: Option<u32>,

@@ -1,4 +1,4 @@
-//! Traffic after the handshake: application data, and the remaining TLS messages.
+//! TLS after the handshake: application data and other messages.
 
 use rustls::client::ClientConnectionData;
 use rustls::kernel::KernelConnection;

@@ -55,7 +55,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             body_bytes_in: past.body_bytes_in + received.body_bytes,
             bytes_out: pending.bytes_out,
             is_settling: pending.is_settling,
-            // A redirected request still has the number of the one that began it.
+            // After a redirect, the request still has the list index of the original request.
             entry: self.spec.entries.of_request(pending.request),
         };
         debug_assert!(exchange.is_in_order(), "{exchange:?}");

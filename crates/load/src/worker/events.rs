@@ -176,8 +176,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.fail_streams(index, early, late, Some(&within), now);
     }
 
-    /// Handles the loss of an HTTP/2 connection. Requests whose response has not begun may be sent again.
-    /// The others end as `late` if their response has begun, or as `early`.
+    /// Handles the loss of an HTTP/2 connection. Requests whose response has not begun may be sent
+    /// again. A request that is not sent again gets the outcome `late` if its response has begun,
+    /// and `early` otherwise.
     pub(super) fn fail_streams(
         &mut self,
         index: u32,

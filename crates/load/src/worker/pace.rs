@@ -6,7 +6,7 @@ use crate::pacing::{ArrivalSchedule, ScheduleEnd};
 use crate::shard::Shard;
 use crate::spec::{LoadSpec, LoopModel};
 
-/// The source of start times.
+/// A source of start times: a closed loop or a schedule.
 pub(super) enum Pace {
     /// A request starts as soon as a slot is free, up to `left` more times.
     Closed { left: u64 },

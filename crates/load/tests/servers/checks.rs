@@ -19,7 +19,7 @@ fn requests(size: usize, streams: u64) -> u64 {
     }
 }
 
-/// Loads each size over one stream and over many. Every body must be complete and correct.
+/// Loads each size over one stream and over many streams. Every body must be complete and correct.
 pub(crate) fn bodies_of_every_size(server: &Server) {
     for_each_way(|way, io| {
         for streams in [1, 100] {

@@ -36,7 +36,7 @@ ProxyRequests On
 AllowCONNECT {allowed}
 ";
 
-/// Starts a proxy that opens tunnels to the port of a URL.
+/// Starts a proxy that opens tunnels only to the port of the URL `allowed`.
 fn proxy(allowed: &str) -> Server {
     let port = allowed
         .split(['/', ':'])

@@ -21,7 +21,8 @@ pub(crate) fn run(url: &str, words: &[&str]) -> Record {
     if !words.contains(&"-t") {
         typed.extend(["-t", "1"]);
     }
-    // A stall of the machine must not look like a stall of the server.
+    // Without `--timeout`, the limit is long, so a stall of the machine doesn't look like a stall
+    // of the server.
     if !words.contains(&"--timeout") {
         typed.extend(["--timeout", "2m"]);
     }

@@ -125,8 +125,8 @@ fn heads_of_several_frames() {
     }
 }
 
-/// Servers announce the maximum size of the headers that they accept. They reject longer headers,
-/// or accept them.
+/// Servers announce the maximum size of the headers that they accept. They may accept or reject
+/// longer ones.
 #[test]
 fn headers_longer_than_a_server_takes_are_an_outcome() {
     let long = format!("X-Long:{}", "v".repeat(60_000));

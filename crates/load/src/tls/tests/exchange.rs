@@ -33,7 +33,7 @@ fn data_arrives_in_both_directions() {
             for round in 0..3 {
                 let request = bytes(1 + round * 20_000);
                 pair.send(&request);
-                assert!(pair.server_heard() == request, "{words}, {piece} at a time");
+                assert!(pair.take_server_received() == request, "{words}, {piece} at a time");
                 let response = bytes(length);
                 pair.server_says(&response);
                 let back = pair.response();
@@ -85,7 +85,7 @@ fn the_last_flight_and_the_first_request_are_sent_together() {
             let mut pair = Pair::new(&client, &server, 1 << 20);
             pair.handshake();
             pair.send(b"GET / HTTP/1.1\r\n\r\n");
-            assert_eq!(pair.server_heard(), b"GET / HTTP/1.1\r\n\r\n");
+            assert_eq!(pair.take_server_received(), b"GET / HTTP/1.1\r\n\r\n");
             let back = pair.response();
             pair.give(&back).unwrap();
             if again == resumed {
@@ -135,9 +135,9 @@ fn keys_are_updated_at_the_servers_request() {
         assert!(pair.received.ends_with(b"answer"));
         assert_eq!(pair.received.len(), round + 6);
         pair.received.clear();
-        pair.server_heard();
+        pair.take_server_received();
         pair.send(b"again");
-        assert_eq!(pair.server_heard(), b"again");
+        assert_eq!(pair.take_server_received(), b"again");
     }
 }
 
@@ -180,7 +180,7 @@ fn keys_are_replaced_after_their_limit() {
     let mut lengths = Vec::new();
     for _ in 0..12 {
         lengths.push(pair.send(b"GET"));
-        assert_eq!(pair.server_heard(), b"GET");
+        assert_eq!(pair.take_server_received(), b"GET");
         pair.server_says(b"answer");
         let back = pair.response();
         pair.give(&back).unwrap();

@@ -142,7 +142,7 @@ impl Pair {
     }
 
     /// Data received by the server since the last call.
-    fn server_heard(&mut self) -> Vec<u8> {
+    fn take_server_received(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.server_received)
     }
 }

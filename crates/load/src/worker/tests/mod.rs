@@ -155,9 +155,9 @@ fn simulate_costly(
 /// Times between opening the connections of a load and its start.
 #[derive(Debug, Clone, Copy, Default)]
 struct PreconnectWait {
-    /// Time after which the open connections are maintained once.
+    /// Time from opening the connections to the call of `maintain`.
     looked: Nanos,
-    /// Time from the maintenance to the start.
+    /// Time from the call of `maintain` to the start.
     started: Nanos,
 }
 

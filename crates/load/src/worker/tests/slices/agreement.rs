@@ -135,7 +135,7 @@ fn the_backlog_of_an_overloaded_server_waits_while_the_load_pauses() {
         assert!(intended == due[..intended.len()], "{words}");
         let totals = &sliced.outcomes.record.totals;
         assert_eq!(totals.started + totals.unstarted, due.len() as u64);
-        // The pauses are not part of the wait.
+        // Response times don't include the pauses between slices.
         let whole = load(&format!("{words} -d 3s"), steady(ms(5), OK)).record;
         let record = &sliced.outcomes.record;
         for (a, b) in [

@@ -75,8 +75,8 @@ impl ResolvedProxy {
             (Err(_), Some(permits)) => Ok(permits.ask(&url.host, None)?),
             (Err(_), None) => {
                 let error = SettingsError::from(format!(
-                    "{} can't be resolved on this machine, so only the proxy knows whose server it \
-                     is; if you may load it, set ",
+                    "{} can't be resolved on this machine, so prony can't check which server the \
+                     proxy would load; if you may load it, set ",
                     url.host
                 ));
                 let error = error.name("public").text(", or give its address with ");

@@ -51,7 +51,7 @@ fn too_few_files(connections: u32, threads: u32, limit: u64) -> SettingsError {
     let all = needed(connections, threads);
     let room = limit.saturating_sub(needed(0, threads));
     let threads_max = limit.saturating_sub(FILES_OF_PROCESS) / (FILES_PER_WORKER + 1);
-    let needs = format!(" needs {all} open files, and this process may have {limit} (");
+    let needs = format!(" needs {all} open files, but the limit of this process is {limit} (");
     let error = SettingsError::value("connections", connections);
     let error = if room >= u64::from(threads) {
         let error = error.text(needs + "use ").and_value("connections", room);

@@ -68,7 +68,7 @@ enum Spacing {
         rate_per_s: f64,
         /// Index of the next arrival in the whole load, from 0.
         number: u64,
-        /// The first index that counts.
+        /// Index of the first arrival that counts towards the limit on requests.
         first_counted: u64,
     },
     Poisson {
@@ -82,7 +82,7 @@ enum Spacing {
         times: ArrivalTimes,
         /// Number of the next arrival in the whole load, from 0.
         number: u64,
-        /// The first number that counts.
+        /// Number of the first arrival that counts towards the limit on requests.
         first_counted: u64,
     },
     /// Poisson arrivals at a rate that changes.

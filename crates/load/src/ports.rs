@@ -118,12 +118,12 @@ impl PortDemand {
             pairs,
             ..
         } = self;
-        let pairs = match pairs {
-            1 => "one address to one address has".to_owned(),
-            pairs => format!("each of {pairs} pairs of addresses have"),
+        let supply = match pairs {
+            1 => format!("one source address has {ports} for one destination"),
+            pairs => format!("each of {pairs} pairs of a source and a destination has {ports}"),
         };
         let error = SettingsError::value("connections", connections).text(format!(
-            " needs as many local ports, and {pairs} {ports} ({}); use at most {} connections, \
+            " needs as many local ports, but {supply} ({}); use at most {} connections, \
              connect from more addresses (",
             local::PORT_RANGE_NAME,
             self.available(1.0)
@@ -167,7 +167,7 @@ impl PortDemand {
             FindingId::PortsScarce,
             severity,
             format!(
-                "There are {all} local ports from the load's addresses to the server's{others}, \
+                "The load's addresses have {all} local ports for connections to the server{others}, \
                  and {connections} connections {can}. Use more source addresses (--source \
                  FIRST-LAST) or fewer connections, or widen {}{wait}.",
                 local::PORT_RANGE_NAME
@@ -183,7 +183,7 @@ pub(crate) fn described() -> String {
         || "each source has a limited number of ports for each destination".to_owned(),
         |count| {
             format!(
-                "one address has {count} of them for one address ({})",
+                "one source address has {count} local ports for one destination ({})",
                 local::PORT_RANGE_NAME
             )
         },

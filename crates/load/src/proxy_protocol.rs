@@ -1,6 +1,6 @@
-//! The PROXY protocol: a connection begins with a header that names the client it was made for
-//! (proxy-protocol.txt of haproxy.org, sections 2.1 and 2.2). This module only writes bytes; the
-//! worker sends them.
+//! The PROXY protocol: a connection begins with a header that contains the addresses of the
+//! original client and server (proxy-protocol.txt of haproxy.org, sections 2.1 and 2.2). This
+//! module only writes bytes; the worker sends them.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

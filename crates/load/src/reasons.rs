@@ -10,7 +10,7 @@ const REASONS_MAX: usize = 32;
 /// Label of the reasons that are counted together.
 const OTHER_REASONS: &str = "other reasons";
 
-/// Counts of (outcome, reason). Used only for failures, never on the hot path.
+/// Counts of failures by outcome and reason. They are not updated on the hot path.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reasons {
     seen: Vec<(Outcome, Reason, u64)>,

@@ -193,7 +193,7 @@ pub(crate) fn encode(
     let method = draft.method.as_str();
     if method == "CONNECT" {
         let error = SettingsError::value("method", "CONNECT")
-            .text(": CONNECT can't be loaded; use a method that the server itself handles");
+            .text(": CONNECT is not supported; use a method that the server itself handles");
         return Err(error.after(draft.place.clone()).into());
     }
     let parts = SerializedParts::new(draft, settings, proxy);

@@ -1,4 +1,4 @@
-//! Requests of a load as typed or listed, with their targets.
+//! Requests of a load, from the command line or from a list, with their targets.
 
 use std::path::Path;
 
@@ -189,8 +189,8 @@ struct Authorization {
 }
 
 impl Authorization {
-    /// Authorization of the load itself. A typed Authorization header takes precedence over
-    /// credentials in the URL.
+    /// Creates the authorization of the load itself. A typed Authorization header takes precedence
+    /// over credentials in the URL.
     fn new(url: Option<&str>, settings: &LoadSettings) -> Result<Option<Authorization>, SpecError> {
         let mut names = settings
             .header

@@ -137,7 +137,7 @@ fn check_director(spec: &LoadSpec, director: Option<&dyn Director>) -> Result<()
     match (&spec.script, director) {
         (Some(script), None) => {
             let file = script.file.display();
-            let text = format!("{file}: scripts are not supported here");
+            let text = format!("{file}: this program does not support scripts");
             Err(RunError::Script(text))
         }
         _ => Ok(()),

@@ -98,7 +98,7 @@ impl LoadSpec {
     }
 }
 
-/// Loads the scripts of loads.
+/// Loads the scripts that load specs name.
 pub trait ScriptLoader: Sync {
     /// Loads the script of a load before it runs. The script must end when `control` is stopped.
     ///

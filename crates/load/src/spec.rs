@@ -77,8 +77,8 @@ pub(crate) struct ResponseRules {
 }
 
 impl ResponseRules {
-    /// The rules of the settings. `by_entry` contains the statuses of the entries that have their
-    /// own, and is empty if none has.
+    /// Creates the rules from the settings. `by_entry` contains the statuses of the entries that
+    /// have their own, and is empty if none has.
     fn new(settings: &LoadSettings, by_entry: Vec<Option<StatusSet>>) -> ResponseRules {
         let expect = Expectations::new(settings);
         let statuses = by_entry.into_iter();

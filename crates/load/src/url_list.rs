@@ -247,7 +247,7 @@ fn json_request(text: &str, number: usize) -> Result<ListedRequest, String> {
     let is_weight = |weight: &f64| *weight > 0.0 && *weight <= WEIGHT_MAX;
     if let Some(weight) = request.weight.filter(|weight| !is_weight(weight)) {
         return Err(format!(
-            "\"weight\": {weight} is not above 0 and at most {WEIGHT_MAX}; to leave a request out, \
+            "\"weight\": {weight} must be above 0 and at most {WEIGHT_MAX}; to leave a request out, \
              begin its line with #"
         ));
     }
@@ -271,8 +271,8 @@ fn json_error(error: &serde_json::Error) -> String {
         None => &text,
     };
     let hint = match error.is_eof() {
-        true => "; a request in JSON ends on the line on which it begins",
-        false => "; a request in JSON looks like {\"url\": \"/a\", \"method\": \"POST\"}",
+        true => "; write a JSON request on one line",
+        false => "; write a JSON request like {\"url\": \"/a\", \"method\": \"POST\"}",
     };
     let hint = if error.is_data() { "" } else { hint };
     let text = text.replace("expected f64", "expected a number");
@@ -345,9 +345,9 @@ mod tests {
                 "unknown field `metod`, expected one of `url`, `method`",
             ),
             ("{\"method\": \"PUT\"}", "missing field `url`"),
-            ("{\"url\": \"/\"", "ends on the line"),
+            ("{\"url\": \"/\"", "on one line"),
             ("{\"url\": \"/\"} x", "trailing characters"),
-            ("{url: 1}", "looks like"),
+            ("{url: 1}", "a JSON request like"),
             ("{\"url\": \"/\", \"body\": {}}", "expected a string"),
             (
                 "{\"url\": \"/\", \"headers\": [\"A: b\"]}",

@@ -101,7 +101,7 @@ impl ScriptFault {
     }
 }
 
-/// The first `file:line` of a traceback, except those of the prelude.
+/// Returns the first `file:line` of a traceback that is not in prony's own code.
 fn innermost(traceback: &str) -> Option<String> {
     traceback.lines().find_map(|line| {
         let (place, _) = line.trim_start().split_once(": in ")?;

@@ -195,7 +195,7 @@ struct Hooked<'a> {
     /// Cached requests by the bytes that the script returned.
     written: HashMap<Vec<u8>, Arc<Request>>,
     first_user: u32,
-    /// By connection of the worker, true if its delay is over.
+    /// True if the delay of a connection is over, by index of the connection within the worker.
     has_rested: Vec<bool>,
     /// See [`BatchCounts`].
     responses: u64,
@@ -224,7 +224,7 @@ impl Hooked<'_> {
             let count = request::count(&bytes)?;
             if count != batch {
                 return Err(format!(
-                    "it returned {count} requests at once, and {batch} before"
+                    "it returned {count} requests at once, but {batch} in an earlier call"
                 ));
             }
         }

@@ -108,7 +108,7 @@ pub struct ScriptInterrupt {
 }
 
 impl ScriptInterrupt {
-    /// Stops scripts when `is_asked` returns true.
+    /// Creates an interrupt that stops scripts when `is_asked` returns true.
     pub fn new(is_asked: impl Fn() -> bool + Send + Sync + 'static) -> Arc<ScriptInterrupt> {
         Arc::new(ScriptInterrupt {
             is_asked: Box::new(is_asked),

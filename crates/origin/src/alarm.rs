@@ -58,7 +58,7 @@ mod precise {
     impl Eq for Waiting {}
 
     impl Alarm {
-        /// Must be called within the thread's runtime.
+        /// Creates the timers. Must be called within the thread's runtime.
         pub(crate) fn new() -> io::Result<Self> {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
             let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;

@@ -141,7 +141,7 @@ fn pipelined_requests_are_counted_individually() {
     for (script, expected_text) in [
         (
             "local n = 0\nfunction request() n = n + 1\n return string.rep(wrk.format(), n < 9 and 2 or 3) end",
-            "script.lua: request(): it returned 3 requests at once, and 2 before\n",
+            "script.lua: request(): it returned 3 requests at once, but 2 in an earlier call\n",
         ),
         (
             "function request() return wrk.format('HEAD') .. wrk.format() end",

@@ -38,7 +38,7 @@ struct H2Stream {
 }
 
 impl H2 {
-    /// A connection with up to `streams` requests in flight.
+    /// Creates the state of a connection with up to `streams` requests in flight.
     pub(super) fn new(streams: u32, capture: CaptureSpec) -> H2 {
         let settings = ClientSettings {
             streams,

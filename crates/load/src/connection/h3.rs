@@ -68,7 +68,7 @@ struct H3Stream {
 }
 
 impl H3 {
-    /// A connection with up to `streams` requests in flight.
+    /// Creates the state of a connection with up to `streams` requests in flight.
     pub(super) fn new(streams: u32, capture: CaptureSpec) -> H3 {
         let settings = H3Settings {
             streams,

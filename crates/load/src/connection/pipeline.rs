@@ -36,7 +36,7 @@ pub(crate) struct PipelinedResponse {
 }
 
 impl Pipeline {
-    /// Expects `responses` responses to a batch. Returns `None` for a single response.
+    /// Creates a pipeline for a batch with this number of responses; `None` for a single response.
     pub(super) fn new(responses: u32, expects: Expects) -> Option<Pipeline> {
         let additional = responses.checked_sub(1).filter(|count| *count > 0)?;
         Some(Pipeline {

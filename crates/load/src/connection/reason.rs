@@ -72,9 +72,9 @@ impl Reason {
             InvalidCertificate(CertificateError::Other(other))
                 if other.to_string() == "CaUsedAsEndEntity" =>
             {
-                let text = "the server's certificate belongs to a certificate authority (CA:TRUE), \
-                            which a server must not use as its own; accept it with --insecure, or \
-                            create one with CA:FALSE";
+                let text = "the server's certificate is a CA certificate (CA:TRUE), which is not \
+                            valid for a server; accept it with --insecure, or create one with \
+                            CA:FALSE";
                 return Reason::Text(text.to_owned());
             }
             InvalidCertificate(certificate) => hint_of_certificate(certificate),

@@ -70,7 +70,7 @@ pub(super) fn packets_lost(record: &Record) -> Option<Finding> {
         Severity::Warning,
         format!(
             "{} of the {} QUIC packets that the load sent were lost ({}). Requests were sent again \
-             after a delay. Look for drops on the way and in the server's UDP buffers.",
+             after a delay. Look for drops on the path and in the server's UDP buffers.",
             number::count(quic.packets_lost),
             number::count(quic.packets_sent),
             number::share(share)
@@ -131,7 +131,7 @@ pub(super) fn not_reused(record: &Record) -> Option<Finding> {
         Severity::Note,
         format!(
             "Keep-alive was requested, but {} connections were opened for {} requests. {cause}. The \
-             figures contain the cost of connecting. Check the server's keep-alive limits.",
+             figures include the cost of connecting. Check the server's keep-alive limits.",
             totals.connections_opened, totals.started,
         ),
     ))

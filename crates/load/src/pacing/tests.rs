@@ -166,7 +166,7 @@ fn gaps(arrivals: &[Nanos]) -> Vec<f64> {
 
 #[test]
 fn poisson_gaps_are_exponential() {
-    // The default seed of a load.
+    // The test uses seed 0, which is the default seed of a load.
     let rate = 20_000.0;
     let arrivals: Vec<_> = alone(Arrivals::Poisson, rate, 0, FOREVER)
         .take(50_001)

@@ -20,7 +20,7 @@ use crate::proxy_protocol::ConnectionEnds;
 use crate::request::Request;
 use crate::script::CaptureSpec;
 use crate::socket::Peer;
-use crate::socket::local::{Source, leave_from};
+use crate::socket::local::{Source, bind_to_source};
 use crate::spec::LoadSpec;
 
 /// Interval at which a probe checks if it should stop.
@@ -275,7 +275,7 @@ impl<'a> ProbeSocket<'a> {
             Peer::Tcp(address) => Socket::new(Domain::for_address(*address), Type::STREAM, None)
                 .and_then(|socket| {
                     if let Some(source) = source {
-                        leave_from(&socket, source)?;
+                        bind_to_source(&socket, source)?;
                     }
                     socket.connect_timeout(&SockAddr::from(*address), timeout)?;
                     Ok(socket)

@@ -90,7 +90,7 @@ fn shortened(text: &str) -> String {
 }
 
 impl QuicEnd {
-    /// The outcome of a connect that ended in this way.
+    /// Returns the outcome of a connect that failed for this reason.
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
             QuicEnd::Closed { .. } => Outcome::ConnectFailed,

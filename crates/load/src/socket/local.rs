@@ -73,7 +73,7 @@ pub(crate) struct HeldPorts {
 /// # Errors
 ///
 /// The address does not belong to this machine.
-pub(crate) fn leave_from(socket: &Socket, source: Source) -> io::Result<()> {
+pub(crate) fn bind_to_source(socket: &Socket, source: Source) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if let Some(LocalPorts { low, high }) = source.ports {
         // IP_LOCAL_PORT_RANGE of ip(7), since Linux 6.3. Older kernels reject the option and use
@@ -131,7 +131,7 @@ pub(crate) fn try_source(address: IpAddr) -> io::Result<Binding> {
             binding,
             ports: None,
         };
-        leave_from(&Socket::new(domain, Type::STREAM, None)?, source)?;
+        bind_to_source(&Socket::new(domain, Type::STREAM, None)?, source)?;
         Ok(binding)
     };
     bind(Binding::Usual).or_else(|error| match address {
@@ -237,7 +237,7 @@ fn port_range(text: &str) -> Option<LocalPorts> {
     }
 }
 
-/// The sum of TCP sockets in use and in TIME_WAIT in the format of /proc/net/sockstat.
+/// Returns the number of TCP sockets in use and in TIME_WAIT from the text of /proc/net/sockstat.
 fn count_sockets(text: &str) -> u64 {
     let line = text.lines().find_map(|line| {
         line.strip_prefix("TCP: ")

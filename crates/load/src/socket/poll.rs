@@ -79,12 +79,12 @@ impl Interest {
 }
 
 impl<'run> PollSockets<'run> {
-    /// A backend for up to `capacity` connections. Its clock starts now, or with
+    /// Creates a backend for up to `capacity` connections. Its clock starts now, or with
     /// [`PollSockets::start_clock`].
     ///
     /// # Errors
     ///
-    /// The system refuses a poller.
+    /// The system can't create a poller.
     pub(crate) fn new(capacity: usize) -> io::Result<PollSockets<'run>> {
         let mut connections = Vec::new();
         connections.resize_with(capacity, || None);
@@ -124,7 +124,7 @@ impl<'run> PollSockets<'run> {
             local::size_buffers(&socket, bytes)?;
         }
         if let Some(source) = route.source {
-            local::leave_from(&socket, source)?;
+            local::bind_to_source(&socket, source)?;
         }
         let stage = match socket.connect(&address) {
             Ok(()) => PollStage::Open,
@@ -231,7 +231,7 @@ impl<'run> PollConnection<'run> {
                 (Some(Completion::Closed(self.key)), 0)
             }
             Ok(length) => (Some(Completion::Received(self.key)), length),
-            Err(error) if is_passing(&error) => (None, 0),
+            Err(error) if is_transient(&error) => (None, 0),
             Err(error) => (Some(self.failed(Operation::Receive, error)), 0),
         }
     }
@@ -320,7 +320,7 @@ impl<'run> PollConnection<'run> {
     }
 }
 
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted

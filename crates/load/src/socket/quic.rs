@@ -78,7 +78,7 @@ struct QuicLink {
 }
 
 impl<D: Datagrams> QuicSockets<D> {
-    /// A backend for up to `capacity` connections.
+    /// Creates a backend for up to `capacity` connections.
     pub(crate) fn new(datagrams: D, client: QuicClient, capacity: usize) -> QuicSockets<D> {
         let mut links = Vec::new();
         links.resize_with(capacity, || None);

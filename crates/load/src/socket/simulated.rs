@@ -173,7 +173,7 @@ pub(crate) struct SimulatedSockets<'run> {
 }
 
 impl<'run> SimulatedSockets<'run> {
-    /// A backend for up to `capacity` connections to a server.
+    /// Creates a backend for up to `capacity` connections to a server.
     pub(crate) fn new(capacity: usize, server: Box<dyn Server>) -> SimulatedSockets<'run> {
         let mut links = Vec::new();
         links.resize_with(capacity, || None);

@@ -236,7 +236,7 @@ impl ValuePlace {
     ///
     /// # Errors
     ///
-    /// The end of a sentence that begins with the value.
+    /// The rest of a sentence that begins with the value, such as "can't be used in Host".
     fn check(self, value: &[u8]) -> Result<(), &'static str> {
         let is_visible = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
         let is_in_host = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%:[]".contains(byte);

@@ -50,7 +50,7 @@ impl Marks {
         }
     }
 
-    /// Marks of a request without placeholders.
+    /// Creates the marks of a request without placeholders, of which there are none.
     pub(crate) fn none() -> Marks {
         Marks {
             prefix: PREFIX.to_owned(),

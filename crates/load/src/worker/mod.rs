@@ -118,7 +118,7 @@ pub(crate) struct Worker<'run, S> {
     redirects: Option<Box<Redirects>>,
     /// True if redirects, cookies or a script need each response.
     inspects_responses: bool,
-    /// The ramp of a load with many connections, until all are established.
+    /// The ramp of a load with many connections; `None` once all are established.
     ramp: Option<ConnectRamp>,
     /// Connections are being opened, and the load has not begun.
     is_preconnecting: bool,

@@ -34,7 +34,7 @@ pub(super) struct Renderer<'run> {
 }
 
 impl<'run> Renderer<'run> {
-    /// The renderer of a worker; `None` if no request has a template.
+    /// Creates the renderer of a worker; `None` if no request has a template.
     pub(super) fn new(spec: &'run LoadSpec, shard: Shard) -> Option<Renderer<'run>> {
         let templates = spec.templates.as_deref()?;
         let mut random = ChaCha8Rng::seed_from_u64(spec.seed.wrapping_add(shard.worker));

@@ -34,7 +34,7 @@ pub(super) struct EndedRequest<'a> {
 }
 
 impl<'run> ScriptRunner<'run> {
-    /// Runs `script` for users from the number `first_user` on.
+    /// Creates a runner of `script` for users from the number `first_user` on.
     pub(crate) fn new(
         script: Box<dyn Script + 'run>,
         capture: CaptureSpec,

@@ -15,8 +15,7 @@ use crate::socket::{Key, Outgoing, Sending, Sockets};
 /// rest is sent from the request's own memory.
 const SENT_WITH_HEADER_BYTES: usize = 16 * 1024;
 /// Reason for the failure of an HTTP/1 request on an HTTP/2 or HTTP/3 connection.
-const ONLY_HTTP1: &str =
-    "the request was written for HTTP/1, and the connection speaks a later version";
+const ONLY_HTTP1: &str = "the request is raw HTTP/1, but the connection uses a later version";
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Sends a slot's request on its connection, which has room for it.

@@ -44,7 +44,7 @@ pub(super) struct ThinkTimes {
 }
 
 impl ThinkTimes {
-    /// The think times of a worker with this many slots; `None` if the load has none.
+    /// Creates the think times of a worker with this many slots; `None` if the load has none.
     pub(super) fn new(spec: &LoadSpec, shard: Shard, slots: usize) -> Option<ThinkTimes> {
         let time = spec.think?;
         let streams = u64::from(spec.transport.protocols.streams);

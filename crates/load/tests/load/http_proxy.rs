@@ -275,7 +275,7 @@ fn non_local_targets_are_refused_through_a_proxy_too() {
         (
             "http://name.invalid/",
             ["--proxy", near, "-c", "1"],
-            "only the proxy knows",
+            "which server the proxy would load",
         ),
         (
             "http://127.0.0.1/",

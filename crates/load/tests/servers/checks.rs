@@ -73,8 +73,8 @@ pub(crate) fn heads(server: &Server) {
     });
 }
 
-/// Bodies that the server echoes arrive unchanged: one of several window sizes, and small ones on
-/// many streams.
+/// Loads `/echo`. The echoed bodies must be unchanged: one body that is larger than several
+/// windows, and small ones on many streams.
 pub(crate) fn uploads(server: &Server) {
     for_each_way(|way, io| {
         for (size, n, streams) in [

@@ -67,7 +67,7 @@ pub(crate) trait Datagrams {
     ///
     /// # Errors
     ///
-    /// The system has no such socket or no such source.
+    /// The system can't create the socket, or the source address isn't available.
     fn open(&mut self, key: Key, peer: SocketAddr, route: &Route<'_>) -> io::Result<()>;
 
     /// Maximum number of datagrams in a batch.

@@ -163,7 +163,7 @@ struct ServedConnection {
 }
 
 impl SimulatedDatagrams {
-    /// A backend for up to `capacity` connections.
+    /// Creates a backend for up to `capacity` connections.
     pub(crate) fn new(
         capacity: usize,
         quality: LinkQuality,

@@ -58,12 +58,12 @@ struct UdpSocket {
 }
 
 impl UdpDatagrams {
-    /// A backend for up to `capacity` connections. Its clock starts now, or with
+    /// Creates a backend for up to `capacity` connections. Its clock starts now, or with
     /// [`UdpDatagrams::start_clock`].
     ///
     /// # Errors
     ///
-    /// The system refuses a poller.
+    /// The system can't create a poller.
     pub(crate) fn new(capacity: usize) -> io::Result<UdpDatagrams> {
         let mut sockets = Vec::new();
         sockets.resize_with(capacity, || None);
@@ -203,7 +203,7 @@ impl Datagrams for UdpDatagrams {
             None => socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?,
         }
         if let Some(source) = route.source {
-            local::leave_from(&socket, source)?;
+            local::bind_to_source(&socket, source)?;
         }
         socket.connect(&SockAddr::from(peer))?;
         let state = UdpSocketState::new((&socket).into())?;

@@ -34,10 +34,10 @@ use super::{
 pub(super) use buffers::BufferUse;
 use buffers::ReceiveBuffers;
 use connection::{Handle, SEND_BYTES_MAX, UringConnection, UringStage};
-use operation::{Kind, error_of, index_of, is_of, is_passing, kind_of, quiet, user_data};
+use operation::{Kind, error_of, index_of, is_of, is_transient, kind_of, quiet, user_data};
 use ring::Ring;
 pub(super) use trial::try_out;
-use trial::{parts, patiently};
+use trial::{parts, retry_for_memory};
 
 /// Maximum number of receives per wait that are armed again after they found no free buffer.
 const REARMED_RECEIVES_MAX: usize = 16;
@@ -72,7 +72,7 @@ impl<'run> UringSockets<'run> {
     ///
     /// The kernel has no io_uring, forbids it, or lacks a feature that this backend needs.
     pub(crate) fn new(capacity: usize) -> io::Result<UringSockets<'run>> {
-        let (ring, buffers) = patiently(|| parts(capacity))?;
+        let (ring, buffers) = retry_for_memory(|| parts(capacity))?;
         Ok(UringSockets::over(ring, buffers, capacity))
     }
 
@@ -180,7 +180,7 @@ impl<'run> UringSockets<'run> {
                     local::size_buffers(&socket, bytes)?;
                 }
                 if let Some(source) = route.source {
-                    local::leave_from(&socket, source)?;
+                    local::bind_to_source(&socket, source)?;
                 }
                 self.connect_tcp(key, socket, *address, route.keepalive);
             }
@@ -366,7 +366,7 @@ impl<'run> UringSockets<'run> {
                 self.starved.push_back(key);
                 None
             }
-            (None, Some(error)) if is_passing(&error) => {
+            (None, Some(error)) if is_transient(&error) => {
                 self.receive(key);
                 None
             }

@@ -75,6 +75,6 @@ pub(super) fn error_of(result: i32) -> Option<io::Error> {
 }
 
 /// Returns true for transient errors, after which a receive is retried immediately.
-pub(super) fn is_passing(error: &io::Error) -> bool {
+pub(super) fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
 }

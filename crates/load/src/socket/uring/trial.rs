@@ -19,7 +19,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(10);
 ///
 /// The kernel refuses to create or use a ring.
 pub(in crate::socket) fn try_out(workers: u32, capacity: usize) -> io::Result<()> {
-    patiently(|| {
+    retry_for_memory(|| {
         let rings = (0..workers).map(|_| parts(capacity));
         let mut rings = rings.collect::<io::Result<Vec<_>>>()?;
         // A container may allow creating rings but not using them.
@@ -38,7 +38,7 @@ pub(super) fn parts(capacity: usize) -> io::Result<(Ring, ReceiveBuffers)> {
 
 /// Retries `make` while memory is short. The memory of dropped rings, including those of other
 /// processes of the same user, is released only after some milliseconds.
-pub(super) fn patiently<T>(make: impl Fn() -> io::Result<T>) -> io::Result<T> {
+pub(super) fn retry_for_memory<T>(make: impl Fn() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..ATTEMPTS_MAX {
         match make() {
             Err(error) if is_memory(&error) => std::thread::sleep(RETRY_PAUSE),

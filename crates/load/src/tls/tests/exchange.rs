@@ -33,7 +33,10 @@ fn data_arrives_in_both_directions() {
             for round in 0..3 {
                 let request = bytes(1 + round * 20_000);
                 pair.send(&request);
-                assert!(pair.take_server_received() == request, "{words}, {piece} at a time");
+                assert!(
+                    pair.take_server_received() == request,
+                    "{words}, {piece} at a time"
+                );
                 let response = bytes(length);
                 pair.server_says(&response);
                 let back = pair.response();

@@ -247,8 +247,8 @@ pub(super) struct TwoServer {
 }
 
 impl TwoServer {
-    /// A server that accepts connections, sends its settings at once, and computes its responses
-    /// with a function.
+    /// Creates a server that accepts connections, sends its settings at once, and computes its
+    /// responses with a function.
     pub(super) fn new(response: impl FnMut(&Call) -> Steps + 'static) -> TwoServer {
         TwoServer {
             connect: Box::new(|_| Connect::Accept(Nanos::ZERO)),

@@ -116,12 +116,12 @@ impl Protocols {
     }
 
     /// Returns true if HTTP/3 is used, over QUIC.
-    pub(crate) fn is_three(self) -> bool {
+    pub(crate) fn is_http3(self) -> bool {
         self.http == Http::Three
     }
 
     /// Returns true if only HTTP/2 may be used.
-    pub(crate) fn is_two_known(self) -> bool {
+    pub(crate) fn is_http2_only(self) -> bool {
         self.http == Http::Two
     }
 }

@@ -163,7 +163,7 @@ impl<'a> SerializedParts<'a> {
     }
 
     /// Returns true if the request is for HTTP/3.
-    pub(crate) fn is_three(&self) -> bool {
+    pub(crate) fn is_http3(&self) -> bool {
         self.http == Http::Three
     }
 
@@ -215,7 +215,7 @@ pub(crate) fn encode(
         .map_err(wrong)?;
     let bytes_in_frames = frames.as_ref().map_or(0, EncodedRequest::wire_bytes);
     let http3 = parts
-        .is_three()
+        .is_http3()
         .then(|| H3Request::new(&request, RequestScheme::Https))
         .transpose()
         .map_err(wrong)?;

@@ -316,7 +316,7 @@ impl FieldsTemplate {
         let (spec, body_varies) = (parts.spec(), draft.body_varies);
         let wrong = |error: RequestError| SpecError::from(format!("{}{error}", draft.place));
         let split = |value: &str| marks.split(value.as_bytes());
-        if parts.is_three() {
+        if parts.is_http3() {
             let scheme = RequestScheme::Https;
             let pattern = H3RequestPattern::new(&spec, scheme, is_varying, body_varies);
             let pattern = pattern.map_err(wrong)?;

@@ -152,7 +152,7 @@ fn run_on_course(
     slices: Option<&Slices>,
 ) -> Result<RunResult, RunError> {
     check_director(spec, director)?;
-    if spec.transport.protocols.is_three() {
+    if spec.transport.protocols.is_http3() {
         // Over UDP, a missing server may simply not respond. One failed connection gives a
         // clearer error than timeouts of all connections.
         reach(spec, QUIC_TIMEOUT).map_err(RunError::Environment)?;
@@ -272,7 +272,7 @@ fn one_worker(
         scripted,
         sync,
     };
-    if spec.transport.protocols.is_three() {
+    if spec.transport.protocols.is_http3() {
         let set_clock = |sockets: &mut QuicSockets<UdpDatagrams>, epoch| {
             sockets.datagrams_mut().start_clock(epoch);
         };

@@ -58,7 +58,7 @@ pub struct SliceReport {
 }
 
 impl SliceReport {
-    /// Combines two workers of a load.
+    /// Combines the reports of two workers.
     fn merge(self, other: SliceReport) -> SliceReport {
         SliceReport {
             ok: self.ok + other.ok,

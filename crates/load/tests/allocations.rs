@@ -93,7 +93,7 @@ fn more_for_more(url: &str, words: &str) -> (u64, u64) {
 }
 
 /// Allocations allowed at the end of a half second, for a list of buckets that grows by doubling.
-const FOR_EACH_SLICE: u64 = 24;
+const ALLOCATIONS_PER_SLICE_MAX: u64 = 24;
 
 fn origin(tls: Option<Tls>) -> Origin {
     Origin::start(Config {
@@ -150,7 +150,7 @@ fn most_held(url: &str, words: &str) -> i64 {
 /// Maximum heap bytes per additional connection. The measured values are about 572 with readiness
 /// and 509 with io_uring, and up to ten more if a half second of the series ends at another time.
 /// Lower this when they decrease.
-const BYTES_A_CONNECTION: f64 = 590.0;
+const BYTES_PER_CONNECTION_MAX: f64 = 590.0;
 
 fn connections_take_few_bytes() {
     let origin = origin(None);
@@ -160,7 +160,10 @@ fn connections_take_few_bytes() {
         let many = most_held(&url, &format!("-c 1500 -n 3000 -t 1 --io {io}"));
         let each = (many - few) as f64 / 1000.0;
         println!("{io}: {each:.0} bytes of heap for a connection, {few} for 500");
-        assert!(each < BYTES_A_CONNECTION, "{io}: {each} bytes a connection");
+        assert!(
+            each < BYTES_PER_CONNECTION_MAX,
+            "{io}: {each} bytes a connection"
+        );
         assert!(each > size_of::<u64>() as f64, "the bytes are counted");
     }
 }

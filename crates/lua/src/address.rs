@@ -12,7 +12,7 @@ use prony_load::{LoadSettings, SpecError};
 pub struct Address(pub SocketAddr);
 
 /// Timeout of a connect that checks whether a server listens.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Address {
     /// Looks up all addresses of a host. The service is a port number, `http` or `https`.
@@ -37,7 +37,7 @@ impl Address {
 
     /// Connects to the address and closes the connection.
     pub fn connect(self) -> std::io::Result<()> {
-        TcpStream::connect_timeout(&self.0, CONNECT_WITHIN).map(drop)
+        TcpStream::connect_timeout(&self.0, CONNECT_TIMEOUT).map(drop)
     }
 
     /// Implements `wrk.connect`.

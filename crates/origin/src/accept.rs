@@ -102,7 +102,7 @@ async fn welcome(socket: Socket, policy: ConnectionPolicy, context: Rc<ThreadCon
     match (policy.fault, policy.tls) {
         (Some(AcceptFault::Reset), _) => socket.reset_when_dropped(),
         (Some(AcceptFault::Close), _) => socket.cut(),
-        (Some(AcceptFault::Ignore | AcceptFault::Never), _) => until_left(&socket).await,
+        (Some(AcceptFault::Ignore | AcceptFault::Never), _) => wait_until_closed(&socket).await,
         (None, None) => serve(Stream::Plain(socket), context).await,
         (None, Some(tls)) => {
             // A failed handshake is ignored, because the client reports it.
@@ -115,7 +115,7 @@ async fn welcome(socket: Socket, policy: ConnectionPolicy, context: Rc<ThreadCon
 
 /// Waits until the client has closed its side, without reading. Unread bytes keep the socket
 /// readable, so the state is polled.
-async fn until_left(socket: &Socket) {
+async fn wait_until_closed(socket: &Socket) {
     loop {
         let ready = match socket {
             Socket::Tcp(tcp) => tcp.ready(Interest::READABLE).await,

@@ -269,7 +269,7 @@ impl HttpFactory {
 
     /// Creates a machine for a cleartext connection.
     pub(super) fn cleartext(&mut self) -> HttpMachine {
-        if self.protocols.is_two_known() {
+        if self.protocols.is_http2_only() {
             self.h2()
         } else {
             self.h1()

@@ -222,7 +222,7 @@ impl ConnectionState {
                 return progress;
             }
             http
-        } else if factory.protocols().is_two_known() {
+        } else if factory.protocols().is_http2_only() {
             return Progress::Broken(Outcome::Protocol, Reason::NoHttp2);
         } else if !early.is_empty() {
             // The server sent a response before any request.

@@ -137,7 +137,7 @@ pub(super) fn not_reused(record: &Record) -> Option<Finding> {
     ))
 }
 
-pub(super) fn unasked_bytes(times: u64) -> Option<Finding> {
+pub(super) fn unsolicited_bytes(times: u64) -> Option<Finding> {
     (times > 0).then(|| {
         Finding::new(
             FindingId::UnaskedBytes,

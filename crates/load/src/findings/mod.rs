@@ -14,12 +14,12 @@ pub(crate) use connections::streams_limited;
 pub use generator::stall_text;
 
 /// The findings of a finished load. `reasons` are the reasons for its failures, the most frequent
-/// first. `unasked` is the number of times that the server sent bytes while no request was in
+/// first. `unsolicited` is the number of times that the server sent bytes while no request was in
 /// flight.
 pub(crate) fn of(
     record: &Record,
     reasons: &[(Outcome, String, u64)],
-    unasked: u64,
+    unsolicited: u64,
 ) -> Vec<Finding> {
     let saturated = generator::saturated(record);
     let is_saturated = saturated.is_some();
@@ -34,7 +34,7 @@ pub(crate) fn of(
         connections::packets_lost(record),
         connections::udp_buffer_small(record),
         requests::retried(record),
-        connections::unasked_bytes(unasked),
+        connections::unsolicited_bytes(unsolicited),
     ]
     .into_iter()
     .flatten()

@@ -299,7 +299,7 @@ impl QuicConnection {
         )
     }
 
-    /// Opens a stream, if the server allows another one. The server learns of it when bytes are
+    /// Opens a stream, if the server allows another one. The server is notified when bytes are
     /// written.
     pub(crate) fn open(&mut self, direction: StreamDirection) -> Option<u64> {
         self.connection

@@ -42,7 +42,7 @@ impl FromStr for SourceRange {
             SourceRange::new(address(typed, typed)?, 1)
         };
         for address in [range.first, range.last()] {
-            if let Some(reason) = unfit(address) {
+            if let Some(reason) = unusable_reason(address) {
                 return Err(format!("\"{typed}\": {address} {reason}"));
             }
         }
@@ -198,7 +198,7 @@ fn network_range(typed: &str, network: &str, length: &str) -> Result<SourceRange
 }
 
 /// Reason why no connection can use an address as its source; `None` if one can.
-fn unfit(address: IpAddr) -> Option<&'static str> {
+fn unusable_reason(address: IpAddr) -> Option<&'static str> {
     match address {
         _ if address.is_unspecified() => Some("can't be a source address"),
         _ if address.is_multicast() => Some("is a multicast address, which can't be a source"),

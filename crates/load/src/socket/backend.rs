@@ -60,7 +60,7 @@ impl Backend {
 /// Returns io_uring, if a trial shows that it works for this number of workers.
 #[cfg(target_os = "linux")]
 fn io_uring(workers: u32, capacity: u32) -> io::Result<Backend> {
-    super::uring::try_out(workers, capacity as usize).map(|()| Backend::Uring)
+    super::uring::test_rings(workers, capacity as usize).map(|()| Backend::Uring)
 }
 
 /// Fails, because only Linux has io_uring.

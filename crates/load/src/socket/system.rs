@@ -72,7 +72,7 @@ pub(crate) fn abort(socket: &Socket) {
     // SAFETY: an address consists of integers, for which zero is valid.
     let mut nowhere: libc::sockaddr = unsafe { std::mem::zeroed() };
     nowhere.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
-    // Connecting to no family dissolves the association (connect(2)).
+    // Connecting to an address without a family (AF_UNSPEC) resets the connection (connect(2)).
     // SAFETY: the pointer is to a complete local address, whose size is passed along.
     let dissolved = unsafe {
         libc::connect(
@@ -82,8 +82,8 @@ pub(crate) fn abort(socket: &Socket) {
         )
     };
     if dissolved != 0 {
-        // A UNIX socket has no association and no unsent bytes. Failure means that the socket is
-        // already closed.
+        // A UNIX socket can't be reset and has no unsent bytes. Shutdown fails only if the socket
+        // is already closed.
         let _ = socket.shutdown(Shutdown::Both);
     }
 }

@@ -50,7 +50,7 @@ impl Marks {
         }
     }
 
-    /// Creates the marks of a request without placeholders, of which there are none.
+    /// Creates the marks of a request that has no placeholders.
     pub(crate) fn none() -> Marks {
         Marks {
             prefix: PREFIX.to_owned(),

@@ -106,7 +106,7 @@ impl TlsTraffic {
                 match whole_record(ciphertext)? {
                     Some(record) => record,
                     None => {
-                        self.put_by(ciphertext, buffers)?;
+                        self.store_partial(ciphertext, buffers)?;
                         return Ok(TlsEvent::NeedMore);
                     }
                 }
@@ -155,7 +155,11 @@ impl TlsTraffic {
     }
 
     /// Stores the start of a record until the rest arrives.
-    fn put_by(&mut self, ciphertext: &mut &[u8], buffers: &mut TlsBuffers) -> Result<(), Error> {
+    fn store_partial(
+        &mut self,
+        ciphertext: &mut &[u8],
+        buffers: &mut TlsBuffers,
+    ) -> Result<(), Error> {
         if !ciphertext.is_empty() {
             self.partial = buffers.take();
             self.partial

@@ -28,7 +28,7 @@ fn expect_codes(given: &[u32], code: u32, reason: &str) {
 
 /// Maximum number of loads before the test fails because the server received no error code. A
 /// server that has no core for 10 ms finds the connection reset, so the code is lost.
-const TRIES: u32 = 20;
+const ATTEMPTS_MAX: u32 = 20;
 
 /// Checks a connection error: all requests of the connection fail, and GOAWAY has the code.
 fn check_connection(
@@ -37,7 +37,7 @@ fn check_connection(
     code: u32,
 ) {
     let server = Scripted::sending_once(reply);
-    for _ in 0..TRIES {
+    for _ in 0..ATTEMPTS_MAX {
         let record = server.load("-n 6 -c 2 --streams 3");
         expect_all(&record, Protocol, reason);
         if !server.seen().goaways.is_empty() {
@@ -50,7 +50,7 @@ fn check_connection(
 /// Checks a stream error: the request fails, RST_STREAM has the code, and the connection continues.
 fn check_stream(words: &str, reply: FrameBuilder, reason: &str, code: u32) {
     let server = Scripted::responding(reply);
-    for _ in 0..TRIES {
+    for _ in 0..ATTEMPTS_MAX {
         let record = server.load(&format!("-n 12 -c 2 --streams 3 {words}"));
         expect_all(&record, Protocol, reason);
         assert_eq!(record.totals.connections_opened, 2, "{reason}");
@@ -211,7 +211,7 @@ fn misplaced_frames() {
             "PUSH_PROMISE",
             PROTOCOL_ERROR,
         ),
-        // Padding.
+        // Invalid padding.
         (
             |s| [head_only(s), data(s, PADDED, [4, 1, 2, 3])].concat(),
             "padding as long",

@@ -170,12 +170,12 @@ fn random_servers_end_with_the_load() {
 
 /// Maximum number of loads before missing responses of a good server count as a failure. If the
 /// machine stalls for a second, good responses time out as well.
-const TRIES: u32 = 5;
+const ATTEMPTS_MAX: u32 = 5;
 
 #[test]
 fn a_bad_server_does_not_affect_a_good_one() {
     for seed in 2_000..2_010 {
-        let are_all_responded = (0..TRIES).any(|_| all_good_responses_arrive(seed));
+        let are_all_responded = (0..ATTEMPTS_MAX).any(|_| all_good_responses_arrive(seed));
         assert!(are_all_responded, "seed {seed}");
     }
 }

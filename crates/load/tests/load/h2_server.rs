@@ -13,7 +13,7 @@ use crate::h2_peer::{ClientRecord, Link, Peer, Shared};
 use crate::harness::{Raw, errors, load, outcomes};
 
 /// Time after which a load counts as hung. It is long enough for a busy machine.
-const HUNG: Duration = Duration::from_secs(120);
+const HANG_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Guard that counts a script as running until it is dropped.
 struct Running(Arc<Shared>);
@@ -120,7 +120,7 @@ impl Scripted {
         let (seen, waited) = self
             .shared
             .ended
-            .wait_timeout_while(self.seen(), HUNG, |seen| seen.running > 0)
+            .wait_timeout_while(self.seen(), HANG_TIMEOUT, |seen| seen.running > 0)
             .unwrap();
         assert!(
             !waited.timed_out(),
@@ -148,7 +148,7 @@ pub(crate) fn load_h2(url: &str, words: &str) -> Record {
     let (sender, receiver) = mpsc::channel();
     let (url, all) = (url.to_owned(), format!("--http 2 {words}"));
     std::thread::spawn(move || sender.send(Box::new(load(&url, &all))));
-    let record = match receiver.recv_timeout(HUNG) {
+    let record = match receiver.recv_timeout(HANG_TIMEOUT) {
         Ok(record) => *record,
         Err(why) => panic!("{words}: the load hangs or panicked: {why}"),
     };

@@ -182,7 +182,7 @@ fn unusable_sources_are_refused_before_the_load() {
         "{error}"
     );
     // 192.0.2.0/24 is reserved for documentation (RFC 5737), so this machine doesn't have it.
-    for (source, first, mend) in [
+    for (source, first, hint) in [
         (
             "192.0.2.7",
             "192.0.2.7",
@@ -202,13 +202,13 @@ fn unusable_sources_are_refused_before_the_load() {
     ] {
         let error = refused(&served.url("/"), source);
         assert!(error.contains(&format!(": {first}")), "{source}: {error}");
-        assert!(error.contains(mend), "{source}: {error}");
+        assert!(error.contains(hint), "{source}: {error}");
     }
 }
 
 #[test]
 fn a_source_determines_the_address_family_of_a_name() {
-    // If localhost also has an IPv6 address, that one would be the first.
+    // localhost may also have an IPv6 address, which would otherwise be tried first.
     assert!(resolve("http://localhost:1/", &["--source", "127.0.0.3"]).is_ok());
 }
 

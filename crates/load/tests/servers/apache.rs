@@ -15,8 +15,8 @@ const MODULES: &[&str] = &[
     "/usr/lib/apache2",
 ];
 
-/// The user has the id of `nobody`: if started by root, Apache refuses to serve as root. Otherwise
-/// `User` has no effect.
+/// Apache refuses to serve as root, so the user has the id of `nobody`. If root did not start
+/// Apache, `User` has no effect.
 const CONFIGURATION: &str = "
 ServerRoot {folder}
 ServerName localhost

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 
 /// Folders of servers that are missing from many users' `PATH`.
-const MORE_PATH: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
+const EXTRA_PATH: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 /// Time limit for a server to accept connections.
-const READY_WITHIN: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for a server to end after it was asked to.
-const GONE_WITHIN: Duration = Duration::from_secs(5);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A port of 127.0.0.1 that is reserved while this value exists.
 ///
@@ -51,7 +51,7 @@ impl Port {
 pub(crate) fn program(names: &[&str]) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path)
-        .chain(MORE_PATH.iter().map(PathBuf::from))
+        .chain(EXTRA_PATH.iter().map(PathBuf::from))
         .collect();
     names
         .iter()
@@ -116,7 +116,7 @@ impl Process {
                 panic!("{} ended with {status}:\n{}", self.name, self.output());
             }
             assert!(
-                begun.elapsed() < READY_WITHIN,
+                begun.elapsed() < READY_TIMEOUT,
                 "{} takes no connections:\n{}",
                 self.name,
                 self.output()
@@ -155,7 +155,7 @@ impl Drop for Process {
         self.signal(libc::SIGTERM);
         let asked = Instant::now();
         while let Ok(None) = self.child.try_wait()
-            && asked.elapsed() < GONE_WITHIN
+            && asked.elapsed() < EXIT_TIMEOUT
         {
             std::thread::sleep(Duration::from_millis(5));
         }

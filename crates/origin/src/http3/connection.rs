@@ -26,7 +26,7 @@ type Unresolved = RequestResolver<Transport, Bytes>;
 
 /// Serves a connection until either side ends it.
 pub(super) async fn serve(connecting: quinn::Connecting, context: Rc<ThreadContext>) {
-    // A server may send, and respond to early data, before the handshake is complete.
+    // The server may send data, and respond to early data, before the handshake is complete.
     let Ok((quic, _)) = connecting.into_0rtt() else {
         return;
     };

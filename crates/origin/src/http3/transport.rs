@@ -263,7 +263,7 @@ impl quic::RecvStream for ReceiveHalf {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        // The future has no state: the stream itself remembers the task to wake.
+        // The future has no state: the stream itself stores the task to wake.
         let chunk = ready!(pin!(self.0.read_chunk(usize::MAX, true)).poll(cx));
         Poll::Ready(match chunk {
             Ok(chunk) => Ok(chunk.map(|chunk| chunk.bytes)),

@@ -8,7 +8,7 @@ use prony_origin::{Config, Fault, HELLO, Origin};
 use crate::client::{Client, EVERY_WAY, End, Via, clear, get, start, start_for, with_tls};
 
 /// Expected response of a fault.
-struct Seen {
+struct ExpectedResponse {
     /// Text in the head, or in the bytes sent instead of a head.
     has: &'static str,
     /// The last bytes of the response.
@@ -16,12 +16,12 @@ struct Seen {
     end: End,
 }
 
-fn seen(has: &'static str, tail: &'static str, end: End) -> Option<Seen> {
-    Some(Seen { has, tail, end })
+fn seen(has: &'static str, tail: &'static str, end: End) -> Option<ExpectedResponse> {
+    Some(ExpectedResponse { has, tail, end })
 }
 
 /// Returns the expected response, or `None` for faults that never end.
-fn expected(fault: Fault) -> Option<Seen> {
+fn expected(fault: Fault) -> Option<ExpectedResponse> {
     use End::{Closed, Reset, Silent};
     match fault {
         Fault::Reset => seen("", "", Reset),
@@ -76,7 +76,7 @@ fn end_on(via: Via, end: End) -> End {
 }
 
 fn check(client: &mut Client, fault: Fault, via: Via, before: usize) {
-    let Some(Seen { has, tail, end }) = expected(fault) else {
+    let Some(ExpectedResponse { has, tail, end }) = expected(fault) else {
         return;
     };
     let end = end_on(via, end);

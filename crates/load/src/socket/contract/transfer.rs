@@ -85,7 +85,7 @@ pub(super) fn bytes_arrive_in_order_before_the_end<S: Sockets<'static>>(mut sock
     assert_eq!(rest(&mut sockets), []);
 }
 
-/// In total, the responses are larger than a backend's buffers.
+/// The total size of the responses exceeds a backend's buffers.
 pub(super) fn large_responses_arrive_whole_on_all_connections<S: Sockets<'static>>(
     mut sockets: S,
     via: Via,

@@ -117,7 +117,7 @@ pub(crate) struct SimulatedDatagrams {
     /// Sockets of the client by index: key and port.
     sockets: Vec<Option<(Key, u16)>>,
     next_port: u16,
-    due: BinaryHeap<Reverse<OnTheWay>>,
+    due: BinaryHeap<Reverse<InTransit>>,
     sent: u64,
     arrived: VecDeque<(Key, Vec<u8>, Option<EcnCodepoint>)>,
     current: (Vec<u8>, Option<EcnCodepoint>),
@@ -127,7 +127,7 @@ pub(crate) struct SimulatedDatagrams {
 
 /// A datagram on the link, ordered by its arrival.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct OnTheWay {
+struct InTransit {
     at: Duration,
     order: u64,
     /// The client's port.
@@ -231,7 +231,7 @@ impl SimulatedDatagrams {
             let jitter = self.quality.jitter.as_nanos() as u64;
             let jitter = Duration::from_nanos(self.random.random_range(0..=jitter));
             self.sent += 1;
-            self.due.push(Reverse(OnTheWay {
+            self.due.push(Reverse(InTransit {
                 at: self.clock + self.quality.delay + jitter,
                 order: self.sent,
                 port,

@@ -36,7 +36,7 @@ use buffers::ReceiveBuffers;
 use connection::{Handle, SEND_BYTES_MAX, UringConnection, UringStage};
 use operation::{Kind, error_of, index_of, is_of, is_transient, kind_of, quiet, user_data};
 use ring::Ring;
-pub(super) use trial::try_out;
+pub(super) use trial::test_rings;
 use trial::{parts, retry_for_memory};
 
 /// Maximum number of receives per wait that are armed again after they found no free buffer.

@@ -281,13 +281,13 @@ fn built(completions: u32) -> io::Result<IoUring> {
             .build(SUBMISSIONS)
     };
     match build(completions) {
-        Err(error) if is_memory(&error) => build(COMPLETIONS_MIN),
+        Err(error) if is_out_of_memory(&error) => build(COMPLETIONS_MIN),
         built => built,
     }
 }
 
 /// Returns true if the user's limit on locked memory was exceeded.
-pub(super) fn is_memory(error: &io::Error) -> bool {
+pub(super) fn is_out_of_memory(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOMEM)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use prony_record::Nanos;
 
 use super::buffers::ReceiveBuffers;
-use super::ring::{Ring, is_memory};
+use super::ring::{Ring, is_out_of_memory};
 
 /// Maximum number of attempts to create a ring while memory is short.
 const ATTEMPTS_MAX: u32 = 20;
@@ -18,7 +18,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(10);
 /// # Errors
 ///
 /// The kernel refuses to create or use a ring.
-pub(in crate::socket) fn try_out(workers: u32, capacity: usize) -> io::Result<()> {
+pub(in crate::socket) fn test_rings(workers: u32, capacity: usize) -> io::Result<()> {
     retry_for_memory(|| {
         let rings = (0..workers).map(|_| parts(capacity));
         let mut rings = rings.collect::<io::Result<Vec<_>>>()?;
@@ -41,7 +41,7 @@ pub(super) fn parts(capacity: usize) -> io::Result<(Ring, ReceiveBuffers)> {
 pub(super) fn retry_for_memory<T>(make: impl Fn() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..ATTEMPTS_MAX {
         match make() {
-            Err(error) if is_memory(&error) => std::thread::sleep(RETRY_PAUSE),
+            Err(error) if is_out_of_memory(&error) => std::thread::sleep(RETRY_PAUSE),
             result => return result,
         }
     }

@@ -199,7 +199,7 @@ fn a_load_stopped_in_its_warm_up_returns_a_record_of_zeros() {
         assert_eq!(record.totals.started, 0);
         assert_eq!(record.totals.elapsed_s, 0.0);
         let json = record.to_json();
-        // A value that is not a number becomes null in JSON. No other field is null.
+        // NaN becomes null in JSON. No other value is null.
         let read = prony_record::Record::from_json(&json).unwrap();
         assert_eq!(read, record);
         assert_eq!(record.rate.ok_per_s, 0.0);

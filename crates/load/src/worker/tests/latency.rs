@@ -136,7 +136,7 @@ fn percentiles_behind_a_freezing_server_match_the_schedule() {
         ["p90", "p95", "p99", "p99_9"]
     );
     assert_eq!(record.rate.offered_per_s, Some(1000.0));
-    // The service time excludes the wait before the start. Other tools report this figure.
+    // The service time, which other tools report, excludes the wait before the start.
     assert!(record.service_time_us.p99 < record.response_time_us.p90);
 }
 

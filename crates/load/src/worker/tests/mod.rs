@@ -156,7 +156,7 @@ fn simulate_costly(
 #[derive(Debug, Clone, Copy, Default)]
 struct PreconnectWait {
     /// Time from opening the connections to the call of `maintain`.
-    looked: Nanos,
+    maintained: Nanos,
     /// Time from the call of `maintain` to the start.
     started: Nanos,
 }
@@ -170,7 +170,7 @@ impl PreconnectWait {
             _ => Nanos(random.random_range(0..3_000_000_000)),
         };
         PreconnectWait {
-            looked: time(),
+            maintained: time(),
             started: time(),
         }
     }
@@ -230,7 +230,7 @@ fn simulate_prepared(
         logs.push(sockets.log());
         let mut worker = Worker::new(&spec, shard, sockets);
         worker.preconnect(control).unwrap();
-        worker.start_clock(|sockets| sockets.pass(until.looked));
+        worker.start_clock(|sockets| sockets.pass(until.maintained));
         if worker.is_preconnecting() {
             worker.maintain().unwrap();
         }

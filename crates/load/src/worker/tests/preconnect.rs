@@ -78,7 +78,7 @@ fn requests(outcomes: &Outcomes) -> Vec<Nanos> {
 }
 
 const A_SECOND: PreconnectWait = PreconnectWait {
-    looked: Nanos::from_millis(900),
+    maintained: Nanos::from_millis(900),
     started: Nanos::from_millis(100),
 };
 
@@ -264,7 +264,7 @@ fn a_server_may_close_connections_before_the_start() {
     // The close arrives before the start, at the start, or as the first request is sent.
     let looks = [(900, 100), (100, 900), (0, 499)];
     for ending in endings {
-        for (looked, started) in looks {
+        for (maintained, started) in looks {
             let greeting = ending.clone();
             let server = host(
                 |_| Connect::Accept(ms(1)),
@@ -274,12 +274,12 @@ fn a_server_may_close_connections_before_the_start() {
                 },
             );
             let until = PreconnectWait {
-                looked: ms(looked),
+                maintained: ms(maintained),
                 started: ms(started),
             };
             let outcomes = prepared("-n 400 -c 40", server, until);
-            let case = format!("{ending:?} {looked} {started}");
-            let is_race = looked < 500;
+            let case = format!("{ending:?} {maintained} {started}");
+            let is_race = maintained < 500;
             if is_race && matches!(ending[0].1, Step::Send(_)) {
                 // Bytes that arrive after the request was sent are its response.
                 assert!(outcomes.count(Outcome::Ok) >= 380, "{case}");
@@ -309,7 +309,7 @@ fn non_retryable_requests_are_not_retried() {
         },
     );
     let until = PreconnectWait {
-        looked: ms(100),
+        maintained: ms(100),
         started: ms(399),
     };
     let outcomes = prepared("-n 40 -c 4 -X POST", server, until);

@@ -1,4 +1,4 @@
-//! Loads over HTTP/3 and a simulated link, in virtual time.
+//! Tests of loads over HTTP/3 and a simulated link, in virtual time.
 
 mod early_data;
 mod hostile;

@@ -186,10 +186,10 @@ impl RandomChoices {
         self.below(3) as u32 * 30_000 + 3_000
     }
 
-    fn server(self, window: u32) -> TwoServer {
+    fn server(self, window: u32) -> ScriptedH2Server {
         let (one, two, three) = (self.clone(), self.clone(), self.clone());
         let opened = self.time();
-        TwoServer::new(move |call| self.response(call))
+        ScriptedH2Server::new(move |call| self.response(call))
             .with_windows(window, Some(opened))
             .connecting(move |_| one.connect())
             .greeting(move |_| two.greeting(window))

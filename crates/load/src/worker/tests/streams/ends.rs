@@ -14,7 +14,7 @@ use crate::socket::simulated::SendTiming;
 fn a_refused_request_is_retried() {
     // A request with any method is retried, because the server did not process it.
     for words in ["-X GET", "-X POST --body something"] {
-        let server = TwoServer::new(|call| match call.number % 10 {
+        let server = ScriptedH2Server::new(|call| match call.number % 10 {
             3 => after(ms(4), reset(call.stream, REFUSED_STREAM)),
             _ => after(ms(10), ok(call.stream)),
         });
@@ -32,7 +32,7 @@ fn a_refused_request_is_retried() {
 
 #[test]
 fn a_request_that_is_refused_twice_has_failed() {
-    let server = TwoServer::new(|call| after(ms(4), reset(call.stream, REFUSED_STREAM)));
+    let server = ScriptedH2Server::new(|call| after(ms(4), reset(call.stream, REFUSED_STREAM)));
     let (outcomes, seen) = load("-c 2 --streams 5 -n 40", server);
     assert_eq!(outcomes.all(), [(Outcome::Reset, 40)]);
     assert_eq!(outcomes.record.totals.retried, 40);
@@ -45,7 +45,7 @@ fn a_request_that_is_refused_twice_has_failed() {
 
 #[test]
 fn a_reset_fails_only_its_stream() {
-    let server = TwoServer::new(|call| {
+    let server = ScriptedH2Server::new(|call| {
         let half = [head(call.stream, OK, 0), data(call.stream, b"h", 0)].concat();
         match call.number % 4 {
             0 => after(ms(3), reset(call.stream, INTERNAL_ERROR)),
@@ -68,7 +68,7 @@ fn a_reset_fails_only_its_stream() {
 #[test]
 fn a_protocol_error_of_a_stream_fails_only_that_stream() {
     // The response head declares 5 bytes (content-length is entry 28 of the static table).
-    let server = TwoServer::new(|call| match call.number {
+    let server = ScriptedH2Server::new(|call| match call.number {
         7 => {
             let fields = b"\x88\x0f\x0d\x015";
             let head = server::frame(server::HEADERS, 0x4, call.stream, fields);
@@ -85,7 +85,7 @@ fn a_protocol_error_of_a_stream_fails_only_that_stream() {
 #[test]
 fn a_protocol_error_of_a_connection_fails_its_streams_and_replaces_it() {
     // DATA on a stream that was never opened.
-    let server = TwoServer::new(|call| match call.number {
+    let server = ScriptedH2Server::new(|call| match call.number {
         9 => after(ms(3), data(99, b"hi", 0)),
         _ => after(ms(10), ok(call.stream)),
     });
@@ -103,7 +103,7 @@ fn a_protocol_error_of_a_connection_fails_its_streams_and_replaces_it() {
 
 #[test]
 fn a_connection_closed_after_goaway_is_replaced_at_once() {
-    let server = TwoServer::new(|call| match call.number {
+    let server = ScriptedH2Server::new(|call| match call.number {
         9 => {
             let mut steps = after(ms(3), data(99, b"hi", 0));
             steps.push((ms(5), Step::Send(ok(call.stream))));
@@ -121,7 +121,7 @@ fn a_connection_closed_after_goaway_is_replaced_at_once() {
 #[test]
 fn an_http1_response_is_a_protocol_error_each_time() {
     let response = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
-    let server = TwoServer::new(|_| Vec::new()).greeting(move |_| {
+    let server = ScriptedH2Server::new(|_| Vec::new()).greeting(move |_| {
         let mut steps = after(ms(1), &response[..]);
         steps.push((ms(1), Step::Close));
         steps
@@ -136,7 +136,7 @@ fn requests_beyond_goaway_move_to_a_new_connection() {
     for words in ["-X GET", "-X POST --body something"] {
         // At the 14th request, which is the fourth of its round, the server sends a GOAWAY that
         // covers only the first two of that round. It closes after their responses.
-        let server = TwoServer::new(|call| match (call.connection, call.number) {
+        let server = ScriptedH2Server::new(|call| match (call.connection, call.number) {
             (0, 13) => {
                 let mut steps = after(Nanos::ZERO, goaway(call.stream - 4, NO_ERROR));
                 steps.push((ms(10), Step::Close));
@@ -160,7 +160,7 @@ fn requests_beyond_goaway_move_to_a_new_connection() {
 #[test]
 fn a_second_draining_connection_waits_for_the_first_to_close() {
     // Two connections are draining. Each has one long response, until 100 ms and until 210 ms.
-    let server = TwoServer::new(|call| match (call.connection, call.stream) {
+    let server = ScriptedH2Server::new(|call| match (call.connection, call.stream) {
         (0, 1) => after(ms(100), ok(call.stream)),
         (0, 7) => after(Nanos::ZERO, goaway(1, NO_ERROR)),
         (0, 9..) => Vec::new(),
@@ -195,7 +195,7 @@ fn connections_with_a_limited_number_of_requests_are_replaced() {
         (100, "-c 4 --streams 4 -X POST --body something"),
         (20, &format!("-c 2 --streams 8 {two_targets}")),
     ] {
-        let server = TwoServer::new(move |call| {
+        let server = ScriptedH2Server::new(move |call| {
             let last = 2 * most - 1;
             match call.stream {
                 stream if stream > last => Vec::new(),
@@ -226,7 +226,7 @@ fn connections_with_a_limited_number_of_requests_are_replaced() {
 
 #[test]
 fn a_request_rejected_twice_by_goaway_has_failed() {
-    let server = TwoServer::new(|_| after(ms(1), goaway(0, NO_ERROR)));
+    let server = ScriptedH2Server::new(|_| after(ms(1), goaway(0, NO_ERROR)));
     let (outcomes, seen) = load("-c 1 --streams 5 -n 50", server);
     assert_eq!(outcomes.all(), [(Outcome::Reset, 50)]);
     assert_eq!(outcomes.record.totals.retried, 50);
@@ -241,7 +241,7 @@ fn goaway_and_close_with_open_streams() {
         ("-X GET", Outcome::Ok, 5),
         ("-X POST", Outcome::ClosedEarly, 0),
     ] {
-        let server = TwoServer::new(|call| match (call.connection, call.number) {
+        let server = ScriptedH2Server::new(|call| match (call.connection, call.number) {
             (0, 10) => {
                 let mut steps = after(ms(2), goaway(0x7fff_ffff, NO_ERROR));
                 steps.push((ms(3), Step::Close));
@@ -266,7 +266,7 @@ fn goaway_and_close_with_open_streams() {
 fn goaway_between_requests_fails_no_request() {
     // A request is due every 50 ms, and its response takes 10 ms. GOAWAY arrives 10 ms after every
     // third response.
-    let server = TwoServer::new(|call| {
+    let server = ScriptedH2Server::new(|call| {
         let mut steps = after(ms(10), ok(call.stream));
         if call.number % 3 == 2 {
             steps.extend(after(ms(20), goaway(call.stream, NO_ERROR)));
@@ -283,7 +283,7 @@ fn goaway_between_requests_fails_no_request() {
 #[test]
 fn a_close_between_requests_fails_no_request() {
     for last in [Step::Close, Step::Fail(libc::ECONNRESET)] {
-        let server = TwoServer::new(move |call| {
+        let server = ScriptedH2Server::new(move |call| {
             let mut steps = after(ms(10), ok(call.stream));
             steps.push((ms(20), last.clone()));
             steps
@@ -298,8 +298,8 @@ fn a_close_between_requests_fails_no_request() {
 /// A server that ends its first connection in round `round`, while four streams are open. On one
 /// stream it has sent the head of the response, on another also a part of the body, and on two
 /// nothing.
-fn cut(round: u64, last: Step) -> TwoServer {
-    TwoServer::new(move |call| {
+fn cut(round: u64, last: Step) -> ScriptedH2Server {
+    ScriptedH2Server::new(move |call| {
         if call.connection > 0 || call.number < 4 * round {
             return after(ms(10), ok(call.stream));
         }
@@ -355,7 +355,7 @@ fn a_connection_that_ends_with_open_streams() {
 #[test]
 fn a_request_is_sent_at_most_twice() {
     // Each connection serves four requests, and ends during the next four.
-    let server = TwoServer::new(|call| match call.stream {
+    let server = ScriptedH2Server::new(|call| match call.stream {
         1..9 => after(ms(10), ok(call.stream)),
         9 => vec![(ms(5), Step::Close)],
         _ => Vec::new(),
@@ -372,7 +372,7 @@ fn a_request_is_sent_at_most_twice() {
 #[test]
 fn responses_are_read_after_a_failed_send() {
     // The fourth send contains two requests, and fails. Then the response to one of them arrives.
-    let server = TwoServer::new(|call| match call.number {
+    let server = ScriptedH2Server::new(|call| match call.number {
         4 => {
             let mut steps = after(ms(2), ok(call.stream));
             steps.push((ms(3), Step::Close));
@@ -401,7 +401,7 @@ fn responses_are_read_after_a_failed_send() {
 fn a_send_that_fails_between_requests_fails_no_request() {
     // Sending the acknowledgment of a ping fails, and the peer never reports the end of the
     // connection.
-    let server = TwoServer::new(|call| {
+    let server = ScriptedH2Server::new(|call| {
         let mut steps = after(ms(10), ok(call.stream));
         steps.extend(after(ms(20), ping()));
         steps
@@ -437,7 +437,7 @@ fn a_new_connection_for_each_request() {
 
 #[test]
 fn a_new_connection_for_each_request_for_any_outcome() {
-    let server = TwoServer::new(|call| match call.number % 5 {
+    let server = ScriptedH2Server::new(|call| match call.number % 5 {
         0 => after(ms(3), reset(call.stream, INTERNAL_ERROR)),
         1 => Vec::new(),
         2 => after(ms(3), reset(call.stream, REFUSED_STREAM)),
@@ -455,7 +455,7 @@ fn a_new_connection_for_each_request_for_any_outcome() {
 fn a_failed_connect_fails_every_request_that_waits_for_it() {
     // After GOAWAY, four requests move to a connection that is refused.
     let mut connects = 0;
-    let server = TwoServer::new(|call| match (call.connection, call.number) {
+    let server = ScriptedH2Server::new(|call| match (call.connection, call.number) {
         (0, 3) => after(ms(1), goaway(0, NO_ERROR)),
         (0, _) => Vec::new(),
         _ => after(ms(10), ok(call.stream)),
@@ -477,7 +477,7 @@ fn a_failed_connect_fails_every_request_that_waits_for_it() {
 
 #[test]
 fn pings_and_settings_are_acknowledged_between_requests() {
-    let server = TwoServer::new(|call| {
+    let server = ScriptedH2Server::new(|call| {
         let mut steps = after(ms(10), ok(call.stream));
         steps.extend(after(ms(15), ping()));
         steps.extend(after(ms(16), settings(&[(0x99, 5)])));

@@ -108,7 +108,7 @@ fn requests_time_out_if_the_server_never_allows_a_stream() {
         (|stream| reset(stream, REFUSED_STREAM), 30),
         (|_| Vec::new(), 30),
     ] {
-        let server = TwoServer::new(move |call| after(ms(1), first(call.stream)))
+        let server = ScriptedH2Server::new(move |call| after(ms(1), first(call.stream)))
             .greeting(|_| after(Nanos::ZERO, limit(0)));
         let words = "-n 30 -c 1 --streams 5 --timeout 300ms";
         let (outcomes, _) = load(words, server);

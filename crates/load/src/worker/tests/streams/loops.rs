@@ -53,7 +53,7 @@ fn the_first_request_includes_the_connect_and_the_others_start_with_settings() {
 #[test]
 fn a_slow_stream_does_not_block_others() {
     // Every tenth response takes 100 ms, the others 1 ms.
-    let server = TwoServer::new(|call| {
+    let server = ScriptedH2Server::new(|call| {
         let service = match call.number % 10 {
             0 => ms(100),
             _ => ms(1),
@@ -71,7 +71,7 @@ fn a_slow_stream_does_not_block_others() {
 
 #[test]
 fn the_time_to_first_byte_is_measured_per_stream() {
-    let server = TwoServer::new(|call| {
+    let server = ScriptedH2Server::new(|call| {
         let (stream, ends) = (call.stream, server::END_STREAM);
         vec![
             (ms(1), Step::Send(server::interim(stream))),
@@ -94,7 +94,7 @@ fn the_time_to_first_byte_is_measured_per_stream() {
 
 #[test]
 fn trailers_and_heads_without_a_body_end_responses() {
-    let server = TwoServer::new(|call| {
+    let server = ScriptedH2Server::new(|call| {
         let stream = call.stream;
         let response = match call.number % 3 {
             0 => server::head(stream, server::OK, server::END_STREAM),
@@ -125,7 +125,7 @@ fn a_request_count_is_exact_for_any_number_of_streams() {
     ] {
         let words = format!("--http 2 -n {n} -c {connections} --streams {streams}");
         let servers: Vec<_> = (0..workers).map(|_| steady(ms(1))).collect();
-        let seen: Vec<_> = servers.iter().map(TwoServer::seen).collect();
+        let seen: Vec<_> = servers.iter().map(ScriptedH2Server::seen).collect();
         let servers = servers
             .into_iter()
             .map(|it| -> Box<dyn Server> { Box::new(it) });
@@ -393,7 +393,7 @@ fn streams_in_flight_at_the_end_are_unfinished() {
 fn an_interrupted_load_accounts_for_every_request() {
     let control = Rc::new(Control::new(1));
     let stopper = control.clone();
-    let server = TwoServer::new(move |call| {
+    let server = ScriptedH2Server::new(move |call| {
         if call.number == 37 {
             stopper.stop();
         }
@@ -410,7 +410,7 @@ fn an_interrupted_load_accounts_for_every_request() {
 fn each_stream_follows_its_own_redirects() {
     // Requests on even streams are redirected to the same host, those on odd streams to another
     // host. Both share a connection.
-    let server = TwoServer::new(|call| {
+    let server = ScriptedH2Server::new(|call| {
         let location = match (call.port, call.number % 4) {
             (1, 1) => Some("//127.0.0.1:9/other"),
             (1, 2) => Some("/same"),

@@ -11,15 +11,15 @@ mod timeouts;
 mod tls;
 
 use super::*;
-use server::{Call, ServerLog, Steps, TwoServer, after, ok};
+use server::{Call, ScriptedH2Server, ServerLog, Steps, after, ok};
 
 /// Creates a server that responds to every request after the same time.
-fn steady(service: Nanos) -> TwoServer {
-    TwoServer::new(move |call| after(service, ok(call.stream)))
+fn steady(service: Nanos) -> ScriptedH2Server {
+    ScriptedH2Server::new(move |call| after(service, ok(call.stream)))
 }
 
 /// The results of a load, and the log of its server.
-fn load(words: &str, server: TwoServer) -> (Outcomes, Rc<RefCell<ServerLog>>) {
+fn load(words: &str, server: ScriptedH2Server) -> (Outcomes, Rc<RefCell<ServerLog>>) {
     let seen = server.seen();
     let spec = spec(&format!("--http 2 {words}"));
     (simulate(&spec, vec![Box::new(server)]), seen)

@@ -8,7 +8,7 @@ use super::tls::{self, TlsServer, config};
 use super::*;
 
 const A_SECOND: PreconnectWait = PreconnectWait {
-    looked: ms(900),
+    maintained: ms(900),
     started: ms(100),
 };
 
@@ -93,7 +93,7 @@ fn connections_closed_before_the_start_are_reopened() {
 
 #[test]
 fn preconnecting_does_not_wait_long_for_settings() {
-    let server = TwoServer::new(|_| Vec::new()).greeting(|_| Vec::new());
+    let server = ScriptedH2Server::new(|_| Vec::new()).greeting(|_| Vec::new());
     let outcomes = prepared(two("-c 2 -n 20 --timeout 100ms"), server);
     assert_eq!(connects_before(&outcomes), 2);
     // The connections are open, but count as maybe dead once their first requests time out.

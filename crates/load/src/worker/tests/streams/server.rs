@@ -231,7 +231,7 @@ impl H2Peer {
 type Scripted<ReceivedRequest, Said> = Box<dyn FnMut(ReceivedRequest) -> Said>;
 
 /// The scripted server.
-pub(super) struct TwoServer {
+pub(super) struct ScriptedH2Server {
     connect: Scripted<Nanos, Connect>,
     /// Steps on each new connection when its preface arrives.
     greet: Scripted<u64, Steps>,
@@ -246,11 +246,11 @@ pub(super) struct TwoServer {
     seen: Rc<RefCell<ServerLog>>,
 }
 
-impl TwoServer {
+impl ScriptedH2Server {
     /// Creates a server that accepts connections, sends its settings at once, and computes its
     /// responses with a function.
-    pub(super) fn new(response: impl FnMut(&Call) -> Steps + 'static) -> TwoServer {
-        TwoServer {
+    pub(super) fn new(response: impl FnMut(&Call) -> Steps + 'static) -> ScriptedH2Server {
+        ScriptedH2Server {
             connect: Box::new(|_| Connect::Accept(Nanos::ZERO)),
             greet: Box::new(|_| after(Nanos::ZERO, settings(&[]))),
             response: Box::new(response),
@@ -265,29 +265,35 @@ impl TwoServer {
     pub(super) fn connecting(
         mut self,
         connect: impl FnMut(Nanos) -> Connect + 'static,
-    ) -> TwoServer {
+    ) -> ScriptedH2Server {
         self.connect = Box::new(connect);
         self
     }
 
-    pub(super) fn greeting(mut self, greet: impl FnMut(u64) -> Steps + 'static) -> TwoServer {
+    pub(super) fn greeting(
+        mut self,
+        greet: impl FnMut(u64) -> Steps + 'static,
+    ) -> ScriptedH2Server {
         self.greet = Box::new(greet);
         self
     }
 
     /// Sets the time at which the socket accepts each send, by the index of the connection.
-    pub(super) fn taking(mut self, taken: impl FnMut(u64) -> SendTiming + 'static) -> TwoServer {
+    pub(super) fn taking(
+        mut self,
+        taken: impl FnMut(u64) -> SendTiming + 'static,
+    ) -> ScriptedH2Server {
         self.taken = Box::new(taken);
         self
     }
 
     /// Sets the initial window of a stream and the delay of window updates.
-    pub(super) fn with_windows(mut self, bytes: u32, opened: Option<Nanos>) -> TwoServer {
+    pub(super) fn with_windows(mut self, bytes: u32, opened: Option<Nanos>) -> ScriptedH2Server {
         self.windows = (i64::from(bytes), opened);
         self.greeting(move |_| after(Nanos::ZERO, settings(&[(INITIAL_WINDOW_SIZE, bytes)])))
     }
 
-    pub(super) fn responding_to_heads(mut self) -> TwoServer {
+    pub(super) fn responding_to_heads(mut self) -> ScriptedH2Server {
         self.responds_to_heads = true;
         self
     }
@@ -382,7 +388,7 @@ fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, u8, u32, Vec<u8>)> {
     Some((kind, flags, u32::from_be_bytes([d, e, f, g]), payload))
 }
 
-impl Server for TwoServer {
+impl Server for ScriptedH2Server {
     fn connect(&mut self, now: Nanos) -> Connect {
         (self.connect)(now)
     }

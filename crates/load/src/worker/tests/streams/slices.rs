@@ -48,7 +48,7 @@ fn sliced_streams_over_tls_agree_with_a_whole_load() {
 fn a_connection_closed_between_slices_fails_no_request() {
     for (frames, connects) in [(goaway(u32::MAX >> 1, NO_ERROR), 12), (ping(), 1)] {
         // The first request on a connection arrives at the start of a slice.
-        let server = TwoServer::new(move |call| {
+        let server = ScriptedH2Server::new(move |call| {
             let mut steps = after(ms(2), ok(call.stream));
             if call.stream == 1 {
                 steps.extend(after(ms(500), frames.clone()));
@@ -67,7 +67,7 @@ fn a_connection_closed_between_slices_fails_no_request() {
 #[test]
 fn a_connection_that_dies_in_a_drain_is_replaced() {
     // The first connection receives no responses from 300 ms on.
-    let server = TwoServer::new(|call| match call.connection == 0 && call.now >= ms(300) {
+    let server = ScriptedH2Server::new(|call| match call.connection == 0 && call.now >= ms(300) {
         true => Vec::new(),
         false => after(ms(2), ok(call.stream)),
     });

@@ -8,8 +8,8 @@ use crate::socket::simulated::SendTiming;
 
 /// A server that never responds to the requests whose index satisfies `numbers`, and responds to
 /// the others after 10 ms.
-fn silent_to(numbers: impl Fn(u64) -> bool + 'static) -> TwoServer {
-    TwoServer::new(move |call| match numbers(call.number) {
+fn silent_to(numbers: impl Fn(u64) -> bool + 'static) -> ScriptedH2Server {
+    ScriptedH2Server::new(move |call| match numbers(call.number) {
         true => Vec::new(),
         false => after(ms(10), ok(call.stream)),
     })
@@ -35,7 +35,7 @@ fn a_timeout_cancels_only_its_stream() {
 #[test]
 fn a_late_response_is_ignored() {
     // The response arrives on a canceled stream, whose slot already has its next request.
-    let server = TwoServer::new(|call| {
+    let server = ScriptedH2Server::new(|call| {
         let service = match call.number % 3 {
             0 => ms(150),
             _ => ms(7),
@@ -54,7 +54,7 @@ fn a_late_response_is_ignored() {
 fn a_dead_connection_is_replaced_when_its_last_stream_has_timed_out() {
     // Each of two connections has four streams. The second connection dies in its second round.
     let dead = |call: &Call| call.connection == 1 && call.now >= ms(10);
-    let server = TwoServer::new(move |call| match dead(call) {
+    let server = ScriptedH2Server::new(move |call| match dead(call) {
         true => Vec::new(),
         false => after(ms(10), ok(call.stream)),
     });
@@ -72,7 +72,7 @@ fn a_dead_connection_is_replaced_when_its_last_stream_has_timed_out() {
 fn a_connection_that_becomes_active_again_keeps_its_streams() {
     // Both streams begin at 0. The first times out at 100 ms, before its response at 150 ms. The
     // other began later and is still in flight when the ping arrives.
-    let server = TwoServer::new(|call| match call.number {
+    let server = ScriptedH2Server::new(|call| match call.number {
         0 => after(ms(120), ping()),
         1 => after(ms(115), ok(call.stream)),
         _ => after(ms(10), ok(call.stream)),
@@ -96,7 +96,7 @@ fn a_connection_that_becomes_active_again_keeps_its_streams() {
 
 #[test]
 fn a_silent_server_times_out_all_requests() {
-    let server = TwoServer::new(|_| Vec::new()).greeting(|_| Vec::new());
+    let server = ScriptedH2Server::new(|_| Vec::new()).greeting(|_| Vec::new());
     let (outcomes, seen) = load("-c 2 --streams 4 -n 10 --timeout 100ms", server);
     assert_eq!(outcomes.all(), [(Outcome::Timeout, 10)]);
     // Without SETTINGS, a connection carries one request at a time, and each request uses a new
@@ -110,7 +110,7 @@ fn a_silent_server_times_out_all_requests() {
 fn a_stalled_draining_connection_times_out() {
     // The GOAWAY at 60 ms refuses two requests. It allows the two that began at 10 ms to finish,
     // but the server never responds to them.
-    let server = TwoServer::new(|call| match call.number {
+    let server = ScriptedH2Server::new(|call| match call.number {
         0 | 1 => after(ms(10), ok(call.stream)),
         2 | 3 => after(ms(60), ok(call.stream)),
         4 | 5 => Vec::new(),
@@ -131,7 +131,7 @@ fn a_stalled_draining_connection_times_out() {
 fn a_waiting_request_is_sent_when_a_timeout_frees_a_stream() {
     // Three requests get no response. The request that began at 60 ms is refused, because the
     // server now allows only two streams, and then waits for a free stream.
-    let server = TwoServer::new(|call| match call.number {
+    let server = ScriptedH2Server::new(|call| match call.number {
         0..3 => Vec::new(),
         3 => after(ms(60), ok(call.stream)),
         4 => after(ms(1), [limit(2), reset(call.stream, 7)].concat()),
@@ -151,7 +151,7 @@ fn a_waiting_request_is_sent_when_a_timeout_frees_a_stream() {
 #[test]
 fn a_request_that_waits_for_a_stream_times_out_alone() {
     // No request is in flight, and the server allows none, but the connection stays usable.
-    let server = TwoServer::new(|call| match call.number {
+    let server = ScriptedH2Server::new(|call| match call.number {
         0 => after(ms(1), ok(call.stream)),
         1 => {
             let mut steps = after(ms(1), [limit(0), reset(call.stream, 7)].concat());
@@ -175,7 +175,7 @@ fn requests_that_wait_for_a_connection_time_out() {
     // After GOAWAY, three of four requests wait for a second connection, which is never
     // established.
     let mut connects = 0;
-    let server = TwoServer::new(|call| match call.number {
+    let server = ScriptedH2Server::new(|call| match call.number {
         1 => after(ms(1), goaway(1, 0)),
         0 => after(ms(20), ok(call.stream)),
         _ => Vec::new(),
@@ -218,7 +218,7 @@ fn a_send_that_is_never_accepted_is_a_timeout() {
 #[test]
 fn a_failed_send_on_a_silent_connection_is_a_timeout_and_a_new_connection() {
     for responses in [false, true] {
-        let server = TwoServer::new(move |call| match responses || call.connection > 0 {
+        let server = ScriptedH2Server::new(move |call| match responses || call.connection > 0 {
             true => after(ms(10), ok(call.stream)),
             false => Vec::new(),
         })

@@ -19,7 +19,7 @@ pub(super) struct TlsServer {
     /// Bytes that the server sends as soon as possible, in the flight that ends its handshake.
     early: Vec<u8>,
     one: Box<dyn Server>,
-    two: TwoServer,
+    two: ScriptedH2Server,
     links: HashMap<u64, ServerConnection>,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn config(
 impl TlsServer {
     pub(super) fn new(
         config: impl Fn(u64) -> Arc<ServerConfig> + 'static,
-        two: TwoServer,
+        two: ScriptedH2Server,
     ) -> TlsServer {
         TlsServer {
             config: Box::new(config),
@@ -230,7 +230,7 @@ fn an_http1_server_gets_one_request_at_a_time() {
 #[test]
 fn a_server_that_falls_back_to_http1_gets_waiting_requests_one_by_one() {
     let (two, one) = (config(&TLS13, &[b"h2"]), config(&TLS13, &[b"http/1.1"]));
-    let server = TwoServer::new(|call| match call.number {
+    let server = ScriptedH2Server::new(|call| match call.number {
         9 => after(Nanos::ZERO, goaway(call.stream - 4, NO_ERROR)),
         8 | 10.. => Vec::new(),
         _ => after(ms(10), ok(call.stream)),

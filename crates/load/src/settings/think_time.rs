@@ -80,7 +80,7 @@ impl LoadSettings {
         }
         let length = quantity::time_text(length);
         let error = SettingsError::value("think", think).text(format!(
-            ": the think time is longer than the load ({length}), so many users would never send a \
+            ": the think time is longer than the load ({length}), and many users would never send a \
              request; use a longer "
         ));
         Err(error.name("duration").text(" or shorter pauses"))

@@ -202,7 +202,7 @@ fn requests_allocate_nothing() {
         let url = format!("http://{}{path}", clear.addresses()[0]);
         let (more, slices) = more_for_more(&url, words);
         assert!(
-            more <= FOR_EACH_SLICE * slices,
+            more <= ALLOCATIONS_PER_SLICE_MAX * slices,
             "{path} {words}: {more} allocations for 2000 requests in {slices} half seconds"
         );
     }
@@ -214,7 +214,7 @@ fn requests_allocate_nothing() {
     let words = format!("-c 8 -t 1 --urls {}", list.path().display());
     let (more, slices) = more_for_more(&url, &words);
     assert!(
-        more <= 20 * FOR_EACH_SLICE * slices,
+        more <= 20 * ALLOCATIONS_PER_SLICE_MAX * slices,
         "{words}: {more} allocations for 2000 requests in {slices} half seconds"
     );
     // The PROXY header, which differs for each connection, needs no memory either.
@@ -226,7 +226,7 @@ fn requests_allocate_nothing() {
         let url = format!("http://{address}/");
         let (more, slices) = more_for_more(&url, &format!("-c 8 -t 1 --no-keepalive {words}"));
         assert!(
-            more <= FOR_EACH_SLICE * slices,
+            more <= ALLOCATIONS_PER_SLICE_MAX * slices,
             "{words}: {more} allocations for 2000 connections in {slices} half seconds"
         );
     }
@@ -255,7 +255,7 @@ fn requests_over_tls_allocate_nothing() {
         let url = format!("https://{}{path}", secured.addresses()[0]);
         let (more, slices) = more_for_more(&url, &format!("{words} --insecure"));
         assert!(
-            more <= FOR_EACH_SLICE * slices,
+            more <= ALLOCATIONS_PER_SLICE_MAX * slices,
             "TLS {path} {words}: {more} allocations for 2000 requests in {slices} half seconds"
         );
     }

@@ -168,7 +168,7 @@ fn print_longest(typed: &CapacityArgs, goals: &CapacityGoals) {
             typed.repeats,
             number::span(usual_s),
             number::span(repeats * usual_s),
-            number::rate(first.rate_min() * first.time_s_max / first.time_s)
+            number::rate(first.rate_of_usual_time())
         ),
         None => format!("{} searches, at most {longest} in all\n", typed.repeats),
     };

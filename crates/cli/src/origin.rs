@@ -16,6 +16,7 @@ pub(crate) fn run(typed: OriginArgs) -> Result<Ending, Failure> {
     let mut config = Config {
         unix: typed.unix,
         work: typed.work,
+        service_time: typed.service_time,
         ..Config::default()
     };
     for listen in typed.listen {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::cpu::Work;
 use crate::stall::FreezeSchedule;
@@ -30,6 +31,9 @@ pub struct Config {
     pub threads: usize,
     /// Extra CPU cost of each request.
     pub work: Option<Work>,
+    /// Service time of each request, for a server that serves one request at a time and in the order of
+    /// arrival, whatever the number of threads. It takes no CPU time. `None` serves requests at once.
+    pub service_time: Option<Duration>,
     /// Freeze schedule from the start of the server. A request to `/stall` can set one later.
     pub stall: Option<FreezeSchedule>,
     /// Fault of every connection before any byte is read.

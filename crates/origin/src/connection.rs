@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::{Request, Response, Version};
@@ -22,6 +23,7 @@ use crate::cpu::Work;
 use crate::fault::Fault;
 use crate::respond::{BoxError, Served, respond};
 use crate::script::{self, AfterScript};
+use crate::service_queue::ServiceQueue;
 use crate::stall::FreezeGate;
 use crate::stream::{Shared, Stream};
 
@@ -41,6 +43,7 @@ pub(crate) struct ThreadContext {
     pub(crate) freeze_gate: Arc<FreezeGate>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) work: Option<Work>,
+    pub(crate) service_queue: Option<Arc<ServiceQueue>>,
     http: auto::Builder<LocalExecutor>,
 }
 
@@ -50,6 +53,7 @@ impl ThreadContext {
         freeze_gate: Arc<FreezeGate>,
         counters: Arc<Counters>,
         work: Option<Work>,
+        service_queue: Option<Arc<ServiceQueue>>,
     ) -> Self {
         let mut http = auto::Builder::new(LocalExecutor);
         http.http2().max_concurrent_streams(CONCURRENT_STREAMS_MAX);
@@ -58,6 +62,7 @@ impl ThreadContext {
             freeze_gate,
             counters,
             work,
+            service_queue,
             http,
         }
     }
@@ -136,6 +141,9 @@ where
     context.counters.requests.fetch_add(1, Ordering::Relaxed);
     if let Some(work) = context.work {
         work.run();
+    }
+    if let Some(queue) = &context.service_queue {
+        context.alarm.until(queue.enter(Instant::now())).await;
     }
     let served = respond(request, &context.alarm, &context.freeze_gate).await;
     // If the delay ended during a freeze, the response waits for the end of the freeze.

@@ -39,6 +39,7 @@ mod respond;
 mod route;
 mod script;
 mod server;
+mod service_queue;
 pub mod stall;
 mod stream;
 mod tls;

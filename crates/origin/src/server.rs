@@ -20,6 +20,7 @@ use crate::cpu::Work;
 use crate::error::OriginError;
 use crate::http3;
 use crate::listen::{self, Listeners, SocketFiles};
+use crate::service_queue::ServiceQueue;
 use crate::stall::{FreezeGate, Stall};
 use crate::tls;
 
@@ -73,6 +74,7 @@ impl Origin {
             policy.quic = serves_quic.then(|| http3::server_config(identity.quic));
             origin.certificate_pem = Some(identity.certificate_pem);
         }
+        let service_queue = config.service_time.map(ServiceQueue::new).map(Arc::new);
         let (ready, started) = mpsc::channel();
         for (core, listeners) in cores.into_iter().zip(bound.threads) {
             let counters = Arc::<Counters>::default();
@@ -82,6 +84,7 @@ impl Origin {
                 listeners,
                 policy: policy.clone(),
                 work: config.work,
+                service_queue: service_queue.clone(),
                 freeze_gate: Arc::clone(&origin.freeze_gate),
                 counters,
                 stop: origin.stop.subscribe(),
@@ -184,6 +187,7 @@ struct WorkerThread {
     listeners: Listeners,
     policy: ConnectionPolicy,
     work: Option<Work>,
+    service_queue: Option<Arc<ServiceQueue>>,
     freeze_gate: Arc<FreezeGate>,
     counters: Arc<Counters>,
     stop: watch::Receiver<bool>,
@@ -202,8 +206,13 @@ impl WorkerThread {
         let mut stop = self.stop;
         runtime.block_on(async {
             let started = Alarm::new().and_then(|alarm| {
-                let context =
-                    ThreadContext::new(Rc::new(alarm), self.freeze_gate, self.counters, self.work);
+                let context = ThreadContext::new(
+                    Rc::new(alarm),
+                    self.freeze_gate,
+                    self.counters,
+                    self.work,
+                    self.service_queue,
+                );
                 accept::start(self.listeners, &self.policy, &Rc::new(context))
             });
             let (started, endpoints) = match started {

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use prony_origin::{Fault, PATHS, Work};
@@ -39,6 +40,10 @@ pub(crate) struct OriginArgs {
     /// [default: none]
     #[arg(long, value_name = "TIME|ROUNDS", value_parser = parse_work)]
     pub(crate) work: Option<Work>,
+    /// Serve one request at a time, in the order of arrival, each for TIME without using CPU time, so
+    /// that the capacity is 1/TIME [default: requests don't wait for each other]
+    #[arg(long, value_name = "TIME", value_parser = quantity::positive_time)]
+    pub(crate) service_time: Option<Duration>,
 }
 
 /// Values of `--listen`.
@@ -142,7 +147,6 @@ fn indented(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn addresses_as_written_by_people_and_in_plans() {

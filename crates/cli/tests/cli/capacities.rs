@@ -116,7 +116,7 @@ fn the_longest_time_is_known_before_anything_runs() {
     for (options, text) in [
         (
             &[][..],
-            "5 searches, about 1 min each: 5 min in all. If the server handles fewer than 333 req/s, \
+            "5 searches, about 1 min each: 5 min in all. If the server handles fewer than 833 req/s, \
              each takes longer, at most 25 min in all.\n",
         ),
         (

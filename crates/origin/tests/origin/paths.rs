@@ -1,5 +1,7 @@
 //! Tests of every path over HTTP/1.1 and HTTP/1.0.
 
+use std::time::Duration;
+
 use prony_origin::{Config, HELLO, Work, pattern};
 
 use crate::client::{Client, EVERY_WAY, End, Via, clear, get, start, start_for};
@@ -291,4 +293,25 @@ fn work_is_done_for_each_request_and_changes_no_response() {
             assert_eq!(client.get("/").body, HELLO.as_bytes());
         }
     }
+}
+
+#[test]
+fn a_service_time_serves_one_request_at_a_time() {
+    let running = start(Config {
+        service_time: Some(Duration::from_millis(20)),
+        threads: 2,
+        ..Config::default()
+    });
+    let mut clients: Vec<Client> = (0..5)
+        .map(|_| Client::connect(&running, Via::Tcp))
+        .collect();
+    let began = std::time::Instant::now();
+    for client in &mut clients {
+        client.send(get("/"));
+    }
+    for client in &mut clients {
+        client.exactly(1);
+    }
+    // A busy machine makes it later, never earlier.
+    assert!(began.elapsed() >= Duration::from_millis(100));
 }

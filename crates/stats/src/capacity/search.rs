@@ -320,9 +320,7 @@ impl Search {
 
     /// Chooses rates around the middle, which is given as a logarithm.
     fn edge_around(&mut self, middle: f64) -> Phase {
-        let settings = &self.settings;
-        let slow_server_s = settings.time_s_to_judge(middle.exp());
-        self.time_s = slow_server_s.min(settings.time_s_max).max(settings.time_s);
+        self.time_s = self.settings.time_s_at(middle.exp());
         Phase::Edge(EdgePlan {
             pending: self.rates_around(middle, EDGE_REACH.ln(), EDGE_PROBES),
             until_s: self.end_of_edge_s(),

@@ -17,6 +17,12 @@ const SHORTEST_PROBES: f64 = 20.0;
 /// Number of requests that a search needs, as a multiple of [`SearchSettings::requests_min`]. With
 /// fewer, there are too few slow requests, and the interval contains the capacity too rarely.
 const REQUESTS_PER_SEARCH: f64 = 20.0;
+/// Maximum of this multiple, for goals whose slow requests come in long clusters.
+const REQUESTS_PER_SEARCH_MAX: f64 = 50.0;
+/// Number of requests due within the time limit of a goal above which a search needs more requests.
+/// If the limit is many times the service time, slow requests come in clusters, and the clusters grow
+/// with this number. With few clusters, the estimate is skewed, and on average too high.
+const REQUESTS_WITHIN_LIMIT: f64 = 8.0;
 /// Time per probe for connecting and for waiting until the server is idle, in seconds.
 const OVERHEAD_S: f64 = 0.2;
 
@@ -57,6 +63,24 @@ impl SearchSettings {
     pub fn time_s_to_judge(&self, rate_per_s: f64) -> f64 {
         let time_s = REQUESTS_PER_SEARCH * self.requests_min / rate_per_s;
         time_s.max(time_s_min(self.limit_s))
+    }
+
+    /// Time of a search of a server with about this capacity, in seconds.
+    pub(super) fn time_s_at(&self, rate_per_s: f64) -> f64 {
+        let most = REQUESTS_PER_SEARCH_MAX / REQUESTS_PER_SEARCH;
+        let clusters = (rate_per_s * self.limit_s / REQUESTS_WITHIN_LIMIT).clamp(1.0, most);
+        let needed_s = clusters * REQUESTS_PER_SEARCH * self.requests_min / rate_per_s;
+        needed_s.min(self.time_s_max).max(self.time_s)
+    }
+
+    /// Capacity from which a search takes no longer than `time_s`.
+    pub fn rate_of_usual_time(&self) -> f64 {
+        let most = REQUESTS_PER_SEARCH_MAX / REQUESTS_PER_SEARCH;
+        let fast = REQUESTS_PER_SEARCH * self.requests_min / self.time_s;
+        match most * fast * self.limit_s >= most * REQUESTS_WITHIN_LIMIT {
+            true => most * fast,
+            false => fast,
+        }
     }
 
     /// Returns the lowest rate that a search with these settings can judge.

@@ -45,8 +45,10 @@ fn experiment(mut server: SimulatedServer, seed: u64) -> Vec<SearchOutcome> {
             probes += 1;
         }
         assert!(probes <= Search::probes_max(&settings));
-        // If the limit is twice the service time, the capacity is so low that searches take longer.
-        let longest_s = match server.limit > 2.0 {
+        // A slow server takes longer. So do a goal of twice the service time, whose capacity is low, and
+        // one of 30 service times, whose slow requests come in long clusters.
+        let is_usual = server.service_s <= 1e-3 && server.limit > 2.0 && server.limit < 30.0;
+        let longest_s = match is_usual {
             true => SEARCH_S,
             false => 5.0 * SEARCH_S,
         };
@@ -92,6 +94,31 @@ fn intervals_cover_the_capacity_of_a_queue_with_constant_service_times() {
         let server = SimulatedServer::new(Kind::Constant, 0.99, limit);
         check(server, capacity_of_md1(limit), 250, half_width);
     }
+}
+
+#[test]
+fn intervals_cover_the_capacity_of_slow_servers_with_distant_limits() {
+    for (service_ms, limit) in [(2.0, 20.0), (3.0, 20.0), (4.0, 20.0), (4.0, 14.0)] {
+        let server = SimulatedServer {
+            service_s: 1e-3 * service_ms,
+            ..SimulatedServer::new(Kind::Constant, 0.99, limit)
+        };
+        check(server, capacity_of_md1(limit) / service_ms, 250, 0.05);
+    }
+}
+
+#[test]
+fn a_search_takes_longer_where_slow_requests_come_in_clusters() {
+    let settings = |limit_s: f64| SearchSettings {
+        limit_s,
+        ..settings(1)
+    };
+    assert_eq!(settings(0.01).time_s_at(500.0), SEARCH_S);
+    assert_eq!(settings(0.05).time_s_at(500.0).round(), 100.0);
+    assert_eq!(settings(0.05).time_s_at(900.0), SEARCH_S);
+    assert_eq!(settings(0.05).time_s_at(20.0), 5.0 * SEARCH_S);
+    assert_eq!(settings(0.05).rate_of_usual_time().round(), 833.0);
+    assert_eq!(settings(0.01).rate_of_usual_time().round(), 333.0);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Loads that agents on other machines generate for a trial.
+//! Load of a trial that agents on other machines generate.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,9 +8,9 @@ use prony_record::Record;
 
 use crate::abort::AbortRules;
 
-/// A load for agents.
+/// A load to generate with agents.
 pub struct AgentLoadRequest<'a> {
-    /// Number of agents, an agent's name, or a label.
+    /// Number of agents, or an agent's name, or a label.
     pub agents: &'a str,
     /// URL, as on the command line of `prony load`.
     pub url: &'a str,
@@ -18,11 +18,11 @@ pub struct AgentLoadRequest<'a> {
     pub settings: &'a LoadSettings,
     /// The same load, resolved on this machine.
     pub spec: &'a LoadSpec,
-    /// Handle with which the caller can stop the load.
+    /// Control that lets the caller stop the load.
     pub control: &'a Arc<Control>,
-    /// Conditions that end the load; the record then names the condition.
+    /// Conditions that end the load. The record then names the condition that held.
     pub abort_rules: Option<&'a AbortRules>,
-    /// Called once, with the start of the measured part.
+    /// Called once with the time at which the measured part starts.
     pub measured_from: &'a (dyn Fn(Instant) + Sync),
 }
 
@@ -31,6 +31,6 @@ pub trait AgentLoadRunner: Send {
     /// Runs the load and waits for its end.
     ///
     /// # Errors
-    /// The reason why there is no record, as text that names the agent or server at fault.
+    /// The reason why there is no record, as a message that names the agent or server at fault.
     fn make(&mut self, request: &AgentLoadRequest<'_>) -> Result<Record, String>;
 }

@@ -7,15 +7,15 @@ use super::TrialError;
 /// Failure of a block.
 #[derive(Debug)]
 pub(super) struct BlockError {
-    /// The variant that failed, if it was one of them.
+    /// The variant that failed; `None` if no single variant is at fault.
     pub(super) variant: Option<usize>,
     pub(super) error: Box<TrialError>,
-    /// Not all services could run at the same time, so nothing was measured.
+    /// True if not all services could run at the same time, so nothing was measured.
     pub(super) is_before_load: bool,
 }
 
 impl BlockError {
-    /// The failure of one variant.
+    /// Creates the error for the failure of one variant.
     pub(super) fn of(variant: usize, error: impl Into<TrialError>) -> BlockError {
         BlockError {
             variant: Some(variant),

@@ -1,17 +1,17 @@
-//! Results of each entry of a list, over the trials of a variant.
+//! Results for each entry of a URL list, over all trials of a variant.
 
 use prony_record::EntryResults;
 use prony_stats::VerdictDocument;
 
 use super::trial_result::TrialResult;
 
-/// Adds the pooled entries of each variant. The record of a capacity search is that of one probe, so
-/// searches have none.
+/// Adds the pooled entries of each variant. Capacity searches have none, because their record is
+/// that of a single probe.
 pub(crate) fn add(document: VerdictDocument, results: &[TrialResult]) -> VerdictDocument {
     if !document.goals.is_empty() {
         return document;
     }
-    // Blocks are complete from the first one.
+    // Count only trials of complete blocks.
     let counted = |result: &&TrialResult| result.block <= document.blocks;
     let mut variants = document.variants;
     for (variant, summary) in variants.iter_mut().enumerate() {

@@ -11,52 +11,52 @@ use super::sampling::LatestSample;
 use super::{SliceResult, TrialResult};
 use crate::capacity::ProbeReport;
 
-/// One variant's load in an interleaved block.
+/// Load of one variant in an interleaved block.
 #[derive(Debug)]
 pub struct InterleavedLoad<'a> {
     /// Index of the variant in the plan.
     pub variant: usize,
-    /// Id of the variant.
+    /// ID of the variant.
     pub id: &'a str,
     /// Description of the load.
     pub info: &'a LoadInfo,
-    /// Progress of the load, and a way to stop it.
+    /// Control that reports the load's progress and can stop it.
     pub control: &'a Arc<Control>,
 }
 
-/// An event of a running experiment. The listener composes the text for the user.
+/// An event of a running experiment. The listener composes the messages for the user.
 #[derive(Debug)]
 pub enum ExperimentEvent<'a> {
-    /// It was decided if trials are interleaved. If this event occurs, it is the first one.
+    /// The mode of the trials was chosen. If this event occurs, it is the first one.
     Mode {
-        /// The choice, with its reason.
+        /// The chosen mode, with its reason.
         mode: &'a TrialMode,
     },
-    /// An earlier run of the experiment was loaded.
+    /// The results of an earlier run were loaded.
     Resumed {
-        /// Number of its complete blocks.
+        /// Number of complete blocks in the earlier run.
         blocks: u32,
-        /// Mean length of the loads of a block.
+        /// Mean duration of the loads of a block.
         block_time: Option<Duration>,
     },
-    /// The pre-check, which starts each variant once before the first block, starts a variant.
+    /// A variant starts in the pre-check, which starts each variant once before the first block.
     Checking {
         /// Index of the variant in the plan.
         position: usize,
         /// Number of variants.
         variants: usize,
-        /// Id of the variant.
+        /// ID of the variant.
         id: &'a str,
     },
     /// A trial began.
     TrialBegan {
-        /// Block, from 1.
+        /// Block number, from 1.
         block: u32,
         /// Position within the block, from 0.
         position: usize,
         /// Number of variants.
         variants: usize,
-        /// Id of the variant.
+        /// ID of the variant.
         id: &'a str,
     },
     /// A service is starting.
@@ -64,15 +64,16 @@ pub enum ExperimentEvent<'a> {
         /// Name of the service.
         service: &'a str,
     },
-    /// The load began.
+    /// A load began.
     Loading {
-        /// Planned length, including the warm-up.
+        /// Planned duration, including the warm-up.
         planned: Duration,
         /// Description of the load.
         info: &'a LoadInfo,
-        /// Progress of the load, and a way to stop it.
+        /// Control that reports the load's progress and can stop it.
         control: &'a Arc<Control>,
-        /// Agents that generate the load, as named in the plan. `control` then has no progress.
+        /// Agents that generate the load, as named in the plan; `control` then reports no progress.
+        /// `None` if this machine generates it.
         agents: Option<&'a str>,
         /// Latest telemetry of the services.
         latest: &'a Arc<LatestSample>,
@@ -81,19 +82,20 @@ pub enum ExperimentEvent<'a> {
     Probed {
         /// Result of the probe.
         probe: &'a ProbeReport,
-        /// Highest rate that met the goals so far, and lowest that did not, in requests per second.
+        /// Highest rate that met the goals so far, and lowest rate that missed them, in requests
+        /// per second.
         bracket: (Option<f64>, Option<f64>),
     },
     /// An interleaved block began.
     InterleavedBlockBegan {
-        /// Block, from 1.
+        /// Block number, from 1.
         block: u32,
     },
     /// The loads of an interleaved block began.
     Interleaving {
-        /// The variants' loads, in the order of their warm-ups.
+        /// Loads of the variants, in the order of their warm-ups.
         loads: &'a [InterleavedLoad<'a>],
-        /// Planned length of all loads together, including the warm-ups.
+        /// Planned duration of all loads together, including the warm-ups.
         planned: Duration,
         /// Latest telemetry of all services.
         latest: &'a Arc<LatestSample>,
@@ -107,28 +109,28 @@ pub enum ExperimentEvent<'a> {
     },
     /// A round of an interleaved block ended.
     RoundEnded {
-        /// Round, from 0.
+        /// Round number, from 0.
         round: u32,
-        /// The slices of this round, with the indexes of their variants in the plan.
+        /// Slices of this round, each with the index of its variant in the plan.
         slices: &'a [(usize, SliceResult)],
     },
     /// The load ended, and the services are being stopped.
     Loaded,
     /// The trial ended and was stored.
     TrialEnded {
-        /// Id of the variant.
+        /// ID of the variant.
         id: &'a str,
         /// Result of the trial.
         result: &'a TrialResult,
     },
     /// A block ended.
     BlockEnded {
-        /// Block, from 1.
+        /// Block number, from 1.
         block: u32,
-        /// Interim estimates. Verdicts come with [`ExperimentEvent::Looked`].
+        /// Interim estimates. Verdicts follow with [`ExperimentEvent::Looked`].
         glances: &'a [InterimEstimate],
     },
-    /// A look ended.
+    /// A look (interim analysis) ended.
     Looked {
         /// Verdicts so far.
         document: &'a VerdictDocument,

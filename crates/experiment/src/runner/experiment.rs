@@ -1,4 +1,4 @@
-//! One run of an experiment: its blocks, its looks, and its final document.
+//! Execution of an experiment: its blocks, its looks, and its final verdicts.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ pub(super) struct Experiment<'a> {
     budget: Option<Duration>,
     bodies: BodyComparison,
     precheck: bool,
-    /// `Some` if blocks are interleaved; contains the length of slices if the user has set one.
+    /// `Some` if blocks are interleaved, with the length of slices if the user has set one.
     interleaving: Option<Option<Duration>>,
     precheck_time: Duration,
     began: Instant,
@@ -81,7 +81,7 @@ impl<'a> Experiment<'a> {
                 blocks: done,
                 block_time: self.stored.mean_load_time_of_block(),
             });
-            // An additional look after an unplanned number of blocks would raise the error rate.
+            // Another look after an unplanned number of blocks would raise the error rate.
             if self.looks.last().is_some_and(|look| look.blocks == done)
                 || self.design.planned_looks().contains(&done)
             {
@@ -90,7 +90,7 @@ impl<'a> Experiment<'a> {
         }
         let failed = self.run_blocks(done, next_look, machines, interrupt)?;
         let document = match self.conclude() {
-            // The same cause, such as a full disk, may have ended the trial, and is reported only
+            // The same cause, such as a full disk, may have ended the trial, so report it only
             // once.
             Err(RunnerError::Folder(_)) if failed.is_some() => None,
             document => document?,
@@ -102,7 +102,8 @@ impl<'a> Experiment<'a> {
         })
     }
 
-    /// Runs the pre-check and the blocks after `done`. Returns the failure that ended them, if any.
+    /// Runs the pre-check and the blocks after `done`. Returns the failure that ended them, if
+    /// there was one.
     fn run_blocks(
         &mut self,
         done: u32,
@@ -138,9 +139,9 @@ impl<'a> Experiment<'a> {
     }
 
     /// Fails if more blocks are requested although the error rate is used up and some verdicts are
-    /// undecided.
+    /// still undecided.
     fn refuse_if_spent(&mut self, done: u32) -> Result<(), RunnerError> {
-        // A share that was stored as text may differ in its last digit.
+        // The fraction may differ in its last digit after being stored as text.
         let is_spent = |look: &Look| look.blocks <= done && look.spent_share > 1.0 - 1e-9;
         let asks_for_more = self.design.blocks_max > done;
         if asks_for_more && self.looks.last().is_some_and(is_spent) && !self.evaluate()?.decided() {
@@ -149,8 +150,8 @@ impl<'a> Experiment<'a> {
         Ok(())
     }
 
-    /// Returns the first planned look after `done` blocks. Designs with too few blocks for a look end
-    /// at their last block.
+    /// Returns the first planned look after `done` blocks. A design with too few blocks for a look
+    /// ends at its last block.
     fn planned_look(&self, done: u32) -> u32 {
         let planned = self
             .design
@@ -160,8 +161,8 @@ impl<'a> Experiment<'a> {
         planned.unwrap_or(self.design.blocks_max)
     }
 
-    /// Returns true if another block is expected to end within the budget. The expectation is the
-    /// mean length of earlier blocks; the first block always runs.
+    /// Returns true if another block is expected to end within the budget, based on the mean time
+    /// of earlier blocks. The first block always runs.
     fn has_time(&self, block: u32) -> bool {
         let Some(budget) = self.budget else {
             return true;
@@ -223,7 +224,7 @@ impl<'a> Experiment<'a> {
         Trial {
             plan: self.plan,
             host: &mut *machines.host,
-            // `as_deref_mut` would tie the trait object to the lifetime of `machines`.
+            // `as_deref_mut` would tie the lifetime of the trait object to that of `machines`.
             load: match &mut machines.load {
                 Some(load) => Some(&mut **load),
                 None => None,
@@ -252,7 +253,7 @@ impl<'a> Experiment<'a> {
             return Ok(false);
         }
         self.stored.block_ended();
-        // `run_on` has checked the design, the only cause of an error here.
+        // Errors result only from the design, which `run_on` has checked.
         let glances = interim_estimates(&self.design, &self.observations()).unwrap_or_default();
         (self.on)(ExperimentEvent::BlockEnded {
             block,
@@ -261,7 +262,7 @@ impl<'a> Experiment<'a> {
         Ok(true)
     }
 
-    /// Runs the variants' trials one after the other. Returns false after an interrupt.
+    /// Runs the trials of all variants sequentially. Returns false after an interrupt.
     fn trials(
         &mut self,
         block: u32,
@@ -294,7 +295,7 @@ impl<'a> Experiment<'a> {
         Ok(true)
     }
 
-    /// Runs the variants' trials at the same time. Returns false after an interrupt.
+    /// Runs the trials of all variants at the same time. Returns false after an interrupt.
     fn interleaved_trials(
         &mut self,
         block: u32,
@@ -333,7 +334,7 @@ impl<'a> Experiment<'a> {
         Ok(true)
     }
 
-    /// Fails if a condition ended a load of the block.
+    /// Returns an error if a condition ended a load of the block.
     fn refuse_aborted(&self, block: u32) -> Result<(), FailedTrial> {
         let results = self.stored.results().iter();
         let mut of_block = results.filter(|result| result.block == block);
@@ -346,7 +347,7 @@ impl<'a> Experiment<'a> {
         }
     }
 
-    /// Runs all trials one after the other from now on.
+    /// Switches to sequential trials for the rest of the experiment.
     fn give_up_interleaving(&mut self, reason: String) -> Result<(), FailedTrial> {
         self.interleaving = None;
         let mode = TrialMode::Sequential { reason };
@@ -370,8 +371,8 @@ impl<'a> Experiment<'a> {
         Ok(())
     }
 
-    /// Returns an error if no request of any variant succeeded in this block: later blocks would fail
-    /// in the same way.
+    /// Returns an error if no request of any variant succeeded in this block, because later blocks
+    /// would fail in the same way.
     fn nothing_succeeded(&self, block: u32) -> Option<TrialError> {
         let of_block = self
             .stored
@@ -403,7 +404,8 @@ impl<'a> Experiment<'a> {
             .map_err(RunnerError::Design)
     }
 
-    /// Evaluates all trials so far and stores the verdicts. Returns the block of the next look.
+    /// Evaluates all trials so far and stores the verdicts. Returns the number of blocks at the
+    /// next look.
     fn look(&mut self) -> Result<Option<u32>, RunnerError> {
         let evaluation = self.evaluate()?;
         self.looks.clone_from(&evaluation.looks);
@@ -417,7 +419,7 @@ impl<'a> Experiment<'a> {
         Ok(next)
     }
 
-    /// Stores the final verdicts, also of an experiment that ended early.
+    /// Stores the final verdicts, even if the experiment ended early.
     fn conclude(&mut self) -> Result<Option<VerdictDocument>, RunnerError> {
         if self.stored.results().is_empty() {
             return Ok(None);
@@ -461,7 +463,7 @@ impl<'a> Experiment<'a> {
             .iter()
             .map(|found| (&found.finding, found.variants.as_slice()))
             .collect();
-        // A search measures no metric that could explain a difference.
+        // A capacity search measures no metric that could explain a difference.
         let why = match self.plan.goals.is_empty() {
             true => why::of(
                 &self.design,
@@ -475,7 +477,7 @@ impl<'a> Experiment<'a> {
         let findings = all.into_iter().map(|found| found.finding).collect();
         let document = VerdictDocument::new(about, &self.design, evaluation, findings);
         let document = entries::add(document, self.stored.counted_results());
-        // All trials ran on the same kernel, so the first known value holds for all.
+        // All trials ran on the same kernel, so the first known value applies to all.
         let mut resources = self.stored.results().iter().map(|it| &it.resources);
         let softirq_included = resources.find_map(|trial| trial.softirq_included);
         VerdictDocument {

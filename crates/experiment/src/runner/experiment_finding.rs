@@ -1,11 +1,11 @@
-//! Findings with the variants that they are about, and helpers of the modules that create them.
+//! Findings about an experiment, with the variants that they concern.
 
 use prony_record::{Finding, FindingId, Severity};
 
-/// Minimum number of blocks for useful intervals.
+/// Number of blocks below which intervals aren't useful.
 pub(super) const FEW_BLOCKS: u32 = 5;
 
-/// A finding, and the indexes of the variants that it concerns; no indexes if it concerns all.
+/// A finding, and the indexes of the variants that it concerns; empty if it concerns all of them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExperimentFinding {
     pub(crate) finding: Finding,

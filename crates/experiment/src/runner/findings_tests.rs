@@ -1,4 +1,4 @@
-//! Each finding appears when its cause is present, and only then.
+//! Tests that each finding appears if its cause is present, and only then.
 
 use prony_record::{Finding, FindingId, FleetAgent, FleetUse, LoadInfo, Record, Severity, Slice};
 use prony_stats::{Factor, Levels, Trials, Values, evaluate};
@@ -50,7 +50,7 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
     }
 }
 
-/// Trials of `blocks` blocks of two variants, in alternating order.
+/// Trials of two variants in `blocks` blocks, in alternating order.
 fn trials(blocks: u32, rate: impl Fn(u32, usize, usize) -> f64) -> Vec<TrialResult> {
     let place = |block: u32, variant: usize| (block as usize + variant) % 2;
     (1..=blocks)
@@ -59,7 +59,7 @@ fn trials(blocks: u32, rate: impl Fn(u32, usize, usize) -> f64) -> Vec<TrialResu
         .collect()
 }
 
-/// A little noise that depends only on the trial.
+/// A little deterministic noise, different for each trial.
 fn noise(block: u32, variant: usize) -> f64 {
     let mixed = (block * 2 + variant as u32).wrapping_mul(2_654_435_761) >> 16;
     1.0 + f64::from(mixed % 1000) / 1e5
@@ -373,7 +373,7 @@ fn design() -> Design {
     }
 }
 
-/// The verdicts on rate and CPU when tcp has `ratio` of unix's rate and a finding is about
+/// The verdicts on rate and CPU if tcp has `ratio` times the rate of unix and a finding concerns
 /// `variant`.
 fn verdicts(ratio: f64, id: FindingId, variant: usize) -> [Verdict; 2] {
     let mut observed = Trials::new();
@@ -409,13 +409,12 @@ fn a_saturated_generator_withholds_only_distorted_metrics() {
         verdicts(1.0, FindingId::GeneratorSaturated, 1),
         [Withheld, Equivalent]
     );
-    // The faster variant, unix, was limited by the generator, so tcp is slower in any case.
+    // The generator limited the faster variant, unix, so tcp is slower in any case.
     assert_eq!(
         verdicts(0.8, FindingId::GeneratorSaturated, 1),
         [Slower, Slower]
     );
-    // The slower variant was limited by the generator, so perhaps only the generator is slow with
-    // it.
+    // The generator limited the slower variant, so the generator may be the cause.
     assert_eq!(
         verdicts(0.8, FindingId::GeneratorSaturated, 0),
         [Withheld, Slower]

@@ -1,4 +1,4 @@
-//! The experiment's folder: written while the experiment runs, and read to resume it.
+//! The folder of an experiment. It is written while the experiment runs, and read to resume it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,21 +18,21 @@ use super::trial_result::TrialResult;
 use crate::environment::{ENVIRONMENT_SCHEMA, Environment, MachineFacts, PlaceFacts, Program};
 use crate::plan::Plan;
 
-/// Folder with the files of a ready-made study, which may exist before the experiment begins.
+/// Folder with the files of a built-in study. It may exist before the experiment begins.
 const STUDY_DIR: &str = "study";
 
-/// Contents of `state.json`: facts needed to resume the experiment, in addition to its trials.
+/// Contents of `state.json`: data other than the trials that is needed to resume the experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct StoredState {
     seed: u64,
     variants: Vec<String>,
-    /// Mode of the trials; `None` in folders of versions that could not interleave.
+    /// Mode of the trials; `None` in folders written by versions without interleaving.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     trial_mode: Option<TrialMode>,
-    /// Plan of the last run; `None` in folders of earlier versions.
+    /// Plan of the latest run; `None` in folders written by older versions.
     #[serde(default)]
     plan: Option<PlanCopy>,
-    /// Plan changes that the user accepted when resuming.
+    /// Changes of the plan that the user accepted when resuming.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     plan_changes: Vec<AcceptedChange>,
 }
@@ -48,10 +48,10 @@ struct StoredEnvironment {
     /// Settings of named places by variant, then by place.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     places: BTreeMap<String, BTreeMap<String, PlaceFacts>>,
-    /// Other machines, by the names of their agents.
+    /// Other machines by the name of their agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     hosts: BTreeMap<String, MachineFacts>,
-    /// Agents of services on other machines, by variant, then by service.
+    /// Name of the agent for each service on another machine, by variant, then by service.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     hosted: BTreeMap<String, BTreeMap<String, String>>,
 }
@@ -73,7 +73,7 @@ impl Default for StoredEnvironment {
     }
 }
 
-/// An experiment's folder, with the results of its trials.
+/// The folder of an experiment, with the results of its trials.
 #[derive(Debug)]
 pub struct ExperimentFolder {
     dir: PathBuf,
@@ -82,7 +82,7 @@ pub struct ExperimentFolder {
     results: Vec<TrialResult>,
     environment: StoredEnvironment,
     blocks_run: u32,
-    /// Keeps other runs from using the folder.
+    /// Prevents other runs from using the folder.
     _lock: FolderLock,
 }
 
@@ -97,7 +97,7 @@ impl ExperimentFolder {
         fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
         let lock = FolderLock::take(dir)?;
         clear_unused(plan, dir).map_err(|error| failed(dir, &error))?;
-        // Files of a ready-made study are written before the experiment begins.
+        // The files of a built-in study are written before the experiment begins.
         let is_others = |entry: &fs::DirEntry| {
             entry.file_name() != STUDY_DIR && entry.file_name() != lock::LOCK_FILE
         };
@@ -127,10 +127,10 @@ impl ExperimentFolder {
         })
     }
 
-    /// Opens the folder of an earlier run, with the trials of its complete blocks.
+    /// Opens the folder of an earlier run and loads the trials of its complete blocks.
     ///
     /// # Errors
-    /// If the folder can't be used, or if the plan was edited and `accept_plan_changes` is false.
+    /// The folder can't be used, or the plan was edited and `accept_plan_changes` is false.
     pub(crate) fn open(
         plan: &Plan,
         dir: &Path,
@@ -191,8 +191,8 @@ impl ExperimentFolder {
         Some(ExperimentFinding { finding, variants })
     }
 
-    /// Drops the last block if a machine was lost in it, so that it runs again. Its look is dropped as
-    /// well: it yielded no verdict, and the loss is independent of the results.
+    /// Drops the last block if a machine was lost in it; the block then runs again. Its look is
+    /// dropped too: it gave no verdict, and the loss doesn't depend on the results.
     fn drop_lost_block(&mut self) {
         let last = self.results.last().map_or(0, |result| result.block);
         let mut block = self.results.iter().filter(|result| result.block == last);
@@ -202,7 +202,7 @@ impl ExperimentFolder {
         }
     }
 
-    /// Reads complete blocks, from the first one. The trials of an incomplete block run again.
+    /// Reads the complete blocks from the first one on. Trials of an incomplete block run again.
     fn read_blocks(&mut self) -> Result<(), ExperimentFolderError> {
         for block in 1.. {
             let mut results = Vec::new();
@@ -222,7 +222,7 @@ impl ExperimentFolder {
                     });
                 }
                 results.push(TrialResult {
-                    // The folder's name identifies the trial.
+                    // The folder name determines block and variant.
                     block,
                     variant,
                     record: Some(record),
@@ -238,19 +238,19 @@ impl ExperimentFolder {
         Ok(())
     }
 
-    /// Reads whether the trials of the experiment in `dir` are interleaved. Returns `None` if the
-    /// folder doesn't contain this or can't be read; [`ExperimentFolder::open`] reports the latter.
+    /// Reads the mode of the trials in the experiment's folder `dir`. Returns `None` if it isn't
+    /// stored or can't be read; [`ExperimentFolder::open`] reports read errors.
     pub(crate) fn stored_mode(dir: &Path) -> Option<TrialMode> {
         let state: StoredState = read_json(&dir.join("state.json")).ok()?;
         state.trial_mode
     }
 
-    /// Mode of the trials; `None` if the folder doesn't contain this.
+    /// Mode of the trials; `None` if it isn't stored.
     pub(crate) fn trial_mode(&self) -> Option<&TrialMode> {
         self.state.trial_mode.as_ref()
     }
 
-    /// Changes whether trials are interleaved, before the first block.
+    /// Changes the mode of the trials. Must be called before the first block.
     ///
     /// # Errors
     /// The folder can't be written.
@@ -267,13 +267,13 @@ impl ExperimentFolder {
         &self.looks
     }
 
-    /// Results of all trials so far, in the order of their runs.
+    /// Results of all trials so far, in the order in which they ran.
     pub fn results(&self) -> &[TrialResult] {
         &self.results
     }
 
-    /// Results of all trials except those of a block in which a condition ended a load. Such a block is
-    /// the last one, and does not count.
+    /// Results of all trials, except those in a block in which a condition ended a load. Such a
+    /// block is always the last one.
     pub(crate) fn counted_results(&self) -> &[TrialResult] {
         let mut aborted = self.results.iter().filter(|it| it.aborted().is_some());
         match aborted.next().map(|it| it.block) {
@@ -289,7 +289,8 @@ impl ExperimentFolder {
         (self.results.len() / variants.max(1)) as u32
     }
 
-    /// Mean length of a block's loads, by the stored records; `None` without a record.
+    /// Mean duration of the loads of a block according to the stored records; `None` without
+    /// records.
     pub(crate) fn mean_load_time_of_block(&self) -> Option<Duration> {
         let records = self.results.iter().filter_map(|it| it.record.as_ref());
         let loads_s: Vec<f64> = records
@@ -300,11 +301,11 @@ impl ExperimentFolder {
             return None;
         }
         let mean_s = loads_s.iter().sum::<f64>() / f64::from(blocks);
-        // With zero blocks the mean is infinite, and the conversion fails.
+        // Without blocks the mean is infinite, and the conversion fails.
         Duration::try_from_secs_f64(mean_s).ok()
     }
 
-    /// Number of blocks of this run, without those of earlier runs.
+    /// Number of blocks that ran in this run, excluding earlier runs.
     pub(crate) fn blocks_run(&self) -> u32 {
         self.blocks_run
     }
@@ -313,7 +314,7 @@ impl ExperimentFolder {
         self.blocks_run += 1;
     }
 
-    /// Number of blocks with at least one trial. `complete` of them are complete.
+    /// Number of blocks with at least one trial, given the number of complete blocks.
     pub(crate) fn blocks_begun(&self, complete: u32) -> u32 {
         self.results
             .iter()
@@ -378,7 +379,7 @@ impl ExperimentFolder {
     }
 }
 
-/// Files of an experiment without a complete trial.
+/// Files in the folder of an experiment without a complete trial.
 const FILES_BEFORE_FIRST_TRIAL: [&str; 9] = [
     "state.json",
     "plan.toml",
@@ -391,8 +392,8 @@ const FILES_BEFORE_FIRST_TRIAL: [&str; 9] = [
     "includes",
 ];
 
-/// Removes prony's files from a folder without a complete trial, so that a corrected plan can run in it.
-/// Other files are kept.
+/// Removes prony's files from a folder without a complete trial, so a corrected plan can run in it.
+/// Keeps all other files.
 fn clear_unused(plan: &Plan, dir: &Path) -> io::Result<()> {
     let trials = dir.join("trials");
     let within = |path: &Path| fs::canonicalize(path).ok().zip(fs::canonicalize(dir).ok());
@@ -441,8 +442,7 @@ fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), ExperimentFold
     write_whole(path, &json)
 }
 
-/// Replaces a file atomically, because it may be read at the same time and the machine may lose
-/// power.
+/// Replaces a file atomically, because another process may read it or the machine may lose power.
 fn write_whole(path: &Path, text: &str) -> Result<(), ExperimentFolderError> {
     let draft = path.with_extension("json.new");
     let write = || {

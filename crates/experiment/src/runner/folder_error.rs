@@ -1,4 +1,4 @@
-//! Errors of an experiment's folder.
+//! Errors concerning an experiment's folder.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,29 +8,29 @@ use std::path::PathBuf;
 pub enum ExperimentFolderError {
     /// The folder is not empty.
     NotEmpty(PathBuf),
-    /// The folder has no experiment to resume.
+    /// The folder contains no experiment to resume.
     NoExperiment(PathBuf),
-    /// The experiment in the folder has other variants.
+    /// The experiment in the folder has different variants.
     OtherPlan(PathBuf),
     /// Another run uses the folder.
     InUse {
         /// Path of the folder.
         dir: PathBuf,
-        /// Process id of that run, if known.
+        /// Process ID of that run, if known.
         pid: Option<u32>,
     },
     /// The plan was edited after the experiment began.
     PlanChanged {
         /// Path of the folder.
         dir: PathBuf,
-        /// Differences, one phrase each.
+        /// Differences, each as one phrase.
         changes: Vec<String>,
     },
-    /// A condition ended the experiment. Running the block again until it passes would bias the result.
+    /// A condition ended the experiment. Repeating the block until it passes would bias the result.
     Aborted {
         /// Path of the folder.
         dir: PathBuf,
-        /// Block in which the condition held, from 1.
+        /// Number of the block in which the condition held, from 1.
         block: u32,
         /// The condition.
         condition: String,
@@ -39,7 +39,7 @@ pub enum ExperimentFolderError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// Cause.
+        /// Error message of the system or parser.
         error: String,
     },
 }

@@ -1,5 +1,5 @@
-//! Forecast of an experiment's length. The time of a block comes from the plan if time or a schedule
-//! ends the load, and from a probe if a number of requests does.
+//! Forecast of an experiment's duration. The time of a block follows from the plan if a duration or
+//! a schedule ends the load, and is measured by a probe if a number of requests does.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,24 +14,24 @@ use crate::host::Host;
 use crate::interleaving::interleaved_time;
 use crate::plan::{LoadModel, Plan, Resolved};
 
-/// Estimated time per trial for starting, checking and stopping services, until one was measured.
+/// Estimated overhead of a trial (start, checks and stop of services) until it has been measured.
 const TRIAL_OVERHEAD_GUESS: Duration = Duration::from_millis(500);
 
-/// Expected size of an experiment.
+/// Expected number of blocks and time of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forecast {
     /// Number of variants; each runs once in a block.
     pub variants: usize,
-    /// Least and greatest number of blocks.
+    /// Minimum and maximum number of blocks.
     pub blocks: (u32, u32),
-    /// Least and greatest time; `None` if the time of a block is unknown.
+    /// Minimum and maximum time; `None` if the time of a block is unknown.
     pub time: Option<(Duration, Duration)>,
-    /// Time budget, if there is one.
+    /// Time budget; `None` without one.
     pub budget: Option<Duration>,
 }
 
 impl Forecast {
-    /// Greatest time that the experiment can take; `None` if that is unknown.
+    /// Maximum time of the experiment; `None` if unknown.
     pub fn time_max(&self) -> Option<Duration> {
         self.time.map(|(_, most)| most).or(self.budget)
     }
@@ -56,7 +56,7 @@ pub fn forecast(plan: &Plan, settings: &RunSettings, block_time: &BlockTime) -> 
     }
 }
 
-/// Returns the least and greatest number of blocks.
+/// Returns the minimum and maximum number of blocks.
 pub fn block_range(plan: &Plan, settings: &RunSettings) -> (u32, u32) {
     let of_plan = (plan.trials.blocks_min as u32, plan.trials.blocks_max as u32);
     settings.blocks.map_or(of_plan, |blocks| (blocks, blocks))
@@ -65,20 +65,22 @@ pub fn block_range(plan: &Plan, settings: &RunSettings) -> (u32, u32) {
 /// Time of a block (one trial of each variant), as far as it is known before the experiment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BlockTime {
-    /// Known from the plan: time or a schedule ends every load.
+    /// Known from the plan: a duration or a schedule ends every load.
     Planned(Duration),
     /// Each trial is a capacity search, whose time depends on the server.
     Searched {
-        /// Usual time.
+        /// Typical time.
         usual: Duration,
-        /// Longest time.
+        /// Maximum time.
         longest: Duration,
     },
-    /// Unknown until [`probe_block_time`] has measured it: a number of requests ends some loads.
+    /// Unknown until [`probe_block_time`] has measured it, because a number of requests ends some
+    /// loads.
     NeedsProbe,
     /// Extrapolated from probes.
     Probed(Duration),
-    /// Unknown: a number of requests ends some loads, and no probe can measure their length.
+    /// Unknown, because a number of requests ends some loads and no probe can measure their
+    /// duration.
     Unknown(UnknownTime),
 }
 
@@ -87,9 +89,9 @@ pub enum BlockTime {
 pub enum UnknownTime {
     /// The user skipped the probe.
     ProbeSkipped,
-    /// Agents make the load.
+    /// Agents generate the load.
     Agents,
-    /// prony does not start this service.
+    /// prony doesn't start this service.
     RemoteService(String),
     /// Another machine runs this service.
     ServiceOnHost {
@@ -98,18 +100,18 @@ pub enum UnknownTime {
         /// The machine, as the plan names it.
         host: String,
     },
-    /// Some requests of this variant may change data.
+    /// Some requests of this variant may modify data.
     UnsafeRequests(String),
     /// Most requests of this variant's probe failed, or none completed.
     ProbeFailed(String),
-    /// A variant can't be rendered, or a server's name has no address.
+    /// A variant can't be rendered, or a server's name can't be resolved.
     Unresolved,
     /// The services of a variant did not start or did not respond.
     VariantFailed,
 }
 
 impl BlockTime {
-    /// Returns the time, or the usual time of searches, if it is known.
+    /// Returns the time, or the typical time of searches, if known.
     pub fn known(&self) -> Option<Duration> {
         match self {
             BlockTime::Planned(time)
@@ -119,7 +121,7 @@ impl BlockTime {
         }
     }
 
-    /// Returns the longest time, if it is known.
+    /// Returns the maximum time, if known.
     fn longest(&self) -> Option<Duration> {
         match self {
             BlockTime::Searched { longest, .. } => Some(*longest),
@@ -127,8 +129,8 @@ impl BlockTime {
         }
     }
 
-    /// Returns the time of a block of these variants, as far as the plan determines it. `mode` is how its
-    /// trials share the time.
+    /// Returns the time of a block with these variants, as far as the plan determines it. `mode` is
+    /// the mode of its trials.
     pub fn of(variants: &[Resolved], mode: Option<&TrialMode>) -> BlockTime {
         if mode.is_some_and(TrialMode::is_interleaved) {
             return BlockTime::Planned(interleaved_block(variants));
@@ -199,7 +201,7 @@ fn planned_load(settings: &LoadSettings) -> Option<Duration> {
     Some(measured.saturating_add(settings.warmup()))
 }
 
-/// Returns the reason why this process must not or can't probe a variant, if there is one.
+/// Returns the reason why this process can't or must not probe a variant, if there is one.
 fn obstacle(variant: &Resolved) -> Option<UnknownTime> {
     if variant.load.agents.is_some() {
         return Some(UnknownTime::Agents);
@@ -217,14 +219,14 @@ fn obstacle(variant: &Resolved) -> Option<UnknownTime> {
     })
 }
 
-/// Extrapolates the time of a block from a short load of each variant whose length the plan does not
-/// determine. A probe takes at most [`super::PROBE_DURATION`].
+/// Extrapolates the time of a block from a short load of each variant whose duration the plan
+/// doesn't determine. A probe takes at most [`super::PROBE_DURATION`].
 ///
-/// Files go into the empty folder `scratch`. `on` is called with the index of each variant before its
-/// probe. Returns `None` after an interrupt.
+/// Files are written to the empty folder `scratch`. `on` is called with the index of each variant
+/// before its probe. Returns `None` after an interrupt.
 ///
 /// # Errors
-/// If the services of a variant don't start or don't respond.
+/// The services of a variant don't start or don't respond.
 pub fn probe_block_time(
     plan: &Plan,
     variants: &[Resolved],
@@ -278,8 +280,8 @@ pub fn probe_block_time(
 }
 
 impl ProbePace {
-    /// Returns the time of a trial with this load. `None` if most requests failed, because failures
-    /// such as refused connections are too fast to extrapolate from.
+    /// Returns the time of a trial with this load. `None` if most requests failed: failures such as
+    /// refused connections are too fast to extrapolate from.
     fn trial(&self, settings: &LoadSettings) -> Option<Duration> {
         let asked = settings.requests?;
         if self.ok == 0 || self.failed > self.ok {
@@ -291,7 +293,7 @@ impl ProbePace {
     }
 }
 
-/// Returns the time of `asked` requests at the pace of `made` requests (at least one) in `took`.
+/// Returns the time of `asked` requests, given that `made` requests (at least one) took `took`.
 fn extrapolated(asked: u64, made: u64, took: Duration) -> Duration {
     let seconds = took.as_secs_f64() * asked as f64 / made as f64;
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
@@ -323,12 +325,12 @@ mod tests {
         let load = settings(&["requests=60000", "warmup=2s"]);
         let trial = |pace: ProbePace| pace.trial(&load);
         let seconds = Duration::from_secs_f64;
-        // 500 requests a second: 120 s of load, 2 s of warm-up, 0.3 s of overhead.
+        // At 500 requests per second: 120 s of load, 2 s of warm-up, 0.3 s of overhead.
         assert_eq!(trial(pace(1000, 500, 0)), Some(seconds(122.3)));
         assert_eq!(trial(pace(2000, 900, 100)), Some(seconds(122.3)));
         // All requests fit into the probe.
         assert_eq!(trial(pace(400, 60_000, 0)), Some(seconds(2.7)));
-        // The plan's own limit ends the load earlier.
+        // The duration in the plan ends the load earlier.
         let limited = settings(&["requests=60000", "duration=10s", "warmup=0s"]);
         assert_eq!(pace(1000, 500, 0).trial(&limited), Some(seconds(10.3)));
         let endless = settings(&[&format!("requests={}", u64::MAX), "warmup=1s"]);
@@ -365,7 +367,7 @@ mod tests {
         let plan = crate::interleaving::test_plans::read(crate::interleaving::test_plans::PLAN);
         let variants = plan.with_placeholders().unwrap();
         let time = |mode| BlockTime::of(&variants, mode).known();
-        // Two variants, each with 1 s of warm-up, 5 s of measuring and half a second for its start.
+        // Two variants, each with 1 s of warm-up, 5 s of measurement and half a second of overhead.
         assert_eq!(time(None), Some(Duration::from_secs(13)));
         let sliced = TrialMode::Sliced { length: None };
         assert_eq!(time(Some(&sliced)), Some(Duration::from_secs(14)));
@@ -377,7 +379,7 @@ mod tests {
         assert_eq!(planned(&["duration=5s", "warmup=1s"]), Some(6));
         assert_eq!(planned(&["requests=100", "warmup=1s"]), None);
         assert_eq!(planned(&["requests=100", "rate=10", "warmup=1s"]), Some(11));
-        // The rate rises, so 250 of 600 requests take more than half of the time.
+        // The rate rises, so 250 of 600 requests take more than 250/600 of the time.
         let rising = ["requests=250", "rate=0:20", "duration=60s"];
         assert_eq!(planned(&rising), Some(38));
         assert_eq!(planned(&["requests=9999", "stages=0@5s,20@7s"]), Some(12));

@@ -1,6 +1,6 @@
-//! An interleaved block: the services of all variants run at the same time, and the load alternates
-//! between them in short slices, so that changes of the machine's speed affect all variants alike
-//! (L. Bulej et al., "Duet Benchmarking", ICPE 2020).
+//! Execution of an interleaved block: the services of all variants run at the same time, and the
+//! load alternates between them in short slices. Changes in the machine's speed then affect all
+//! variants equally (L. Bulej et al., "Duet Benchmarking", ICPE 2020).
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -19,22 +19,22 @@ use super::{ExperimentEvent, TrialError};
 use crate::abort::{self, LocalLoad};
 use crate::host::{ScopedHost, SharedHost};
 
-/// Shortest warm-up. The settling part of the first slice must not begin before the load.
+/// Minimum warm-up. The settling part of the first slice must not begin before the load.
 const WARMUP_MIN: Nanos = Nanos::from_millis(100);
 
 /// An interleaved block.
 pub(super) struct InterleavedBlock<'a> {
     pub(super) trial: Trial<'a>,
-    /// Block, from 1.
+    /// Block number, from 1.
     pub(super) block: u32,
-    /// The variants in the order of their starts.
+    /// Indexes of the variants in start order.
     pub(super) order: Vec<usize>,
     /// Length of a slice, if the user has set one.
     pub(super) slice: Option<Duration>,
 }
 
 impl InterleavedBlock<'_> {
-    /// Runs the block and releases everything. Returns `None` after an interrupt.
+    /// Runs the block and releases all resources. Returns `None` after an interrupt.
     pub(super) fn run(mut self) -> Result<Option<Vec<TrialResult>>, BlockError> {
         let results = self.run_block();
         let released = self.trial.host.release();
@@ -112,7 +112,7 @@ impl InterleavedBlock<'_> {
         })
     }
 
-    /// Calls `work` with a trial that sees the services of one variant.
+    /// Calls `work` with a trial that is limited to the services of one variant.
     fn scoped<T>(
         &mut self,
         shared: &mut SharedHost,
@@ -132,8 +132,8 @@ impl InterleavedBlock<'_> {
         })
     }
 
-    /// Runs the loads in turn. Returns the measurements of each variant, with a finding if it was busy
-    /// outside of its slices.
+    /// Runs the loads in turn. Returns the measurements of each variant, with a finding if its
+    /// services were busy outside its slices.
     fn load(
         &mut self,
         running: &[RunningVariant],
@@ -247,20 +247,20 @@ fn run_one(
     abort::run(running.resolved.load.abort_rules.as_ref(), local, || {
         let run = || run_in_slices(load.spec, control, &load.slices);
         let record = inside(running.netns.as_ref(), run);
-        // If the load's network can't be entered, no worker ends the turns.
+        // If the network of the load can't be entered, no worker ends the turns.
         load.slices.end(Nanos::ZERO);
         record.and_then(|record| record.map_err(TrialError::Engine))
     })
 }
 
-/// Cores that any of the loads is bound to.
+/// Returns the cores that any of the loads is bound to.
 fn cores_of(running: &[RunningVariant]) -> Vec<usize> {
     let settings = running.iter().map(|it| &it.resolved.load.settings);
     let cores = settings.filter_map(|settings| settings.cores.as_ref());
     cores.flat_map(|cores| cores.0.iter().copied()).collect()
 }
 
-/// The services that prony started: the index of the variant, and the name in the plan.
+/// Returns the services that prony started, as variant index and name in the plan.
 fn services_of(running: &[RunningVariant], order: &[usize]) -> Vec<(usize, String)> {
     let of_variant = |(running, &variant): (&RunningVariant, &usize)| {
         let own = running.resolved.services.iter();

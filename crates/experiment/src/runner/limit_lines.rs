@@ -1,19 +1,20 @@
-//! Log lines of services that have reached a limit of their settings. Pure functions over the text of a log.
+//! Detection of log lines that show that a service reached a configured limit. All functions here
+//! are pure.
 
 use prony_record::{Finding, FindingId, Severity};
 
-/// Maximum length of a quoted line.
+/// Maximum length of a quoted line in characters.
 const QUOTED_CHARS_MAX: usize = 240;
 
-/// A known kind of line.
+/// A known kind of log line, with a hint.
 struct KnownLine {
-    /// Text that identifies the line, in lower case.
+    /// Lowercase text that identifies the line.
     part: &'static str,
     hint: &'static str,
 }
 
 /// Known lines of nginx, Apache httpd, HAProxy, PHP-FPM, gunicorn and uWSGI, and system errors that
-/// any program prints. The first match applies.
+/// any program may log. The first match applies.
 const KNOWN_LINES: [KnownLine; 19] = [
     KnownLine {
         part: "worker_connections are not enough",
@@ -95,17 +96,17 @@ const KNOWN_LINES: [KnownLine; 19] = [
     },
 ];
 
-/// A limit in a log.
+/// A limit that a log reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LimitLine {
-    /// The first of these lines.
+    /// First line that reports the limit.
     line: String,
-    /// Number of such lines.
+    /// Number of lines that report it.
     count: usize,
     hint: &'static str,
 }
 
-/// Finds the limits in a log, in the order of their first lines.
+/// Finds the limits that a log reports, in the order of their first lines.
 pub(crate) fn in_log(log: &str) -> Vec<LimitLine> {
     let mut found: Vec<(usize, LimitLine)> = Vec::new();
     for line in log.lines() {
@@ -128,7 +129,7 @@ pub(crate) fn in_log(log: &str) -> Vec<LimitLine> {
     found.into_iter().map(|(_, limit)| limit).collect()
 }
 
-/// Removes control characters from a line, and truncates it.
+/// Removes control characters from a line and truncates it.
 fn quoted(line: &str) -> String {
     let plain = line.trim().chars().filter(|char| !char.is_control());
     let mut plain = plain.peekable();
@@ -139,7 +140,8 @@ fn quoted(line: &str) -> String {
     text
 }
 
-/// Returns the finding `service-limit` of a trial. `logs` are its services' names and logs.
+/// Returns the finding `service-limit` of a trial. `logs` contains the names and logs of its
+/// services.
 pub(crate) fn finding<'a>(logs: impl Iterator<Item = (&'a str, String)>) -> Option<Finding> {
     let mut sentences = Vec::new();
     for (service, log) in logs {

@@ -1,4 +1,4 @@
-//! Metrics of the link between the load and its target: its utilization, and the protocol overhead.
+//! Metrics of the link between the load and its target: utilization and protocol overhead.
 
 use prony_record::Record;
 use prony_stats::{Metric, Values};
@@ -8,22 +8,22 @@ use crate::service::PlaceKind;
 use crate::telemetry::TelemetrySummary;
 use crate::topology::NetworkLink;
 
-/// Traffic of the link between the load and its target over the measured part, in bytes of Ethernet
-/// frames.
+/// Traffic on the link between the load and its target during the measured part, in bytes of
+/// Ethernet frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LoadLinkTraffic {
-    /// From the target to the load.
+    /// Bytes from the target to the load.
     responses_bytes: f64,
-    /// From the load to the target.
+    /// Bytes from the load to the target.
     requests_bytes: f64,
-    /// Time between the first and the last count.
+    /// Time between the first and the last sample in seconds.
     elapsed_s: f64,
-    /// Rate limit in each direction, bytes per second.
+    /// Rate limit of each direction in bytes per second; `None` without a limit.
     limit_per_s: Option<f64>,
 }
 
-/// Returns the traffic between the load and its target over the measured part; `None` if no link of the
-/// plan joins them.
+/// Returns the traffic between the load and its target during the measured part; `None` if no link
+/// of the plan joins them.
 pub(crate) fn crossing(summary: &TelemetrySummary, resolved: &Resolved) -> Option<LoadLinkTraffic> {
     let target = &resolved.load.service;
     let mut services = resolved.services.iter();
@@ -54,7 +54,7 @@ pub(crate) fn crossing(summary: &TelemetrySummary, resolved: &Resolved) -> Optio
 }
 
 impl LoadLinkTraffic {
-    /// Share of the rate that the busier direction carried; `None` without a rate.
+    /// Used fraction of the rate in the busier direction; `None` without a rate limit.
     pub(crate) fn used_share(self) -> Option<f64> {
         let most = self.limit_per_s? * self.elapsed_s;
         // The token bucket allows short bursts above the rate.
@@ -73,9 +73,9 @@ impl LoadLinkTraffic {
             let both = self.responses_bytes + self.requests_bytes;
             values.insert(Metric::LinkBytesPerRequest, both / ended);
         }
-        // The two byte counts differ slightly at the edges, because body bytes count when their
-        // response ends and link bytes when they are sent. Without bodies, there is no payload to
-        // compare with.
+        // The two byte counts differ slightly at the start and the end, because body bytes count
+        // when the response ends and link bytes when they are sent. Without bodies, the overhead is
+        // undefined.
         let bodies = totals.body_bytes_in as f64;
         if bodies > 0.0 && self.responses_bytes > 0.0 {
             let overhead = 1.0 - bodies / self.responses_bytes;

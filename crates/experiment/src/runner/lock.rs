@@ -1,4 +1,4 @@
-//! The lock on an experiment's folder, so that only one run writes to it.
+//! Lock on an experiment's folder. Only one run may write to the folder.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,11 +9,11 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::folder_error::ExperimentFolderError;
 
-/// Name of the lock file. It contains the process id of the run, which removes it at its end.
+/// Name of the lock file. It contains the process ID of the run, and the run removes it at its end.
 pub(super) const LOCK_FILE: &str = ".lock";
 
-/// A locked folder. Dropping the value releases the lock; the kernel releases it if the process is
-/// killed.
+/// A locked folder. Dropping the value releases the lock. If the process is killed, the kernel
+/// releases it.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
     path: PathBuf,
@@ -65,12 +65,12 @@ impl FolderLock {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // If this fails, the next run locks the existing file.
+        // If removal fails, the next run locks the existing file.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Reads the process id of the owner; `None` if it has not been written yet.
+/// Reads the process ID of the owner; `None` if it hasn't been written yet.
 fn pid_in(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(32).read_to_string(&mut text).ok()?;

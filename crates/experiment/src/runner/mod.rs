@@ -1,5 +1,5 @@
-//! Runs an experiment: blocks of trials until the verdicts are decided, all blocks have run, the time
-//! budget is used up, or the user interrupts.
+//! Runs an experiment: blocks of trials until all verdicts are decided, all blocks have run, the
+//! time budget is used up, or the user interrupts.
 //!
 //! Each trial is stored as soon as it ends, so a later failure loses no measurements. A resumed
 //! experiment continues after the last complete block.
@@ -62,31 +62,31 @@ pub use trial::PROBE_DURATION;
 pub use trial_error::{FailedTrial, TrialError};
 pub use trial_result::{SliceResult, TrialResult, TrialTelemetry};
 
-/// Options of a run that do not come from the plan.
+/// Options of a run that don't come from the plan.
 #[derive(Debug, Clone)]
 pub struct RunSettings {
     /// Folder of the experiment.
     pub out: PathBuf,
-    /// Seed of the trial order. Overrides the plan's.
+    /// Seed of the trial order. Overrides the seed in the plan.
     pub seed: Option<u64>,
-    /// Exact number of blocks. Overrides the plan's range.
+    /// Exact number of blocks. Overrides the range in the plan.
     pub blocks: Option<u32>,
-    /// Time budget: no block starts that would end later. Overrides the plan's.
+    /// Time budget: no block starts if it would end later. Overrides the budget in the plan.
     pub budget: Option<Duration>,
     /// Resume the experiment in `out`.
     pub resume: bool,
     /// Resume even if the plan was edited since the experiment began.
     pub accept_plan_changes: bool,
-    /// Comparison of response bodies. Overrides the plan's.
+    /// Required agreement of response bodies. Overrides the plan.
     pub bodies: Option<BodyComparison>,
-    /// Mode of the trials. Overrides the plan's setting.
+    /// Mode of the trials. Overrides the plan.
     pub interleave: Option<Interleave>,
-    /// Start each variant once before the first block, to find variants that can't run.
+    /// Start each variant once before the first block to find variants that can't run.
     pub precheck: bool,
 }
 
 impl RunSettings {
-    /// Runs the plan as written into the new folder `out`, with a pre-check.
+    /// Settings that run the plan unchanged in the new folder `out`, with a pre-check.
     pub fn new(out: PathBuf) -> RunSettings {
         RunSettings {
             out,
@@ -107,22 +107,22 @@ impl RunSettings {
 pub struct ExperimentOutcome {
     /// The stored verdicts; `None` if no trial was completed.
     pub document: Option<VerdictDocument>,
-    /// The user interrupted the run.
+    /// True if the user interrupted the run.
     pub interrupted: bool,
-    /// The trial whose failure ended the run.
+    /// Trial whose failure ended the run, if there was one.
     pub failed: Option<FailedTrial>,
 }
 
-/// Reason why a run produced no result at all.
+/// Reason why a run produced no result.
 #[derive(Debug)]
 pub enum RunnerError {
-    /// The plan's design contradicts itself.
+    /// The design in the plan is contradictory.
     Design(prony_stats::DesignError),
-    /// The experiment's folder can't be used.
+    /// The folder of the experiment can't be used.
     Folder(ExperimentFolderError),
-    /// The trials can't share the time as requested.
+    /// The requested mode of the trials is not possible.
     Mode(ModeError),
-    /// The resumed experiment has used its whole error rate after this many blocks. More blocks could
+    /// The resumed experiment used up its error rate after this number of blocks. More blocks could
     /// not change a verdict.
     Spent(u32),
 }
@@ -151,13 +151,13 @@ impl From<ExperimentFolderError> for RunnerError {
     }
 }
 
-/// Machines that take part in an experiment.
+/// Machines and interpreters that an experiment uses.
 pub struct Machines<'a> {
-    /// Runs the services.
+    /// Host that runs the services.
     pub host: &'a mut dyn Host,
     /// Runs loads on agents; `None` if the plan needs no agents.
     pub load: Option<&'a mut dyn AgentLoadRunner>,
-    /// Runs the scripts of loads; `None` if no load has one.
+    /// Loader for the scripts of loads; `None` if no load has a script.
     pub scripts: Option<&'a dyn ScriptLoader>,
 }
 
@@ -165,7 +165,7 @@ pub struct Machines<'a> {
 ///
 /// # Errors
 ///
-/// Those of [`run_on`].
+/// The same as for [`run_on`].
 pub fn run(
     plan: &Plan,
     host: &mut dyn Host,
@@ -185,8 +185,8 @@ pub fn run(
 ///
 /// # Errors
 ///
-/// If no trial could be started. A trial that fails ends the experiment without an error here:
-/// [`ExperimentOutcome`] holds the failure and the result of the trials before it.
+/// No trial could be started. If a trial fails later, the experiment ends without an error here;
+/// [`ExperimentOutcome`] contains the failure and the result of the earlier trials.
 pub fn run_on(
     plan: &Plan,
     mut machines: Machines<'_>,
@@ -207,13 +207,13 @@ pub fn run_on(
     Experiment::new(plan, design, settings, stored, on).run(&mut machines, interrupt)
 }
 
-/// Takes a seed from the low digits of the clock.
+/// Returns a seed from the low digits of the clock.
 fn random_seed() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64) % 1_000_000_007
 }
 
-/// Translates a plan into the design that the statistics use.
+/// Converts a plan to the design that the statistics use.
 pub fn design(plan: &Plan, settings: &RunSettings) -> Design {
     let (blocks_min, blocks_max) = block_range(plan, settings);
     let levels = |levels: &crate::plan::LevelSelection| {

@@ -1,4 +1,4 @@
-//! Chooses if the trials of a run are interleaved.
+//! Choice of the mode of a run's trials: interleaved or sequential.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,32 +10,32 @@ use super::{RunSettings, RunnerError};
 use crate::interleaving::{self, MachineResources};
 use crate::plan::{Interleave, Plan, PlanError};
 
-/// Reason why a requested mode of the trials is refused.
+/// Reason why a requested mode is rejected.
 #[derive(Debug)]
 pub enum ModeError {
-    /// The plan requests slices that are not possible.
+    /// The plan requests slices of a given length, which is not possible.
     Plan(PlanError),
-    /// `--interleave` requests slices that are not possible.
+    /// `--interleave` requests slices of a given length, which is not possible.
     Requested {
-        /// The requested value.
+        /// Value of the flag.
         requested: Interleave,
-        /// The reason why interleaving is not possible.
+        /// Reason why interleaving is not possible.
         reason: String,
     },
-    /// The resumed experiment ran its trials in another mode.
+    /// The trials of the resumed experiment ran in another mode.
     Changed {
-        /// Path of its folder.
+        /// Folder of the resumed experiment.
         dir: PathBuf,
-        /// The requested value.
+        /// Value of the flag.
         requested: Interleave,
-        /// The mode in which its trials ran.
+        /// Mode in which its trials ran.
         stored: TrialMode,
     },
     /// The trials of the resumed experiment were interleaved, which is no longer possible.
     NotPossible {
         /// Folder of the resumed experiment.
         dir: PathBuf,
-        /// The reason why interleaving is not possible.
+        /// Reason why interleaving is no longer possible.
         reason: String,
     },
 }
@@ -79,7 +79,7 @@ impl fmt::Display for ModeError {
 
 impl std::error::Error for ModeError {}
 
-/// Chooses if the trials of a run are interleaved. A resumed experiment keeps its mode.
+/// Chooses the mode of a run's trials. A resumed experiment keeps its mode.
 ///
 /// # Errors
 /// [`RunnerError::Mode`] if slices of a given length are requested and not possible, or if an
@@ -116,7 +116,7 @@ fn chosen(plan: &Plan, typed: Option<Interleave>) -> Result<TrialMode, ModeError
     })
 }
 
-/// The mode that the plan and this machine allow.
+/// Returns the mode that the plan and this machine allow.
 fn possible(plan: &Plan, requested: Interleave) -> TrialMode {
     let mode = interleaving::decide(plan, requested);
     if !mode.is_interleaved() {
@@ -129,7 +129,7 @@ fn possible(plan: &Plan, requested: Interleave) -> TrialMode {
     }
 }
 
-/// Chooses the mode of an experiment that continues in `dir`.
+/// Chooses the mode of an experiment that is resumed in `dir`.
 fn resumed(
     plan: &Plan,
     typed: Option<Interleave>,
@@ -214,7 +214,7 @@ mod tests {
             let mode = resume(typed, Some(sequential())).unwrap();
             assert_eq!(mode, sequential());
         }
-        // Folders of earlier versions contain no mode.
+        // Folders written by older versions contain no mode.
         assert!(!resume(None, None).unwrap().is_interleaved());
         let mode = resume(Some(Interleave::Auto), Some(sliced(None))).unwrap();
         assert_eq!(mode, sliced(None));

@@ -1,10 +1,11 @@
-//! CPU that neighbors took from an experiment, and the verdicts that this can have distorted.
+//! CPU time that other processes and guests took from an experiment, and the verdicts that this may
+//! have distorted.
 //!
-//! On a noisy machine, intervals are wider, which is correct: the order of trials is random, so
-//! noise affects all variants alike. This module judges three problems that intervals don't show:
-//! noise that happened to differ between two variants, too few blocks for valid intervals on a
-//! crowded machine, and a crowded machine that may favor one variant. docs/validation.md has the
-//! thresholds and their reasons. All functions here are pure.
+//! Noise makes intervals wider, and these intervals are valid: the order of trials is random, so
+//! noise affects all variants equally. This module handles three problems that intervals don't
+//! show: noise that happened to differ between two variants, too few blocks for valid intervals on
+//! a crowded machine, and a crowded machine that may favor one variant. docs/validation.md lists
+//! the thresholds with their reasons. All functions here are pure.
 
 use std::collections::BTreeMap;
 
@@ -14,26 +15,26 @@ use prony_stats::{Comparison, Design, Evaluation, Levels, Metric, Verdict};
 use super::experiment_finding::{ExperimentFinding, FEW_BLOCKS, median};
 use super::trial_result::TrialResult;
 
-/// CPU that a trial may lose to others: percent of one core.
+/// CPU time that a trial may lose to others, in percent of one core.
 const NOISE_PERCENT: f64 = 5.0;
-/// Share of the cores that neighbors used in a variant's median trial above which the comparison
-/// may have been changed.
+/// Fraction of the cores used by neighbors in a variant's median trial above which the comparison
+/// may have been distorted.
 const CROWDED_SHARE: f64 = 0.1;
-/// Minimum difference between the shares that two variants lost.
+/// Minimum difference between the fractions of the cores that two variants lost.
 const DIFFERENCE_MIN: f64 = 0.01;
 
 /// The effect of noise on one comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum NoiseEffect {
-    /// Noise has no significant effect.
+    /// Noise has no relevant effect.
     Negligible,
-    /// The verdict may hold only on a machine with these neighbors, which used this share of the
-    /// cores.
+    /// The verdict may hold only on a machine with these neighbors. Contains the fraction of the
+    /// cores that they used.
     Doubtful(f64),
-    /// The neighbors' CPU usage differs so much between the variants that the verdict depends on
-    /// it. Contains the mean change of the rate that the difference explains.
+    /// The neighbors' CPU usage differs between the variants so much that the verdict depends on
+    /// it. Contains the mean relative change of the rate that the difference explains.
     Explains(f64),
-    /// The machine was crowded, and there are too few blocks for intervals to account for this.
+    /// The machine was crowded, and there are too few blocks for intervals that account for this.
     TooFewBlocks,
 }
 
@@ -43,7 +44,7 @@ impl NoiseEffect {
     }
 }
 
-/// Judges each comparison of an evaluation, in their order.
+/// Determines the effect of noise on each comparison of an evaluation, in their order.
 pub(crate) fn judge(
     evaluation: &Evaluation,
     design: &Design,
@@ -78,7 +79,8 @@ fn judge_one(
     let Some(direction) = direction(comparison.metric).filter(|_| is_claim) else {
         return NoiseEffect::Negligible;
     };
-    // The rate is proportional to the remaining share of the cores, as far as it depends on them.
+    // To the extent that the rate depends on the cores, it is proportional to the remaining
+    // fraction of them.
     let explained = this.iter().filter_map(|(block, lost)| {
         let other = other.get(block)?;
         Some(((1.0 - lost) / (1.0 - other)).ln())
@@ -97,8 +99,8 @@ fn judge_one(
     }
 }
 
-/// The sign with which a metric follows the CPU that is left to a variant; `None` for metrics that
-/// don't follow it.
+/// Sign of the correlation between a metric and the CPU time left to a variant; `None` for metrics
+/// that don't depend on it.
 fn direction(metric: Metric) -> Option<f64> {
     match metric {
         Metric::RatePerS | Metric::CapacityPerS => Some(1.0),
@@ -107,8 +109,8 @@ fn direction(metric: Metric) -> Option<f64> {
     }
 }
 
-/// True if a verdict would be the same without a part of the effect (the log of a ratio) that noise
-/// explains.
+/// Returns true if a verdict would be the same without the part of the effect (the log of a ratio)
+/// that noise explains.
 fn survives(comparison: &Comparison, margin: f64, explained: f64) -> bool {
     let effect = &comparison.effect;
     let (Some(ratio), Some(low), Some(high)) = (effect.ratio, effect.low, effect.high) else {
@@ -123,9 +125,9 @@ fn survives(comparison: &Comparison, margin: f64, explained: f64) -> bool {
     }
 }
 
-/// The largest share of cores that neighbors used in a trial: of the cores of a group of services,
+/// Largest fraction of cores that neighbors used in a trial: of the cores of a group of services,
 /// of the load's cores, or of the whole machine if any service may use all of it. Kernel threads
-/// are excluded because they also work for the experiment.
+/// are excluded, because they also work for the experiment.
 fn lost_share(trial: &TrialResult) -> f64 {
     let resources = &trial.resources;
     let groups = resources.tied.iter().filter_map(|it| it.parties.as_ref());
@@ -135,16 +137,16 @@ fn lost_share(trial: &TrialResult) -> f64 {
         (None, Some(machine)) => machine.taken_share(),
         (None, None) => lost_percent(trial) / 100.0 / resources.machine_cores.max(1) as f64,
     };
-    // If a core were completely taken, it would explain any difference.
+    // A core that was taken completely would explain any difference.
     share.clamp(0.0, 0.99)
 }
 
-/// CPU that other processes and guests used during the trial, in percent of one core.
+/// CPU time that other processes and guests used during the trial, in percent of one core.
 pub(crate) fn lost_percent(result: &TrialResult) -> f64 {
     result.telemetry.foreign_percent + result.telemetry.steal_percent
 }
 
-/// The finding `noisy-machine`.
+/// Returns the finding `noisy-machine`.
 pub(crate) fn finding(
     results: &[TrialResult],
     effects: &[NoiseEffect],
@@ -215,8 +217,8 @@ pub(crate) fn finding(
     ))
 }
 
-/// Withholds the verdicts that noise may have caused, and adds a note to the sentences of those
-/// that it may have changed.
+/// Withholds the verdicts that noise may have caused, and adds a note to those that it may have
+/// changed.
 pub(crate) fn apply(evaluation: &mut Evaluation, effects: &[NoiseEffect]) {
     for (index, effect) in effects.iter().enumerate() {
         let Some(comparison) = evaluation.comparisons.get_mut(index) else {

@@ -1,5 +1,5 @@
-//! Verdicts on a crowded machine, with simulated trials: a variant slows down by the share of its
-//! cores that neighbors use.
+//! Tests of verdicts on a crowded machine, with simulated trials: the fraction of the cores that
+//! neighbors use slows a variant down.
 
 use prony_stats::{AlphaTable, Factor, Levels, Metric, Trials, Values, evaluate, evaluate_with};
 
@@ -24,7 +24,7 @@ fn design(blocks: u32) -> Design {
     }
 }
 
-/// A trial in which neighbors used this share of the services' core.
+/// A trial in which neighbors used this fraction of the services' core.
 fn trial(block: u32, variant: usize, taken: f64) -> TrialResult {
     let parties = CoreParties {
         cores: 1,
@@ -64,7 +64,7 @@ fn trial(block: u32, variant: usize, taken: f64) -> TrialResult {
     }
 }
 
-/// A generator of reproducible numbers from 0 to 1 (splitmix64).
+/// Reproducible random numbers from 0 to 1 (splitmix64).
 struct Draws(u64);
 
 impl Draws {
@@ -82,8 +82,8 @@ impl Draws {
     }
 }
 
-/// An experiment with the true ratio of the new variant's rate, and with the share that neighbors
-/// take of a trial, by variant.
+/// Simulates an experiment with this true ratio of the new variant's rate. `taken` gives the
+/// fraction that neighbors take of a trial, by variant.
 fn experiment(
     blocks: u32,
     ratio: f64,
@@ -179,10 +179,10 @@ fn a_quiet_machine_changes_nothing() {
     assert_eq!(found, None);
 }
 
-/// Simulates equal servers with neighbors that come and go in bursts of several trials. An interval
+/// Simulates equal servers with neighbors that are active in bursts of several trials. The interval
 /// alone is wrong in 5% of the experiments. In nearly all of these, the neighbors happened to
 /// affect one variant more, and the verdict is withheld. If neighbors always affect the same
-/// variant more, an interval alone is nearly always wrong.
+/// variant more, the interval alone is nearly always wrong.
 #[test]
 fn false_verdicts_on_a_crowded_machine_are_rare() {
     const EXPERIMENTS: usize = 300;

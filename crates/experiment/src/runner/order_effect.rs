@@ -1,11 +1,11 @@
-//! The finding `order-effect`: the result depends on the position of a trial within its block, or of a
-//! slice within its round.
+//! The finding `order-effect`: the result depends on the position of a trial within its block, or
+//! of a slice within its round.
 //!
-//! Both are judged in the same way. The effects of the row (a block or a round) and of the variant
-//! are removed, and the slope of the logarithm over the position is compared with its error. Rows
-//! are grouped, because a variant's effect is constant only within a group. All blocks are one
-//! group of trials. In interleaved blocks, each block is a group of rounds, because its services
-//! started afresh.
+//! Both are tested in the same way. The effects of the row (a block or a round) and of the variant
+//! are removed, and the slope of the logarithm over the position is compared with its error. A
+//! variant's effect is constant only within a group of rows. All blocks form one group of trials.
+//! In interleaved experiments, each block is a group of rounds, because its services were
+//! restarted.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ use super::trial_result::TrialResult;
 const ORDER_ALPHA: f64 = 0.01;
 /// Minimum number of rows for a test.
 const ROWS_MIN: usize = 3;
-/// Minimum slope over the positions of slices that is reported, because many rounds can establish a
-/// slope that is too small to matter.
+/// Minimum slope over the positions of slices that is reported. With many rounds, even an
+/// irrelevant slope can be significant.
 const SLICE_SLOPE_MIN: f64 = 0.005;
 
-/// Position and logarithm of the value of each variant in one block or round.
+/// For each variant, its position and the logarithm of its value in one block or round.
 type Row = Vec<(f64, f64)>;
 
-/// Judges the positions of slices if there are any, and otherwise those of trials.
+/// Tests the positions of slices if there are any, and otherwise those of trials.
 pub(super) fn finding(results: &[TrialResult], variants: usize) -> Option<ExperimentFinding> {
     let text = match results.iter().any(|result| !result.slices.is_empty()) {
         true => of_slices(results, variants)?,
@@ -59,7 +59,7 @@ fn of_trials(results: &[TrialResult], variants: usize) -> Option<String> {
     ))
 }
 
-/// By round and variant: the position and the value of a slice.
+/// Position and value of each slice, by round and variant.
 type RoundsOfBlock = BTreeMap<u32, BTreeMap<usize, (f64, f64)>>;
 
 fn of_slices(results: &[TrialResult], variants: usize) -> Option<String> {
@@ -96,13 +96,13 @@ fn percent(slope: f64) -> f64 {
     (slope.exp() - 1.0) * 100.0
 }
 
-/// The rows that contain a value for each variant.
+/// Returns the rows that contain a value for each variant.
 fn complete(rows: impl Iterator<Item = BTreeMap<usize, (f64, f64)>>, variants: usize) -> Vec<Row> {
     let complete = rows.filter(|row| row.len() == variants);
     complete.map(|row| row.into_values().collect()).collect()
 }
 
-/// Slope over the position if it is established; `None` otherwise.
+/// Slope over the position if it is significant; `None` otherwise.
 fn slope(groups: &[Vec<Row>], variants: usize) -> Option<f64> {
     let rows: usize = groups.iter().map(Vec::len).sum();
     if rows < ROWS_MIN || variants < 2 {
@@ -126,8 +126,8 @@ fn slope(groups: &[Vec<Row>], variants: usize) -> Option<f64> {
     is_established.then_some(slope)
 }
 
-/// Positions and values without the means of their row and of their variant. Positions are centered in
-/// the same way, because variants have different mean positions. Every row has the same mean position.
+/// Subtracts the means of the row and of the variant from the values. Positions are centered in the
+/// same way, because variants have different mean positions; every row has the same mean position.
 fn residuals(rows: &[Row], variants: usize) -> Vec<(f64, f64)> {
     let mean = average(rows.iter().flatten().map(|cell| cell.1));
     let of_variant = |variant: usize, part: fn(&(f64, f64)) -> f64| {

@@ -6,7 +6,7 @@ use prony_stats::Values;
 use super::*;
 use crate::runner::SliceResult;
 
-/// A little noise that depends only on its arguments.
+/// A little deterministic noise that depends only on `seed`.
 fn noise(seed: u32) -> f64 {
     let mixed = seed.wrapping_mul(2_654_435_761) >> 16;
     1.0 + f64::from(mixed % 1000) / 1e5
@@ -29,8 +29,8 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
     }
 }
 
-/// Trials of two variants in alternating order. `loss` is the share of the rate that the second
-/// position loses.
+/// Trials of two variants in alternating order. The second position loses the fraction `loss` of
+/// the rate.
 fn trials(blocks: u32, loss: f64) -> Vec<TrialResult> {
     let of_block = |block: u32| {
         [0, 1].map(|variant| {
@@ -44,7 +44,7 @@ fn trials(blocks: u32, loss: f64) -> Vec<TrialResult> {
 }
 
 /// Interleaved blocks. The speed of the machine changes with blocks and rounds, and the difference
-/// between the variants with blocks. The trials also have positions, which have no effect.
+/// between the variants changes with blocks. The trials also have positions, which have no effect.
 fn interleaved(rounds: u32, loss: f64) -> Vec<TrialResult> {
     let mut results = trials(4, 0.5);
     for result in &mut results {

@@ -11,12 +11,12 @@ use sha2::{Digest, Sha256};
 
 use crate::plan::Plan;
 
-/// Maximum number of listed changes.
+/// Maximum number of changes that are listed.
 const CHANGES_MAX: usize = 8;
-/// Maximum length of a shown line.
+/// Maximum length of a quoted line in characters.
 const LINE_CHARS_MAX: usize = 80;
 
-/// A plan as its experiment ran it: the text of plan.toml, and a digest of each file that it names.
+/// A plan as it ran: the text of plan.toml, and a digest of each file that it names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PlanCopy {
     text: String,
@@ -26,9 +26,9 @@ pub(crate) struct PlanCopy {
 /// A change that the user accepted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AcceptedChange {
-    /// Number of complete blocks before it.
+    /// Number of complete blocks before the change.
     pub(crate) blocks: u32,
-    /// Differences, one phrase each.
+    /// Differences, each as one phrase.
     pub(crate) changes: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl PlanCopy {
     /// Reads the current plan of an experiment's folder.
     ///
     /// # Errors
-    /// If plan.toml, or an existing file that it names, can't be read.
+    /// plan.toml, or an existing file that it names, can't be read.
     pub(crate) fn read(plan: &Plan, dir: &Path) -> io::Result<Self> {
         let mut files = BTreeMap::new();
         for name in plan.frozen_names() {
@@ -53,7 +53,8 @@ impl PlanCopy {
         })
     }
 
-    /// Returns the differences of `now` from this plan, one phrase each. Ignores comments and blank lines.
+    /// Returns the differences between this plan and `now`, each as one phrase. Comments and blank
+    /// lines are ignored.
     pub(crate) fn changes(&self, now: &PlanCopy) -> Vec<String> {
         let mut changes = lines_changed(&self.text, &now.text);
         let names: BTreeSet<&String> = self.files.keys().chain(now.files.keys()).collect();
@@ -62,7 +63,7 @@ impl PlanCopy {
                 (Some(one), Some(other)) if one != other => {
                     changes.push(format!("{name} has other contents"));
                 }
-                // An added or removed file also changes a line of the plan.
+                // Adding or removing a file also changes a line of the plan.
                 _ => {}
             }
         }
@@ -75,7 +76,7 @@ impl PlanCopy {
     }
 }
 
-/// Returns the finding `plan-changed` of an experiment that was resumed with another plan.
+/// Returns the finding `plan-changed` of an experiment that was resumed with a changed plan.
 pub(crate) fn finding(accepted: &[AcceptedChange]) -> Option<Finding> {
     let each = accepted.iter().map(|change| {
         let blocks = match change.blocks {
@@ -94,7 +95,7 @@ pub(crate) fn finding(accepted: &[AcceptedChange]) -> Option<Finding> {
     (!accepted.is_empty()).then(|| Finding::new(FindingId::PlanChanged, Severity::Warning, text))
 }
 
-/// A line with content, and its number.
+/// A nonblank line with its number.
 type NumberedLine<'a> = (usize, &'a str);
 
 fn meaningful(text: &str) -> Vec<NumberedLine<'_>> {
@@ -103,7 +104,8 @@ fn meaningful(text: &str) -> Vec<NumberedLine<'_>> {
     lines.map(|(index, line)| (index + 1, line)).collect()
 }
 
-/// Returns the lines that differ. Old and new lines at the same position are paired.
+/// Returns the differences between two texts. A removed and an added line at the same position are
+/// paired.
 fn lines_changed(before: &str, after: &str) -> Vec<String> {
     let (before, after) = (meaningful(before), meaningful(after));
     let mut changes = Vec::new();
@@ -138,8 +140,8 @@ fn shown(line: &str) -> String {
     }
 }
 
-/// Returns the index pairs of a longest common subsequence, ascending. For inputs larger than any real plan, only
-/// common beginnings and ends count.
+/// Returns the index pairs of a longest common subsequence in ascending order. For inputs larger
+/// than any real plan, only a common prefix and suffix are used.
 fn kept(before: &[NumberedLine<'_>], after: &[NumberedLine<'_>]) -> Vec<(usize, usize)> {
     const CELLS_MAX: usize = 4_000_000;
     let same = |i: usize, j: usize| before[i].1 == after[j].1;
@@ -152,7 +154,7 @@ fn kept(before: &[NumberedLine<'_>], after: &[NumberedLine<'_>]) -> Vec<(usize, 
     let (rows, columns) = (before.len() - head - tail, after.len() - head - tail);
     let mut kept: Vec<(usize, usize)> = (0..head).map(|i| (i, i)).collect();
     if rows * columns <= CELLS_MAX {
-        // Length of the longest one from each pair of indexes to the end.
+        // Length of the longest common subsequence from each pair of indexes to the end.
         let mut longest = vec![vec![0_u32; columns + 1]; rows + 1];
         for i in (0..rows).rev() {
             for j in (0..columns).rev() {

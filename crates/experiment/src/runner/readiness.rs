@@ -7,19 +7,19 @@ use crate::host::{Host, ReadinessProbe};
 use crate::plan::ReadySettings;
 use crate::service::Allocated;
 
-/// Interval between two probes.
+/// Pause between two probes.
 const PROBE_INTERVAL: Duration = Duration::from_millis(20);
-/// Lines of the service's log in an error message.
+/// Number of log lines in an error message.
 const LOG_LINES: usize = 15;
 
-/// Reason why a service is not ready.
+/// Reason why a service did not become ready.
 #[derive(Debug)]
 pub enum ReadinessError {
     /// The service ended.
     Ended {
         /// Exit status.
         status: String,
-        /// The end of its log.
+        /// Last lines of the service's log.
         log: String,
     },
     /// No probe succeeded in time.
@@ -28,14 +28,15 @@ pub enum ReadinessError {
         within: Duration,
         /// Result of the last probe.
         last: String,
-        /// The end of its log.
+        /// Last lines of the service's log.
         log: String,
     },
     /// The user interrupted the experiment.
     Interrupted,
 }
 
-/// Waits until a probe of the service succeeds as `ready` requires. Probes run in the service's place.
+/// Waits until a probe of the service succeeds, as defined by `ready`. Probes run in the service's
+/// place.
 pub(crate) fn wait(
     service: &str,
     ready: &ReadySettings,

@@ -1,5 +1,5 @@
-//! The CPU of a trial and its users: services, load, interrupts, other processes, and other guests
-//! of the hypervisor.
+//! CPU time of a trial by user: services, load, interrupts, other processes, and other guests of
+//! the hypervisor.
 
 use std::collections::BTreeSet;
 
@@ -9,108 +9,109 @@ use super::links::{self, LoadLinkTraffic};
 use crate::plan::Resolved;
 use crate::telemetry::{CoreTimes, HostSummary, TelemetrySummary};
 
-/// Maximum number of neighbors listed for one set of cores.
+/// Maximum number of neighbor processes listed for a set of cores.
 const NEIGHBORS_MAX: usize = 3;
 /// Minimum CPU usage of a listed process, in percent of one core.
 const NEIGHBOR_PERCENT_MIN: f64 = 1.0;
 
-/// A set of cores that the same services may use, and its usage.
+/// Usage of a set of cores that the same services may use.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreUse {
     /// Names of the services.
     pub services: Vec<String>,
     /// Number of cores.
     pub cores: usize,
-    /// CPU of these services in percent of one core, plus that of the load if it is pinned to one of
-    /// these cores.
+    /// CPU time of these services in percent of one core, plus that of the load if it is pinned to
+    /// one of these cores.
     pub percent: f64,
-    /// The load may use these cores as well.
+    /// True if the load may use these cores too.
     pub with_load: bool,
-    /// The users of these cores; `None` if the operating system reports no times per core.
+    /// Usage by party; `None` if the operating system doesn't report times per core.
     #[serde(default)]
     pub parties: Option<CoreParties>,
 }
 
-/// The users of a set of cores, in percent of one core. The parts add up to 100 per core.
+/// Usage of a set of cores by party, in percent of one core. The parts add up to 100 per core.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreParties {
     /// Numbers of the cores; empty for all cores of a machine.
     pub numbers: Vec<usize>,
     /// Number of cores.
     pub cores: usize,
-    /// CPU of the experiment's services.
+    /// Services of the experiment.
     pub services: f64,
-    /// CPU of this prony process, or of the agent on that machine, including its load generator.
+    /// This prony process, or the agent on that machine, including its load generator.
     pub load: f64,
-    /// CPU of interrupts that are not charged to any process.
+    /// Interrupts that are not charged to any process.
     pub interrupts: f64,
-    /// CPU of all other processes, and of the kernel's own threads.
+    /// All other processes, and kernel threads.
     pub others: f64,
-    /// CPU that the hypervisor gave to other guests.
+    /// Time that the hypervisor gave to other guests.
     pub stolen: f64,
-    /// Unused CPU.
+    /// Idle time.
     pub idle: f64,
-    /// The part of `others` that identified processes used. This excludes kernel threads, which
+    /// Part of `others` used by identified processes. Kernel threads are excluded, because they
     /// also work for the experiment.
     pub named: f64,
-    /// The busiest of the other processes.
+    /// Busiest processes of `others`.
     pub neighbors: Vec<Neighbor>,
 }
 
-/// A process that is neither prony nor one of the services.
+/// A process that belongs neither to prony nor to the services.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Neighbor {
-    /// Process id.
+    /// Process ID.
     pub pid: i32,
-    /// Short name.
+    /// Process name, as the kernel reports it.
     pub name: String,
-    /// CPU in percent of one core.
+    /// CPU time in percent of one core.
     pub percent: f64,
 }
 
-/// The resources of a trial that can limit its speed, and their usage.
+/// Resources that can limit the speed of a trial, and their usage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResourceUse {
     /// Cores of pinned services. Services that share a core form one group.
     pub tied: Vec<CoreUse>,
-    /// Cores that the load is pinned to, if no service may use them.
+    /// Cores that the load is pinned to; `None` if a service may use any of them.
     #[serde(default)]
     pub load_cores: Option<CoreParties>,
     /// Number of cores of the machine.
     pub machine_cores: usize,
-    /// Unused CPU of the machine in percent of one core.
+    /// Idle time of the machine in percent of one core.
     pub idle_percent: f64,
-    /// The users of the target's machine; `None` if a server with unknown processes runs on it.
+    /// Usage of the target's machine by party; `None` if a server with unknown processes runs on
+    /// it.
     #[serde(default)]
     pub machine: Option<CoreParties>,
-    /// True if processes on the target's machine are charged for interrupts
+    /// True if interrupts are charged to processes on the target's machine
     /// ([`HostSample::softirq_included`](crate::telemetry::HostSample::softirq_included)).
     #[serde(default)]
     pub softirq_included: Option<bool>,
-    /// Share of the link's rate that was used in its busier direction; `None` without a link that
-    /// has a rate.
+    /// Used fraction of the link's rate in the busier direction; `None` without a link with a rate.
     #[serde(default)]
     pub link_share: Option<f64>,
 }
 
 impl CoreParties {
-    /// Used share of these cores, 0 to 1.
+    /// Used fraction of these cores, from 0 to 1.
     pub(crate) fn used_share(&self) -> f64 {
         1.0 - self.idle / 100.0 / self.cores.max(1) as f64
     }
 
-    /// CPU that other processes and other guests used.
+    /// CPU time of other processes and other guests, in percent of one core.
     pub(crate) fn lost_percent(&self) -> f64 {
         self.others + self.stolen
     }
 
-    /// Share of these cores that identified processes and other guests used, 0 to 1.
+    /// Fraction of these cores that identified processes and other guests used, from 0 to 1.
     pub(crate) fn taken_share(&self) -> f64 {
         (self.named.min(self.others) + self.stolen) / 100.0 / self.cores.max(1) as f64
     }
 }
 
-/// A core with the name of its machine, because different machines use the same core numbers.
+/// A core, with the name of its machine (`None` for this one), because machines use the same core
+/// numbers.
 type CoreOf<'a> = (Option<&'a str>, usize);
 
 /// Services, and possibly the load, that share cores.
@@ -122,7 +123,7 @@ struct CoreGroup<'a> {
     has_load: bool,
 }
 
-/// Computes the use of resources in a trial from its telemetry.
+/// Computes the resource usage of a trial from its telemetry.
 pub(crate) fn resource_use(summary: &TelemetrySummary, resolved: &Resolved) -> ResourceUse {
     let reading = TrialReading::new(summary, resolved);
     let groups = reading.groups();
@@ -170,12 +171,12 @@ impl CoreGroup<'_> {
     }
 }
 
-/// The telemetry of a trial with the plan's settings of cores.
+/// Telemetry of a trial, with the core settings of the plan.
 struct TrialReading<'a> {
     summary: &'a TelemetrySummary,
     resolved: &'a Resolved,
     load_percent: f64,
-    /// The load runs on this machine and is not pinned to cores.
+    /// True if the load runs on this machine and is not pinned to cores.
     load_is_free: bool,
 }
 
@@ -190,8 +191,8 @@ impl<'a> TrialReading<'a> {
         }
     }
 
-    /// The groups of services that share a core. Sums over a group can't show which of its services
-    /// lacks CPU.
+    /// Groups services that share a core. The sums over a group can't show which of its services
+    /// lacks CPU time.
     fn groups(&self) -> Vec<CoreGroup<'a>> {
         let mut groups = Vec::new();
         for service in &self.resolved.services {
@@ -227,7 +228,7 @@ impl<'a> TrialReading<'a> {
             .services
             .iter()
             .filter(|it| it.remote.is_some());
-        // The processes of a server that prony did not start may be any processes on these cores.
+        // If prony did not start a server, any process on these cores may belong to it.
         if !remote.all(|it| self.summary.services.contains_key(&it.spec.name)) {
             return None;
         }
@@ -251,8 +252,8 @@ impl<'a> TrialReading<'a> {
         parties.numbers = numbers;
         let named = parties.named;
         let rest = parties.complete();
-        // Unpinned services and an unpinned load may have run on these cores, so unexplained time
-        // is attributed to them.
+        // Unpinned services and an unpinned load may have used these cores, so time that is not
+        // otherwise explained is attributed to them.
         let free_load = match self.load_is_free && host.is_none() {
             true => self.load_percent,
             false => 0.0,
@@ -266,7 +267,7 @@ impl<'a> TrialReading<'a> {
         Some(parties)
     }
 
-    /// CPU of the services on a machine that may use all of its cores.
+    /// CPU time of the services on a machine that may use all of its cores, in percent of one core.
     fn free_services_percent(&self, host: Option<&str>) -> f64 {
         let free = self.resolved.services.iter();
         let free = free.filter(|service| service.spec.cores.is_empty());
@@ -287,8 +288,8 @@ impl<'a> TrialReading<'a> {
         if machine.cores == 0 || !remote.all(|service| is_watched(&service.spec.name)) {
             return None;
         }
-        // Agents that share a machine can't distinguish each other's processes from those outside
-        // the experiment.
+        // Agents that share a machine can't distinguish each other's processes from processes
+        // outside the experiment.
         if machine.core_times.is_empty()
             && !is_it(&self.summary.host)
             && machine.foreign_cpu_s == 0.0
@@ -313,7 +314,7 @@ impl<'a> TrialReading<'a> {
             ..of_times(std::iter::once(&all), machine.softirq_included)
         };
         parties.name_neighbors(neighbors(machine, None, self.summary.elapsed_s));
-        // The times of all cores were given as those of one core.
+        // The times passed in were sums over all cores.
         parties.cores = machine.cores;
         let cores = machine.cores as f64;
         parties.interrupts *= cores;
@@ -325,7 +326,7 @@ impl<'a> TrialReading<'a> {
 }
 
 impl CoreParties {
-    /// Sets the processes that could be identified; only the busiest ones are listed.
+    /// Sets the identified processes. Only the busiest ones are listed.
     fn name_neighbors(&mut self, mut neighbors: Vec<Neighbor>) {
         self.named = neighbors.iter().map(|it| it.percent).sum();
         neighbors.retain(|it| it.percent >= NEIGHBOR_PERCENT_MIN);
@@ -334,8 +335,8 @@ impl CoreParties {
     }
 
     /// Sets `others` to the CPU time that the measured parties leave, and returns it. Services are
-    /// measured more precisely than cores, so the parties may slightly exceed the cores. The excess
-    /// is taken from the idle time.
+    /// measured more precisely than cores, so the sum may slightly exceed the time of the cores;
+    /// the excess is subtracted from the idle time.
     fn complete(&mut self) -> f64 {
         let known = self.services + self.load + self.interrupts + self.stolen + self.idle;
         let rest = 100.0 * self.cores as f64 - known;
@@ -345,7 +346,8 @@ impl CoreParties {
     }
 }
 
-/// Merges a group with those that share a core with it. A group without cores is ignored.
+/// Adds a group after merging it with all groups that share a core with it. A group without cores
+/// is ignored.
 fn join<'a>(groups: &mut Vec<CoreGroup<'a>>, mut group: CoreGroup<'a>) {
     if group.cores.is_empty() {
         return;
@@ -365,7 +367,7 @@ fn join<'a>(groups: &mut Vec<CoreGroup<'a>>, mut group: CoreGroup<'a>) {
     groups.push(group);
 }
 
-/// CPU use that the kernel counts per core (such as interrupts), in percent of one core.
+/// Usage that the kernel counts per core (such as interrupts), in percent of one core.
 fn of_times<'a>(
     times: impl Iterator<Item = &'a CoreTimes>,
     softirq_included: Option<bool>,
@@ -374,13 +376,13 @@ fn of_times<'a>(
     for core in times {
         let interrupts_s = core.softirq_s + core.irq_s;
         let busy_s = core.user_s + core.system_s + interrupts_s;
-        // The sum of the kernel's times, which may differ from the clock by a tick.
+        // Sum of the kernel's times; it may differ from the elapsed time by a tick.
         let all_s = busy_s + core.steal_s + core.idle_s;
         parties.cores += 1;
         parties.idle += percent(core.idle_s, all_s);
         parties.stolen += percent(core.steal_s, all_s);
-        // If this is unknown, the processes' time is assumed to include interrupts, so that they
-        // count once.
+        // If unknown, assume that process times include interrupts, so interrupts are not counted
+        // twice.
         if softirq_included == Some(false) {
             parties.interrupts += percent(interrupts_s, all_s);
         }
@@ -388,7 +390,7 @@ fn of_times<'a>(
     parties
 }
 
-/// The identified other processes on the given cores, or on all, busiest first.
+/// Identified other processes on the given cores, or on all cores, busiest first.
 fn neighbors(machine: &HostSummary, on: Option<&[usize]>, elapsed_s: f64) -> Vec<Neighbor> {
     let there = machine.foreign.iter().map(|process| {
         let cpu_s = match on {

@@ -1,4 +1,4 @@
-//! Tests of the users of cores, with simulated telemetry.
+//! Tests of usage by party, with simulated telemetry.
 
 use std::collections::BTreeMap;
 use std::path::Path;

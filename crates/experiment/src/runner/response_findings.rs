@@ -1,5 +1,5 @@
-//! Findings about responses: statuses that count as failures, bodies that differ between variants,
-//! and effects of factors whose levels return different responses.
+//! Findings about responses: unexpected statuses, bodies that differ between variants, and effects
+//! of factors whose levels return different responses.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use super::responses::{self, ResponseDigests};
 use super::trial_result::TrialResult;
 use crate::plan::BodyComparison;
 
-/// Share of the checked requests with an unexpected status above which nothing is compared. The
-/// limit of the finding `errors` is the same.
+/// Fraction of checked requests with an unexpected status above which nothing is compared. It
+/// equals the limit of the finding `errors`.
 const UNEXPECTED_SHARE_MAX: f64 = 0.05;
 
-/// All findings about responses, with the bodies compared by `rule`.
+/// Returns all findings about responses. Bodies are compared by `rule`.
 pub(crate) fn of(
     results: &[TrialResult],
     baseline: &dyn Fn(usize) -> usize,
@@ -32,7 +32,7 @@ pub(crate) fn of(
         .collect();
     let pairs = (0..variants).map(|variant| (variant, baseline(variant)));
     let pairs: Vec<(usize, usize)> = pairs
-        // An error page is not a response to compare.
+        // Error pages are not compared.
         .filter(|(one, other)| !failing.contains(one) && !failing.contains(other))
         .collect();
     for &(one, other) in &pairs {
@@ -43,8 +43,8 @@ pub(crate) fn of(
     found
 }
 
-/// The first unexpected status, if every response of every variant has one, so that nothing can be
-/// compared.
+/// Returns the first unexpected status if all responses of all variants have one; then nothing can
+/// be compared.
 pub(crate) fn all_failed(responses: &[ResponseDigests]) -> Option<String> {
     let is_failing = |of_variant: &ResponseDigests| {
         let unexpected = responses::unexpected(of_variant).len();
@@ -70,13 +70,13 @@ fn by_variant(results: &[TrialResult], variants: usize) -> Vec<ResponseDigests> 
     (0..variants).map(of).collect()
 }
 
-/// Variants that return a status which the load counts as a failure; those with the same one are
-/// reported together.
+/// Finds variants that return a status that the load counts as a failure. Variants with the same
+/// status are reported together.
 fn unexpected_status(
     responses: &[ResponseDigests],
     name: &dyn Fn(usize) -> String,
 ) -> Vec<ExperimentFinding> {
-    // Ports differ between variants, so responses are grouped without their URL.
+    // Group responses without the URL, because ports differ between variants.
     let mut groups: BTreeMap<(Severity, String, String), (String, Vec<usize>)> = BTreeMap::new();
     for (variant, of_variant) in responses.iter().enumerate() {
         let unexpected = responses::unexpected(of_variant);
@@ -171,7 +171,7 @@ fn bodies_changing(
     ))
 }
 
-/// Bodies that differ as sent, although `rule` allows this.
+/// Finds bodies that differ as sent, although `rule` allows this.
 fn bodies_as_sent(
     responses: &[ResponseDigests],
     pairs: &[(usize, usize)],
@@ -225,9 +225,9 @@ fn bodies_as_sent(
 
 /// Removes the effects of factors whose levels return different responses, and reports them.
 ///
-/// Comparisons are with the baseline of each cell, so that levels of a factor which the baseline
-/// leaves open are compared by their effects alone. An interaction is kept if one of its two factors
-/// returns equal responses.
+/// Responses are compared with the baseline of each cell only. Levels of a factor that the baseline
+/// omits are compared only by their effects, so these are checked here. An interaction is kept if
+/// the responses don't differ between the levels of one of its two factors.
 pub(crate) fn withhold_effects(
     evaluation: &mut Evaluation,
     design: &Design,
@@ -270,7 +270,8 @@ pub(crate) fn withhold_effects(
     ))
 }
 
-/// The first difference in responses between variants that differ only in the level of one factor.
+/// Returns the first difference in responses between variants that differ only in the level of one
+/// factor.
 fn step_difference(
     responses: &[ResponseDigests],
     design: &Design,

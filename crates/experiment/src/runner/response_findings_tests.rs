@@ -1,4 +1,4 @@
-//! Tests that provoke each finding about responses, and that it is absent otherwise.
+//! Tests that each finding about responses appears if its cause is present, and only then.
 
 use prony_stats::{Factor, Metric, Trials, Values, evaluate};
 
@@ -54,7 +54,7 @@ fn trial(block: u32, variant: usize, responses: Vec<ResponseDigest>) -> TrialRes
     }
 }
 
-/// The findings about two variants, the second of which is the baseline.
+/// Returns the findings about two variants. The second one is the baseline.
 fn found(
     of: impl Fn(usize, u32) -> ResponseDigest,
     rule: BodyComparison,
@@ -167,7 +167,7 @@ fn a_rare_unexpected_status_is_a_warning() {
     assert_eq!(ids(&found), [("unexpected-status", Severity::Warning)]);
 }
 
-/// Two factors; `site` is not fixed by the baseline, so that comparisons run within each site.
+/// A design with two factors. The baseline omits `site`, so comparisons are within each site.
 fn design() -> Design {
     let factor = |name: &str, levels: [&str; 2]| Factor {
         name: name.to_owned(),

@@ -1,5 +1,5 @@
-//! Responses of variants. Their speeds can be compared only if all variants return the same
-//! responses.
+//! Responses of variants. The speeds of variants are comparable only if all variants return the
+//! same responses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,14 +15,14 @@ pub(crate) const CHECKED_REQUESTS_MAX: usize = 64;
 /// Timeout of a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Responses of a variant before one trial, or common to all its trials, by the request's number.
+/// Responses of a variant before one trial, or common to all its trials, by request number.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResponseDigests {
-    /// Responses by checked request.
+    /// Responses by number of the checked request.
     pub digests: BTreeMap<usize, ResponseDigest>,
 }
 
-/// Common properties of the responses to a request.
+/// Properties that all responses to a request share.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ResponseDigest {
     /// Method and path.
@@ -32,15 +32,15 @@ pub struct ResponseDigest {
     pub url: String,
     /// Status; `None` if it varies.
     pub status: Option<u16>,
-    /// Statuses that the load expects, if this one is not among them.
+    /// Statuses that the load expects; `None` if `status` is one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_statuses: Option<String>,
     /// Body as sent; `None` if it varies.
     pub body: Option<StoredBody>,
-    /// Body without its content codings.
+    /// Body after decoding of content codings.
     #[serde(default)]
     pub decoded: DecodedBody,
-    /// Content type.
+    /// Content type; `None` if it is absent or varies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// Content codings; `None` if the body has none.
@@ -57,16 +57,17 @@ pub struct StoredBody {
     pub sha256: String,
 }
 
-/// A body without its content codings.
+/// A body after decoding of content codings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecodedBody {
-    /// The body has no content coding. Also used for trials stored before bodies were decoded.
+    /// The body has no content coding. Also used for trials that were stored by versions that
+    /// didn't decode bodies.
     #[default]
     AsSent,
     /// The decoded body.
     Body(StoredBody),
-    /// The body can't be decoded, with the reason.
+    /// The body can't be decoded. Contains the reason.
     Undecodable(String),
     /// The body varies between responses.
     Changing,
@@ -82,11 +83,12 @@ impl From<BodyDigest> for StoredBody {
     }
 }
 
-/// Sends up to `requests_max` of the load's safe requests, each twice. Stops early after an interrupt.
+/// Sends up to `requests_max` of the load's safe requests twice each. Stops early after an
+/// interrupt.
 ///
 /// # Errors
 ///
-/// The first request without a complete response, and the reason, as text for the user.
+/// The first request without a complete response, with the reason, as a message for the user.
 pub(crate) fn collect(
     spec: &LoadSpec,
     requests_max: usize,
@@ -108,7 +110,7 @@ pub(crate) fn collect(
     Ok(responses)
 }
 
-/// Reduces the responses of a variant's trials to their common properties.
+/// Reduces the responses of a variant's trials to the properties that they share.
 pub(crate) fn over_trials<'a>(
     trials: impl Iterator<Item = &'a ResponseDigests>,
 ) -> ResponseDigests {
@@ -126,7 +128,7 @@ pub(crate) fn over_trials<'a>(
 }
 
 impl ResponseDigest {
-    /// Reduces two responses to their common properties.
+    /// Reduces two responses to the properties that they share.
     fn common(&self, other: &ResponseDigest) -> ResponseDigest {
         let decoded = match (self.without_codings(), other.without_codings()) {
             (a, b) if a != b => DecodedBody::Changing,
@@ -150,7 +152,7 @@ impl ResponseDigest {
         match &self.decoded {
             DecodedBody::AsSent => self.as_sent(),
             DecodedBody::Body(body) => Content::Body(body),
-            // Bodies that can't be decoded are equal if their bytes are equal.
+            // Bodies that can't be decoded are equal if their bytes are.
             DecodedBody::Undecodable(why) => match self.as_sent() {
                 Content::Body(body) => Content::Undecodable(body, why),
                 changing => changing,
@@ -174,7 +176,7 @@ impl ResponseDigest {
         }
     }
 
-    /// Returns method and URL, or method and path for trials stored without the URL.
+    /// Returns method and URL; for trials that were stored without the URL, method and path.
     pub(crate) fn url_or_request(&self) -> &str {
         match self.url.is_empty() {
             true => &self.request,
@@ -198,7 +200,7 @@ impl ResponseDigest {
     }
 }
 
-/// Form of a body that is compared.
+/// The form of a body that is compared.
 #[derive(PartialEq)]
 enum Content<'a> {
     Body(&'a StoredBody),
@@ -242,8 +244,7 @@ fn bytes(length: u64) -> String {
     }
 }
 
-/// Returns the first difference between two variants' responses that `rule` does not allow, as text for the
-/// user.
+/// Describes the first difference between the responses of two variants that `rule` doesn't allow.
 pub(crate) fn difference(
     one: &ResponseDigests,
     other: &ResponseDigests,
@@ -253,7 +254,7 @@ pub(crate) fn difference(
         let b = other.digests.get(index)?;
         let what = match (a.status, b.status) {
             (Some(a), Some(b)) if a != b => Some(format!("status {a} against {b}")),
-            // A failure is reported as a failure, so its body does not matter.
+            // Failed responses are reported as failures; their bodies don't matter.
             _ if a.expected_statuses.is_some() && b.expected_statuses.is_some() => None,
             _ => body_difference(a, b, rule),
         };
@@ -292,7 +293,7 @@ fn body_difference(a: &ResponseDigest, b: &ResponseDigest, rule: BodyComparison)
     })
 }
 
-/// Returns requests whose bodies vary between responses, so that `rule` can't compare them.
+/// Returns the requests whose bodies vary between responses, which `rule` can't compare.
 pub(crate) fn changing(responses: &ResponseDigests, rule: BodyComparison) -> Vec<&str> {
     let changing = responses
         .digests
@@ -301,8 +302,8 @@ pub(crate) fn changing(responses: &ResponseDigests, rule: BodyComparison) -> Vec
     changing.map(|digest| digest.request.as_str()).collect()
 }
 
-/// Returns requests whose bodies differ as sent, with both descriptions. Bodies that vary between responses
-/// differ only if their descriptions do.
+/// Describes the requests whose bodies differ as sent. Bodies that vary between responses are
+/// compared by their descriptions.
 pub(crate) fn as_sent_differences(one: &ResponseDigests, other: &ResponseDigests) -> Vec<String> {
     let pairs = one.digests.iter();
     let pairs = pairs.filter_map(|(index, a)| Some((a, other.digests.get(index)?)));

@@ -30,7 +30,7 @@ fn plain(status: u16, body: Option<StoredBody>) -> ResponseDigests {
     of(digest(status, body))
 }
 
-/// `sent`, compressed from `decoded`.
+/// Digests of a response with the body `sent`, which is the compressed form of `decoded`.
 fn gzip(sent: StoredBody, decoded: DecodedBody) -> ResponseDigests {
     of(ResponseDigest {
         decoded,

@@ -1,10 +1,10 @@
-//! Slices of interleaved blocks, as input of the statistics of rounds.
+//! Slices of interleaved blocks, as input for the statistics of rounds.
 
 use prony_stats::{Design, Evaluation, RoundComparison, RoundMetric, RoundValues, compare_rounds};
 
 use super::trial_result::{SliceResult, TrialResult};
 
-/// Compares each variant with its baseline by the rounds of all blocks; empty without slices.
+/// Compares each variant with its baseline by the rounds of all blocks. Empty without slices.
 pub(crate) fn compare(
     design: &Design,
     evaluation: &Evaluation,
@@ -23,8 +23,8 @@ pub(crate) fn compare(
     compare_rounds(design, evaluation, metric, &values)
 }
 
-/// Metric by which slices are compared. It is not the rate for an open loop, whose rate is set by
-/// its schedule.
+/// Metric by which slices are compared. For an open loop, this isn't the rate, because the schedule
+/// determines the rate.
 pub(super) fn metric(results: &[TrialResult]) -> RoundMetric {
     let mut records = results.iter().filter_map(|it| it.record.as_ref());
     match records.any(|record| record.load.model == "open") {
@@ -33,7 +33,7 @@ pub(super) fn metric(results: &[TrialResult]) -> RoundMetric {
     }
 }
 
-/// Value of a slice; `None` if nothing succeeded in it.
+/// Value of a slice; `None` if no request succeeded in it.
 pub(super) fn value(metric: RoundMetric, slice: &SliceResult) -> Option<f64> {
     metric.value(slice.ok, slice.length_s, slice.mean_response_us)
 }

@@ -1,4 +1,4 @@
-//! Periodic sampling during a load.
+//! Periodic telemetry samples during a load.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,17 +7,17 @@ use crate::host::Host;
 use crate::system::avoid_cores;
 use crate::telemetry::TelemetrySample;
 
-/// Interval at which the end of the load is polled.
+/// Interval at which the end of the load is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Time after the end of the load within which a sample always counts.
+/// A sample that is taken up to this time after the end of the load always counts.
 const LATE_SAMPLE_TOLERANCE: Duration = Duration::from_millis(250);
 
-/// The latest sample, for viewers on other threads.
+/// Latest sample, shared with viewers on other threads.
 #[derive(Debug, Default)]
 pub struct LatestSample(Mutex<Option<TelemetrySample>>);
 
 impl LatestSample {
-    /// Takes the sample, if none has taken it before.
+    /// Removes and returns the sample; `None` if it has already been taken.
     pub fn take(&self) -> Option<TelemetrySample> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -28,12 +28,13 @@ impl LatestSample {
     }
 }
 
-/// Takes a sample immediately, then one per `interval`, and a last one when `stop` is set to the time of
-/// the end. Blocks until then, on a thread that avoids the load's cores, `avoid`. Puts each sample into
-/// `latest`. Calls `on_lost_machine` after a sample shows that a machine is lost.
+/// Takes a sample immediately, then one per `interval`, and a last one when `stop` is set to the
+/// end time of the load. Blocks until then, and keeps the calling thread off the load's cores
+/// (`avoid`). Publishes each sample in `latest`. Calls `on_lost_machine` when a sample shows that a
+/// machine is lost.
 ///
-/// Omits samples that came more than an interval after `stop`, for example from a machine that did not
-/// respond in time: they would spread the usage over a time without load.
+/// Omits samples that arrived more than an interval after `stop`, for example from a machine that
+/// responded late: they would include time without load.
 pub fn collect(
     host: &mut dyn Host,
     interval: Duration,
@@ -59,7 +60,7 @@ pub fn collect(
         let now = began.elapsed();
         if now >= due {
             samples.push(taken(host));
-            // After a late sample, the samples that were missed are skipped.
+            // After a late sample, skip the samples that were due in the meantime.
             while due <= began.elapsed() {
                 due += interval.max(Duration::from_millis(1));
             }
@@ -74,7 +75,7 @@ pub fn collect(
     until(samples, latest)
 }
 
-/// Returns the samples that were taken by this time.
+/// Returns the samples that were taken up to this time.
 fn until(
     samples: Vec<(TelemetrySample, Instant)>,
     latest: Option<Instant>,

@@ -1,4 +1,4 @@
-//! The finding about a capacity search that ended without a capacity.
+//! Finding about a capacity search that ended without a capacity.
 
 use prony_record::{Finding, FindingId, Severity, number};
 use prony_stats::capacity::{BoundReason, SearchOutcome};

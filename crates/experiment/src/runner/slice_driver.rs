@@ -1,5 +1,4 @@
-//! Alternates the loads of an interleaved block: decides which load runs, and takes samples between
-//! slices.
+//! Driver of an interleaved block: it decides which load runs, and takes samples between slices.
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
@@ -19,12 +18,13 @@ use crate::service::ScopedName;
 use crate::system::avoid_cores;
 use crate::telemetry::{SlicedTelemetry, TelemetrySample};
 
-/// Minimum number of requests of every variant in a slice.
+/// Minimum number of requests of each variant in a slice.
 const SLICE_REQUESTS_MIN: f64 = 50.0;
-/// CPU in percent of one core that the services of a variant may use in the slices of others.
+/// CPU time, in percent of one core, that a variant's services may use in the slices of other
+/// variants.
 const IDLE_PERCENT_MAX: f64 = 2.0;
 
-/// One variant's load.
+/// Load of one variant.
 pub(super) struct SlicedLoad<'a> {
     pub(super) variant: usize,
     pub(super) spec: &'a LoadSpec,
@@ -40,14 +40,14 @@ impl SlicedLoad<'_> {
         Nanos::from(Duration::from_secs_f64(self.spec.info().warmup_s))
     }
 
-    /// Length of the measured part.
+    /// Duration of the measured part.
     fn duration(&self) -> Nanos {
         let duration_s = self.spec.info().duration_s.unwrap_or_default();
         Nanos::from(Duration::from_secs_f64(duration_s))
     }
 }
 
-/// Events of the driver's thread.
+/// Events from the driver's thread.
 pub(super) enum DriverEvent {
     RoundsBegan {
         slice: Duration,
@@ -59,7 +59,7 @@ pub(super) enum DriverEvent {
     },
 }
 
-/// Passes events on until the driver has ended.
+/// Forwards events until the driver has ended.
 pub(super) fn forward(received: &Receiver<DriverEvent>, on: &mut dyn FnMut(ExperimentEvent<'_>)) {
     for event in received {
         match event {
@@ -79,26 +79,26 @@ pub(super) struct Driver<'a> {
     pub(super) loads: &'a [SlicedLoad<'a>],
     pub(super) services: Vec<(usize, String)>,
     pub(super) slice: Option<Nanos>,
-    /// Metrics that are judged.
+    /// Metrics that get a verdict.
     pub(super) metrics: &'a [Metric],
     pub(super) seed: u64,
-    /// Cores of the loads.
+    /// Cores that the loads use.
     pub(super) avoid: Vec<usize>,
     pub(super) latest: &'a LatestSample,
 }
 
-/// Measurements of a block, apart from the records.
+/// Measurements of a block other than its records.
 pub(super) struct Driven {
-    /// In the order of the loads.
+    /// Measurements of the variants, in the order of the loads.
     pub(super) variants: Vec<DrivenVariant>,
-    /// The service that ended during the loads.
+    /// Error about a service that ended during the loads, if one did.
     pub(super) ended: Option<BlockError>,
 }
 
-/// Measurements of one variant, apart from its record.
+/// Measurements of one variant other than its record.
 #[derive(Default)]
 pub(super) struct DrivenVariant {
-    /// End of its last slice on its own clock.
+    /// End of its last slice on the load's clock.
     pub(super) until: Nanos,
     pub(super) slices: Vec<SliceResult>,
     pub(super) drains: Vec<Nanos>,
@@ -122,7 +122,8 @@ impl DrivenVariant {
 }
 
 impl Driver<'_> {
-    /// Runs warm-ups and rounds until all are done, a load or a service has ended, or a machine is lost.
+    /// Runs warm-ups and rounds until they are complete, a load or a service has ended, or a
+    /// machine is lost.
     pub(super) fn drive(self, host: &mut dyn Host, events: &Sender<DriverEvent>) -> Driven {
         avoid_cores(&self.avoid);
         let mut driven: Vec<DrivenVariant> = self
@@ -168,7 +169,8 @@ impl Driver<'_> {
         loads.all(|load| load.slices.wait_ready(load.spec.info().threads))
     }
 
-    /// Runs each load's warm-up. Returns requests per second of each; `None` if a load has ended.
+    /// Runs the warm-up of each load. Returns the requests per second of each; `None` if a load has
+    /// ended.
     fn warm_up(&self, driven: &mut [DrivenVariant]) -> Option<Vec<f64>> {
         let mut rates = vec![0.0; self.loads.len()];
         for index in schedule::order(self.seed, 0, self.loads.len()) {
@@ -252,8 +254,8 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Fails if the user has set the length of the slices, and the warm-ups show that a block would have
-    /// too few requests for a percentile that is judged.
+    /// Returns an error if the user has set the length of slices and, according to the warm-ups, a
+    /// block would have too few requests for a percentile that gets a verdict.
     fn refuse_few_requests(&self, duration: Nanos, rates: &[f64]) -> Result<(), BlockError> {
         let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
         let enough = minimum_duration(slowest, self.metrics);
@@ -291,9 +293,9 @@ fn divide(duration: Nanos, wanted: Option<Nanos>, rates: &[f64]) -> (u32, Nanos)
     (rounds, Nanos(duration.0 / u64::from(rounds)))
 }
 
-/// The time that the usage between two samples is attributed to: that of the counted requests,
-/// extended in proportion to the requests that were not counted. Usage per second and requests per
-/// second then refer to the same requests.
+/// Time to which the usage between two samples is attributed. It is the time of the counted
+/// requests, extended in proportion to the requests that were not counted. Usage per second and
+/// requests per second then refer to the same requests.
 fn usage_time_s(
     length: Nanos,
     report: &SliceReport,

@@ -1,4 +1,4 @@
-//! Failures of trials.
+//! Errors of trials.
 
 use std::fmt;
 use std::io;
@@ -18,9 +18,9 @@ use crate::plan::PlanError;
 /// Reason why a trial failed.
 #[derive(Debug)]
 pub enum TrialError {
-    /// The rendered plan is invalid, although its check passed.
+    /// The plan could not be rendered, although its check passed.
     Plan(PlanError),
-    /// The load's settings can't be resolved.
+    /// The settings of the load can't be resolved.
     Load(SpecError),
     /// The load generator failed.
     Engine(RunError),
@@ -28,36 +28,36 @@ pub enum TrialError {
     Agents(String),
     /// The host failed.
     Host(HostError),
-    /// A service did not get ready.
+    /// A service did not become ready.
     Service {
         /// Name of the service.
         service: String,
         /// Reason.
         why: ReadinessError,
     },
-    /// A service ended while another variant's load or its own ran in an interleaved block.
+    /// A service ended during the load, or during another variant's load in an interleaved block.
     ServiceEnded {
         /// Name of the service.
         service: String,
         /// Exit status.
         status: String,
-        /// The requested slices contain too few requests for a percentile that is judged.
+        /// Last lines of the service's log.
         log: String,
     },
-    /// The requested slices contain too few requests for a percentile that is judged.
+    /// The requested slices contain too few requests for a percentile that gets a verdict.
     TooFewRequests {
-        /// Counted requests of the slowest variant in a block.
+        /// Expected number of counted requests of the slowest variant in a block.
         expected: u64,
-        /// The minimum duration.
+        /// Minimum duration of a trial with enough requests.
         duration: Duration,
     },
     /// The target does not respond.
     Target {
-        /// Name of the loaded service.
+        /// Name of the target service.
         service: String,
-        /// The request and its failure.
+        /// The request and the reason why it failed.
         why: String,
-        /// The end of the target's log; `None` if prony did not start the target.
+        /// Last lines of the target's log; `None` if prony did not start the target.
         log: Option<String>,
     },
     /// The network of the load's place can't be entered.
@@ -66,24 +66,24 @@ pub enum TrialError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// Cause.
+        /// Error message of the system.
         source: io::Error,
     },
     /// The experiment's folder can't be written.
     Folder(ExperimentFolderError),
     /// A condition ended the load. Its results until then are stored.
     Aborted {
-        /// Block, from 1.
+        /// Block number, from 1.
         block: u32,
-        /// The condition.
+        /// The condition that held.
         abort: LoadAbort,
     },
-    /// No request of any variant succeeded in a whole block, with the most frequent failures.
+    /// No request of any variant succeeded in a whole block. Contains the most frequent failures.
     NothingSucceeded(String),
 }
 
 impl TrialError {
-    /// Returns true if the user has interrupted the trial.
+    /// Returns true if the user interrupted the trial.
     pub(crate) fn is_interrupt(&self) -> bool {
         matches!(
             self,
@@ -192,10 +192,10 @@ impl From<ExperimentFolderError> for TrialError {
     }
 }
 
-/// The failure of a trial, or of the pre-check, that ended an experiment.
+/// Failure of a trial, or of the pre-check, that ended an experiment.
 #[derive(Debug)]
 pub struct FailedTrial {
-    /// Variant, with its factors; `None` if all variants failed.
+    /// Variant, described by its levels; `None` if all variants failed.
     pub variant: Option<String>,
     /// Cause.
     pub error: Box<TrialError>,

@@ -1,4 +1,4 @@
-//! The stored result of a trial.
+//! Stored result of a trial.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::capacity::SearchReport;
 /// Result of a trial, as stored in `trial.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialResult {
-    /// Block, from 1.
+    /// Block number, from 1.
     pub block: u32,
     /// Index of the variant in the plan.
     pub variant: usize,
@@ -21,34 +21,34 @@ pub struct TrialResult {
     pub position: usize,
     /// Measured metrics.
     pub values: Values,
-    /// Figures of the telemetry from which findings are derived.
+    /// Telemetry values from which findings are derived.
     pub telemetry: TrialTelemetry,
-    /// Available cores and link rates, and how much of them was used.
+    /// Available cores and link rates, and their usage.
     #[serde(default, rename = "capacity")]
     pub resources: ResourceUse,
     /// Responses of the variant before the load.
     #[serde(rename = "answers")]
     pub responses: ResponseDigests,
-    /// For each service on another machine, the name of its agent.
+    /// Name of the agent for each service on another machine.
     #[serde(default)]
     pub hosts: BTreeMap<String, String>,
     /// Findings about the services during the trial.
     #[serde(default)]
     pub findings: Vec<Finding>,
-    /// The counted slices of an interleaved block in the order of their rounds; empty for a trial whose
-    /// load ran without interruption.
+    /// Counted slices of an interleaved block, in the order of their rounds; empty if the load ran
+    /// without interruption.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<SliceResult>,
-    /// The capacity search with all its probes; absent if the trial is one load.
+    /// Capacity search with all its probes; absent if the trial is a single load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchReport>,
-    /// Record of the load, stored separately as `record.json`.
+    /// Record of the load, which is stored separately as `record.json`.
     #[serde(skip)]
     pub record: Option<Record>,
 }
 
 impl TrialResult {
-    /// The condition that ended the trial's load, if one did.
+    /// Returns the condition that ended the trial's load, if one did.
     pub(crate) fn aborted(&self) -> Option<&LoadAbort> {
         self.record.as_ref()?.aborted.as_ref()
     }
@@ -64,35 +64,36 @@ impl TrialResult {
 /// One slice of an interleaved load. In each round of a block, every variant has one slice.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SliceResult {
-    /// Round within the block, from 0.
+    /// Round number within the block, from 0.
     pub round: u32,
     /// Position within the round, from 0.
     pub position: u32,
-    /// Length of the counted part in seconds.
+    /// Duration of the counted part in seconds.
     pub length_s: f64,
-    /// Requests of the counted part that succeeded.
+    /// Successful requests in the counted part.
     pub ok: u64,
-    /// Requests of the counted part that failed.
+    /// Failed requests in the counted part.
     pub failed: u64,
-    /// Mean response time of the successful requests in microseconds; `None` without one.
+    /// Mean response time of successful requests in microseconds; `None` if there are none.
     pub mean_response_us: Option<f64>,
-    /// Time after the slice until its last request had ended, in seconds.
+    /// Time in seconds from the end of the slice to the end of its last request.
     pub drain_s: f64,
 }
 
-/// Figures of a trial's telemetry from which findings are derived.
+/// Telemetry values of a trial from which findings are derived.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialTelemetry {
-    /// CPU of all services, percent of one core.
+    /// CPU time of all services, in percent of one core.
     pub services_percent: f64,
     /// Number of cores that the services may use together; 1 if any of them may use every core, 0
     /// if prony started none of them.
     pub services_cores: usize,
-    /// CPU of processes outside the experiment, percent of one core. 0 if prony did not start a server
-    /// of the experiment, because that server can't be distinguished from them.
+    /// CPU time of processes outside the experiment, in percent of one core. It is 0 if prony did
+    /// not start a server of the experiment, because that server can't be distinguished from such
+    /// processes.
     pub foreign_percent: f64,
-    /// CPU taken by other guests of the hypervisor, percent of one core.
+    /// CPU time that the hypervisor gave to other guests, in percent of one core.
     pub steal_percent: f64,
-    /// Name of the process outside the experiment that used most CPU.
+    /// Name of the process outside the experiment that used the most CPU time.
     pub top_foreign: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Figures from a trial's telemetry for its result and its findings.
+//! Values from a trial's telemetry, for its result and its findings.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use super::trial_result::TrialTelemetry;
 use crate::plan::{Resolved, ResolvedService};
 use crate::telemetry::{HostSummary, ServiceSummary, TelemetrySummary};
 
-/// Removes followed services without a process from the summary, and reports them as findings. Without this,
-/// their usage would appear to be zero.
+/// Removes followed services without any process from the summary, and reports them as findings.
+/// Otherwise their usage would appear to be zero.
 pub(super) fn unseen(resolved: &Resolved, summary: Option<&mut TelemetrySummary>) -> Vec<Finding> {
     let Some(summary) = summary else {
         return Vec::new();
@@ -38,19 +38,19 @@ pub(super) fn unseen(resolved: &Resolved, summary: Option<&mut TelemetrySummary>
     findings
 }
 
-/// Returns the agent's name for each service on another machine.
+/// Returns the name of the agent for each service on another machine.
 pub(super) fn hosts(summary: &TelemetrySummary) -> BTreeMap<String, String> {
     let services = summary.services.iter();
     let hosts = services.filter_map(|(name, it)| Some((name.clone(), it.host.clone()?)));
     hosts.collect()
 }
 
-/// Returns the figures from which findings are derived.
+/// Returns the telemetry values from which findings are derived.
 pub(super) fn of(summary: Option<&TelemetrySummary>, resolved: &Resolved) -> TrialTelemetry {
     let Some(summary) = summary else {
         return TrialTelemetry::default();
     };
-    // The same core number on two machines means two cores.
+    // Equal core numbers on two machines are different cores.
     let of = |service: &ResolvedService| {
         let host = service.host.clone();
         let cores = service.spec.cores.clone().into_iter();
@@ -64,8 +64,8 @@ pub(super) fn of(summary: Option<&TelemetrySummary>, resolved: &Resolved) -> Tri
     cores.sort_unstable();
     cores.dedup();
     let services = summary.services.values();
-    // A server that prony did not start may run on this machine, where it looks like a foreign
-    // process.
+    // A server that prony did not start may run on this machine, where it can't be distinguished
+    // from a foreign process.
     let remote = resolved
         .services
         .iter()
@@ -80,7 +80,7 @@ pub(super) fn of(summary: Option<&TelemetrySummary>, resolved: &Resolved) -> Tri
         services_percent: services
             .map(|s| s.cpu_user_percent + s.cpu_system_percent)
             .sum(),
-        // The number of cores that an unrestricted server would use is unknown, but at least one.
+        // The number of cores that an unpinned server would use is unknown, but at least one.
         services_cores: match (summary.services.is_empty(), free) {
             (true, _) => 0,
             (false, true) => 1,

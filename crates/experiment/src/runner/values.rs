@@ -1,4 +1,4 @@
-//! Metrics of a trial, from its record and its telemetry.
+//! Metrics of a trial, computed from its record and its telemetry.
 
 use prony_load::HttpVersion;
 use prony_record::Record;
@@ -10,18 +10,18 @@ use crate::plan::Resolved;
 use crate::service::{Endpoint, PlaceKind};
 use crate::telemetry::{IoCounters, ServiceSummary, TelemetrySummary};
 
-/// Length of a load below which CPU figures are useless: the kernel counts CPU time in ticks of 10 ms.
+/// Minimum duration of a load for CPU metrics: the kernel counts CPU time in ticks of 10 ms.
 pub(crate) const CPU_LOAD_S_MIN: f64 = 0.1;
 
-/// Returns the capacity; none if the search found only a bound. The telemetry covers probes at
-/// different rates, so its metrics would describe none of them.
+/// Returns the capacity of a search; nothing if the search found only a bound. The telemetry covers
+/// probes at different rates, so its metrics would describe none of them.
 pub(crate) fn of_search(search: &SearchReport) -> Values {
     let capacity = search.capacity_per_s();
     let capacity = capacity.map(|per_s| (Metric::CapacityPerS, per_s));
     capacity.into_iter().collect()
 }
 
-/// Returns all metrics of a trial with one load.
+/// Returns all metrics of a trial with a single load.
 pub(crate) fn all(
     record: &Record,
     telemetry: Option<&TelemetrySummary>,
@@ -36,7 +36,7 @@ pub(crate) fn all(
     values
 }
 
-/// Returns all metrics that were measured. `target` is the loaded service.
+/// Returns all metrics that were measured. `target` is the name of the target service.
 fn values(record: &Record, telemetry: Option<&TelemetrySummary>, target: &str) -> Values {
     let mut values = prony_stats::of_record(record);
     if let Some(telemetry) = telemetry.filter(|summary| !summary.services.is_empty()) {
@@ -45,8 +45,8 @@ fn values(record: &Record, telemetry: Option<&TelemetrySummary>, target: &str) -
     values
 }
 
-/// Returns the metrics of the telemetry. Its window differs slightly from the load's, so both are used as
-/// rates.
+/// Returns the metrics of the telemetry. Telemetry and load cover slightly different times, so both
+/// are converted to rates.
 fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> Values {
     let mut values = Values::new();
     let sum = |of: fn(&ServiceSummary) -> f64| telemetry.services.values().map(of).sum::<f64>();
@@ -75,7 +75,7 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
     values.insert(Metric::ServerCpuUsPerRequest, cpu_us(user + system));
     values.insert(Metric::ServerCpuUserUsPerRequest, cpu_us(user));
     values.insert(Metric::ServerCpuSystemUsPerRequest, cpu_us(system));
-    // Soft interrupts are those of the services' machine.
+    // Soft interrupts are counted for the whole machine of the services.
     let softirq_us_per_s = machine.cpu_softirq_s * 1e6 / telemetry.elapsed_s;
     values.insert(
         Metric::HostSoftirqUsPerRequest,
@@ -87,7 +87,7 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
         per_request(switches_per_s),
     );
     let counted = |n: u64| per_request(n as f64 / telemetry.elapsed_s);
-    // A sum without one of the services can't be compared.
+    // A sum that lacks one of the services is not comparable.
     let instructions = telemetry.services.values();
     let instructions: Option<u64> = instructions.map(|s| s.hardware?.instructions).sum();
     if let Some(instructions) = instructions {
@@ -102,7 +102,7 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
     }
     if let Some(service) = telemetry.services.get(target) {
         let (network, tcp) = (&service.network, &service.tcp);
-        // Traffic of a shared interface can't be attributed to this service.
+        // Traffic on a shared interface can't be attributed to this service.
         if !network.shared {
             let bytes = network.sent + network.received;
             values.insert(Metric::LinkBytesPerRequest, counted(bytes));
@@ -114,7 +114,7 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
             counted(tcp.retransmitted_segments),
         );
         values.insert(Metric::ListenDropsPerRequest, counted(tcp.listen_drops));
-        // Otherwise the place's datagrams are those of other protocols, such as DNS.
+        // Without HTTP/3, the datagrams belong to other protocols, such as DNS.
         if record.negotiated.http.as_deref() == Some("3") {
             let drops = service.udp.receive_buffer_drops;
             values.insert(Metric::UdpDropsPerRequest, counted(drops));
@@ -123,8 +123,9 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
     values
 }
 
-/// Returns the connections that the target opened, without the load's if both share a network. For a native
-/// service, connections of all processes on the machine are included.
+/// Returns the connections that the target opened. If the load shares the target's network, its
+/// connections are subtracted. For a native service, the connections of all processes on the
+/// machine are included.
 fn upstream(record: &Record, telemetry: &TelemetrySummary, resolved: &Resolved) -> Values {
     let load = &resolved.load;
     let target = resolved.services.iter();
@@ -147,7 +148,8 @@ fn upstream(record: &Record, telemetry: &TelemetrySummary, resolved: &Resolved) 
     begun.into_iter().collect()
 }
 
-/// Returns connections per request: `begun` connections in `over_s` seconds, without the load's `own`.
+/// Returns connections per request, given `begun` connections in `over_s` seconds, of which `own`
+/// belong to the load.
 fn opened_upstream(record: &Record, (begun, over_s): (u64, f64), own: u64) -> Option<f64> {
     let totals = &record.totals;
     let ended = totals.ok + totals.failed;
@@ -168,7 +170,7 @@ mod tests {
     fn upstream_connections_are_not_the_loads_own() {
         let mut record = Record::default();
         (record.totals.ok, record.totals.elapsed_s) = (1_000, 2.0);
-        // Two in three requests open one, seen over half of the time.
+        // Two of three requests open a connection, and the telemetry covers half of the time.
         let opened = |begun, own| opened_upstream(&record, (begun, 1.0), own).unwrap();
         assert!((opened(333, 0) - 0.666).abs() < 1e-9);
         assert!((opened(833, 1_000) - 0.666).abs() < 1e-9);

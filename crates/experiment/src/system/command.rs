@@ -1,4 +1,4 @@
-//! Runs system commands such as `ip` and `jail`.
+//! Execution of system commands such as `ip` and `jail`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use super::{HostError, program};
 /// Runs `program` with these arguments and returns its standard output.
 ///
 /// # Errors
-/// [`HostError::Command`] with its standard error.
+/// [`HostError::Command`] with the command's standard error.
 pub(crate) fn run(program: &str, args: &[&str]) -> Result<String, HostError> {
     let failed = |message: String| HostError::Command {
         command: format!("{program} {}", args.join(" ")),

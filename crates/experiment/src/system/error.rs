@@ -1,4 +1,4 @@
-//! Errors between prony and a machine.
+//! Errors of the interaction with a machine.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use super::process::PortHolder;
 use super::program::MissingProgram;
 use crate::service::{PlaceKind, PortProtocol};
 
-/// Reason why a host failed. In all variants the environment is at fault, not the plan.
+/// Reason why a host failed. In all cases the environment is at fault, not the plan.
 #[derive(Debug)]
 pub enum HostError {
     /// The service's program does not exist on this machine.
@@ -23,14 +23,14 @@ pub enum HostError {
     PortTaken {
         /// Name of the service.
         service: String,
-        /// The taken address.
+        /// The occupied address.
         address: SocketAddr,
-        /// Protocol of its port.
+        /// Protocol of the port.
         protocol: PortProtocol,
-        /// The process that holds it, if that is visible.
+        /// The process that occupies it, if visible.
         holder: Option<PortHolder>,
     },
-    /// All ports of the protocol, or of both, are taken.
+    /// All ports for the protocols are in use.
     NoFreePort,
     /// This machine does not support the place.
     Place {
@@ -43,14 +43,15 @@ pub enum HostError {
     Setting {
         /// Name of the place.
         place: String,
-        /// The setting, and its value if that is at fault.
+        /// Name of the setting, with its value if the value is at fault.
         setting: String,
         /// Cause.
         reason: String,
     },
-    /// The path of a UNIX socket is longer than a socket address (108 bytes on Linux, 104 on FreeBSD).
+    /// The path of a UNIX socket doesn't fit into a socket address (108 bytes on Linux, 104 on
+    /// FreeBSD).
     PathTooLong(PathBuf),
-    /// The path of a file leads out of the service's folder.
+    /// A file name leads out of the service's folder.
     BadName(String),
     /// The service was started before it was allocated.
     NotAllocated(String),
@@ -60,7 +61,7 @@ pub enum HostError {
     Start {
         /// Name of the service.
         service: String,
-        /// The step, to follow "could not".
+        /// The failed step, to follow "could not".
         step: &'static str,
         /// Cause.
         source: io::Error,
@@ -85,20 +86,20 @@ pub enum HostError {
     Elsewhere {
         /// Name of its agent.
         host: String,
-        /// Cause, as text for the user.
+        /// Cause, as a message for the user.
         text: String,
     },
     /// Processes of the service outlived SIGKILL.
     Survived {
         /// Name of the service.
         service: String,
-        /// Ids of these processes.
+        /// IDs of these processes.
         pids: Vec<i32>,
     },
 }
 
 impl HostError {
-    /// Converts an error of the operation `action` on `path`, for use with `map_err`.
+    /// Converts an I/O error of the operation `action` on `path`, for use with `map_err`.
     pub(crate) fn file(
         action: &'static str,
         path: impl Into<PathBuf>,

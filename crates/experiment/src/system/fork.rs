@@ -1,9 +1,9 @@
 //! Primitives for code that runs between `fork` and `exec`.
 
-/// Name of keeper processes in the process list, so that `pkill prony` does not match them.
+/// Process name of keepers. It differs from prony's, so `pkill prony` doesn't match keepers.
 pub(crate) const KEEPER_NAME: &str = "keeper";
 
-/// A step between `fork` and `exec`. Each operating system uses some of them.
+/// A step between `fork` and `exec`. Each operating system uses a subset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(
     not(target_os = "linux"),
@@ -61,9 +61,9 @@ impl LaunchStep {
     }
 }
 
-/// Forks this process. Returns 0 in the child, the child's id in the parent, and -1 on failure. The
-/// child must keep to calls that are safe after a fork.
+/// Forks this process. Returns 0 in the child, the child's ID in the parent, and -1 on error. The
+/// child may only make calls that are safe after a fork.
 pub(crate) fn fork() -> i32 {
-    // SAFETY: both processes make only calls that are safe after a fork: the callers' contract.
+    // SAFETY: callers ensure that the child only makes calls that are safe after a fork.
     unsafe { libc::fork() }
 }

@@ -16,12 +16,12 @@ use crate::environment::{Program, version_arguments};
 
 /// Timeout for a program to print its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval at which the end of the program is polled.
+/// Interval at which prony checks if the program has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// Timeout for the end of its output after the program has ended: a process that left its group may hold
-/// the pipes open.
+/// Timeout for the end of the output after the program has ended. A process that left its process
+/// group may keep the pipes open.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of the output that are kept.
+/// Maximum number of bytes of the output that are kept.
 const OUTPUT_BYTES_MAX: u64 = 64 << 10;
 
 /// Program of a process, as reported by the operating system.
@@ -38,7 +38,8 @@ pub(crate) struct LoadedProgram {
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// Returns the distinct programs of these processes. A script is listed in addition to its interpreter.
+/// Returns the distinct programs of these processes. For a script, both the script and its
+/// interpreter are listed.
 pub(crate) fn programs(processes: impl Iterator<Item = LoadedProgram>) -> Vec<Program> {
     let mut found: Vec<Program> = Vec::new();
     for process in processes {
@@ -119,9 +120,10 @@ fn version(path: &Path, search_path: Option<&OsStr>) -> Option<String> {
     output_of(command, VERSION_TIMEOUT)
 }
 
-/// Runs a program and returns its standard output, or its standard error if that is empty: nginx prints
-/// its version there, and Apache its warnings. The program's process group is killed at its end or after
-/// the timeout. Output beyond [`OUTPUT_BYTES_MAX`] is dropped.
+/// Runs a program and returns its standard output, or its standard error if standard output is
+/// empty (nginx prints its version to standard error, and Apache only warnings). The program's
+/// process group is killed when it ends or after the timeout. Output beyond [`OUTPUT_BYTES_MAX`] is
+/// dropped.
 fn output_of(mut command: Command, within: Duration) -> Option<String> {
     command
         .stdin(Stdio::null())
@@ -133,7 +135,7 @@ fn output_of(mut command: Command, within: Duration) -> Option<String> {
     let output = child.stdout.take().map(read_in_thread);
     let errors = child.stderr.take().map(read_in_thread);
     let group = Pid::from_child(&child);
-    // NOWAIT leaves the zombie for `wait`, so that its id can't be reused before the kill.
+    // NOWAIT leaves the zombie for `wait`, so the process ID can't be reused before the kill.
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let ended = loop {
         match waitid(WaitId::Pid(group), look) {

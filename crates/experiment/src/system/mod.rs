@@ -1,8 +1,7 @@
 //! Access to the operating system: processes, counters, programs, ports, and system commands.
 //!
-//! Enters: names and process ids. Leaves: process tables, samples and facts. The functions of the
-//! operating system that prony was built for are re-exported here under common names; [`freebsd`] is
-//! experimental.
+//! Input: names and process IDs. Output: process tables, samples and facts. The functions for the
+//! target operating system are re-exported here under common names; [`freebsd`] is experimental.
 
 pub(crate) mod command;
 mod error;
@@ -33,7 +32,8 @@ pub(crate) use linux::{
     online_cores, port_holder, processes, start_of, udp_is_bound,
 };
 
-/// Returns the memory that new processes can use without swapping; `None` if the system doesn't report it.
+/// Returns the memory in bytes that new processes can use without swapping; `None` if the system
+/// doesn't report it.
 pub(crate) fn memory_available_bytes() -> Option<u64> {
     #[cfg(target_os = "linux")]
     {
@@ -49,8 +49,8 @@ pub fn this_machine() -> MachineFacts {
     environment(&BTreeMap::new()).machine
 }
 
-/// Keeps the calling thread, and the threads and processes that it starts, off these cores if any
-/// other core is left.
+/// Keeps the calling thread, and the threads and processes that it starts, off these cores if other
+/// cores are available.
 pub(crate) fn avoid_cores(avoid: &[usize]) {
     #[cfg(target_os = "linux")]
     if let Ok(mut allowed) = rustix::thread::sched_getaffinity(None) {
@@ -60,7 +60,7 @@ pub(crate) fn avoid_cores(avoid: &[usize]) {
             }
         }
         if allowed.count() > 0 {
-            // Without permission, sampling may disturb the load a little; it still works.
+            // Without permission, sampling may disturb the load slightly, but works.
             let _ = rustix::thread::sched_setaffinity(None, &allowed);
         }
     }

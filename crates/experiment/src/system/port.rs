@@ -1,4 +1,4 @@
-//! Selection of free ports, and the holder of a taken one.
+//! Selection of free ports, and detection of the process that occupies a port.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -10,15 +10,15 @@ use std::sync::Mutex;
 use super::process::PortHolder;
 use crate::service::PortProtocol;
 
-/// Ports that this process has handed out. No port is handed out twice before the range is exhausted:
-/// a server that has just ended leaves connections in TIME_WAIT, and two hosts of one process must not
-/// get the same port.
+/// Ports that this process has handed out. A port is reused only when the range is exhausted: a
+/// server that has just ended leaves connections in TIME_WAIT, and two hosts in one process must
+/// not get the same port.
 static HANDED_OUT: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 /// Picks a port that is free for all these protocols at `address`; `None` if all are taken.
 ///
-/// The port is below the range from which the kernel takes source ports, so that a connection of the
-/// load can't take a server's port.
+/// The port is below the kernel's range of source ports, so connections of the load can't occupy a
+/// server's port.
 #[must_use]
 pub fn pick(address: IpAddr, protocols: &[PortProtocol]) -> Option<u16> {
     pick_where(&candidates(first_source_port()), |port| {
@@ -34,7 +34,7 @@ fn try_bind(address: SocketAddr, protocol: PortProtocol) -> io::Result<()> {
     }
 }
 
-/// Picks a port for a network namespace in which no other service listens.
+/// Picks a port for a service that is alone in its network namespace.
 #[must_use]
 pub fn pick_in_own_network() -> Option<u16> {
     pick_where(&candidates(first_source_port()), |_| true)
@@ -48,7 +48,7 @@ fn pick_where(range: &Range<u16>, is_free: impl Fn(u16) -> bool) -> Option<u16> 
     if taken.len() >= range.len() {
         taken.clear();
     }
-    // A random offset makes a conflict with other runs on this machine unlikely. It does not affect
+    // A random offset makes conflicts with other runs on this machine unlikely. It doesn't affect
     // results.
     let offset = RandomState::new().build_hasher().finish() as usize % range.len();
     let found = range
@@ -68,7 +68,7 @@ trait CycleFrom: Iterator<Item = u16> + Clone + Sized {
 
 impl CycleFrom for Range<u16> {}
 
-/// Returns the ports to choose from, given the first source port.
+/// Returns the range of ports to choose from, given the first source port.
 fn candidates(first_source: u16) -> Range<u16> {
     const PORT_MIN: u16 = 10_240;
     const PORTS_MIN: u16 = 1_024;
@@ -91,16 +91,17 @@ fn first_source_port() -> u16 {
 /// Checks that `address` is free for a listener.
 ///
 /// # Errors
-/// If the port is taken, with its holder if that is visible.
+/// The port is in use. The error contains the process that occupies it, if visible.
 pub fn check_free(address: SocketAddr, protocol: PortProtocol) -> Result<(), Option<PortHolder>> {
     match try_bind(address, protocol) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(holder(address, protocol)),
-        // The service reports any other error, such as a missing permission for a port below 1024.
+        // Other errors, such as a missing permission for a port below 1024, are reported by the
+        // service.
         _ => Ok(()),
     }
 }
 
-/// Returns the process that has bound this address, or on the wildcard address with the same port.
+/// Returns the process that has bound this address, or the wildcard address with the same port.
 #[must_use]
 pub fn holder(address: SocketAddr, protocol: PortProtocol) -> Option<PortHolder> {
     super::port_holder(address, protocol)

@@ -1,8 +1,9 @@
-//! Parsers for Linux's /proc, as pure functions over the text of its files. The text comes from this
-//! machine or, over ssh, from another one. Values that a kernel does not report are 0.
+//! Parsers for files in Linux's /proc, as pure functions of their text. The text comes from this
+//! machine or, over ssh, from another one. Values that a kernel doesn't report are 0.
 //!
-//! Everything about the machine, and everything that is sampled during a load, is parsed here. The
-//! `procfs` crate reads what is needed once of a process: memory maps, limits, open files, sockets.
+//! Data about the machine and all data that is sampled during a load are parsed here. Data that is
+//! read once per process (memory maps, limits, open files, sockets) is parsed by the `procfs`
+//! crate.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +14,13 @@ use crate::telemetry::{
     CoreTimes, HostSample, InterfaceCounters, NetworkBytes, TcpCounters, UdpCounters,
 };
 
-/// Ticks per second in /proc: 100 on all current architectures.
+/// Clock ticks per second in /proc: 100 on all current architectures.
 pub(crate) const TICKS_PER_S: f64 = 100.0;
 
-/// Page size that is assumed for a remote machine.
+/// Page size assumed for a remote machine.
 pub(crate) const REMOTE_PAGE_BYTES: u64 = 4096;
 
-/// Contents of a network namespace's files in /proc.
+/// Contents of the /proc files of a network namespace.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct NetFiles<'a> {
     /// `net/snmp`.
@@ -87,8 +88,8 @@ fn interface(line: &str) -> Option<(String, InterfaceCounters)> {
     Some((name.trim().to_owned(), interface))
 }
 
-/// Adds up the traffic of all interfaces except the loopback. If there is no other interface, or the network
-/// is shared, returns the traffic of the loopback.
+/// Adds up the traffic of all interfaces except the loopback interface. If there is no other
+/// interface, or if the network is shared, returns the traffic of the loopback interface.
 pub(crate) fn traffic(
     interfaces: &BTreeMap<String, InterfaceCounters>,
     shared: bool,
@@ -146,7 +147,7 @@ fn core_times<'a>(words: impl Iterator<Item = &'a str>) -> CoreTimes {
     let ticks: Vec<f64> = words.map_while(|word| word.parse().ok()).collect();
     let seconds = |index: usize| ticks.get(index).copied().unwrap_or(0.0) / TICKS_PER_S;
     CoreTimes {
-        // User and nice include the guest columns.
+        // The user and nice columns include the guest columns.
         user_s: seconds(0) + seconds(1),
         system_s: seconds(2),
         idle_s: seconds(3) + seconds(4),
@@ -156,14 +157,14 @@ fn core_times<'a>(words: impl Iterator<Item = &'a str>) -> CoreTimes {
     }
 }
 
-/// Detects from `stat` if the CPU time of processes includes the interrupts that interrupted them; `None` if
-/// `stat` does not show it.
+/// Detects from `stat` if the CPU time of processes includes the interrupts that occurred while
+/// they ran; `None` if `stat` doesn't show this.
 ///
-/// A kernel with interrupt time accounting reads a clock at each hard interrupt, so its `irq` column grows.
-/// A kernel that counts ticks charges the tick to the interrupted process, and its `irq` column stays 0.
-/// With too few interrupts since the boot, the two can't be distinguished.
+/// A kernel with interrupt time accounting reads a clock at each hard interrupt, so its `irq`
+/// column increases. Other kernels charge each clock tick to the interrupted process, and the `irq`
+/// column stays 0. With few interrupts since boot, the two can't be distinguished.
 fn softirq_included(stat: &str) -> Option<bool> {
-    /// This many interrupts take at least tenths of a second, which is many ticks.
+    /// This number of interrupts takes at least tenths of a second, which is many ticks.
     const INTERRUPTS_MIN: u64 = 100_000;
     let after = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name));
     let irq_ticks = after("cpu ")?.split_whitespace().nth(5)?;
@@ -192,17 +193,17 @@ pub(crate) fn boot_time_s(stat: &str) -> Option<u64> {
     line.trim().parse().ok()
 }
 
-/// Parses `meminfo`: bytes of memory.
+/// Parses `meminfo`: total memory in bytes.
 pub(crate) fn memory_bytes(meminfo: &str) -> u64 {
     memory_field(meminfo, "MemTotal:").unwrap_or(0)
 }
 
-/// Parses `meminfo`: bytes of memory that are available; `None` if the kernel does not report it.
+/// Parses `meminfo`: available memory in bytes; `None` if the kernel doesn't report it.
 pub(crate) fn memory_available_bytes(meminfo: &str) -> Option<u64> {
     memory_field(meminfo, "MemAvailable:")
 }
 
-/// Parses `meminfo`: bytes of memory that are not available.
+/// Parses `meminfo`: memory in use, in bytes.
 pub(crate) fn memory_used_bytes(meminfo: &str) -> u64 {
     let available = memory_available_bytes(meminfo).unwrap_or(0);
     memory_bytes(meminfo).saturating_sub(available)
@@ -213,7 +214,7 @@ fn memory_field(meminfo: &str, name: &str) -> Option<u64> {
     Some(first_number(line)? * 1024)
 }
 
-/// Parses `sys/fs/file-nr`: open files of the whole machine.
+/// Parses `sys/fs/file-nr`: number of open files on the whole machine.
 pub(crate) fn open_files(file_nr: &str) -> u64 {
     first_number(file_nr).unwrap_or(0)
 }
@@ -224,7 +225,7 @@ pub(crate) fn load_average(loadavg: &str) -> f64 {
     first.and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
-/// Parses `schedstat`: nanoseconds on a core.
+/// Parses `schedstat`: nanoseconds spent running on a core.
 pub(crate) fn run_ns(schedstat: &str) -> Option<u64> {
     first_number(schedstat)
 }
@@ -263,7 +264,7 @@ pub(crate) fn io_counters(io: &str) -> Option<IoCounters> {
     })
 }
 
-/// Parses `cpu.stat` of a control group (version 2): CPU seconds in total, in user mode, and in the kernel.
+/// Parses `cpu.stat` of a control group (version 2): total, user and kernel CPU seconds.
 pub(crate) fn cgroup_cpu_s(cpu_stat: &str) -> Option<(f64, f64, f64)> {
     let seconds = |name: &str| {
         let mut lines = cpu_stat.lines().filter_map(|line| line.split_once(' '));
@@ -277,12 +278,12 @@ pub(crate) fn cgroup_cpu_s(cpu_stat: &str) -> Option<(f64, f64, f64)> {
     ))
 }
 
-/// Parses a process's `stat`. Its name is in parentheses, and may contain parentheses.
+/// Parses a process's `stat`. The process name is in parentheses and may contain parentheses.
 pub(crate) fn process(stat: &str, page_bytes: u64) -> Option<Process> {
     let (pid, rest) = stat.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    // Numbered as in proc(5), where the state is field 3.
+    // Fields are numbered as in proc(5), where the state is field 3.
     let field = |number: usize| fields.get(number - 3).copied();
     let number = |index: usize| field(index)?.parse::<i64>().ok();
     let seconds = |index: usize| Some(number(index)?.max(0) as f64 / TICKS_PER_S);
@@ -316,7 +317,7 @@ pub(crate) fn listeners(tcp: &str, port: u16) -> Vec<u64> {
     tcp.lines().filter_map(of_line).collect()
 }
 
-/// Parses `net/udp` or `net/udp6`: returns true if a socket has the local port.
+/// Parses `net/udp` or `net/udp6`: returns true if a socket is bound to the port.
 #[cfg(any(target_os = "linux", test))]
 pub(crate) fn has_udp_port(udp: &str, port: u16) -> bool {
     let of_line = |line: &str| {
@@ -326,8 +327,8 @@ pub(crate) fn has_udp_port(udp: &str, port: u16) -> bool {
     udp.lines().any(|line| of_line(line) == Some(port))
 }
 
-/// Parses `ls -l /proc/[0-9]*/fd`: processes that hold one of these sockets. The listing has a heading for
-/// each folder, followed by its links.
+/// Parses `ls -l /proc/[0-9]*/fd`: processes that have one of these sockets open. The listing has a
+/// heading for each folder, followed by its links.
 pub(crate) fn holders(listing: &str, inodes: &[u64]) -> Vec<i32> {
     let mut pid = None;
     let mut found = Vec::new();
@@ -348,7 +349,7 @@ fn first_number(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns a value from a file with pairs of lines: names, then values, both after the same prefix.
+/// Looks up a value in a file with pairs of lines (names, then values), both with the same prefix.
 fn paired(text: &str, prefix: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else {
@@ -362,14 +363,14 @@ fn paired(text: &str, prefix: &str, name: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Returns a value from a file with a name and a value in each line.
+/// Looks up a value in a file with a name and a value per line.
 fn listed_by_line(text: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     let (_, value) = lines.find(|(candidate, _)| *candidate == name).unzip();
     value.and_then(first_number).unwrap_or(0)
 }
 
-/// Returns a value from a line `prefix name value name value …`.
+/// Looks up a value in a line `prefix name value name value …`.
 fn listed(text: &str, prefix: &str, name: &str) -> u64 {
     let Some(line) = text.lines().find_map(|line| line.strip_prefix(prefix)) else {
         return 0;

@@ -1,47 +1,48 @@
-//! Processes of a machine, and their trees.
+//! Processes of a machine, and their tree.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A process at the time of reading.
+/// Snapshot of a process.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Process {
-    /// Process id.
+    /// Process ID.
     pub pid: i32,
-    /// Process id of its parent.
+    /// Process ID of the parent.
     pub parent: i32,
-    /// Its session.
+    /// Session ID.
     pub session: i32,
     /// Start time in the system's unit. Unique together with `pid`.
     pub start: u64,
-    /// Short name.
+    /// Process name, as the kernel reports it.
     pub name: String,
-    /// It has ended, but its parent has not reaped it.
+    /// True if the process has ended but has not been reaped by its parent.
     pub zombie: bool,
-    /// Own CPU seconds in user mode.
+    /// CPU seconds of the process itself in user mode.
     pub user_s: f64,
-    /// Own CPU seconds in the kernel.
+    /// CPU seconds of the process itself in kernel mode.
     pub system_s: f64,
-    /// CPU seconds in user mode of reaped children.
+    /// CPU seconds of reaped children in user mode.
     pub reaped_user_s: f64,
-    /// CPU seconds in the kernel of reaped children.
+    /// CPU seconds of reaped children in kernel mode.
     pub reaped_system_s: f64,
     /// Number of threads.
     pub threads: u64,
-    /// Core on which its main thread ran last, if known.
+    /// Core on which the main thread last ran, if known.
     pub core: Option<usize>,
     /// Resident memory in bytes, including shared pages.
     pub resident_bytes: u64,
-    /// Voluntary and involuntary context switches of all its threads. Linux lists them per thread only.
+    /// Voluntary and involuntary context switches of all threads; `None` on Linux, which counts
+    /// them per thread.
     pub context_switches: Option<(u64, u64)>,
 }
 
-/// The process that listens on a port.
+/// A process that listens on a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortHolder {
-    /// Process id.
+    /// Process ID.
     pub pid: i32,
-    /// Short name.
+    /// Process name, as the kernel reports it.
     pub name: String,
 }
 
@@ -51,7 +52,7 @@ impl fmt::Display for PortHolder {
     }
 }
 
-/// All processes of a machine, indexed by id and by parent.
+/// All processes of a machine, indexed by ID and by parent.
 #[derive(Debug, Default)]
 pub struct ProcessTable {
     by_pid: BTreeMap<i32, Process>,
@@ -59,13 +60,13 @@ pub struct ProcessTable {
 }
 
 impl ProcessTable {
-    /// Returns the process with this id.
+    /// Returns the process with this ID.
     #[must_use]
     pub fn get(&self, pid: i32) -> Option<&Process> {
         self.by_pid.get(&pid)
     }
 
-    /// Iterates over all processes, ordered by id.
+    /// Iterates over all processes, ordered by ID.
     pub fn all(&self) -> impl Iterator<Item = &Process> {
         self.by_pid.values()
     }
@@ -86,7 +87,7 @@ impl ProcessTable {
         let mut next = 0;
         while let Some(process) = found.get(next) {
             next += 1;
-            // The table is not read atomically, so reused ids could form a ring.
+            // The table isn't read atomically, so reused IDs could form a cycle.
             if found.len() > self.by_pid.len() {
                 break;
             }

@@ -4,11 +4,11 @@ use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Folders with servers that are not in an ordinary user's `PATH`.
+/// Folders with servers that an ordinary user's `PATH` lacks.
 const SBIN_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Debian packages of programs that plans are likely to start. Messages suggest a package only for programs
-/// in this list.
+/// Debian packages of programs that plans are likely to start. Messages suggest packages only for
+/// these programs.
 const PACKAGES: [(&str, &str); 38] = [
     ("ab", "apache2-utils"),
     ("apache2", "apache2"),
@@ -55,9 +55,9 @@ const PACKAGES: [(&str, &str); 38] = [
 pub struct MissingProgram {
     /// Program, as named in the plan.
     pub program: String,
-    /// Debian package that provides it, if known.
+    /// Debian package that provides the program, if known.
     pub package: Option<&'static str>,
-    /// A file with this name that is not executable.
+    /// A file with the program's name that is not executable, if there is one.
     pub not_executable: Option<PathBuf>,
 }
 
@@ -83,9 +83,9 @@ impl fmt::Display for MissingProgram {
 
 /// Finds `program` as a service with this working directory and `PATH` would start it.
 ///
-/// A name with a slash is relative to `cwd`. Other names are looked up in `path` (`None`: prony's own `PATH`),
-/// then in the `sbin` folders. If there is no such program, the newest version counts: Debian provides
-/// `php-fpm` only as `php-fpm8.2`.
+/// A name with a slash is relative to `cwd`. Other names are looked up in `path` (`None` means
+/// prony's own `PATH`), then in the `sbin` folders. If the program doesn't exist, the newest
+/// versioned name is used: Debian provides `php-fpm` only as `php-fpm8.2`.
 ///
 /// # Errors
 /// [`MissingProgram`] with the package that provides it.
@@ -122,13 +122,14 @@ pub fn find(program: &str, cwd: &Path, path: Option<&str>) -> Result<PathBuf, Mi
     })
 }
 
-/// Returns true if a regular file is executable; `None` if it does not exist.
+/// Returns true if a regular file is executable; `None` if there is no such file.
 fn executable(path: &Path) -> Option<bool> {
     let metadata = path.metadata().ok().filter(|metadata| metadata.is_file())?;
     Some(metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns the program with the highest version after this name, from the first folder that has it.
+/// Returns the program with this name and the highest version suffix, from the first folder that
+/// contains one.
 fn newest_version(program: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     let mut newest: Option<(Vec<u64>, PathBuf)> = None;
     let entries = folders.iter().filter_map(|folder| folder.read_dir().ok());
@@ -158,7 +159,7 @@ fn version(text: &str) -> Option<Vec<u64>> {
 #[must_use]
 pub fn package_of(program: &str) -> Option<&'static str> {
     let name = Path::new(program).file_name()?.to_str()?;
-    // A versioned name, such as php-fpm8.2, has the package of the plain name.
+    // A versioned name, such as php-fpm8.2, belongs to the package of the plain name.
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let find = |wanted: &str| PACKAGES.iter().find(|(program, _)| *program == wanted);
     find(name)

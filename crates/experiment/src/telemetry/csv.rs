@@ -1,4 +1,4 @@
-//! The file telemetry.csv: one line for each sample and subject.
+//! The file telemetry.csv, with one line for each sample and subject.
 
 use std::io::{self, Write};
 
@@ -9,8 +9,8 @@ use super::{
     TcpCounters, TelemetrySample, UdpCounters,
 };
 
-/// Columns of telemetry.csv with their units. A cell is empty if its column does not apply to the
-/// subject of the line.
+/// Columns of telemetry.csv with their units. A cell is empty if the column doesn't apply to the
+/// subject.
 pub const COLUMNS: [(&str, &str); 41] = [
     ("t_s", "seconds since the host was made"),
     (
@@ -116,7 +116,7 @@ pub const COLUMNS: [(&str, &str); 41] = [
 /// Writes the header and all samples.
 ///
 /// # Errors
-/// An error of `out`.
+/// Errors of `out`.
 pub fn write_csv(samples: &[TelemetrySample], out: &mut dyn Write) -> io::Result<()> {
     let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
     writeln!(out, "{}", names.join(","))?;
@@ -166,12 +166,12 @@ pub fn write_csv(samples: &[TelemetrySample], out: &mut dyn Write) -> io::Result
     Ok(())
 }
 
-/// Formats seconds with the resolution of the kernel's ticks.
+/// Formats seconds with the resolution of the kernel's clock ticks.
 fn seconds(seconds: f64) -> String {
     format!("{seconds:.2}")
 }
 
-/// A line that is being built.
+/// A line under construction.
 struct Line([String; COLUMNS.len()]);
 
 impl Line {
@@ -398,7 +398,7 @@ mod tests {
         }
     }
 
-    /// Cells of an unquoted line by column.
+    /// Cells of an unquoted line, by column.
     fn cells(line: &str) -> BTreeMap<&str, &str> {
         let cells: Vec<&str> = line.split(',').collect();
         assert_eq!(cells.len(), COLUMNS.len(), "{line}");

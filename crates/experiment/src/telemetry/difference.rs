@@ -7,8 +7,8 @@ use super::{
     UdpCounters,
 };
 
-/// User and kernel CPU seconds: the most precise total, divided in the proportion of the ticks. A time
-/// shorter than a tick is divided in the proportion of all ticks since the start.
+/// User and kernel CPU seconds between two samples. The most precise total is divided in proportion
+/// to the clock ticks; if there was no tick, in proportion to all ticks since the start.
 pub(super) fn cpu_between(begin: &ServiceSample, end: &ServiceSample) -> (f64, f64) {
     let user_s = grown(begin.cpu_user_s, end.cpu_user_s);
     let system_s = grown(begin.cpu_system_s, end.cpu_system_s);
@@ -23,7 +23,7 @@ pub(super) fn cpu_between(begin: &ServiceSample, end: &ServiceSample) -> (f64, f
     (total_s * user_share, total_s * (1.0 - user_share))
 }
 
-/// Times of each core. A core that was offline at the start or the end is left out.
+/// Times of each core between two samples. A core that was offline in either sample is omitted.
 pub(super) fn cores_between(
     begin: &BTreeMap<usize, CoreTimes>,
     end: &BTreeMap<usize, CoreTimes>,
@@ -53,7 +53,7 @@ pub(super) fn network_between(begin: &NetworkBytes, end: &NetworkBytes) -> Netwo
     }
 }
 
-/// Traffic of each interface. The totals of a new interface began at zero.
+/// Traffic of each interface between two samples. The totals of a new interface start at zero.
 pub(super) fn interfaces_between(
     begin: &BTreeMap<String, InterfaceCounters>,
     end: &BTreeMap<String, InterfaceCounters>,
@@ -86,8 +86,8 @@ pub(super) fn hardware_between(
     })
 }
 
-/// Growth of a total; never negative, although a total can decrease by a tick when a process ends while
-/// it is read.
+/// Increase of a total; never negative, although a total can decrease by a tick when a process ends
+/// during the reading.
 pub(super) fn grown(begin: f64, end: f64) -> f64 {
     (end - begin).max(0.0)
 }

@@ -1,8 +1,8 @@
-//! Telemetry of interleaved blocks: usage is attributed to the variant whose slice it was.
+//! Telemetry of interleaved blocks. Usage during a slice is attributed to the slice's variant.
 //!
-//! Samples are taken between slices, when no request is in flight. The growth between the samples
-//! before and after a slice belongs to the slice's variant. The sums over its slices form samples as
-//! they would be if the variant had run alone, so that everything else reads them as usual.
+//! Samples are taken between slices, when no request is in flight. The increase between the samples
+//! before and after a slice belongs to the slice's variant. The sums over a variant's slices form
+//! samples as if the variant had run alone, so all other code can use them as usual.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::{
 use crate::service::ScopedName;
 
 impl TelemetrySample {
-    /// Returns the sample with one variant's services only, by their names in the plan.
+    /// Returns the sample reduced to one variant's services, with their names in the plan.
     pub(crate) fn of_variant(mut self, variant: usize) -> TelemetrySample {
         let own = |(name, sample): (String, ServiceSample)| {
             let (service, of) = ScopedName::parse(&name)?;
@@ -28,19 +28,19 @@ impl TelemetrySample {
     }
 }
 
-/// The usage in one variant's slices, as samples.
+/// Usage during one variant's slices, as samples.
 #[derive(Debug)]
 pub(crate) struct SlicedTelemetry {
     variant: usize,
     samples: Vec<TelemetrySample>,
-    /// CPU seconds of the variant's services outside of its slices.
+    /// CPU seconds of the variant's services outside its slices.
     idle_cpu_s: f64,
-    /// Length of the other variants' slices in seconds.
+    /// Total duration of the other variants' slices in seconds.
     idle_s: f64,
 }
 
 impl SlicedTelemetry {
-    /// Begins at the first sample of a block.
+    /// Starts at the first sample of a block.
     pub(crate) fn new(variant: usize, first: &TelemetrySample) -> SlicedTelemetry {
         let mut first = first.clone().of_variant(variant);
         first.t_s = 0.0;
@@ -52,7 +52,7 @@ impl SlicedTelemetry {
         }
     }
 
-    /// Adds a slice of this variant. `length_s` is the time that its usage is divided by.
+    /// Adds a slice of this variant. The usage is later divided by the sum of `length_s`.
     pub(crate) fn add(&mut self, before: &TelemetrySample, after: &TelemetrySample, length_s: f64) {
         let Some(last) = self.samples.last() else {
             return;
@@ -80,7 +80,7 @@ impl SlicedTelemetry {
         self.idle_s += grown(before.t_s, after.t_s);
     }
 
-    /// CPU that the services used in the other variants' slices, in percent of one core.
+    /// CPU time that the services used during the other variants' slices, in percent of one core.
     pub(crate) fn idle_percent(&self) -> Option<f64> {
         (self.idle_s > 0.0).then(|| 100.0 * self.idle_cpu_s / self.idle_s)
     }
@@ -90,7 +90,7 @@ impl SlicedTelemetry {
     }
 }
 
-/// Applies `sum` to each entry that all three have.
+/// Applies `sum` to each entry that all three maps contain.
 fn by_name<T>(
     last: &BTreeMap<String, T>,
     before: &BTreeMap<String, T>,
@@ -104,7 +104,7 @@ fn by_name<T>(
     after.iter().filter_map(of_one).collect()
 }
 
-/// Adds the growth of totals. Gauges are those of `after`.
+/// Adds the increase of totals to `last`. Gauges are those of `after`.
 fn service(last: &ServiceSample, before: &ServiceSample, after: &ServiceSample) -> ServiceSample {
     let seconds = |of: fn(&ServiceSample) -> f64| of(last) + grown(of(before), of(after));
     let count = |of: fn(&ServiceSample) -> u64| of(last) + of(after).saturating_sub(of(before));
@@ -143,7 +143,7 @@ fn host(last: &HostSample, before: &HostSample, after: &HostSample) -> HostSampl
         core_times: cores(&last.core_times, &before.core_times, &after.core_times),
         generator_user_s: seconds(|it| it.generator_user_s),
         generator_system_s: seconds(|it| it.generator_system_s),
-        // It may decrease by a few ticks.
+        // The total may decrease by a few ticks.
         foreign_cpu_s: last.foreign_cpu_s + (after.foreign_cpu_s - before.foreign_cpu_s),
         context_switches: last.context_switches
             + after
@@ -256,7 +256,7 @@ fn io(
 mod tests {
     use super::*;
 
-    /// A sample of two variants' services that have used these CPU seconds.
+    /// A sample with the services of two variants, which have used these CPU seconds.
     fn sample(t_s: f64, cpu_s: [f64; 2], softirq_s: f64) -> TelemetrySample {
         let service = |cpu_s: f64| ServiceSample {
             cpu_s,
@@ -282,7 +282,7 @@ mod tests {
     fn usage_belongs_to_the_variant_whose_slice_it_was() {
         let samples = [
             sample(100.0, [5.0, 9.0], 1.0),
-            // A slice of the first, of the second, and of the first again.
+            // Slices of the first variant, the second, and the first again.
             sample(100.3, [5.2, 9.0], 1.1),
             sample(100.6, [5.21, 9.1], 1.4),
             sample(100.9, [5.4, 9.1], 1.5),

@@ -1,4 +1,4 @@
-//! Computes the figures of a trial from its samples. All functions here are pure.
+//! Summary of a trial's telemetry, computed from its samples. All functions here are pure.
 
 use std::collections::BTreeMap;
 
@@ -13,67 +13,68 @@ use super::{
     NetworkBytes, ServiceSample, TcpCounters, TelemetrySample, UdpCounters,
 };
 
-/// Resource use of one service between the first and the last sample.
+/// Resource usage of one service between the first and the last sample.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServiceSummary {
-    /// Agent on whose machine the service runs; `None` for this machine.
+    /// Name of the agent whose machine runs the service; `None` for this machine.
     pub host: Option<String>,
     /// CPU seconds from the most precise source.
     pub cpu_s: f64,
-    /// User part of `cpu_s`, in the proportion of the kernel's ticks.
+    /// User part of `cpu_s`, in proportion to the clock ticks.
     pub cpu_user_s: f64,
-    /// Kernel part of `cpu_s`, in the same proportion.
+    /// Kernel part of `cpu_s`, in proportion to the clock ticks.
     pub cpu_system_s: f64,
-    /// User CPU in percent of one core.
+    /// User CPU time in percent of one core.
     pub cpu_user_percent: f64,
-    /// Kernel CPU in percent of one core.
+    /// Kernel CPU time in percent of one core.
     pub cpu_system_percent: f64,
-    /// Mean memory over the samples, in bytes.
+    /// Mean memory over the samples in bytes.
     pub memory_mean_bytes: f64,
-    /// Largest memory of a sample, in bytes.
+    /// Maximum memory over the samples in bytes.
     pub memory_max_bytes: u64,
-    /// Definition of the memory figures.
+    /// Definition of the memory sizes.
     pub memory_kind: MemoryKind,
     /// Context switches per second.
     pub context_switches_per_s: f64,
-    /// Context switches per second in which a thread was preempted.
+    /// Involuntary context switches (preemptions) per second.
     pub involuntary_switches_per_s: f64,
-    /// Largest number of open files in a sample.
+    /// Maximum number of open files over the samples.
     pub open_files_max: u64,
-    /// Largest number of processes in a sample.
+    /// Maximum number of processes over the samples.
     pub processes_max: u64,
-    /// Traffic of its place in this time.
+    /// Traffic of the service's place during this time.
     pub network: NetworkBytes,
-    /// Bits per second sent by its place.
+    /// Bits per second that the place sent.
     pub network_sent_bits_per_s: f64,
-    /// Traffic of each interface of its own network namespace in this time.
+    /// Traffic of each interface of the place's network namespace during this time.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
-    /// TCP counters of its place: differences of totals, gauges of the last sample.
+    /// TCP counters of the place: differences of totals; gauges are those of the last sample.
     pub tcp: TcpCounters,
-    /// UDP counters of the same namespace.
+    /// UDP counters of the place's network namespace.
     pub udp: UdpCounters,
-    /// Performance counters of the service in this time.
+    /// Hardware counters of the service during this time; `None` if unavailable.
     pub hardware: Option<HardwareCounters>,
-    /// Input and output in this time.
+    /// I/O during this time; `None` if the kernel doesn't report it.
     pub io: Option<IoCounters>,
 }
 
-/// Resource use of a machine between the first and the last sample. CPU seconds are sums over all cores.
+/// Resource usage of a machine between the first and the last sample. CPU seconds are sums over all
+/// cores.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HostSummary {
-    /// Cores online.
+    /// Number of online cores.
     pub cores: usize,
-    /// User mode.
+    /// CPU seconds in user mode.
     pub cpu_user_s: f64,
-    /// Kernel mode, on behalf of processes.
+    /// CPU seconds in kernel mode on behalf of processes.
     pub cpu_system_s: f64,
-    /// Soft interrupts.
+    /// CPU seconds in soft interrupts.
     pub cpu_softirq_s: f64,
-    /// Hard interrupts.
+    /// CPU seconds in hard interrupts.
     pub cpu_irq_s: f64,
-    /// Stolen by other guests of the hypervisor.
+    /// CPU seconds that the hypervisor gave to other guests.
     pub cpu_steal_s: f64,
-    /// Idle.
+    /// Idle CPU seconds.
     pub cpu_idle_s: f64,
     /// CPU seconds of this process.
     pub generator_cpu_s: f64,
@@ -81,66 +82,68 @@ pub struct HostSummary {
     pub foreign_cpu_s: f64,
     /// `foreign_cpu_s` in percent of one core.
     pub foreign_percent: f64,
-    /// Stolen CPU in percent of one core.
+    /// Stolen CPU time in percent of one core.
     pub steal_percent: f64,
-    /// The foreign processes that used most CPU in this time, busiest first.
+    /// Foreign processes that used the most CPU time during this time, busiest first.
     pub foreign: Vec<ForeignUse>,
-    /// Times of each core by its number; empty if the operating system reports only their sum.
+    /// Times of each core by number; empty if the operating system reports only sums.
     pub core_times: BTreeMap<usize, CoreTimes>,
-    /// The CPU time of processes contains interrupts; see [`HostSample::softirq_included`].
+    /// True if the CPU time of processes includes interrupts; see [`HostSample::softirq_included`].
     pub softirq_included: Option<bool>,
-    /// Mean of the used memory over the samples, in bytes.
+    /// Mean of the used memory over the samples in bytes.
     pub memory_used_mean_bytes: f64,
     /// Context switches of all cores per second.
     pub context_switches_per_s: f64,
-    /// Largest number of open files in a sample.
+    /// Maximum number of open files over the samples.
     pub open_files_max: u64,
     /// Load average at the last sample.
     pub load_average: f64,
-    /// Traffic of each interface of its own network namespace in this time.
+    /// Traffic of each interface of the machine's own network namespace during this time.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
-    /// TCP counters of the machine's own namespace: differences of totals, gauges of the last sample.
+    /// TCP counters of the machine's own network namespace: differences of totals; gauges are those
+    /// of the last sample.
     pub tcp: TcpCounters,
-    /// UDP counters of the same namespace.
+    /// UDP counters of the machine's own network namespace.
     pub udp: UdpCounters,
-    /// Performance counters of all cores in this time.
+    /// Hardware counters of all cores during this time; `None` if unavailable.
     pub hardware: Option<HardwareCounters>,
 }
 
-/// CPU time of one process that is neither prony nor one of its services.
+/// CPU time of a process that belongs neither to prony nor to its services.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ForeignUse {
-    /// Process id.
+    /// Process ID.
     pub pid: i32,
-    /// Short name.
+    /// Process name, as the kernel reports it.
     pub name: String,
     /// Total CPU seconds.
     pub cpu_s: f64,
-    /// CPU seconds by the core on which it was last seen, as far as known.
+    /// CPU seconds by the core on which the process last ran, as far as known.
     pub by_core: BTreeMap<usize, f64>,
 }
 
-/// The telemetry of one trial in figures.
+/// Summary of one trial's telemetry.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TelemetrySummary {
     /// Seconds between the first and the last sample.
     pub elapsed_s: f64,
-    /// The services that were in the first and the last sample.
+    /// Services that are in both the first and the last sample.
     pub services: BTreeMap<String, ServiceSummary>,
     /// This machine.
     pub host: HostSummary,
-    /// The machine that is read over ssh, if it responded at the start and the end.
+    /// Machine that is read over ssh, if it responded at the start and the end.
     pub remote: Option<HostSummary>,
-    /// The machines of agents that responded at the start and the end, by agent name.
+    /// Machines of agents that responded at the start and the end, by agent name.
     pub hosts: BTreeMap<String, HostSummary>,
-    /// Traffic of each link between named places in this time.
+    /// Traffic of each link between named places during this time.
     pub links: BTreeMap<String, LinkTraffic>,
-    /// Mean time that a sample took, in microseconds.
+    /// Mean time that it took to read a sample, in microseconds.
     pub sample_cost_us: f64,
 }
 
 impl TelemetrySummary {
-    /// The machine on which a service runs, if there is telemetry of it.
+    /// Returns the machine that runs a service; this machine if there is no telemetry of another
+    /// one.
     #[must_use]
     pub fn machine_of(&self, service: &str) -> &HostSummary {
         let host = self.services.get(service).and_then(|it| it.host.as_ref());
@@ -148,14 +151,14 @@ impl TelemetrySummary {
         elsewhere.or(self.remote.as_ref()).unwrap_or(&self.host)
     }
 
-    /// This machine and the machines of agents.
+    /// Iterates over this machine and the machines of agents.
     pub fn machines(&self) -> impl Iterator<Item = &HostSummary> {
         std::iter::once(&self.host).chain(self.hosts.values())
     }
 }
 
-/// Summarizes samples in the order in which they were taken. `None` without two samples of different
-/// times.
+/// Summarizes samples, which must be in the order in which they were taken. Returns `None` without
+/// two samples at different times.
 #[must_use]
 pub fn summary(samples: &[TelemetrySample]) -> Option<TelemetrySummary> {
     let (first, last) = (samples.first()?, samples.last()?);
@@ -249,7 +252,7 @@ fn of_service(
     }
 }
 
-/// The figures of a machine; `all` is not empty.
+/// Summarizes the samples of a machine. `all` must not be empty.
 fn of_host(all: &[&HostSample], elapsed_s: f64) -> HostSummary {
     let (Some(begin), Some(end)) = (all.first(), all.last()) else {
         return HostSummary::default();
@@ -270,7 +273,7 @@ fn of_host(all: &[&HostSample], elapsed_s: f64) -> HostSummary {
         foreign_cpu_s,
         foreign_percent: 100.0 * foreign_cpu_s / elapsed_s,
         steal_percent: 100.0 * cpu_steal_s / elapsed_s,
-        // The foreign processes of the first sample are from the time before it.
+        // Skip the foreign processes of the first sample, which are from the time before it.
         foreign: foreign_between(&all[1..]),
         core_times: cores_between(&begin.core_times, &end.core_times),
         softirq_included: end.softirq_included,
@@ -285,7 +288,7 @@ fn of_host(all: &[&HostSample], elapsed_s: f64) -> HostSummary {
     }
 }
 
-/// The foreign processes of several intervals, most CPU first.
+/// Adds up the foreign processes of several intervals, sorted by CPU time in descending order.
 fn foreign_between(intervals: &[&HostSample]) -> Vec<ForeignUse> {
     let mut by_pid: BTreeMap<(i32, &str), ForeignUse> = BTreeMap::new();
     for process in intervals.iter().flat_map(|host| &host.foreign) {
@@ -427,7 +430,7 @@ mod tests {
             cpu_between(&begin, &service(1.044, 0.63, 0.40)),
             (0.033, 0.011),
         );
-        // Less than a tick: divided as the time before.
+        // Less than a tick: divided in the same proportion as the time before.
         near(
             cpu_between(&service(1.0, 0.75, 0.25), &service(1.004, 0.75, 0.25)),
             (0.003, 0.001),

@@ -10,8 +10,8 @@ use crate::interleaving;
 use crate::plan::{CapacityLoad, Interleave, LoadModel};
 use crate::runner::BlockTime;
 
-/// [`GOOD`] with these lines in place of its load's model and connections, and without the lengths of
-/// its trials.
+/// [`GOOD`] with these lines instead of the load's model and connections, and without the durations
+/// of its trials.
 fn plan(load: &str) -> String {
     let plan = GOOD.replace("model       = \"closed\"\nconnections = 10\n", load);
     plan.replace("warmup   = \"3s\"\nduration = \"30s\"\n", "")

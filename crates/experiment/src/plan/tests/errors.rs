@@ -1,8 +1,8 @@
-//! The messages about problems of a plan, compared verbatim.
+//! Messages about problems in a plan, compared verbatim.
 
 use super::{GOOD, Study};
 
-/// Text of [`GOOD`], the text that replaces it, and the first message that results. `@` stands for
+/// Text of [`GOOD`] to replace, its replacement, and the first message that results. `@` stands for
 /// `plan.toml:` and the line of the replacement.
 const CASES: &[(&str, &str, &str)] = &[
     (

@@ -45,8 +45,7 @@ fn services_used_by_other_machines_listen_on_reachable_addresses() {
     assert_eq!(web.spec.cwd.as_os_str(), "");
     assert_eq!(resolved.load.agents.as_deref(), Some("2"));
 
-    // The bodies are compared from this machine, even if an agent loads a service on its own
-    // machine.
+    // This machine compares the bodies, even if an agent loads a service on its own machine.
     let text = PLAN.replace("agents = 2", "agents = \"one\"");
     let wanted = study.read(&text).unwrap().allocations(0).unwrap();
     let web = wanted

@@ -1,4 +1,4 @@
-//! Valid plans, invalid plans, and random changes of valid plans.
+//! Tests with valid plans, invalid plans, and random mutations of valid plans.
 
 mod capacity;
 mod errors;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use super::{MachineProfile, Plan, PlanErrors};
 use crate::service::{Allocated, Allocation, PortProtocol, pick_endpoints};
 
-/// The plan that the tests change.
+/// A valid plan that the tests modify.
 pub(super) const GOOD: &str = r#"
 name     = "sockets"
 question = "What does a socket cost?"
@@ -58,7 +58,7 @@ urls        = "urls.txt"
 cores       = "1"
 "#;
 
-/// A folder with the files that [`GOOD`] names; its programs are in `bin`.
+/// A folder with the files that [`GOOD`] names. Its programs are in `bin`.
 pub(super) struct Study {
     folder: tempfile::TempDir,
 }
@@ -87,7 +87,7 @@ impl Study {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// A machine with two cores and the study.s own programs.
+    /// A machine with two cores and the study's own programs.
     pub(super) fn machine(&self) -> MachineProfile {
         MachineProfile {
             os: "linux".to_owned(),
@@ -103,7 +103,7 @@ impl Study {
         Ok(plan)
     }
 
-    /// The messages about a plan, one per line, without the folder.
+    /// Returns the messages about a plan, one per line, without the folder.
     pub(super) fn diagnostics(&self, text: &str) -> Vec<String> {
         let Err(errors) = self.read(text) else {
             return Vec::new();
@@ -117,7 +117,7 @@ impl Study {
     }
 }
 
-/// The allocations that a host would make.
+/// Allocates endpoints like a host.
 pub(super) fn allocate(wanted: &[Allocation]) -> BTreeMap<String, Allocated> {
     let mut port = 8_000;
     wanted

@@ -1,4 +1,4 @@
-//! Randomly changed plans: reading one ends and does not panic.
+//! Random mutations of plans: reading one must end and must not panic.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -6,7 +6,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::{GOOD, Study};
 use crate::plan::STARTER;
 
-/// Pieces of text that are inserted into plans at random.
+/// Fragments to insert into plans at random.
 const BITS: &[&str] = &[
     "\"",
     "'",
@@ -64,7 +64,7 @@ fn below(end: usize, random: &mut ChaCha8Rng) -> usize {
     (random.next_u64() % end.max(1) as u64) as usize
 }
 
-/// The last character boundary that is not after `at`.
+/// The last character boundary at or before `at`.
 fn boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len()))
         .rev()

@@ -76,7 +76,7 @@ fn each_viewer_reaches_the_others_over_its_own_link() {
         [place_of("app"), place_of("lb")],
         [PlaceKind::Named(2), PlaceKind::Named(1)]
     );
-    // A host assigns ports; in this test 8001 and so on, in start order.
+    // Hosts assign ports; this test assigns 8001 and so on, in start order.
     let resolved = plan.resolve(0, &allocate(&wanted)).unwrap();
     let spec = |name: &str| {
         let mut services = resolved.services.iter();
@@ -118,7 +118,7 @@ fn the_loss_of_a_link_may_be_a_level() {
 
 #[test]
 fn a_level_may_use_endpoints_that_only_some_services_reach() {
-    // The load's own templates never use rate.flags, which contains an endpoint that the load can't
+    // The load's templates never use rate.flags, which contains an endpoint that the load can't
     // reach.
     let study = Study::new();
     let plan = study.read(PLAN).unwrap();
@@ -155,7 +155,7 @@ fn a_load_without_cores_gets_those_of_its_place() {
     assert_eq!(resolved.load.settings.cores, Some(CoreList(vec![0, 1])));
 }
 
-/// Text of [`PLAN`], the text that replaces it, and a message that results. `@` stands for
+/// Text of [`PLAN`] to replace, its replacement, and a message that results. `@` stands for
 /// `plan.toml:` and the line of the replacement.
 const CASES: &[(&str, &str, &str)] = &[
     (

@@ -29,7 +29,7 @@ fn service<'r>(resolved: &'r Resolved, name: &str) -> &'r crate::plan::ResolvedS
         .unwrap()
 }
 
-/// A plan of one service and the given factors, fields and load.
+/// A plan with one service and the given factors, fields and load.
 pub(super) fn small(factors: &str, service: &str, load: &str) -> String {
     let command = if service.contains("command =") {
         ""
@@ -410,7 +410,7 @@ fn the_starter_is_a_plan() {
         tcp.services[0].spec.command[1..],
         ["origin", "--listen", "10.0.0.1:8001"]
     );
-    // The commented-out keys must be valid, too.
+    // The commented-out keys must be valid too.
     let uncommented: String = STARTER
         .lines()
         .map(|line| match line.strip_prefix("# ") {
@@ -418,7 +418,7 @@ fn the_starter_is_a_plan() {
             _ => line,
         })
         .filter(|line| {
-            // Leaves out prose, and keys that exclude others.
+            // Skip prose, and keys that exclude others.
             ![
                 "needs",
                 "remote",
@@ -457,7 +457,7 @@ fn every_study_is_a_plan() {
     for study in std::fs::read_dir(studies).unwrap() {
         let file = study.unwrap().path().join("plan.toml");
         let text = std::fs::read_to_string(&file).unwrap();
-        // A simulated machine, because this one may lack cores and servers.
+        // Use a simulated machine, because this one may lack cores and servers.
         let roomy = MachineProfile {
             cores: (0..8).collect(),
             ..MachineProfile::this()
@@ -500,7 +500,7 @@ fn columns_and_functions_are_left_to_the_load() {
     assert_eq!(path, "{{ id }}/1?{{ seq }}&{{ id | raw }}");
     let header = &load.settings.header;
     assert_eq!(header[..2], ["A: {{ uuid }}", "B: {{ random(1, 9) }}"]);
-    // A service takes precedence over a column of its name.
+    // A service takes precedence over a column with the same name.
     assert!(header[2][3..].parse::<u16>().is_ok(), "{header:?}");
     let body = "{{ id | json }}{{ first name }}";
     assert_eq!(load.settings.body.as_deref(), Some(body));

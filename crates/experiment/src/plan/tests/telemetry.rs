@@ -1,4 +1,4 @@
-//! `[telemetry]`, and the measurements of a trial.
+//! `[telemetry]`, and the telemetry of a trial.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::{GOOD, Study, allocate};
 use crate::plan::Plan;
 use crate::telemetry::{CounterMode, WatchSpec};
 
-/// The processes and counters that the first variant of a plan asks its host to measure.
+/// The processes and counters that the first variant of a plan requests from its host.
 fn watch(plan: &Plan) -> WatchSpec {
     watch_of(plan, 0)
 }
@@ -18,7 +18,7 @@ fn watch_of(plan: &Plan, variant: usize) -> WatchSpec {
     resolved.telemetry.watch(&resolved)
 }
 
-/// A plan of two servers that run already.
+/// A plan with two servers that are already running.
 fn remote(service: &str, telemetry: &str) -> String {
     format!(
         "[factors]\nport = [8080, 8081]\n[service.far]\nremote = \"127.0.0.1:{{{{ port }}}}\"\n\

@@ -1,4 +1,4 @@
-//! Plans that vary the HTTP version, over TLS with a certificate that prony makes.
+//! Plans that vary the HTTP version over TLS, with a generated certificate.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use prony_load::HttpVersion;
 use super::{Study, allocate};
 use crate::plan::{MachineProfile, Plan, Resolved, Scheme};
 
-/// Two HTTP versions, and two settings of one server.
+/// A plan with two HTTP versions and two settings of one server.
 const VERSIONS: &str = r#"
 baseline = { build = "installed", http = "1.1", aio = "off" }
 
@@ -61,7 +61,7 @@ fn the_http_version_is_a_factor_of_the_load_alone() {
     assert_eq!(load(&one), (Some(HttpVersion::Http11), Some(384), None));
     assert_eq!(load(&two), (Some(HttpVersion::Http2), Some(64), Some(6)));
     assert_eq!(two.load.scheme, Scheme::Https);
-    // The copy that an experiment keeps contains the same settings.
+    // The plan's copy in the experiment's folder contains the same settings.
     let out = tempfile::tempdir().unwrap();
     plan.freeze(out.path()).unwrap();
     let copy = out.path().join("plan.toml");
@@ -184,7 +184,7 @@ fn a_single_table_level_in_the_baseline_is_a_constant() {
     assert_eq!(plan.factors.len(), 2);
     assert_eq!((plan.baseline.len(), plan.baseline.get("build")), (2, None));
     assert_eq!(resolved(&plan, 0).services[0].spec.command[0], "web-server");
-    // With one more line, the constant is a factor.
+    // With one more line, the constant becomes a factor.
     let build = "    { name = \"installed\", program = \"web-server\" },\n";
     let second = build.to_owned() + "    { name = \"own\", program = \"./bin/app-server\" },\n";
     let plan = study.read(&VERSIONS.replace(build, &second)).unwrap();
@@ -193,7 +193,7 @@ fn a_single_table_level_in_the_baseline_is_a_constant() {
     let own = resolved(&plan, 1);
     assert!(own.services[0].spec.command[0].ends_with("/bin/app-server"));
     assert_eq!(plan.baseline_of(7), 0);
-    // A single level that has no name, or nothing but a name, is reported as a mistake.
+    // A single level without a name, or with only a name, is reported as a mistake.
     let one_level = |from: &str, to: &str| {
         let said = study.diagnostics(&VERSIONS.replace(from, to)).join("\n");
         assert!(said.contains("factor \"build\" has one level"), "{said}");
@@ -217,7 +217,7 @@ fn the_nginx_study_varies_the_factors_in_its_name() {
         .map(|f| (f.name.as_str(), f.levels.len()))
         .collect();
     assert_eq!(factors, [("page", 3), ("http", 2), ("aio", 2)]);
-    // As the README of the study describes for another build.
+    // Uncomment another build, as the README of the study describes.
     let more = text.replace("    # { name = \"1.27.4\"", "    { name = \"1.27.4\"");
     assert_ne!(more, text);
     let more =

@@ -1,4 +1,4 @@
-//! Variants of valid plans: baselines, listed variants, ids and notes.
+//! Variants of valid plans: baselines, listed variants, IDs and notes.
 
 use super::resolve::{resolved, small};
 use super::{GOOD, Study};
@@ -49,8 +49,8 @@ fn the_first_baseline_that_names_a_varying_factor_counts() {
     };
     let kernel = "{ name = \"kernel\", path = \"a\" }";
     let own = "{ name = \"own\", path = \"b\" }";
-    // With one stack, 64 connections are compared with 1. With two, the own stack is compared with
-    // the kernel's.
+    // With one stack, 64 connections are compared with 1. With two stacks, "own" is compared with
+    // "kernel".
     assert_eq!(of(kernel), [0, 0]);
     assert_eq!(of(&format!("{kernel}, {own}")), [0, 0, 2, 2]);
     let text = small("a = [1, 2]", "", "path = \"/{{ a }}\"");

@@ -1,4 +1,4 @@
-//! The load of a trial, and the telemetry during its measured part.
+//! Load of a trial, and telemetry during its measured part.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use crate::runner::sampling::{self, LatestSample};
 use crate::runner::{AgentLoadRequest, AgentLoadRunner, ExperimentEvent, TrialError};
 use crate::telemetry::TelemetrySample;
 
-/// Number of samples that even a short trial gets.
+/// Minimum number of samples, even for a short trial.
 const SAMPLES_MIN: u32 = 4;
 /// Longest interval between two samples.
 const SAMPLE_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 impl Trial<'_> {
-    /// Resolves the load of this trial. All variants of a block share a seed, so that random arrivals
+    /// Resolves the load of this trial. All variants of a block share a seed, so random arrivals
     /// and orders are the same for all of them.
     pub(super) fn load_spec(
         &self,
@@ -30,11 +30,11 @@ impl Trial<'_> {
     ) -> Result<LoadSpec, TrialError> {
         let mut settings = self.seeded(load, block);
         if load.agents.is_some() {
-            // Addresses and cores are those of the agents, not of this machine.
+            // Source addresses and cores are those of the agents.
             settings.source.clear();
             (settings.source_order, settings.cores) = (None, None);
         }
-        // Addresses and ports are those of the load's place.
+        // Resolve in the network of the load's place, which determines addresses and ports.
         inside(netns, || settings.resolve(Some(&load.url)))?.map_err(TrialError::Load)
     }
 
@@ -69,7 +69,7 @@ impl Trial<'_> {
         measured
     }
 
-    /// Runs the load, and takes samples during its measured part.
+    /// Runs the load and takes samples during its measured part.
     fn measure(
         &mut self,
         spec: &LoadSpec,
@@ -103,7 +103,7 @@ impl Trial<'_> {
                 if !sleep_until(from, done) {
                     return Vec::new();
                 }
-                // Without the lost machine, the trial can't yield a verdict.
+                // A trial without the lost machine can't give a verdict.
                 let on_lost_machine = || load_control.stop();
                 sampling::collect(host, interval, done, &avoid, latest, &on_lost_machine)
             });
@@ -132,7 +132,7 @@ impl Trial<'_> {
                     run_on_agents(agents_runner, &request)
                 }
             };
-            // Set only at this point, so this can't fail.
+            // This is the only place that sets the value, so `set` can't fail.
             let _ = done.set(Instant::now());
             (record, sampler.join().unwrap_or_default())
         });

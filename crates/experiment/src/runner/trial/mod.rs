@@ -30,19 +30,19 @@ use crate::telemetry::{self, TelemetrySample};
 pub use probe::PROBE_DURATION;
 pub(crate) use probe::{ProbePace, ProbedLoad};
 
-/// Size of the largest rendered file that is stored with the record.
+/// Size in bytes of the largest rendered file that is stored with the record.
 const STORED_FILE_BYTES_MAX: usize = 256 * 1024;
-/// Lines of the target's log in an error message.
+/// Number of log lines of the target in an error message.
 const TARGET_LOG_LINES: usize = 15;
-/// Block number of the pre-check's folders.
+/// Block number used for the folders of the pre-check.
 const PRECHECK_BLOCK: u32 = 0;
-/// Number of requests of a list that the pre-check sends.
+/// Maximum number of requests of a list that the pre-check sends.
 const PRECHECK_REQUESTS_MAX: usize = 8;
 
 /// Position of a trial in the experiment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TrialPosition {
-    /// Block, from 1.
+    /// Block number, from 1.
     pub(crate) block: u32,
     /// Index of the variant in the plan.
     pub(crate) variant: usize,
@@ -53,11 +53,11 @@ pub(crate) struct TrialPosition {
 /// A variant whose services are running and respond.
 pub(super) struct RunningVariant {
     pub(super) resolved: Resolved,
-    /// Network of the load's place, unless that is this process's own.
+    /// Network of the load's place; `None` for this process's own network.
     pub(super) netns: Option<NetnsHandle>,
     pub(super) spec: LoadSpec,
     responses: ResponseDigests,
-    /// The trial's folder.
+    /// Folder of the trial.
     dir: PathBuf,
 }
 
@@ -65,13 +65,13 @@ pub(super) struct RunningVariant {
 pub(super) struct LoadedVariant {
     pub(super) record: Record,
     pub(super) samples: Vec<TelemetrySample>,
-    /// The slices of an interleaved load.
+    /// Slices of an interleaved load.
     pub(super) slices: Vec<SliceResult>,
-    /// The capacity search, if the trial is one.
+    /// Capacity search; `None` if the trial is a single load.
     pub(super) search: Option<SearchReport>,
 }
 
-/// Everything that a trial uses while it runs.
+/// State that a trial needs while it runs.
 pub(crate) struct Trial<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) host: &'a mut dyn Host,
@@ -83,7 +83,7 @@ pub(crate) struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Runs the trial and releases everything. Returns `None` after an interrupt.
+    /// Runs the trial and releases all resources. Returns `None` after an interrupt.
     pub(crate) fn run(
         &mut self,
         position: TrialPosition,
@@ -92,7 +92,7 @@ impl Trial<'_> {
         self.release(result).map(Option::flatten)
     }
 
-    /// Releases the host for any result. Returns `None` after an interrupt.
+    /// Releases the host after success or failure. Returns `None` after an interrupt.
     fn release<T>(&mut self, result: Result<T, TrialError>) -> Result<Option<T>, TrialError> {
         let released = self.host.release();
         let result = match result {
@@ -103,8 +103,8 @@ impl Trial<'_> {
         Ok(result.filter(|_| !self.interrupt.is_stopped()))
     }
 
-    /// Starts the variant's services, sends a few requests, and stops everything. This finds variants
-    /// that can't run before anything is measured. Returns `None` after an interrupt.
+    /// Starts the variant's services, sends a few requests, and stops everything. This finds
+    /// variants that can't run before anything is measured. Returns `None` after an interrupt.
     pub(crate) fn check(&mut self, variant: usize) -> Result<Option<ResponseDigests>, TrialError> {
         let checked = self.start_and_stop(variant);
         self.release(checked)
@@ -114,9 +114,9 @@ impl Trial<'_> {
         let dir = self.trial_dir(PRECHECK_BLOCK, variant)?;
         let running = self.start_variant(PRECHECK_BLOCK, variant, &dir, PRECHECK_REQUESTS_MAX)?;
         self.stop(&running.resolved)?;
-        // The logs of a variant that works are not needed.
+        // The logs are needed only for variants that fail.
         fs::remove_dir_all(&dir).map_err(TrialError::file(&dir))?;
-        // Requests that may change data were not sent. The other requests alone don't represent the
+        // Requests that may modify data were not sent. The other requests alone don't represent the
         // variant.
         let all_sent = running.spec.safe_requests().len() == running.spec.distinct_requests();
         Ok(if all_sent {
@@ -212,7 +212,7 @@ impl Trial<'_> {
         Ok(running)
     }
 
-    /// Stops the variant's services, and computes the result of the trial.
+    /// Stops the variant's services and computes the result of the trial.
     pub(super) fn finish(
         &mut self,
         position: TrialPosition,
@@ -255,7 +255,7 @@ impl Trial<'_> {
             telemetry: trial_telemetry::of(summary.as_ref(), &resolved),
             resources: summary
                 .as_ref()
-                // The mean over probes at different rates shows no limit.
+                // A search runs probes at different rates, and their mean shows no limit.
                 .filter(|_| search.is_none())
                 .map(|summary| resource_use::resource_use(summary, &resolved))
                 .unwrap_or_default(),
@@ -271,7 +271,7 @@ impl Trial<'_> {
         })
     }
 
-    /// Waits for the target to accept connections, if the load has `wait_for_server`. Returns false
+    /// If the load has `wait_for_server`, waits until the target accepts connections. Returns false
     /// after an interrupt.
     fn wait_for_target(
         &mut self,
@@ -296,7 +296,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Returns the end of the target's log; `None` if prony did not start the target.
+    /// Returns the last lines of the target's log; `None` if prony did not start the target.
     fn target_log(&mut self, resolved: &Resolved) -> Option<String> {
         let target = &resolved.load.service;
         let mut own = resolved.services.iter().filter(|it| it.remote.is_none());
@@ -304,8 +304,8 @@ impl Trial<'_> {
         is_own.then(|| self.host.log_tail(target, TARGET_LOG_LINES))
     }
 
-    /// Returns the finding about the target's cryptography. Measured only in the first block: it takes
-    /// seconds, and the result stays the same.
+    /// Returns the finding about the target's cryptography. It is measured only in the first block,
+    /// because it takes seconds and doesn't change.
     fn examine_crypto(&mut self, resolved: &Resolved, position: TrialPosition) -> Option<Finding> {
         if position.block > 1 || resolved.load.scheme != Scheme::Https {
             return None;
@@ -338,8 +338,8 @@ impl Trial<'_> {
         ended.collect()
     }
 
-    /// Stops the services in reverse order. Returns findings about services that were killed or whose
-    /// logs were cut.
+    /// Stops the services in reverse start order. Returns findings about services that were killed
+    /// or whose logs were cut.
     fn stop(&mut self, resolved: &Resolved) -> Result<Vec<Finding>, TrialError> {
         let mut findings = Vec::new();
         for service in resolved.services.iter().rev() {
@@ -369,7 +369,7 @@ impl Trial<'_> {
         Ok(findings)
     }
 
-    /// Starts the services in order, and waits for each to get ready.
+    /// Starts the services in order, and waits until each is ready.
     fn start_services(
         &mut self,
         resolved: &Resolved,

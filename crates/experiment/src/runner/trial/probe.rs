@@ -1,4 +1,4 @@
-//! A short load of a variant, to estimate the length of its trials.
+//! A short load of a variant that estimates the duration of its trials.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,23 +8,23 @@ use prony_load::{Control, LoadSettings, run as run_load};
 use super::{PRECHECK_BLOCK, PRECHECK_REQUESTS_MAX, RunningVariant, Trial, TrialError, inside};
 use crate::plan::ResolvedLoad;
 
-/// Maximum length of a probe's load.
+/// Maximum duration of a probe.
 pub const PROBE_DURATION: Duration = Duration::from_secs(1);
 
 /// Result of a probe.
 pub(crate) enum ProbedLoad {
     /// The variant was loaded.
     Measured(ProbePace),
-    /// The variant was not loaded, because some of its requests may change data.
+    /// The variant was not loaded, because some of its requests may modify data.
     Unsafe,
 }
 
 /// Measurements of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProbePace {
-    /// Time for starting, checking and stopping the services.
+    /// Time to start, check and stop the services.
     pub(crate) overhead: Duration,
-    /// Length of the load.
+    /// Duration of the load.
     pub(crate) took: Duration,
     /// Number of requests that succeeded.
     pub(crate) ok: u64,
@@ -33,8 +33,8 @@ pub(crate) struct ProbePace {
 }
 
 impl Trial<'_> {
-    /// Starts the variant's services, loads them for at most [`PROBE_DURATION`], and stops everything.
-    /// Returns `None` after an interrupt.
+    /// Starts the variant's services, loads them for at most [`PROBE_DURATION`], and stops
+    /// everything. Returns `None` after an interrupt.
     pub(crate) fn probe(&mut self, variant: usize) -> Result<Option<ProbedLoad>, TrialError> {
         let probed = self.start_load_and_stop(variant);
         self.release(probed)
@@ -58,7 +58,7 @@ impl Trial<'_> {
         Ok(ProbedLoad::Measured(ProbePace { overhead, ..pace }))
     }
 
-    /// Runs the variant's own load without its warm-up, for at most [`PROBE_DURATION`].
+    /// Runs the variant's load without its warm-up for at most [`PROBE_DURATION`].
     fn load_briefly(&mut self, running: &RunningVariant) -> Result<ProbePace, TrialError> {
         let load = &running.resolved.load;
         let duration = load.settings.duration.unwrap_or(PROBE_DURATION);

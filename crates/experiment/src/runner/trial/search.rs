@@ -1,4 +1,4 @@
-//! The capacity search of a trial.
+//! Capacity search of a trial.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,12 +16,12 @@ use crate::plan::CapacityLoad;
 use crate::runner::sampling::{self, LatestSample};
 use crate::runner::{ExperimentEvent, TrialError};
 
-/// Interval between two samples of the telemetry.
+/// Interval between two telemetry samples.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Trial<'_> {
-    /// Searches for the variant's capacity, and takes samples meanwhile. Returns `None` after an
-    /// interrupt.
+    /// Searches for the variant's capacity and takes samples at the same time. Returns `None` after
+    /// an interrupt.
     pub(super) fn search(
         &mut self,
         position: TrialPosition,
@@ -54,7 +54,7 @@ impl Trial<'_> {
         let (report, samples) = std::thread::scope(|scope| {
             let (done, current, sampled) = (&done, &current, latest.clone());
             let sampler = scope.spawn(move || {
-                // Without that machine the trial can't yield a verdict.
+                // A trial without the lost machine can't give a verdict.
                 let on_lost_machine = || current.stop();
                 let interval = SAMPLE_INTERVAL;
                 sampling::collect(host, interval, done, &avoid, &sampled, &on_lost_machine)
@@ -78,7 +78,7 @@ impl Trial<'_> {
                     on(ExperimentEvent::Probed { probe, bracket });
                 }
             });
-            // It is set only here, so this can't fail.
+            // This is the only place that sets the value, so `set` can't fail.
             let _ = done.set(Instant::now());
             (report, sampler.join().unwrap_or_default())
         });
@@ -96,9 +96,9 @@ impl Trial<'_> {
         }))
     }
 
-    /// The capacity that the variant's first search found. Later searches begin there, which saves
-    /// them the first half of a search. All of them begin at the same rate, and the positions of
-    /// their probes around it are drawn by each block's own seed.
+    /// Capacity that the variant's first search found; `None` before. Later searches start at this
+    /// rate, which saves them half of their time. The rates of their probes around it are random,
+    /// drawn with the seed of each block.
     fn known_capacity(&self, variant: usize) -> Option<f64> {
         let of_variant = self.stored.results().iter();
         let mut of_variant = of_variant.filter(|result| result.variant == variant);
@@ -112,9 +112,9 @@ struct VariantLoads<'a> {
     settings: LoadSettings,
     netns: Option<&'a NetnsHandle>,
     scripts: Option<&'a dyn ScriptLoader>,
-    /// Rate of the load that was resolved last; `None` for a closed loop.
+    /// Rate of the most recently resolved load in requests per second; `None` for a closed loop.
     rate_per_s: Option<f64>,
-    /// Records of all loads with their rates.
+    /// Records of all loads, each with its rate.
     records: Vec<(Option<f64>, Record)>,
 }
 
@@ -127,7 +127,7 @@ impl ProbeLoads for VariantLoads<'_> {
             ProbeLoad::Probe { probe, .. } => probe.rate_per_s,
         };
         let settings = load.settings(&self.settings);
-        // Addresses and ports are those of the load's place.
+        // Resolve in the network of the load's place, which determines addresses and ports.
         inside(self.netns, || settings.resolve(Some(self.url)))?.map_err(TrialError::Load)
     }
 
@@ -139,7 +139,7 @@ impl ProbeLoads for VariantLoads<'_> {
     }
 }
 
-/// The load that runs at present.
+/// The load that is currently running.
 #[derive(Default)]
 struct CurrentLoad(Mutex<Option<Arc<Control>>>);
 
@@ -154,8 +154,8 @@ impl CurrentLoad {
     }
 }
 
-/// The record that is stored with the trial: that of the probe nearest to the capacity among those
-/// that met the goals, or of the nearest one if none did. Its findings are those of the search.
+/// Selects the record that is stored with the trial: that of the probe closest to the capacity,
+/// preferably among those that met the goals. Its findings are replaced by those of the search.
 fn representative(records: Vec<(Option<f64>, Record)>, report: &SearchReport) -> Option<Record> {
     let met = |rate: f64| {
         let mut probes = report.probes.iter();

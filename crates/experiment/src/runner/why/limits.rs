@@ -1,5 +1,6 @@
-//! The limit of a variant's speed, as far as telemetry shows it: full cores, the generator, a full link,
-//! the schedule of an open loop, or none of them if requests waited for something else.
+//! The bottleneck of a variant, as far as telemetry shows it: full cores, the generator, a full
+//! link, or the schedule of an open loop. If none of these applies, requests waited for something
+//! else.
 
 use prony_record::{FindingId, Record};
 use prony_stats::{Bottleneck, BottleneckKind, Metric};
@@ -7,20 +8,20 @@ use prony_stats::{Bottleneck, BottleneckKind, Metric};
 use crate::runner::TrialResult;
 use crate::runner::resource_use::{CoreParties, CoreUse, ResourceUse};
 
-/// Cores or a link count as full from this share on; the rest is lost to context switches and to the
-/// resolution of the kernel's ticks.
+/// Utilization from which cores or a link count as full. The rest is lost to context switches and
+/// to the resolution of the kernel's clock ticks.
 const FULL_SHARE: f64 = 0.9;
-/// CPU of other processes and other guests, in percent of one core, from which they contribute to full
-/// cores.
+/// CPU time of other processes and guests, in percent of one core, from which they contribute to
+/// full cores.
 const NEIGHBORS_PERCENT: f64 = 5.0;
-/// CPU of other processes and other guests, in percent of one core, from which requests may have waited
-/// for a core although none was full.
+/// CPU time of other processes and guests, in percent of one core, from which requests may have
+/// waited for a core although no core was full.
 const CROWDED_PERCENT: f64 = 20.0;
-/// An open loop that completed this share of its schedule was limited by the schedule.
+/// An open loop that completed this fraction of its schedule was limited by the schedule.
 const SCHEDULE_KEPT_SHARE: f64 = 0.99;
 
-/// The limit of one variant's trials. Shares are medians over the trials; the parties of the cores are
-/// those of the median trial, so that they add up.
+/// Returns the limit of one variant's trials. Utilizations are medians over the trials. The usage
+/// by party is that of the median trial, so it adds up.
 pub(crate) fn limit_of(name: &str, trials: &[&TrialResult]) -> Bottleneck {
     let (kind, text) = of(trials);
     Bottleneck {
@@ -67,7 +68,8 @@ fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
     nothing_full(&groups, &machine, trials)
 }
 
-/// Returns the kind of limit for full cores: the services', unless others used a part of the cores.
+/// Returns the kind of limit if cores are full: the services, or their neighbors if these used a
+/// part of the cores.
 fn kind_of_full(parties: &CoreParties) -> BottleneckKind {
     match parties.lost_percent() < NEIGHBORS_PERCENT {
         true => BottleneckKind::ServerCores,
@@ -75,8 +77,8 @@ fn kind_of_full(parties: &CoreParties) -> BottleneckKind {
     }
 }
 
-/// The limit if no cores were full: either other processes kept the services from running, or requests
-/// waited for something that telemetry does not cover.
+/// Returns the limit if no cores were full: other processes kept the services from running, or
+/// requests waited for something that telemetry doesn't cover.
 fn nothing_full(
     groups: &[(String, CoreParties)],
     machine: &CoreParties,
@@ -120,7 +122,7 @@ fn nothing_full(
     (BottleneckKind::Waiting, text)
 }
 
-/// True if telemetry shows that the services wrote to disks.
+/// Returns true if telemetry shows that the services wrote to disks.
 pub(crate) fn writes_to_disk(trials: &[&TrialResult]) -> bool {
     let written = |trial: &&TrialResult| {
         let bytes = trial.values.get(&Metric::DiskWrittenBytesPerRequest);
@@ -129,7 +131,8 @@ pub(crate) fn writes_to_disk(trials: &[&TrialResult]) -> bool {
     trials.iter().any(written)
 }
 
-/// The parties of the machine in a trial. Trials stored by an earlier version hold only their sums.
+/// Usage of the machine by party in a trial. Trials that were stored by an older version contain
+/// only sums.
 fn machine(trial: &TrialResult) -> Option<CoreParties> {
     let resources: &ResourceUse = &trial.resources;
     if resources.machine_cores == 0 || resources.machine.is_some() {
@@ -148,8 +151,8 @@ fn machine(trial: &TrialResult) -> Option<CoreParties> {
     Some(parties)
 }
 
-/// The groups of pinned cores, each with its services and the parties of the median trial, fullest
-/// first.
+/// Groups of pinned cores, each with its services and the usage by party in the median trial,
+/// busiest group first.
 fn groups(trials: &[&TrialResult]) -> Vec<(String, CoreParties)> {
     let Some(first) = trials.iter().find(|t| !t.resources.tied.is_empty()) else {
         return Vec::new();
@@ -165,7 +168,8 @@ fn groups(trials: &[&TrialResult]) -> Vec<(String, CoreParties)> {
     all
 }
 
-/// The parties of a group. Without times of single cores these are the services and the rest.
+/// Usage of a group by party. Without times per core, only the services and the rest are
+/// distinguished.
 fn parties_of(used: &CoreUse) -> CoreParties {
     used.parties.clone().unwrap_or_else(|| CoreParties {
         cores: used.cores,
@@ -175,14 +179,14 @@ fn parties_of(used: &CoreUse) -> CoreParties {
     })
 }
 
-/// The parties with the median use.
+/// Returns the element with the median usage.
 fn middle(mut all: Vec<CoreParties>) -> Option<CoreParties> {
     all.sort_by(|a, b| a.used_share().total_cmp(&b.used_share()));
     let middle = all.len() / 2;
     (!all.is_empty()).then(|| all.swap_remove(middle))
 }
 
-/// A set of cores in words: "core 0", "cores 0, 1 (200%)", "all 2 cores of the machine (200%)".
+/// Describes a set of cores: "core 0", "cores 0, 1 (200%)", "all 2 cores of the machine (200%)".
 fn cores(parties: &CoreParties) -> String {
     let numbers: Vec<String> = parties.numbers.iter().map(usize::to_string).collect();
     let all = parties.cores * 100;
@@ -194,8 +198,8 @@ fn cores(parties: &CoreParties) -> String {
     }
 }
 
-/// The parties in words: "web 40%, the load 17%, other processes 41% (mostly yes, process 123), idle 2%".
-/// The numbers are whole percents of one core and add up to 100 per core.
+/// Describes the usage by party: "web 40%, the load 17%, other processes 41% (mostly yes, process
+/// 123), idle 2%". The numbers are whole percents of one core and add up to 100 per core.
 fn used_by(who: &str, parties: &CoreParties) -> String {
     let mostly = match parties.neighbors.first() {
         Some(busiest) => format!(" (mostly {}, process {})", busiest.name, busiest.pid),
@@ -216,8 +220,8 @@ fn used_by(who: &str, parties: &CoreParties) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// Rounds numbers that nearly add up to `sum` so that they do: all down, then those with the largest
-/// remainders up.
+/// Rounds numbers so that they add up to `sum`: all are rounded down, then those with the largest
+/// remainders are rounded up.
 fn whole_percents<const N: usize>(parts: [f64; N], sum: usize) -> [usize; N] {
     let mut whole = parts.map(|part| part.max(0.0).floor() as usize);
     let mut order: Vec<usize> = (0..N).collect();
@@ -229,8 +233,8 @@ fn whole_percents<const N: usize>(parts: [f64; N], sum: usize) -> [usize; N] {
     whole
 }
 
-/// The neighbors in words: "other processes used 117% of a core (mostly yes, process 123) and other
-/// guests 3%".
+/// Describes the neighbors: "other processes used 117% of a core (mostly yes, process 123) and
+/// other guests 3%".
 fn neighbors_used(parties: &CoreParties) -> String {
     let mostly = match parties.neighbors.first() {
         Some(busiest) => format!(" (mostly {}, process {})", busiest.name, busiest.pid),
@@ -246,7 +250,8 @@ fn neighbors_used(parties: &CoreParties) -> String {
     )
 }
 
-/// The generator as the limit, if half of the trials have `generator-saturated`.
+/// Describes the generator as the limit, if at least half of the trials have the finding
+/// `generator-saturated`.
 fn generator(records: &[&Record]) -> Option<String> {
     let saturated = |record: &&&Record| {
         let mut findings = record.findings.iter();
@@ -265,7 +270,7 @@ fn generator(records: &[&Record]) -> Option<String> {
     ))
 }
 
-/// The schedule of an open loop as the limit, if the load kept it.
+/// Describes the schedule of an open loop as the limit, if the load kept it.
 fn schedule(records: &[&Record]) -> Option<String> {
     let kept = |record: &&Record| Some(record.rate.ok_per_s / record.rate.offered_per_s?);
     let kept = median(records.iter().filter_map(kept));

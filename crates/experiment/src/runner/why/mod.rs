@@ -1,9 +1,9 @@
 //! Possible explanations of the difference between two variants.
 //!
-//! Input: an evaluation with its movements (computed by `prony-stats`), the trials, and the findings.
-//! Output: for each difference, the metrics that changed with it, ordered by how well they could
-//! explain it, and the limit of each side. It reports what changed together and never claims a cause.
-//! docs/method.md defines the order.
+//! Input: an evaluation with its movements (computed by `prony-stats`), the trials, and the
+//! findings. Output: for each difference, the metrics that changed along with it, with the best
+//! possible explanations first, and the limit of each variant. The output describes correlated
+//! changes and never claims a cause. docs/method.md defines the order.
 
 mod limits;
 #[cfg(test)]
@@ -19,13 +19,13 @@ use crate::runner::TrialResult;
 
 pub(crate) use limits::{limit_of, writes_to_disk};
 
-/// A finding and the variants that it is about, by their indexes in the plan.
+/// A finding, and the indexes of the variants that it concerns.
 pub(crate) type FindingOfVariants<'a> = (&'a Finding, &'a [usize]);
 
-/// The changes that accompany each established difference: one entry for each variant and its baseline,
-/// or two if its metrics point in opposite directions. A pair without an established difference has
-/// an entry only if the CPU time or the instructions per request changed beyond doubt; an
-/// `equivalent` pair has none.
+/// Returns the changes that accompany each established difference: one entry for each variant and
+/// its baseline, or two if its metrics point in opposite directions. A pair without an established
+/// difference has an entry only if the CPU time or the number of instructions per request changed
+/// significantly. A pair with the verdict `equivalent` has none.
 pub(crate) fn of(
     design: &Design,
     evaluation: &Evaluation,
@@ -66,7 +66,7 @@ pub(crate) fn of(
     entries.collect()
 }
 
-/// The slower one of the two variants, if a verdict establishes that.
+/// The slower of the two variants, as established by a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlowerSide {
     Variant,
@@ -89,7 +89,7 @@ struct ComparisonGroup<'a> {
     comparisons: Vec<&'a Comparison>,
 }
 
-/// Everything that an explanation is derived from.
+/// Data from which an explanation is derived.
 struct WhyInput<'a> {
     evaluation: &'a Evaluation,
     results: &'a [TrialResult],
@@ -136,7 +136,7 @@ impl ComparisonGroup<'_> {
         }
     }
 
-    /// The explanation in a few sentences.
+    /// Composes the explanation in a few sentences.
     fn text(
         &self,
         movements: &[&Movement],
@@ -157,7 +157,7 @@ impl ComparisonGroup<'_> {
         text
     }
 
-    /// The best candidate, or the reason why there is none.
+    /// Describes the best candidate, or the reason why there is none.
     fn best(&self, movements: &[&Movement], moved: &[MovedMetric], unclear: usize) -> String {
         if movements.is_empty() {
             return "Nothing else was measured in enough blocks to tell what changed.".to_owned();
@@ -190,7 +190,7 @@ impl ComparisonGroup<'_> {
         }
     }
 
-    /// The sentence about a changed cost if the speed is undecided, rather than withheld.
+    /// Describes a changed cost if the verdict on speed is undecided (not withheld).
     fn undecided_text(&self, cost: &MovedMetric) -> Option<String> {
         let undecided = self.comparisons.iter();
         let undecided = undecided.filter(|c| c.verdict == Verdict::Undecided);
@@ -199,8 +199,8 @@ impl ComparisonGroup<'_> {
         undecided_cost_text(&metrics, &first.name, &first.against_name, cost)
     }
 
-    /// The change of the rate that follows from the CPU time per request alone. This is an identity, not
-    /// an estimate.
+    /// Describes the change of the rate that follows from the CPU time per request alone. This is
+    /// an identity, not an estimate.
     fn accounted(&self, moved: &[MovedMetric]) -> Option<String> {
         if self.slower_side == SlowerSide::Unknown {
             return None;
@@ -229,8 +229,8 @@ impl ComparisonGroup<'_> {
     }
 }
 
-/// The metrics that changed, best candidates first: those that could explain the difference, those that
-/// have no bearing on it, those that contradict it. Within each part, the largest certain change comes
+/// Sorts the metrics that changed: first those that could explain the difference, then those that
+/// are unrelated to it, then those that contradict it. Within each group, the largest change comes
 /// first.
 fn ranked(movements: &[&Movement], slower_side: SlowerSide) -> Vec<MovedMetric> {
     let mut moved: Vec<(MovementRole, &Movement)> = movements
@@ -251,7 +251,7 @@ fn ranked(movements: &[&Movement], slower_side: SlowerSide) -> Vec<MovedMetric> 
     ranked.collect()
 }
 
-/// The relation of a movement to the difference.
+/// Returns the relation of a movement to the difference.
 fn part(movement: &Movement, slower_side: SlowerSide) -> MovementRole {
     let slower_has_more = match slower_side {
         SlowerSide::Variant => movement.is_more(),
@@ -265,7 +265,7 @@ fn part(movement: &Movement, slower_side: SlowerSide) -> MovementRole {
     }
 }
 
-/// The explaining findings that only one side has.
+/// Returns the explanatory findings that only one of the variants has.
 fn one_sided(input: &WhyInput<'_>, names: [&String; 2]) -> Vec<OneSidedFinding> {
     let mut found: Vec<OneSidedFinding> = Vec::new();
     for (finding, variants) in input.findings {
@@ -280,7 +280,7 @@ fn one_sided(input: &WhyInput<'_>, names: [&String; 2]) -> Vec<OneSidedFinding> 
             id: finding.id.to_string(),
             name: name.clone(),
         };
-        // The others qualify the measurement, or are reported as limits.
+        // Other findings qualify the measurement, or are reported as limits.
         let explains = finding.info().is_some_and(|info| info.explains_difference);
         if explains && !found.contains(&one) {
             found.push(one);

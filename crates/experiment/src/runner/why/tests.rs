@@ -1,4 +1,4 @@
-//! Explanations of invented differences, whose causes are known.
+//! Tests of explanations with simulated differences, whose causes are known.
 
 use prony_record::{Finding, FindingId, Record, Severity};
 use prony_stats::{BottleneckKind, Factor, Levels, Trials, Values, evaluate};
@@ -8,7 +8,7 @@ use crate::runner::TrialResult;
 use crate::runner::resource_use::{CoreParties, CoreUse, Neighbor, ResourceUse};
 
 const BLOCKS: u32 = 6;
-/// The places of the variants.
+/// Indexes of the variants.
 const TCP: usize = 0;
 const UNIX: usize = 1;
 
@@ -30,13 +30,14 @@ fn design(family: &[Metric]) -> Design {
     }
 }
 
-/// Noise of about ±1%, another in each block and trial.
+/// A value with deterministic noise of about ±1%, different in each block and trial.
 fn around(value: f64, block: u32, salt: u32) -> f64 {
     let step = (block * 7 + salt * 5) % 11;
     value * (1.0 + (f64::from(step) - 5.0) / 500.0)
 }
 
-/// The experiment in which TCP has the first of the two values of each metric and UNIX the second.
+/// Explains an experiment in which TCP has the first of the two values of each metric and UNIX the
+/// second.
 fn why(family: &[Metric], metrics: &[(Metric, f64, f64)]) -> Vec<Explanation> {
     told_of(family, metrics, &|_, _| {}, &[])
 }
@@ -262,7 +263,7 @@ fn a_finding_of_one_side_is_named_and_one_of_both_is_not() {
 #[test]
 fn without_a_difference_only_cpu_that_changed_beyond_doubt_has_an_entry() {
     let design = design(&RATE);
-    // The rates scatter by a third, so that nothing can be decided of them.
+    // The rates vary by a third, so their verdict is undecided.
     let of_cpu = |tcp_us: f64| {
         let mut trials = Trials::new();
         for block in 1..=BLOCKS {
@@ -387,7 +388,7 @@ fn the_generator_the_link_and_the_schedule_are_limits_too() {
     );
 }
 
-/// The limit of a variant whose trials all had this use of resources.
+/// Limit of a variant whose trials all have this resource usage.
 fn limit_with(resources: &ResourceUse) -> (BottleneckKind, String) {
     let metrics = [(Metric::RatePerS, 500.0, 1_000.0)];
     let watched = |_: usize, result: &mut TrialResult| {
@@ -419,7 +420,8 @@ fn parties(numbers: &[usize], services: f64, load: f64, others: f64) -> CorePart
     }
 }
 
-/// A service on core 0 with so much of it, and strangers there and elsewhere, on a machine of 4 cores.
+/// Usage of a service on core 0, with other processes there and elsewhere, on a machine with 4
+/// cores.
 fn on_core_0(services: f64, strangers_there: f64, strangers_elsewhere: f64) -> ResourceUse {
     let machine = CoreParties {
         numbers: Vec::new(),

@@ -1,4 +1,4 @@
-//! Hardware counters on FreeBSD: not supported. They would come from hwpmc(4).
+//! Hardware counters on FreeBSD, which are not supported. They would require hwpmc(4).
 
 use std::io;
 
@@ -6,7 +6,7 @@ use crate::telemetry::HardwareCounters;
 
 pub(crate) use NoCounters as CounterGroup;
 
-/// Hardware counters. No value of this type exists.
+/// Hardware counters. This type has no values.
 #[derive(Debug)]
 pub(crate) struct NoCounters(std::convert::Infallible);
 

@@ -1,8 +1,8 @@
 //! FreeBSD: processes, counters and facts from its system commands.
 //!
-//! **Experimental: never run on FreeBSD.** The parsers ([`parse`]) are pure functions, compiled and tested on
-//! every system, with sample outputs that were written from memory. The code that runs the commands compiles
-//! for FreeBSD, but has never run.
+//! **Experimental: never run on FreeBSD.** The parsers ([`parse`]) are pure functions, compiled and
+//! tested on every system with sample output that was written from memory. The code that runs the
+//! commands compiles for FreeBSD, but has never run.
 
 #[cfg(target_os = "freebsd")]
 pub(crate) mod hardware;

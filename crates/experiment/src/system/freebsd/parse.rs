@@ -1,5 +1,5 @@
-//! Parsers for the output of FreeBSD's commands, in the C locale, as pure functions. Missing and malformed
-//! values are omitted, never guessed.
+//! Parsers for the output of FreeBSD's commands in the C locale, as pure functions. Missing and
+//! malformed values are omitted, never guessed.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,7 +10,8 @@ use crate::telemetry::{
     HostSample, InterfaceCounters, MemoryKind, NetworkBytes, ServiceSample, TcpCounters,
 };
 
-/// Arguments of ps(1) for [`process`]. With `-S`, the CPU time of a process includes that of its reaped children.
+/// Arguments of ps(1) that produce the input of [`process`]. With `-S`, the CPU time of a process
+/// includes its reaped children.
 pub const PS_ARGUMENTS: [&str; 27] = [
     "-S",
     "-axww",
@@ -77,15 +78,15 @@ pub fn process(line: &str) -> Option<Process> {
     })
 }
 
-/// Parses `minutes:seconds.hundredths`.
+/// Parses a time `minutes:seconds.hundredths` to seconds.
 fn cpu_time_s(word: &str) -> Option<f64> {
     let (minutes, seconds) = word.split_once(':')?;
     let seconds: f64 = seconds.parse().ok()?;
     Some(60.0 * f64::from(minutes.parse::<u32>().ok()?) + seconds)
 }
 
-/// Maps a date like `Nov 21 21:21:55 2026` to a unique number. Numbers are ordered within a year, which is enough
-/// for start times.
+/// Maps a date such as `Nov 21 21:21:55 2026` to a unique number. Numbers are ordered within a
+/// year, which is enough for start times.
 fn start_mark([month, day, time, year]: [&str; 4]) -> Option<u64> {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
@@ -98,7 +99,7 @@ fn start_mark([month, day, time, year]: [&str; 4]) -> Option<u64> {
     Some(((year * 12 + month) * 32 + day) * 86_400 + seconds)
 }
 
-/// Parses the five CPU times of `sysctl -n kern.cp_time`, in ticks: user, nice, system, interrupt, idle.
+/// Parses the CPU times of `sysctl -n kern.cp_time` in ticks: user, nice, system, interrupt, idle.
 #[must_use]
 pub fn cpu_ticks(text: &str) -> Option<[u64; 5]> {
     let ticks: Vec<u64> = text
@@ -180,7 +181,7 @@ pub fn machine(text: &str) -> HostSample {
     }
 }
 
-/// Returns the figures of a service from the list of processes, including reaped children.
+/// Adds up the resource usage of a service's processes, including reaped children.
 #[must_use]
 pub fn service(members: &[&Process]) -> ServiceSample {
     let mut sample = ServiceSample {
@@ -201,7 +202,8 @@ pub fn service(members: &[&Process]) -> ServiceSample {
     sample
 }
 
-/// Columns of `netstat -ibn`, counted from the end because a loopback's link line has no address.
+/// Columns of `netstat -ibn`, counted from the end, because the link line of a loopback interface
+/// has no address.
 struct InterfaceColumns {
     places: [usize; 5],
 }
@@ -235,7 +237,7 @@ impl InterfaceColumns {
     }
 }
 
-/// Returns the name of an interface if a line of `netstat -ibn` is about the whole interface.
+/// Returns the name of an interface if this line of `netstat -ibn` covers the whole interface.
 fn link_line(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace();
     let name = words.next()?.trim_end_matches('*');
@@ -281,8 +283,8 @@ pub fn network_bytes(
     })
 }
 
-/// Parses `netstat -s -p tcp`, in which each line is a number and its description. Descriptions that this release
-/// words differently yield 0.
+/// Parses `netstat -s -p tcp`, in which each line is a number with a description. Values whose
+/// description differs in this FreeBSD release are 0.
 #[must_use]
 pub fn tcp_counters(text: &str) -> TcpCounters {
     let count = |what: &str| {
@@ -335,8 +337,8 @@ pub fn port_holder(text: &str, address: SocketAddr) -> Option<PortHolder> {
     })
 }
 
-/// Counts open files in the output of `procstat -f <pid>`, without lines whose descriptor is a word (`text`,
-/// `cwd`, `root`).
+/// Counts the open files in the output of `procstat -f <pid>`, without lines whose descriptor is a
+/// word (`text`, `cwd`, `root`).
 #[must_use]
 pub fn open_files(text: &str) -> u64 {
     let descriptors = text
@@ -359,7 +361,7 @@ pub fn mapped_files(text: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Parses `procstat -b <pid>`: executable of a process: `PID COMM OSREL PATH`.
+/// Parses `procstat -b <pid>` (`PID COMM OSREL PATH`): executable of a process.
 #[must_use]
 pub fn executable(text: &str) -> Option<PathBuf> {
     let line = text.lines().nth(1)?;
@@ -367,7 +369,8 @@ pub fn executable(text: &str) -> Option<PathBuf> {
         .map(|at| PathBuf::from(line[at + 1..].trim_end()))
 }
 
-/// Parses `procstat -c <pid>`: arguments of a process, `PID COMM ARGS`. Arguments with spaces are split.
+/// Parses `procstat -c <pid>` (`PID COMM ARGS`): arguments of a process. Arguments that contain
+/// spaces are split.
 #[must_use]
 pub fn arguments(text: &str) -> Vec<String> {
     let words = text.lines().nth(1).unwrap_or_default().split_whitespace();

@@ -1,4 +1,4 @@
-//! Samples on FreeBSD, from the output of its system commands.
+//! Telemetry samples on FreeBSD, from the output of system commands.
 //!
 //! **Experimental: never run on FreeBSD.**
 
@@ -32,16 +32,16 @@ const SYSCTLS: [&str; 8] = [
 pub(crate) struct FreeBsdService {
     /// Name of the service.
     pub(crate) service: String,
-    /// Process id of its keeper; `None` if prony did not start it.
+    /// Process ID of the keeper; `None` if prony did not start the service.
     pub(crate) keeper: Option<i32>,
-    /// Its address, if it runs in a jail.
+    /// Address of the service's jail; `None` if it runs natively.
     pub(crate) sandbox: Option<Ipv4Addr>,
-    /// Its processes outside the keeper's tree.
+    /// Processes of the service outside the keeper's tree.
     pub(crate) follow: Follow,
 }
 
 impl FreeBsdService {
-    /// A service of this machine that prony did not start.
+    /// Creates the entry for a service on this machine that prony did not start.
     pub(crate) fn external(service: &str, follow: &Follow) -> Self {
         Self {
             service: service.to_owned(),
@@ -51,7 +51,8 @@ impl FreeBsdService {
         }
     }
 
-    /// Returns its processes, including its keeper: with `-S`, the keeper has the CPU time of orphans.
+    /// Returns the service's processes, including the keeper: with `-S`, the keeper's CPU time
+    /// includes that of orphans.
     fn members<'a>(&self, table: &'a ProcessTable) -> Vec<&'a Process> {
         let named = self.follow.pid_file.as_ref().and_then(|path| {
             let text = std::fs::read_to_string(path).ok()?;
@@ -100,7 +101,7 @@ impl FreeBsdSampler {
             let members = service.members(table);
             let mut sample = parse::service(&members);
             if service.keeper.is_some() {
-                // Of the keeper, only the CPU time belongs to the service.
+                // Don't count the keeper as a process; only its CPU time belongs to the service.
                 sample.processes = sample.processes.saturating_sub(1);
             }
             let living = members
@@ -121,10 +122,10 @@ impl FreeBsdSampler {
         let mut host = parse::machine(&output("sysctl", &parse::MACHINE_SYSCTLS));
         host.interfaces = parse::interfaces(&interfaces);
         host.tcp = tcp;
-        // Interrupts run in separate threads.
+        // Interrupts run in threads of their own.
         host.softirq_included = Some(false);
         let own = table.get(std::process::id().cast_signed());
-        // With `-S`, the time of this process includes that of its reaped children.
+        // With `-S`, the time of this process includes its reaped children.
         let own_s = own.map_or(0.0, |own| own.user_s + own.system_s);
         (host.generator_user_s, host.generator_system_s) =
             own.map_or((0.0, 0.0), |own| (own.user_s, own.system_s));
@@ -143,12 +144,12 @@ impl FreeBsdSampler {
     }
 }
 
-/// Returns the id of this boot; empty if the kernel does not report it.
+/// Returns the ID of this boot; empty if the kernel doesn't report it.
 pub(crate) fn boot_id() -> String {
     sysctl("kern.boot_id")
 }
 
-/// Returns the start time of a process, in an unspecified unit; `None` if it does not exist.
+/// Returns the start time of a process in an unspecified unit; `None` if the process doesn't exist.
 pub(crate) fn start_of(pid: i32) -> Option<u64> {
     processes().get(pid).map(|process| process.start)
 }
@@ -179,12 +180,12 @@ pub(crate) fn udp_is_bound(port: u16) -> bool {
     port_holder(any, PortProtocol::Udp).is_some()
 }
 
-/// Returns the cores that the calling thread may use; empty: any.
+/// Returns the cores that the calling thread may use; empty means any.
 pub(crate) fn allowed_cores() -> Vec<usize> {
     Vec::new()
 }
 
-/// Returns the online cores; empty, because there are no counters by core.
+/// Returns an empty list, because there are no per-core counters.
 pub(crate) fn online_cores() -> Vec<usize> {
     Vec::new()
 }
@@ -245,7 +246,8 @@ fn sysctl(name: &str) -> String {
     output("sysctl", &["-n", name]).trim().to_owned()
 }
 
-/// Returns the output of a command; empty if it failed, because a missing figure does not fail a trial.
+/// Returns the output of a command; empty if the command failed, because a missing value must not
+/// fail a trial.
 fn output(program: &str, args: &[&str]) -> String {
     run(program, args).unwrap_or_default()
 }

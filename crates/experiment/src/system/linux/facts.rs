@@ -90,7 +90,8 @@ fn machine() -> MachineFacts {
     }
 }
 
-/// Returns the memory that new processes can use without swapping, by the kernel's estimate (proc(5)).
+/// Returns the memory in bytes that new processes can use without swapping, as estimated by the
+/// kernel (proc(5)).
 pub(crate) fn memory_available_bytes() -> Option<u64> {
     proc_files::memory_available_bytes(&read("/proc/meminfo")?)
 }
@@ -130,7 +131,7 @@ fn loaded(pid: i32) -> Option<LoadedProgram> {
         _ => None,
     });
     Some(LoadedProgram {
-        // This link refers to the executable even if its path was replaced.
+        // This link refers to the running executable even if the file at its path was replaced.
         content: PathBuf::from(format!("/proc/{pid}/exe")),
         arguments: process.cmdline().unwrap_or_default(),
         search_path: process

@@ -1,5 +1,5 @@
-//! Processes of a service that do not descend from its keeper: those of a control group, and those below
-//! the process in a pid file.
+//! Processes of a service that don't descend from its keeper: those in a control group, and the
+//! process in a pid file with its descendants.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -18,25 +18,25 @@ const CGROUP_ROOTS: [&str; 5] = [
     "/sys/fs/cgroup/pids",
 ];
 
-/// Maximum depth of nested groups.
+/// Maximum depth of nested control groups.
 const GROUP_DEPTH_MAX: usize = 16;
 
-/// Tolerance between the time of a process and the modification time of a file.
+/// Tolerance between the start time of a process and the modification time of a file, in seconds.
 const CLOCK_SLACK_S: f64 = 2.0;
 
-/// Processes of a service outside its tree.
+/// Processes of a service outside its process tree.
 #[derive(Debug, Default)]
 pub(super) struct FollowedProcesses<'a> {
     /// The processes.
     pub(super) processes: Vec<&'a Process>,
-    /// CPU seconds of the group, in total, in user mode and in the kernel, including ended processes; `None`
-    /// if the group does not report them, or no group is followed.
+    /// Total, user and kernel CPU seconds of the group, including ended processes; `None` if the
+    /// group doesn't report them, or no group is followed.
     pub(super) group_cpu_s: Option<(f64, f64, f64)>,
     in_group: HashSet<i32>,
 }
 
 impl<'a> FollowedProcesses<'a> {
-    /// Finds them.
+    /// Finds the processes that `follow` describes.
     pub(super) fn find(follow: &Follow, table: &'a ProcessTable) -> Self {
         let mut found = Self::default();
         if let Some(folder) = follow.cgroup.as_ref().and_then(|path| group_folder(path)) {
@@ -62,7 +62,7 @@ impl<'a> FollowedProcesses<'a> {
         found
     }
 
-    /// Their ids.
+    /// Iterates over the IDs of the processes.
     pub(super) fn pids(&self) -> impl Iterator<Item = i32> {
         self.processes.iter().map(|process| process.pid)
     }
@@ -72,7 +72,7 @@ impl<'a> FollowedProcesses<'a> {
         self.group_cpu_s.is_some() && self.in_group.contains(&pid)
     }
 
-    /// Those that are not in the tree as well.
+    /// Iterates over the processes that are not in `tree`.
     pub(super) fn outside(&self, tree: &[&Process]) -> impl Iterator<Item = &'a Process> {
         let own: HashSet<i32> = tree.iter().map(|process| process.pid).collect();
         let outside = move |process: &&Process| !own.contains(&process.pid);
@@ -80,7 +80,7 @@ impl<'a> FollowedProcesses<'a> {
     }
 }
 
-/// The folder of a group: its path as it is, or below one of the places where groups are mounted.
+/// Folder of a control group: `path` itself, or `path` below one of the mount points.
 fn group_folder(path: &str) -> Option<PathBuf> {
     let is_group = |folder: &PathBuf| folder.join("cgroup.procs").is_file();
     let whole = Path::new(path);
@@ -109,8 +109,8 @@ fn read_group(folder: &Path, deeper: usize, pids: &mut HashSet<i32>) {
     }
 }
 
-/// The process that a pid file names. A file that an earlier process left behind may name a stranger
-/// that got its id since; that one is younger than the file.
+/// Process that a pid file names. If the file is stale, its ID may now belong to another process;
+/// that process is younger than the file.
 fn named_process<'a>(path: &Path, table: &'a ProcessTable) -> Option<&'a Process> {
     let pid = text(path)?.lines().next()?.trim().parse().ok()?;
     let process = table.get(pid)?;

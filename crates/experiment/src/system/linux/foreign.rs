@@ -1,4 +1,4 @@
-//! Foreign processes, which are neither prony nor services, by their CPU time between samples.
+//! Foreign processes (neither prony nor services) by CPU time between samples.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,16 +7,16 @@ use crate::telemetry::ForeignProcess;
 
 /// Maximum number of foreign processes in a sample.
 const NAMED_PROCESSES_MAX: usize = 8;
-/// Minimum CPU seconds per interval of a listed process.
+/// Minimum CPU seconds between two samples of a listed process.
 const NAMED_CPU_S_MIN: f64 = 0.005;
 
-/// Id and start time of a process, which are unique together.
+/// Process ID and start time, which together are unique.
 type ProcessKey = (i32, u64);
 
 /// CPU time of all foreign processes at the last sample.
 #[derive(Debug, Default)]
 pub(super) struct ForeignTracker {
-    /// `None` before the first sample.
+    /// CPU times by process; `None` before the first sample.
     last: Option<HashMap<ProcessKey, LastSeen>>,
 }
 
@@ -29,11 +29,11 @@ struct LastSeen {
 }
 
 impl ForeignTracker {
-    /// Returns the foreign processes that used most CPU since the last call, in descending order. `known`
-    /// are the processes of prony and its services.
+    /// Returns the foreign processes that used the most CPU time since the last call, in descending
+    /// order. `known` lists the processes of prony and its services.
     ///
-    /// The whole time of a new process counts. The time of an ended process is part of its parent's, minus
-    /// the time that was counted before.
+    /// For a new process, all of its time counts. The time of an ended process becomes part of its
+    /// parent's time, from which the time that was already counted is subtracted.
     pub(super) fn busiest(&mut self, table: &ProcessTable, known: &[i32]) -> Vec<ForeignProcess> {
         let known: HashSet<i32> = known.iter().copied().collect();
         let foreign: Vec<&Process> = table
@@ -143,7 +143,7 @@ mod tests {
         busiest(&mut tracker, vec![process(5, 1, 1.0, 0.0)]);
         let with_child = vec![process(5, 1, 1.0, 0.0), process(6, 5, 3.0, 0.0)];
         assert_eq!(busiest(&mut tracker, with_child), [(6, 3.0)]);
-        // The child used another 0.5 s, ended, and its parent was credited with all of it.
+        // The child used another 0.5 s and ended, and its whole time was added to its parent.
         let ended = vec![process(5, 1, 1.0, 3.5)];
         assert_eq!(busiest(&mut tracker, ended), [(5, 0.5)]);
     }

@@ -7,18 +7,19 @@ use perf_event::{Builder, Counter};
 
 use crate::telemetry::HardwareCounters;
 
-/// Counted events: cycles, instructions, cache misses.
+/// Events to count: cycles, instructions, cache misses.
 const EVENTS: [Kind; 3] = [Kind::CPU_CYCLES, Kind::INSTRUCTIONS, Kind::CACHE_MISSES];
 
-/// Counters of one core, or of a process tree. `None` for counters that are not available.
+/// Counters of one core, or of a process tree; `None` for counters that are not available.
 #[derive(Debug)]
 pub(crate) struct CounterGroup([Option<Counter>; 3]);
 
 impl CounterGroup {
-    /// Opens counters of one core, for all processes. They cost only their reading.
+    /// Opens counters of one core for all processes. They cause no overhead except when they are
+    /// read.
     ///
     /// # Errors
-    /// If no counter is available, with the kernel's reason.
+    /// No counter is available. The error is the kernel's.
     pub(crate) fn of_core(core: usize) -> io::Result<Self> {
         Self::open(|builder| {
             builder.any_pid().one_cpu(core);
@@ -28,7 +29,7 @@ impl CounterGroup {
     /// Opens counters of the calling thread and of all processes that it starts afterwards.
     ///
     /// # Errors
-    /// If no counter is available, with the kernel's reason.
+    /// No counter is available. The error is the kernel's.
     pub(crate) fn of_descendants() -> io::Result<Self> {
         Self::open(|builder| {
             builder.observe_self().any_cpu().inherit(true);
@@ -39,7 +40,7 @@ impl CounterGroup {
         let mut refusal = None;
         let mut open = |kind: Kind| {
             let counter = Self::one(kind, &prepare, true);
-            // Without permission to count the kernel, count user mode only.
+            // Without permission to count kernel mode, count user mode only.
             let counter = counter.or_else(|_| Self::one(kind, &prepare, false));
             counter.map_err(|error| refusal = Some(error)).ok()
         };
@@ -81,8 +82,8 @@ impl CounterGroup {
     }
 }
 
-/// Scales the count of a counter that shared a hardware register with others and was active for a part of the
-/// time. `None` if it was never active, as under some hypervisors.
+/// Extrapolates the count of a counter that shared a hardware register with others and was active
+/// for a part of the time only. `None` if it was never active, as under some hypervisors.
 fn scaled(count: u64, enabled_ns: u128, running_ns: u128) -> Option<u64> {
     match (enabled_ns, running_ns) {
         (0, _) => Some(count),

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Maximum number of records per reading.
+/// Maximum number of records per read.
 const RECORDS_MAX: usize = 10_000;
-/// Maximum length of a record.
+/// Maximum length of a record in bytes.
 const RECORD_BYTES_MAX: usize = 8 * 1024;
 
-/// The kernel log, from a point in time.
+/// The kernel log, starting at a point in time.
 #[derive(Debug)]
 pub(crate) struct KernelLog(File);
 

@@ -23,7 +23,7 @@ use crate::service::PortProtocol;
 pub(crate) use facts::{environment, memory_available_bytes};
 pub(crate) use sampler::{SampledService, Sampler};
 
-/// Returns the id of this boot; empty if the kernel does not report it.
+/// Returns the ID of this boot; empty if the kernel doesn't report it.
 pub(crate) fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .unwrap_or_default()
@@ -31,14 +31,15 @@ pub(crate) fn boot_id() -> String {
         .to_owned()
 }
 
-/// Returns the start time of a process, in clock ticks since the boot; `None` if it does not exist.
+/// Returns the start time of a process in clock ticks since boot; `None` if the process doesn't
+/// exist.
 pub(crate) fn start_of(pid: i32) -> Option<u64> {
     let stat = read(format!("/proc/{pid}/stat"))?;
     proc_files::process(&stat, page_bytes()).map(|process| process.start)
 }
 
-/// Returns all processes, without kernel threads. Reads one file per process and nothing else, because it
-/// runs during a load.
+/// Returns all processes except kernel threads. Reads only one file per process, because this runs
+/// during a load.
 pub(crate) fn processes() -> ProcessTable {
     const KTHREADD_PID: i32 = 2;
     let Ok(entries) = std::fs::read_dir("/proc") else {
@@ -76,8 +77,8 @@ fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// Returns the process that listens on a TCP address, or has bound a UDP address: finds the socket's inode
-/// in the table of sockets, then the process that has it open.
+/// Returns the process that listens on a TCP address or has bound a UDP address. Finds the socket's
+/// inode in the socket table, then the process that has it open.
 pub(crate) fn port_holder(address: SocketAddr, protocol: PortProtocol) -> Option<PortHolder> {
     let inodes: HashSet<u64> = bound_sockets(protocol)
         .into_iter()
@@ -102,7 +103,8 @@ pub(crate) fn port_holder(address: SocketAddr, protocol: PortProtocol) -> Option
     };
     let holders = procfs::process::all_processes().ok()?.flatten();
     let started = holders.filter(holds).filter_map(|it| it.stat().ok());
-    // Until it executes its program, a new child holds its parent's sockets as well.
+    // A new child shares its parent's sockets until it executes its program, so choose the oldest
+    // process.
     let holder = started.min_by_key(|stat| stat.starttime)?;
     Some(PortHolder {
         pid: holder.pid,
@@ -131,14 +133,14 @@ fn bound_sockets(protocol: PortProtocol) -> Vec<(SocketAddr, u64)> {
 
 /// Returns true if a socket is bound to the UDP port in the network of the calling thread.
 pub(crate) fn udp_is_bound(port: u16) -> bool {
-    // Without `thread-self`, the tables would be those of the main thread's network.
+    // Use `thread-self`: otherwise the tables would be those of the main thread's network.
     ["udp", "udp6"].iter().any(|table| {
         let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}"));
         text.is_ok_and(|text| proc_files::has_udp_port(&text, port))
     })
 }
 
-/// Returns the cores that the calling thread may use; empty if they are unknown.
+/// Returns the cores that the calling thread may use; empty if unknown.
 pub(crate) fn allowed_cores() -> Vec<usize> {
     let Ok(allowed) = rustix::thread::sched_getaffinity(None) else {
         return Vec::new();
@@ -158,7 +160,7 @@ pub(crate) fn online_cores() -> Vec<usize> {
     ranges.flatten().collect()
 }
 
-/// Reads a small file of the kernel, without its final newline.
+/// Reads a small file of the kernel, without the final newline.
 pub(crate) fn read(path: impl AsRef<Path>) -> Option<String> {
     std::fs::read_to_string(path)
         .ok()

@@ -1,4 +1,4 @@
-//! Reads samples, and keeps the state between them.
+//! Telemetry samples on Linux, and the state that is kept between them.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
@@ -23,16 +23,16 @@ use crate::telemetry::{
 pub(crate) struct SampledService {
     /// Name of the service.
     pub(crate) service: String,
-    /// Process id of its keeper; `None` if prony did not start it.
+    /// Process ID of the keeper; `None` if prony did not start the service.
     pub(crate) keeper: Option<i32>,
-    /// The first process below the keeper is a copy of prony, as in a process namespace.
+    /// True if the first process below the keeper is a copy of prony, as in a process namespace.
     pub(crate) has_init: bool,
-    /// Its processes outside the keeper's tree.
+    /// Processes of the service outside the keeper's tree.
     pub(crate) follow: Follow,
 }
 
 impl SampledService {
-    /// A service of this machine that prony did not start.
+    /// Creates the entry for a service on this machine that prony did not start.
     pub(crate) fn external(service: &str, follow: &Follow) -> Self {
         Self {
             service: service.to_owned(),
@@ -49,7 +49,7 @@ pub(crate) struct Sampler {
     born: Instant,
     first_foreign_s: Option<f64>,
     foreign: ForeignTracker,
-    /// Interrupt accounting by the kernel's configuration, read on first use.
+    /// Interrupt accounting according to the kernel's build configuration, read on first use.
     config_softirq: OnceCell<Option<bool>>,
     services: BTreeMap<(String, Option<i32>), ServiceHistory>,
 }
@@ -62,7 +62,7 @@ struct NetnsCounters {
     udp: UdpCounters,
 }
 
-/// Network namespaces that were read for one sample. Services may share one.
+/// Counters of the network namespaces read for one sample. Several services may share a namespace.
 struct NetnsCache {
     own_link: Option<OsString>,
     own: NetnsCounters,
@@ -186,8 +186,8 @@ impl Sampler {
     }
 }
 
-/// Returns the CPU seconds that were charged to processes. A kernel that accounts for interrupts separately
-/// does not charge them to any process.
+/// Returns the CPU seconds that were charged to processes. A kernel with separate interrupt
+/// accounting charges interrupts to no process.
 fn charged_s(host: &HostSample) -> f64 {
     let of_processes_s = host.cpu_user_s + host.cpu_system_s;
     match host.softirq_included {
@@ -215,7 +215,8 @@ impl NetnsCache {
     /// Adds the network counters of a process's namespace to a sample.
     fn place(&mut self, pid: Option<i32>, sample: &mut ServiceSample) {
         let link = pid.and_then(|pid| netns_link(&pid.to_string()));
-        // If the namespace is not visible, as for another user's process, assume this process's own.
+        // If the namespace isn't visible, as for a process of another user, assume that it is this
+        // process's own.
         let apart = link.filter(|link| Some(link) != self.own_link.as_ref());
         let Some(link) = apart else {
             sample.network = proc_files::traffic(&self.own.interfaces, true);
@@ -260,7 +261,8 @@ fn netns_link(process: &str) -> Option<OsString> {
     std::fs::read_link(path).ok().map(PathBuf::into_os_string)
 }
 
-/// Counts open files. Since Linux 6.2, the size of the folder is the number of its entries; before, it is 0.
+/// Counts open files. Since Linux 6.2, the size of the folder is the number of its entries; before,
+/// it was 0.
 fn open_files(pid: i32) -> u64 {
     let folder = proc_dir(pid).join("fd");
     match folder.metadata() {
@@ -269,8 +271,9 @@ fn open_files(pid: i32) -> u64 {
     }
 }
 
-/// Adds up the I/O of these processes and their reaped children. Returns `None` if one of them can't be read,
-/// such as another user's. The I/O of a process that has just ended is included in its parent's.
+/// Adds up the I/O of these processes and their reaped children. Returns `None` if one of them
+/// can't be read, for example because it belongs to another user. The I/O of a process that has
+/// just ended is included in its parent's.
 fn io_counters(processes: &[&Process]) -> Option<IoCounters> {
     let mut sum = IoCounters::default();
     for process in processes {
@@ -287,10 +290,10 @@ fn io_counters(processes: &[&Process]) -> Option<IoCounters> {
     Some(sum)
 }
 
-/// Returns the CPU seconds of this process (`RUSAGE_SELF`) or of its reaped children (`RUSAGE_CHILDREN`), in
-/// user mode and in the kernel.
+/// Returns the user and kernel CPU seconds of this process (`RUSAGE_SELF`) or of its reaped
+/// children (`RUSAGE_CHILDREN`).
 fn usage(who: libc::c_int) -> (f64, f64) {
-    // SAFETY: all-zero is a valid `rusage`, and the call fills it.
+    // SAFETY: all zeroes is a valid `rusage`, and the call fills it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(who, &raw mut usage);

@@ -1,4 +1,5 @@
-//! Resource usage of a service, accumulated over samples, because the kernel forgets ended threads.
+//! Resource usage of a service, accumulated over samples, because the kernel discards the counters
+//! of ended threads.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -12,17 +13,17 @@ use crate::system::proc_files;
 use crate::system::process::Process;
 use crate::telemetry::{MemoryKind, ServiceSample};
 
-/// Minimum ratio between the interval of memory readings and the time that a reading takes. A reading walks
-/// the page tables, which can take milliseconds for a large process.
+/// Minimum ratio of the interval between memory readings to the duration of a reading. A reading
+/// walks the page tables, which can take milliseconds for a large process.
 const MEMORY_INTERVAL_RATIO: u32 = 200;
 
-/// Accumulated usage of a service.
+/// Accumulated resource usage of a service.
 #[derive(Debug, Default)]
 pub(super) struct ServiceHistory {
     threads: HashMap<i32, ThreadCounters>,
-    /// Nanoseconds on a core of ended threads, by process.
+    /// Time in nanoseconds that ended threads spent on a core, by process.
     ended_run_ns: HashMap<(i32, u64), u64>,
-    /// Nanoseconds on a core of current threads, by process.
+    /// Time in nanoseconds that live threads have spent on a core, by process.
     run_ns: HashMap<(i32, u64), u64>,
     voluntary: u64,
     involuntary: u64,
@@ -43,7 +44,7 @@ struct ThreadCounters {
 }
 
 impl ServiceHistory {
-    /// Reads two small files of every thread.
+    /// Reads two small files for every thread.
     pub(super) fn read_threads(&mut self, members: &[&Process]) {
         let mut before = std::mem::take(&mut self.threads);
         self.run_ns.clear();
@@ -95,7 +96,7 @@ impl ServiceHistory {
             involuntary,
             run_ns,
         };
-        // The id may have been reused by another thread.
+        // The ID may have been reused by another thread.
         let same = |then: &ThreadCounters| {
             then.process == process && then.run_ns <= run_ns && then.voluntary <= voluntary
         };
@@ -130,8 +131,8 @@ impl ServiceHistory {
 
     /// Adds up the CPU time of these processes, including their reaped children.
     ///
-    /// There are two sources, and both are lower bounds. Ticks miss up to one tick per process and mode;
-    /// nanoseconds miss the time between a thread's last sample and its end. The greater one is used.
+    /// Both sources are lower bounds, so the larger value is used. Ticks miss up to one tick per
+    /// process and mode; nanoseconds miss the time between a thread's last sample and its end.
     pub(super) fn cpu<'a>(
         &mut self,
         processes: impl Iterator<Item = &'a Process>,
@@ -154,7 +155,7 @@ impl ServiceHistory {
             sample.cpu_user_s += user_s;
             sample.cpu_system_s += system_s;
         }
-        // The parent's total rounds the time of an ended process down to ticks.
+        // The time of an ended process is rounded down to ticks in its parent's total.
         self.cpu_s = self.cpu_s.max(cpu_s);
         sample.cpu_s = self.cpu_s;
     }
@@ -181,8 +182,8 @@ impl ServiceHistory {
     }
 }
 
-/// Returns the proportional set size; 0 for a process that has just ended, `None` if this kernel or this user
-/// can't read it.
+/// Returns the proportional set size in bytes; 0 for a process that has just ended, `None` if the
+/// kernel or the user's permissions prevent reading it.
 fn proportional_bytes(pid: i32) -> Option<u64> {
     let path = proc_dir(pid);
     match std::fs::read_to_string(path.join("smaps_rollup")) {

@@ -208,7 +208,7 @@ mod tests {
             length: u64::MAX,
             ..all[0].clone()
         };
-        assert!(files.take(&longer).unwrap_err().contains("long"));
+        assert!(files.take(&longer).unwrap_err().contains("size limit"));
         for chunk in &all {
             files.take(chunk).unwrap();
         }

@@ -296,6 +296,11 @@ mod tests {
         assert!(name("c").unwrap_err().contains("there are: a, b, old"));
         assert!(name("role=x").unwrap_err().contains("role=x"));
         assert!(name("old").unwrap_err().contains("0.0.0"));
-        assert!(Roster::default().find("a").unwrap_err().contains("none"));
+        assert!(
+            Roster::default()
+                .find("a")
+                .unwrap_err()
+                .contains("no agents")
+        );
     }
 }

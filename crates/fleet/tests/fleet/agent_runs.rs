@@ -148,7 +148,7 @@ fn an_agent_has_one_run_at_a_time_and_a_stop_frees_it() {
     assert!(unknown.contains("no part in run r2"), "{unknown}");
     let unknown = no(coordinator.order(name, "r2", Command::Start { at: 5 }));
     assert!(unknown.contains("not prepared"), "{unknown}");
-    assert!(no(coordinator.order(name, "r1", Command::Forget)).contains("in flight"));
+    assert!(no(coordinator.order(name, "r1", Command::Forget)).contains("in progress"));
     let mut results = coordinator.results("r1");
     while results.next().sequence == 0 {}
     for _ in 0..2 {

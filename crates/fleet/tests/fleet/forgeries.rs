@@ -132,7 +132,7 @@ fn an_agent_without_a_result_makes_the_record_partial() {
     assert_eq!(record.findings[0].severity, Severity::Error);
     let text = &record.findings[0].text;
     assert!(
-        text.contains("1 of 2 agents") && text.contains("agent idle reported no request"),
+        text.contains("1 of 2 agents") && text.contains("idle reported no request"),
         "{text}"
     );
 }

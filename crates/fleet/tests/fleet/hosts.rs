@@ -352,7 +352,7 @@ fn a_forbidden_command_is_refused_by_its_rule() {
     );
     assert!(text.contains("\"nice\" is not one of nginx"), "{text}");
     assert!(
-        text.contains("hosts.toml:15:") && text.contains("no core 900"),
+        text.contains("hosts.toml:15:") && text.contains("core 900 is not available"),
         "{text}"
     );
     assert!(

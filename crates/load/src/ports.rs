@@ -212,7 +212,12 @@ mod tests {
         assert!(demand(100, 1, 0, 0).check().is_ok());
         assert!(demand(300, 3, 0, 0).check().is_ok());
         let error = demand(101, 1, 0, 0).check().unwrap_err().to_string();
-        for part in ["--connections 101", "100 (", "at most 100", "--source"] {
+        for part in [
+            "--connections 101",
+            "has 100 for",
+            "at most 100",
+            "--source",
+        ] {
             assert!(error.contains(part), "{part}: {error}");
         }
         let error = demand(301, 3, 0, 0).check().unwrap_err().to_string();

@@ -247,7 +247,7 @@ fn json_request(text: &str, number: usize) -> Result<ListedRequest, String> {
     let is_weight = |weight: &f64| *weight > 0.0 && *weight <= WEIGHT_MAX;
     if let Some(weight) = request.weight.filter(|weight| !is_weight(weight)) {
         return Err(format!(
-            "\"weight\": {weight} must be above 0 and at most {WEIGHT_MAX}; to leave a request out, \
+            "\"weight\": {weight}: must be above 0 and at most {WEIGHT_MAX}; to leave a request out, \
              begin its line with #"
         ));
     }
@@ -357,8 +357,8 @@ mod tests {
                 "{\"url\": \"/\", \"headers\": {\"A\": \"1\", \"a\": \"2\"}}",
                 "twice",
             ),
-            ("{\"url\": \"/\", \"weight\": 0}", "not above 0"),
-            ("{\"url\": \"/\", \"weight\": -1}", "not above 0"),
+            ("{\"url\": \"/\", \"weight\": 0}", "must be above 0"),
+            ("{\"url\": \"/\", \"weight\": -1}", "must be above 0"),
             ("{\"url\": \"/\", \"weight\": \"2\"}", "expected a number"),
             (
                 "{\"url\": \"/\", \"expect_status\": \"ok\"}",

@@ -436,6 +436,6 @@ fn one_bad_connection_next_to_a_good_one() {
     expect(
         &record,
         &[(Fine, 500 - failed), (Protocol, failed)],
-        "over 16384 bytes",
+        "more than 16384 bytes",
     );
 }

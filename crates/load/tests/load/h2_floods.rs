@@ -27,7 +27,7 @@ fn nothing(_: u32) -> Vec<u8> {
 
 /// The load may also end because the server makes the client send acknowledgments and never reads
 /// them.
-const IDLE: &str = "frames in a row without any effect|acknowledgements not read";
+const IDLE: &str = "frames in a row without any effect|acknowledgments are not read";
 
 /// Frames that never end and make no progress.
 const FLOODS: [(FrameBuilder, FrameBuilder, &str); 17] = [
@@ -65,7 +65,7 @@ const FLOODS: [(FrameBuilder, FrameBuilder, &str); 17] = [
     (
         |stream| headers(stream, 0, &status(200)),
         |stream| frame(CONTINUATION, 0, stream, &field("a", "b").repeat(1_000)),
-        "header block over",
+        "header block of more than",
     ),
     // The client reads the first 32 frames. The others are for a closed stream.
     (

@@ -71,10 +71,10 @@ fn frames_of_invalid_length() {
     let rows: [Row; 8] = [
         (
             |_| [0, 0x40, 1, DATA, 0, 0, 0, 0, 1].into(),
-            "over 16384 bytes",
+            "more than 16384 bytes",
             FRAME_SIZE_ERROR,
         ),
-        (|_| vec![0xff; 9], "over 16384 bytes", FRAME_SIZE_ERROR),
+        (|_| vec![0xff; 9], "more than 16384 bytes", FRAME_SIZE_ERROR),
         (
             |_| frame(SETTINGS, 0, 0, &[0; 5]),
             "multiple of 6",
@@ -244,7 +244,7 @@ fn invalid_field_blocks() {
     );
     check_connection(
         move |s| interrupted(s, frame(PING, 0, 0, &[0; 8])),
-        "PING where CONTINUATION",
+        "PING within a header block",
         PROTOCOL_ERROR,
     );
     check_connection(
@@ -309,11 +309,11 @@ fn invalid_responses() {
         (|s| all(s, &[("X-Upper", "a")]), "uppercase"),
         (
             |s| all(s, &[("connection", "close")]),
-            "HTTP/1.1 connections only",
+            "allowed only in HTTP/1.1",
         ),
         (
             |s| all(s, &[("transfer-encoding", "chunked")]),
-            "HTTP/1.1 connections only",
+            "allowed only in HTTP/1.1",
         ),
         (|s| all(s, &[("a", "b\r\nc: d")]), "control character"),
         (|s| all(s, &[("a", " b")]), "whitespace"),
@@ -398,11 +398,11 @@ fn too_many_header_fields() {
             &[status(200), field("a", "b").repeat(2_500)].concat(),
         )
     };
-    check_stream("", many, "headers over 65536 bytes", ENHANCE_YOUR_CALM);
+    check_stream("", many, "headers of more than 65536 bytes", ENHANCE_YOUR_CALM);
     check_stream(
         "",
         hpack_bomb,
-        "headers over 65536 bytes",
+        "headers of more than 65536 bytes",
         ENHANCE_YOUR_CALM,
     );
 }

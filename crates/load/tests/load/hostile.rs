@@ -85,7 +85,7 @@ fn endless_responses_are_cut_off() {
         ),
         "",
         Protocol,
-        "over 4 KiB",
+        "longer than 4 KiB",
     );
     check(&endless(CHUNKED, b"0"), "", Protocol, "");
     check(

@@ -165,7 +165,7 @@ fn a_dry_run_prints_the_order_and_the_commands_and_writes_nothing() {
         .expect(0);
     for text in [
         "4 blocks",
-        "by seed 7",
+        "shuffled with seed 7",
         "block 4: ",
         "--unix=/run/",
         "--rate=200",

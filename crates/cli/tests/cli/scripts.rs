@@ -379,6 +379,6 @@ fn plans_report_errors_of_scripts() {
     let agents = plan().replace("connections = 2", "connections = 2\nagents = 1");
     workdir.write("plan.toml", &agents);
     let output = workdir.run(&["compare", "plan.toml"]).expect(2);
-    let message = "agents run no scripts";
+    let message = "agents don't run scripts";
     assert!(output.err.contains(message), "{}", output.err);
 }

@@ -61,7 +61,7 @@ fn a_load_of_agents_has_a_view_and_a_key_ends_it_with_its_results() {
     let (status, seen) = typist.end();
     assert_eq!(status, Some(0), "{seen:?}");
     assert!(
-        seen.contains("started; clocks") && !seen.contains("[?1049h"),
+        seen.contains("started; the clocks") && !seen.contains("[?1049h"),
         "{seen:?}"
     );
     ground.end();

@@ -82,7 +82,7 @@ pub(crate) type Words = [(&'static str, &'static str)];
 const NO_FLAGS: &Words = &[
     ("set --public", "set PRONY_PUBLIC=1"),
     (", or give its address with --resolve", ""),
-    (", or give one with --resolve", ""),
+    (", or give an address with --resolve", ""),
 ];
 
 /// Replaces each text in turn.

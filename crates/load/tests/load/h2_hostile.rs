@@ -266,9 +266,9 @@ fn invalid_field_blocks() {
             "an integer is too large",
         ),
         // The padding has three zero bits, then EOS.
-        (&[0x88, 0, 1, b'a', 0x81, 0], "padded"),
+        (&[0x88, 0, 1, b'a', 0x81, 0], "invalid padding"),
         (&[0x88, 0, 1, b'a', 0x84, 0xff, 0xff, 0xff, 0xff], "EOS"),
-        (&[0x88, 0, 1, b'a', 0x82, 0x07, 0xff], "padded"),
+        (&[0x88, 0, 1, b'a', 0x82, 0x07, 0xff], "invalid padding"),
         // A table size of 4,097 bytes, and a late table size update.
         (&[0x3f, 0xe2, 0x1f, 0x88], "larger than allowed"),
         (&[0x88, 0x20], "after a header"),

@@ -398,7 +398,12 @@ fn too_many_header_fields() {
             &[status(200), field("a", "b").repeat(2_500)].concat(),
         )
     };
-    check_stream("", many, "headers of more than 65536 bytes", ENHANCE_YOUR_CALM);
+    check_stream(
+        "",
+        many,
+        "headers of more than 65536 bytes",
+        ENHANCE_YOUR_CALM,
+    );
     check_stream(
         "",
         hpack_bomb,

@@ -9,10 +9,10 @@
 //! sequential t, χ² and F tests").
 //!
 //! These probabilities are cheap to compute, because the successive t statistics form a Markov
-//! chain if the mean is zero. Write the n values as a vector. The cosine `u` of its angle to (1, …,
-//! 1) gives `t² = (n − 1) u² / (1 − u²)`. The direction of a normal vector is independent of its
-//! length, and all earlier cosines are functions of the direction. An additional value turns the
-//! vector by an angle φ with density ∝ cosⁿ⁻¹ φ on ±π/2:
+//! chain if the mean is zero. Write the n values as a vector. The cosine `u` of its angle to the
+//! vector (1, …, 1) gives `t² = (n − 1) u² / (1 − u²)`. The direction of a normal vector is
+//! independent of its length, and all earlier cosines are functions of the direction. An
+//! additional value turns the vector by an angle φ with density ∝ cosⁿ⁻¹ φ on ±π/2:
 //!
 //! `u′ = √(n/(n+1)) · cos φ · u + √(1/(n+1)) · sin φ`
 //!

@@ -85,6 +85,7 @@ const GOOD: &[&str] = &[
     "--tls-max 1.3",
     "--ciphers a,b",
     "--no-resumption",
+    "--early-data",
     "--public",
     "-r 5 --arrivals poisson",
 ];

@@ -169,7 +169,7 @@ fn headers_larger_than_the_servers_limit_are_not_sent() {
     let failed = outcomes.count(Outcome::Protocol);
     assert!((390..=400).contains(&failed), "{failed}");
     let findings = &outcomes.record.findings;
-    let why = "no more than 100 bytes of headers";
+    let why = "at most 100 bytes of headers";
     assert!(findings.iter().any(|finding| finding.text.contains(why)));
     assert_eq!(outcomes.connects(), 1);
 }

@@ -222,10 +222,12 @@ impl<'a> Connection<'a> {
             return Handled::only(self.challenge(now));
         }
         if !self.receiver.is_acceptable(segment.sequence, length) {
-            return Handled::only(match flags.has(Flags::RST) {
-                true => Outcome::Dropped,
-                false => self.challenge(now),
-            });
+            if flags.has(Flags::RST) {
+                return Handled::only(Outcome::Dropped);
+            }
+            self.receiver
+                .note_repeated(segment.timestamps, segment.sequence, now);
+            return Handled::only(self.challenge(now));
         }
         if flags.has(Flags::RST) {
             return Handled::only(self.handle_reset(segment, now));

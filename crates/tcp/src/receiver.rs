@@ -130,6 +130,21 @@ impl Receiver {
         }
     }
 
+    /// Notes the timestamp of a segment that the peer repeats because the acknowledgment was lost. The
+    /// next acknowledgment echoes it; the old one would make the peer's estimate of the round-trip
+    /// time as long as its timeout, which would grow with each such loss.
+    pub(crate) fn note_repeated(
+        &mut self,
+        timestamps: Option<Timestamps>,
+        start: Sequence,
+        now: u64,
+    ) {
+        // As for data, only numbers within a window are credible.
+        if start.is_before(self.next) && self.next.since(start) <= self.window {
+            self.note_timestamp(timestamps, start, now);
+        }
+    }
+
     /// True if a segment overlaps the window (RFC 9293 §3.10.7.4).
     pub(crate) fn is_acceptable(&self, start: Sequence, length: u32) -> bool {
         let window = self.window;

@@ -262,3 +262,34 @@ fn a_connection_that_is_reset_for_late_data_sends_nothing_after_the_reset() {
     assert_eq!(sent[0].0.flags, Flags::RST);
     assert_eq!(script.stack.connection_count(), 0);
 }
+
+#[test]
+fn the_acknowledgment_of_repeated_data_echoes_its_timestamp() {
+    let mut script = Script::established();
+    script.receive_data(0, b"data");
+    script.wait();
+    // The acknowledgment was lost, so the peer repeats the data.
+    script.timestamp += 200;
+    let repeated = Segment {
+        sequence: script.peer - 4,
+        ..script.ack(0)
+    };
+    script.receive(&repeated, b"data");
+    let sent = script.sent();
+    assert_eq!(sent[0].0.timestamps.unwrap().echo, script.timestamp);
+    // A number far away is not credible.
+    let forged = Segment {
+        sequence: script.peer - 1_000_000,
+        timestamps: Some(Timestamps {
+            value: script.timestamp + 1_000_000,
+            echo: 0,
+        }),
+        ..script.ack(0)
+    };
+    script.now += SECOND;
+    script.receive(&forged, b"data");
+    assert_eq!(
+        script.sent()[0].0.timestamps.unwrap().echo,
+        script.timestamp
+    );
+}

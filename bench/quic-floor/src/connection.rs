@@ -159,11 +159,12 @@ impl FloorConnection {
         Ok(ended)
     }
 
-    /// Discards what has arrived on a stream. Returns true if it has ended.
+    /// Discards what has arrived on a stream. Returns true if the stream ended with it.
     fn discard(&mut self, stream: StreamId) -> bool {
         let mut stream = self.connection.recv_stream(stream);
+        // An event may concern a stream that has ended before.
         let Ok(mut chunks) = stream.read(true) else {
-            return true;
+            return false;
         };
         loop {
             match chunks.next(usize::MAX) {

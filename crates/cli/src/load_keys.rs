@@ -126,6 +126,8 @@ fn load_example(name: &str) -> &'static str {
         "resolve" => "[\"example.org:443:127.0.0.1\"]",
         "socket_buffer" | "expect_size" => "\"64K\"",
         "expect_status" => "\"200,304\"",
+        "interface" => "\"lan\"",
+        "gateway_mac" => "\"02:00:00:00:00:01\"",
         "sni" => "\"example.org\"",
         "ciphers" => "[\"TLS13_AES_128_GCM_SHA256\"]",
         "ca" => "\"ca.pem\"",

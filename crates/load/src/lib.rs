@@ -15,12 +15,13 @@
 //! | values and tools | `error`, `status_set`, `reference`, `url`, `credentials`, `template`, `url_list`, `input_file`, `shard`, `pacing`, `slices`, `permits`, `lookup`, `stall`, `stateless_random`, `content_coding`, `cookies`, `response_head` |
 //! | settings | `settings` |
 //! | transport | `socket`, `tls`, `quic` |
-//! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `http_proxy` |
+//! | destinations | `target`, `address_list`, `proxy_protocol`, `source`, `ports`, `open_files`, `resolve`, `http_proxy`, `bypass` |
 //! | requests | `draft`, `scope`, `protocols`, `request`, `request_template`, `request_list`, `writer`, `location`, `entries`, `info`, `script`, `expect` |
 //! | the load | `spec`, `sequence` |
 //! | engine | `connection`, `meter`, `findings`, `progress`, `reasons`, `worker`, `run`, `probe`, `readiness`, `scripted` |
 
 mod address_list;
+mod bypass;
 mod connection;
 mod content_coding;
 mod cookies;
@@ -95,9 +96,9 @@ pub use run::{RunError, RunResult, run, run_at, run_in_slices, run_with};
 pub use scope::LoadScope;
 pub use scripted::{LoadedScript, ScriptLoader, ScriptSetup, ScriptedRun, run_scripted};
 pub use settings::{
-    ArrivalRate, CoreList, DataOrder, GivenSetting, HttpProxy, HttpVersion, IoChoice, LoadSettings,
-    PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange, Stage,
-    ThinkDistribution, ThinkTime, TlsVersion,
+    ArrivalRate, CoreList, DataOrder, GatewayMac, GivenSetting, HttpProxy, HttpVersion, IoChoice,
+    LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange,
+    Stage, ThinkDistribution, ThinkTime, TlsVersion,
 };
 pub use shard::{Shard, ShardRange};
 pub use slices::{LoadSlice, SliceReport, Slices};

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::io;
+#[cfg(target_os = "linux")]
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,9 +17,9 @@ use crate::reasons::Reasons;
 use crate::script::{Director, Users};
 use crate::shard::Shard;
 use crate::slices::{CurrentSlice, EndOnDrop, LoadSlice, SliceReport, Slices};
-#[cfg(target_os = "linux")]
-use crate::socket::UringSockets;
 use crate::socket::{Backend, PollSockets, QuicSockets, Sockets, UdpDatagrams, system};
+#[cfg(target_os = "linux")]
+use crate::socket::{UringSockets, XdpLink, XdpSockets};
 use crate::spec::LoadSpec;
 use crate::tls;
 use crate::worker::{ScriptRunner, SliceFeed, Worker, WorkerResult};
@@ -157,12 +159,16 @@ fn run_on_course(
         // clearer error than timeouts of all connections.
         reach(spec, QUIC_TIMEOUT).map_err(RunError::Environment)?;
     }
+    #[cfg(target_os = "linux")]
+    let link = bypass_link(spec)?;
     let (worked, started_at) = std::thread::scope(|scope| {
         let (ready, prepared) = mpsc::channel();
         let mut workers = Vec::new();
         for worker in 0..u64::from(spec.placement.shards.workers) {
             let (go, gate) = mpsc::channel();
             let ready = ready.clone();
+            #[cfg(target_os = "linux")]
+            let link = link.clone();
             // Returning early drops the gates, which ends the other workers.
             let thread = std::thread::Builder::new()
                 .name(format!("load-{worker}"))
@@ -174,7 +180,12 @@ fn run_on_course(
                         ready,
                         slices,
                     };
-                    one_worker(spec, director, worker, control, sync)
+                    let starting = StartingWorker {
+                        number: worker,
+                        #[cfg(target_os = "linux")]
+                        link,
+                    };
+                    one_worker(spec, director, starting, control, sync)
                 })
                 .map_err(|error| RunError::Environment(format!("starting a thread: {error}")))?;
             workers.push((go, thread));
@@ -242,15 +253,34 @@ struct WorkerSync<'a> {
     slices: Option<&'a Slices>,
 }
 
+/// A worker's number in this process, and what it shares with the others.
+struct StartingWorker {
+    number: u64,
+    #[cfg(target_os = "linux")]
+    link: Option<Arc<XdpLink>>,
+}
+
+/// Attaches the program of a load over AF_XDP. Returns `None` for other loads.
+#[cfg(target_os = "linux")]
+fn bypass_link(spec: &LoadSpec) -> Result<Option<Arc<XdpLink>>, RunError> {
+    let Some(bypass) = &spec.placement.bypass else {
+        return Ok(None);
+    };
+    let link = XdpLink::attach(&bypass.setup, spec.placement.shards.workers);
+    link.map(Some)
+        .map_err(|error| RunError::Environment(error.to_string()))
+}
+
 /// Runs one worker's thread. The worker prepares, reports that, and begins when the gate opens.
 /// Returns `None` if the gate was closed instead.
 fn one_worker(
     spec: &LoadSpec,
     director: Option<&dyn Director>,
-    worker: u64,
+    starting: StartingWorker,
     control: &Control,
     sync: WorkerSync<'_>,
 ) -> Result<Option<WorkerResult>, RunError> {
+    let worker = starting.number;
     let shard = spec.shard(worker);
     if let Some(&core) = spec
         .placement
@@ -287,6 +317,15 @@ fn one_worker(
         Backend::Poll => {
             let set_clock = PollSockets::start_clock;
             start.run(spec, control, PollSockets::new(slots), set_clock)
+        }
+        #[cfg(target_os = "linux")]
+        Backend::Xdp => {
+            let sockets = match starting.link {
+                Some(link) => XdpSockets::new(link, worker as u32, slots),
+                // Not reached: the load attached its program before its workers started.
+                None => Err(io::ErrorKind::Unsupported.into()),
+            };
+            start.run(spec, control, sockets, XdpSockets::start_clock)
         }
     }
 }
@@ -458,6 +497,7 @@ pub(crate) fn merge(
     record.negotiated = sink.negotiated.unwrap_or_default();
     record.quic = sink.quic;
     utilization.write_to(&mut record.generator);
+    record.generator.xdp = sink.xdp;
     record.generator.max_rss_bytes = system::peak_memory_bytes();
     record.findings = findings::of(&record, &Reasons::by_count(&sink.reasons), sink.unsolicited);
     let limited = sink.streams_limit;

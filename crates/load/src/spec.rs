@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use prony_record::{Finding, LoadInfo, Nanos, RateProfile, RateStage};
 
+use crate::bypass::Bypass;
 use crate::entries::Entries;
 use crate::error::{SettingsError, SpecError};
 use crate::expect::Expectations;
@@ -23,7 +24,7 @@ use crate::source::Sources;
 use crate::status_set::StatusSet;
 use crate::target::Target;
 use crate::writer::Writer;
-use crate::{open_files, ports, tls};
+use crate::{bypass, open_files, ports, tls};
 
 /// Loop model: closed or open.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +38,18 @@ pub(crate) enum LoopModel {
         /// Spacing of the arrivals.
         arrivals: Arrivals,
     },
+}
+
+impl LoopModel {
+    fn new(settings: &LoadSettings) -> LoopModel {
+        match settings.rate_profile() {
+            None => LoopModel::Closed,
+            Some(rate) => LoopModel::Open {
+                rate,
+                arrivals: settings.arrivals(),
+            },
+        }
+    }
 }
 
 /// Limits on the length of a load. The load ends at the first limit that it reaches.
@@ -105,6 +118,8 @@ pub(crate) struct Placement {
     pub(crate) shards: ShardRange,
     pub(crate) cores: Vec<usize>,
     pub(crate) backend: Backend,
+    /// The interface of a load that bypasses the kernel's TCP.
+    pub(crate) bypass: Option<Bypass>,
     /// Reason why the automatically chosen backend is not the best one; `None` if it is.
     pub(crate) fallback: Option<String>,
 }
@@ -199,31 +214,25 @@ impl LoadSettings {
         let mut sources = Sources::new(settings)?;
         let listed = requests(url, settings, scope, &sources)?;
         let protocols = Protocols::resolve(settings, &listed.targets)?;
-        sources.check(&listed.targets)?;
+        sources.check(&listed.targets, bypass::is_chosen(settings))?;
+        let bypass = bypass::check(settings, &sources, &listed.targets)?;
         let connections = connections(settings)?;
         let shards = match scope.shards {
             Some(shards) => checked(shards, connections)?,
-            None => ShardRange::whole(threads(settings, connections)?),
+            None => ShardRange::whole(threads(settings, connections, bypass.as_ref())?),
         };
         let threads = shards.workers;
         sources.restrict_to(shards);
         let connections_here = shards.items(u64::from(connections)) as u32;
-        open_files::check(connections_here, threads)?;
-        let scarce = ports::predict_shortage(connections_here, &mut sources, &listed.targets)?;
-        let model = match settings.rate_profile() {
-            None => LoopModel::Closed,
-            Some(rate) => LoopModel::Open {
-                rate,
-                arrivals: settings.arrivals(),
-            },
-        };
+        let demand = (connections_here, threads);
+        let scarce = check_limits(demand, bypass.as_ref(), &mut sources, &listed.targets)?;
         let uses_tls = listed.targets.iter().any(|target| target.tls.is_some());
         let writer = Writer::new(settings, scope.permits.clone(), sources.clone(), &listed)?;
         let tls = uses_tls.then(|| writer.tls()).transpose()?;
         let each = connections_here.div_ceil(threads);
+        let io = settings.io.unwrap_or(IoChoice::Auto);
         let (backend, fallback) =
-            Backend::choose(settings.io.unwrap_or(IoChoice::Auto), threads, each)
-                .map_err(SpecError::Environment)?;
+            Backend::choose(io, threads, each).map_err(SpecError::Environment)?;
         let script = NamedScript::of(settings, listed.templates.is_some())?;
         let methods_and_urls = listed.requests.iter().map(|it| (it.method(), it.url()));
         let mut spec = LoadSpec {
@@ -240,7 +249,7 @@ impl LoadSettings {
             forecast: scarce.into_iter().collect(),
             order: order(settings, listed.weights.is_some()),
             seed: settings.seed.unwrap_or(0),
-            model,
+            model: LoopModel::new(settings),
             think: settings.think,
             connections,
             span: LoadSpan {
@@ -260,6 +269,7 @@ impl LoadSettings {
                 shards,
                 cores: settings.cores.clone().map_or_else(Vec::new, |it| it.0),
                 backend,
+                bypass,
                 fallback,
             },
             script,
@@ -435,11 +445,29 @@ impl LoadSpec {
         let connections = self.connections_of(shard);
         let here = self.placement.shards.items(u64::from(self.connections)) as u32;
         let both = open_files::needed(here.saturating_mul(2), self.placement.shards.workers);
-        match self.transport.protocols.streams > 1 && both <= system::open_files_limit() {
+        let has_files = self.placement.bypass.is_some() || both <= system::open_files_limit();
+        match self.transport.protocols.streams > 1 && has_files {
             true => 2 * connections,
             false => connections,
         }
     }
+}
+
+/// Checks that this machine has what these connections and workers need: open files and ports, or
+/// receive queues and ports. Returns a finding if there may be too few ports.
+fn check_limits(
+    (connections, workers): (u32, u32),
+    bypass: Option<&Bypass>,
+    sources: &mut Sources,
+    targets: &[Target],
+) -> Result<Option<Finding>, SpecError> {
+    if let Some(bypass) = bypass {
+        bypass.check_workers(workers)?;
+        bypass.check_ports(connections, sources, targets)?;
+        return Ok(None);
+    }
+    open_files::check(connections, workers)?;
+    ports::predict_shortage(connections, sources, targets)
 }
 
 /// The order of the list. Weights would have no effect in any order but `weighted`.
@@ -496,13 +524,21 @@ fn connections(settings: &LoadSettings) -> Result<u32, SpecError> {
     })
 }
 
-fn threads(settings: &LoadSettings, connections: u32) -> Result<u32, SpecError> {
+/// Number of workers. By default, workers of a load that bypasses the kernel have a receive queue
+/// each.
+fn threads(
+    settings: &LoadSettings,
+    connections: u32,
+    bypass: Option<&Bypass>,
+) -> Result<u32, SpecError> {
     let cores = match &settings.cores {
         Some(cores) => cores.0.len(),
         None => std::thread::available_parallelism().map_or(1, |n| n.get()),
     };
     let Some(threads) = settings.threads else {
-        return Ok(connections.min(u32::try_from(cores).unwrap_or(u32::MAX)));
+        let queues = bypass.map_or(u32::MAX, Bypass::workers_max);
+        let cores = u32::try_from(cores).unwrap_or(u32::MAX);
+        return Ok(connections.min(cores).min(queues));
     };
     if threads > u64::from(connections) {
         let error = SettingsError::value("threads", threads).text(" is more than ");

@@ -318,6 +318,9 @@ pub struct Generator {
     /// Stalls of the generator; `None` if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<Stalls>,
+    /// Packets and drops of a load over AF_XDP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub xdp: Option<XdpUse>,
     /// Peak resident memory of the process.
     pub max_rss_bytes: u64,
 }
@@ -428,6 +431,69 @@ impl QuicUse {
         self.mtu_bytes = self.mtu_bytes.max(other.mtu_bytes);
         self.early_data_offered += other.early_data_offered;
         self.early_data_accepted += other.early_data_accepted;
+    }
+}
+
+/// Packets, drops and sleeps of a load over AF_XDP, including its warm-up: all workers together.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct XdpUse {
+    /// Point at which packets bypassed the kernel: `native`, in the driver, or `generic`.
+    pub mode: String,
+    /// Frames were not copied between the driver and the workers.
+    pub zero_copy: bool,
+    /// Receive queues.
+    pub queues: u64,
+    /// Memory of the sockets' frames and rings.
+    pub ring_bytes: u64,
+    /// IP packets sent.
+    pub packets_sent: u64,
+    /// Frames received.
+    pub packets_received: u64,
+    /// Received packets that belonged to another worker, which got a copy.
+    pub packets_exchanged: u64,
+    /// Received packets of another worker whose inbox was full.
+    pub exchange_dropped: u64,
+    /// Received frames that the kernel dropped because a ring was full, or a frame too large.
+    pub receive_drops: u64,
+    /// Frames to send that the kernel rejected.
+    pub transmit_drops: u64,
+    /// Received packets that were dropped because they were malformed or had a wrong checksum.
+    pub bad_packets: u64,
+    /// TCP segments that arrived out of order.
+    pub out_of_order: u64,
+    /// TCP segments that were sent again.
+    pub retransmitted: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Requests for the MAC address of a source that were answered.
+    pub neighbor_replies: u64,
+    /// Times that a worker went to sleep.
+    pub polls: u64,
+    /// Sleeps that a packet ended.
+    pub wakes: u64,
+}
+
+impl XdpUse {
+    /// Adds another worker's counts.
+    pub fn merge(&mut self, other: &XdpUse) {
+        self.mode.clone_from(&other.mode);
+        self.zero_copy &= other.zero_copy;
+        self.queues += other.queues;
+        self.ring_bytes += other.ring_bytes;
+        self.packets_sent += other.packets_sent;
+        self.packets_received += other.packets_received;
+        self.packets_exchanged += other.packets_exchanged;
+        self.exchange_dropped += other.exchange_dropped;
+        self.receive_drops += other.receive_drops;
+        self.transmit_drops += other.transmit_drops;
+        self.bad_packets += other.bad_packets;
+        self.out_of_order += other.out_of_order;
+        self.retransmitted += other.retransmitted;
+        self.timeouts += other.timeouts;
+        self.neighbor_replies += other.neighbor_replies;
+        self.polls += other.polls;
+        self.wakes += other.wakes;
     }
 }
 

@@ -33,7 +33,7 @@ pub use delta::{Delta, SliceTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{
     Generator, LoadAbort, LoadInfo, Negotiated, QuicUse, RECORD_SCHEMA, Rates, Record, RecordError,
-    Stalls, ThinkTimeInfo, Totals,
+    Stalls, ThinkTimeInfo, Totals, XdpUse,
 };
 pub use encoded_delta::{DeltaTotals, EncodedDelta, ImplausibleDelta};
 pub use entries::{

@@ -36,6 +36,11 @@ impl<T> Slots<T> {
         self.slots.len() - self.free.len()
     }
 
+    /// Positions that have or had an entry.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
     pub(crate) fn insert(&mut self, entry: T) -> Handle {
         let index = self.free.pop().unwrap_or(self.slots.len() as u32);
         if index as usize == self.slots.len() {

@@ -546,6 +546,32 @@ impl<'a> TcpStack<'a> {
         self.events.pop_front()
     }
 
+    /// True if [`TcpStack::poll_event`] has an event.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Resets all connections, also closed ones that still deliver data. No event follows.
+    pub fn abort_all(&mut self, now: u64) {
+        for index in 0..self.slots.capacity() {
+            let Some(handle) = self.slots.handle(index) else {
+                continue;
+            };
+            if let Some(connection) = self.slots.get(handle) {
+                let (local, remote) = (connection.tuple.local, connection.tuple.remote);
+                if let Some(segment) = connection.reset(&self.limits, now) {
+                    self.resets.push_back(Reset {
+                        local,
+                        remote,
+                        segment,
+                    });
+                }
+            }
+            self.remove(handle, now);
+        }
+        self.events.clear();
+    }
+
     /// True if [`TcpStack::poll_transmit`] may have a packet.
     pub fn wants_transmit(&self) -> bool {
         !self.ready.is_empty() || !self.resets.is_empty()

@@ -107,13 +107,15 @@ pub(crate) fn offloads(interface: &str) -> Offloads {
     }
 }
 
-/// Number of channels that receive.
-pub(crate) fn receive_channels(interface: &str) -> Option<u32> {
+/// Number of channels that receive, and of those that send.
+pub(crate) fn channels(interface: &str) -> Option<(u32, u32)> {
     // The command, four maxima (receive, transmit, other, combined), and the four numbers in use.
     let mut buffer = [0; 9];
     buffer[0] = GET_CHANNELS;
     ethtool(interface, &mut buffer).ok()?;
-    Some(buffer[5].saturating_add(buffer[8]))
+    let [receive, transmit, combined] = [buffer[5], buffer[6], buffer[8]];
+    let sum = |own: u32| own.saturating_add(combined);
+    Some((sum(receive), sum(transmit)))
 }
 
 /// Name of the driver.

@@ -238,6 +238,10 @@ impl Filter<'_> {
         /// Position of the packet that an ICMP error quotes.
         const QUOTED: i16 = PAYLOAD + 8;
         let (pass, lookup) = (self.labels.pass, self.labels.lookup);
+        if self.v4_ranges(false).is_empty() {
+            // The verifier refuses code that is never reached.
+            return self.code.jump(pass);
+        }
         self.need(PAYLOAD + 8);
         // No options, and no fragment.
         self.code.load(Byte, R3, R7, IP);
@@ -290,6 +294,9 @@ impl Filter<'_> {
         const PAYLOAD: i16 = IP + IPV6_HEADER;
         const QUOTED: i16 = PAYLOAD + 8;
         let (pass, lookup, redirect) = (self.labels.pass, self.labels.lookup, self.labels.redirect);
+        if self.v6_ranges(false).is_empty() {
+            return self.code.jump(pass);
+        }
         self.need(PAYLOAD + 8);
         let [ours, icmp, solicitation] = [(); 3].map(|()| self.code.label());
         self.code.load(Byte, R3, R7, IP + 6);

@@ -7,11 +7,12 @@ use crate::address_range::AddressRange;
 use crate::error::XdpError;
 use crate::ethernet::MacAddress;
 use crate::ethtool::{self, Offloads, RssSettings};
-use crate::netlink::{self, Request, RequestKind, attributes};
+use crate::netlink::{self, Request, RequestKind, attributes, encoded};
 
 /// Messages and attributes of rtnetlink(7).
 const GET_LINK: u16 = 18;
 const GET_ADDRESS: u16 = 22;
+const GET_ROUTE: u16 = 26;
 /// Sizes of the fixed parts of messages about links and addresses.
 const LINK_FIXED: usize = 16;
 const ADDRESS_FIXED: usize = 8;
@@ -137,8 +138,16 @@ impl Interface {
 
     /// Number of receive queues in use.
     pub fn queues(&self) -> u32 {
-        match ethtool::receive_channels(&self.name) {
-            Some(channels) if channels > 0 => channels,
+        match ethtool::channels(&self.name) {
+            Some((receive, _)) if receive > 0 => receive,
+            _ => self.allocated_queues.max(1),
+        }
+    }
+
+    /// Number of workers at most: each needs a queue of its own to receive, and one to send.
+    pub fn workers_max(&self) -> u32 {
+        match ethtool::channels(&self.name) {
+            Some((receive, transmit)) if receive.min(transmit) > 0 => receive.min(transmit),
             _ => self.allocated_queues.max(1),
         }
     }
@@ -169,7 +178,8 @@ impl Interface {
         range.without(&own)
     }
 
-    /// Checks that a range of source addresses is within one subnet of the interface.
+    /// Checks that responses to a range of source addresses can come back: it is within one subnet of
+    /// the interface, or the kernel has a local route to it.
     ///
     /// # Errors
     ///
@@ -184,7 +194,7 @@ impl Interface {
             is_in(range.first, subnet.address, subnet.prefix)
                 && is_in(range.last, subnet.address, subnet.prefix)
         };
-        if own().any(contains) {
+        if own().any(contains) || [range.first, range.last].into_iter().all(is_local) {
             return Ok(());
         }
         let subnets: Vec<String> = own()
@@ -241,6 +251,19 @@ fn link(index: u32) -> io::Result<Vec<u8>> {
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());
     let mut links = Request::new(&fixed).send(GET_LINK, RequestKind::Get)?;
     links.pop().ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// True if the kernel's route to an address is local.
+fn is_local(address: IpAddr) -> bool {
+    /// RTN_LOCAL, in the last byte but four of the fixed part.
+    const LOCAL: u8 = 2;
+    let (family, bytes) = encoded(address);
+    let mut fixed = [0; 12];
+    fixed[0] = family;
+    fixed[1] = bytes.len() as u8 * 8;
+    let request = Request::new(&fixed).attribute(1, &bytes);
+    let routes = request.send(GET_ROUTE, RequestKind::Get);
+    routes.is_ok_and(|routes| routes.first().and_then(|it| it.get(7)) == Some(&LOCAL))
 }
 
 /// All addresses of this network namespace.

@@ -11,30 +11,51 @@
 //! | [`QueueSocket`] | one AF_XDP socket with its ring memory, for one receive queue |
 //! | [`neighbor`] | replies to ARP requests and neighbor solicitations, as pure functions |
 //!
-//! The crate knows neither TCP nor HTTP, and has no thread and no clock. It exists on Linux only.
-#![cfg(target_os = "linux")]
+//! The crate knows neither TCP nor HTTP, and has no thread and no clock. Outside of Linux, only
+//! [`MacAddress`] exists.
 
+#[cfg(target_os = "linux")]
 mod address_range;
+#[cfg(target_os = "linux")]
 mod attachment;
+#[cfg(target_os = "linux")]
 mod bpf;
+#[cfg(target_os = "linux")]
 mod error;
 mod ethernet;
+#[cfg(target_os = "linux")]
 mod ethtool;
+#[cfg(target_os = "linux")]
 mod filter;
+#[cfg(target_os = "linux")]
 mod interface;
+#[cfg(target_os = "linux")]
 pub mod neighbor;
+#[cfg(target_os = "linux")]
 mod netlink;
+#[cfg(target_os = "linux")]
 mod ring;
+#[cfg(target_os = "linux")]
 mod route;
+#[cfg(target_os = "linux")]
 mod socket;
+#[cfg(target_os = "linux")]
 mod umem;
 
+#[cfg(target_os = "linux")]
 pub use address_range::AddressRange;
+#[cfg(target_os = "linux")]
 pub use attachment::{AttachMode, Attachment};
+#[cfg(target_os = "linux")]
 pub use error::XdpError;
 pub use ethernet::{ETHERNET_HEADER, EtherType, MacAddress, ether_type, write_header};
+#[cfg(target_os = "linux")]
 pub use ethtool::{Offloads, RssSettings};
+#[cfg(target_os = "linux")]
 pub use filter::FilterSpec;
+#[cfg(target_os = "linux")]
 pub use interface::Interface;
+#[cfg(target_os = "linux")]
 pub use route::NextHop;
+#[cfg(target_os = "linux")]
 pub use socket::{Frame, QueueSocket, RingDrops, SocketOptions};

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use crate::attachment::Attachment;
 use crate::error::XdpError;
@@ -19,6 +20,9 @@ const LARGE_FRAME: usize = 4096;
 const HEADROOM: usize = 256;
 /// Bytes at the end of a frame that some drivers reserve for a `struct skb_shared_info`.
 const TAILROOM: usize = 320;
+/// Attempts to bind to a busy queue, and the pause between them.
+const BIND_RETRIES_MAX: u32 = 100;
+const BIND_RETRY_PAUSE: Duration = Duration::from_millis(10);
 /// Largest number of calls that empty the transmit ring in one go.
 const KICKS_MAX: u32 = FRAMES / 32;
 
@@ -98,6 +102,9 @@ fn refused(step: &'static str) -> impl Fn(io::Error) -> XdpError {
 }
 
 impl QueueSocket {
+    /// Frames of the memory that receive.
+    pub const RECEIVE_FRAMES: u32 = FRAMES / 2;
+
     /// Opens a socket for a receive queue and redirects the load's packets of that queue to it. Zero
     /// copy is used if the driver supports it.
     ///
@@ -127,7 +134,7 @@ impl QueueSocket {
         let set_up = refused("setting up the rings of an AF_XDP socket");
         register(&descriptor, &memory).map_err(&set_up)?;
         let rings = Rings::new(&descriptor).map_err(&set_up)?;
-        bind(&descriptor, attachment.interface(), queue).map_err(refused(
+        bind_patiently(&descriptor, attachment.interface(), queue).map_err(refused(
             "binding an AF_XDP socket to a receive queue (another program may use the queue)",
         ))?;
         let is_zero_copy = is_zero_copy(&descriptor).map_err(&set_up)?;
@@ -377,6 +384,20 @@ fn register(descriptor: &OwnedFd, memory: &FrameMemory) -> io::Result<()> {
         headroom: 0,
     };
     set_option(descriptor, libc::XDP_UMEM_REG, &registration)
+}
+
+/// Binds a socket. The kernel frees the queue of a closed socket some milliseconds later, so a busy
+/// queue is tried again.
+fn bind_patiently(descriptor: &OwnedFd, interface: u32, queue: u32) -> io::Result<()> {
+    for _ in 0..BIND_RETRIES_MAX {
+        match bind(descriptor, interface, queue) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                std::thread::sleep(BIND_RETRY_PAUSE);
+            }
+            result => return result,
+        }
+    }
+    bind(descriptor, interface, queue)
 }
 
 fn bind(descriptor: &OwnedFd, interface: u32, queue: u32) -> io::Result<()> {

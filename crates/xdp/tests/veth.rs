@@ -4,11 +4,14 @@
 //! The tests require root and iproute2. They fail without them.
 #![cfg(target_os = "linux")]
 
+mod link;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use link::{FarEnd, ip, on_link};
 use prony_xdp::{
     AddressRange, AttachMode, Attachment, EtherType, FilterSpec, Interface, MacAddress, NextHop,
     QueueSocket, SocketOptions, XdpError, neighbor, write_header,
@@ -22,101 +25,29 @@ const OPTIONS: SocketOptions = SocketOptions { mtu: 1500 };
 const NEAR: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 const FAR: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);
 
-/// Runs `work` on a thread with its own network namespace, which has the interface `near` with
-/// 10.9.0.1/16 and fd09::1/64. The other end, `far` with 10.9.0.2 and fd09::2, is in a namespace of
-/// its own, to which `work` gets a handle.
-fn on_link(work: impl FnOnce(&FarEnd) + Send) {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            enter_new_namespace();
-            let far = FarEnd::new();
-            ip("link set lo up");
-            ip(&format!(
-                "link add near address {NEAR} type veth peer name far address {FAR}"
-            ));
-            ip(&format!("link set far netns {}", far.path()));
-            ip("address add 10.9.0.1/16 dev near");
-            ip("-6 address add fd09::1/64 dev near nodad");
-            ip("link set near up");
-            far.run(|| {
-                ip("address add 10.9.0.2/16 dev far");
-                ip("-6 address add fd09::2/64 dev far nodad");
-                ip("link set far up");
-            });
-            work(&far);
-        });
-        if let Err(panic) = thread.join() {
-            std::panic::resume_unwind(panic);
+/// A socket for whole frames at the other end.
+fn raw_end(far: &FarEnd) -> RawEnd {
+    far.run(|| {
+        let index = Interface::find("far").unwrap().index();
+        let all = (libc::ETH_P_ALL as u16).to_be();
+        // SAFETY: plain system calls; the address is complete, and its size is passed along.
+        unsafe {
+            let socket = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, i32::from(all));
+            assert!(socket >= 0, "{}", std::io::Error::last_os_error());
+            let socket = OwnedFd::from_raw_fd(socket);
+            let mut address: libc::sockaddr_ll = std::mem::zeroed();
+            address.sll_family = libc::AF_PACKET as u16;
+            address.sll_protocol = all;
+            address.sll_ifindex = index as i32;
+            let bound = libc::bind(
+                socket.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of_val(&address) as libc::socklen_t,
+            );
+            assert_eq!(bound, 0, "{}", std::io::Error::last_os_error());
+            RawEnd(socket)
         }
-    });
-}
-
-fn enter_new_namespace() {
-    // SAFETY: a plain system call, which affects only this thread and its child processes.
-    let made = unsafe { libc::unshare(libc::CLONE_NEWNET) };
-    let error = std::io::Error::last_os_error();
-    assert_eq!(made, 0, "a network namespace needs root ({error})");
-}
-
-fn ip(words: &str) {
-    let status = Command::new("ip").args(words.split(' ')).status();
-    let status = status.expect("ip of iproute2 (cargo xtask test installs it)");
-    assert!(status.success(), "ip {words}: {status}");
-}
-
-/// The namespace at the other end of the link.
-struct FarEnd(std::fs::File);
-
-impl FarEnd {
-    fn new() -> FarEnd {
-        let make = || {
-            enter_new_namespace();
-            std::fs::File::open("/proc/thread-self/ns/net").unwrap()
-        };
-        FarEnd(std::thread::scope(|scope| {
-            scope.spawn(make).join().unwrap()
-        }))
-    }
-
-    fn path(&self) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
-    }
-
-    /// Runs `work` on a thread in this namespace.
-    fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let inside = || {
-            // SAFETY: a plain system call on an open descriptor.
-            let entered = unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) };
-            assert_eq!(entered, 0, "{}", std::io::Error::last_os_error());
-            work()
-        };
-        std::thread::scope(|scope| scope.spawn(inside).join().unwrap())
-    }
-
-    /// A socket for whole frames at this end.
-    fn raw(&self) -> RawEnd {
-        self.run(|| {
-            let index = Interface::find("far").unwrap().index();
-            let all = (libc::ETH_P_ALL as u16).to_be();
-            // SAFETY: plain system calls; the address is complete, and its size is passed along.
-            unsafe {
-                let socket = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, i32::from(all));
-                assert!(socket >= 0, "{}", std::io::Error::last_os_error());
-                let socket = OwnedFd::from_raw_fd(socket);
-                let mut address: libc::sockaddr_ll = std::mem::zeroed();
-                address.sll_family = libc::AF_PACKET as u16;
-                address.sll_protocol = all;
-                address.sll_ifindex = index as i32;
-                let bound = libc::bind(
-                    socket.as_raw_fd(),
-                    (&raw const address).cast(),
-                    size_of_val(&address) as libc::socklen_t,
-                );
-                assert_eq!(bound, 0, "{}", std::io::Error::last_os_error());
-                RawEnd(socket)
-            }
-        })
-    }
+    })
 }
 
 struct RawEnd(OwnedFd);
@@ -271,14 +202,14 @@ fn solicitation(target: &str) -> Vec<u8> {
 
 #[test]
 fn only_packets_of_the_load_are_redirected() {
-    on_link(|far| {
+    on_link(1, |far| {
         let interface = Interface::find("near").unwrap();
         let attachment = Attachment::new(&interface, &spec()).unwrap();
         for target in ["10.9.0.2:80", "[fd09::2]:443"] {
             attachment.add_target(target.parse().unwrap()).unwrap();
         }
         let mut socket = QueueSocket::open(&attachment, 0, OPTIONS).unwrap();
-        let raw = far.raw();
+        let raw = raw_end(far);
         let sent = |source, target| tcp(source, 2000, target, 80);
         let v4_error = |about: &[u8]| icmp(1, [3, 4], "10.9.0.2", "10.9.1.5", about);
         let v6_error = |about: &[u8]| icmp(58, [2, 0], "fd09::2", "fd09::105", about);
@@ -340,7 +271,7 @@ fn only_packets_of_the_load_are_redirected() {
 
 #[test]
 fn the_kernel_still_has_its_own_traffic() {
-    on_link(|far| {
+    on_link(1, |far| {
         let interface = Interface::find("near").unwrap();
         let attachment = Attachment::new(&interface, &spec()).unwrap();
         let _socket = QueueSocket::open(&attachment, 0, OPTIONS).unwrap();
@@ -359,11 +290,11 @@ fn the_kernel_still_has_its_own_traffic() {
 
 #[test]
 fn frames_are_sent_and_their_memory_is_reused() {
-    on_link(|far| {
+    on_link(1, |far| {
         let interface = Interface::find("near").unwrap();
         let attachment = Attachment::new(&interface, &spec()).unwrap();
         let mut socket = QueueSocket::open(&attachment, 0, OPTIONS).unwrap();
-        let raw = far.raw();
+        let raw = raw_end(far);
         let mut frame = vec![0; 1000];
         write_header(&mut frame, FAR, NEAR, EtherType::Ipv4);
         for round in 0..20_000u32 {
@@ -390,7 +321,7 @@ fn frames_are_sent_and_their_memory_is_reused() {
 
 #[test]
 fn requests_for_source_addresses_are_answered() {
-    on_link(|far| {
+    on_link(1, |far| {
         let interface = Interface::find("near").unwrap();
         let attachment = Attachment::new(&interface, &spec()).unwrap();
         let mut socket = QueueSocket::open(&attachment, 0, OPTIONS).unwrap();
@@ -433,7 +364,7 @@ fn requests_for_source_addresses_are_answered() {
 
 #[test]
 fn a_program_is_attached_once_and_detached_with_its_owner() {
-    on_link(|_| {
+    on_link(1, |_| {
         let interface = Interface::find("near").unwrap();
         interface.check().unwrap();
         let attachment = Attachment::new(&interface, &spec()).unwrap();
@@ -446,13 +377,18 @@ fn a_program_is_attached_once_and_detached_with_its_owner() {
         assert!(matches!(second, XdpError::ProgramAttached(..)), "{second}");
         drop(attachment);
         interface.check().unwrap();
-        drop(Attachment::new(&interface, &spec()).unwrap());
+        for family in [true, false] {
+            let mut spec = spec();
+            spec.sources.retain(|range| range.first.is_ipv4() == family);
+            spec.answered.clear();
+            drop(Attachment::new(&interface, &spec).unwrap());
+        }
     });
 }
 
 #[test]
 fn obstacles_are_named() {
-    on_link(|_| {
+    on_link(1, |_| {
         ip("link set near mtu 1000");
         let refused = Interface::find("near").unwrap().check().unwrap_err();
         assert!(matches!(refused, XdpError::Mtu(_, 1000)), "{refused}");
@@ -487,7 +423,7 @@ fn obstacles_are_named() {
 
 #[test]
 fn next_hops_are_resolved() {
-    on_link(|_| {
+    on_link(1, |_| {
         let near = Interface::find("near").unwrap();
         let find = |target: &str, mac| NextHop::find(&near, target.parse().unwrap(), mac);
         for (target, source) in [("10.9.0.2", "10.9.0.1"), ("fd09::2", "fd09::1")] {

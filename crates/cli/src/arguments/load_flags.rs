@@ -8,9 +8,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches};
 use prony_load::StatusSet;
 use prony_load::{
-    ArrivalRate, Arrivals, CoreList, Credentials, DataOrder, HttpProxy, HttpVersion, IoChoice,
-    LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder, SourceRange,
-    Stage, ThinkTime, TlsVersion,
+    ArrivalRate, Arrivals, CoreList, Credentials, DataOrder, GatewayMac, HttpProxy, HttpVersion,
+    IoChoice, LoadSettings, PUBLIC_VARIABLE, ProxyVersion, RequestOrder, Sha256, SourceOrder,
+    SourceRange, Stage, ThinkTime, TlsVersion,
 };
 use prony_record::quantity;
 
@@ -94,6 +94,10 @@ const IO_CHOICES: Choices = &[
     ("auto", "The fastest that this system supports"),
     ("uring", "Completions: io_uring, on Linux 6.1 and later"),
     ("poll", "Readiness: epoll on Linux, kqueue on FreeBSD"),
+    (
+        "xdp",
+        "TCP in prony itself, over AF_XDP; needs --interface and root, on Linux 5.11 and later",
+    ),
 ];
 
 /// Parses a flag that accepts one of these values.
@@ -302,6 +306,15 @@ struct LoadFlags {
     /// Kernel interface for sockets [default: auto]
     #[arg(long, value_parser = choice::<IoChoice>(IO_CHOICES), help_heading = "Connection")]
     io: Option<IoChoice>,
+    /// Network interface for --io xdp [default: none]
+    #[arg(long, value_name = "NAME", help_heading = "Connection")]
+    interface: Option<String>,
+    /// MAC address of the next hop for --io xdp [default: from the kernel's tables]
+    #[arg(long, value_name = "MAC", help_heading = "Connection")]
+    gateway_mac: Option<GatewayMac>,
+    /// Spin instead of sleeping with --io xdp: wakes up sooner, and uses the cores completely
+    #[arg(long, help_heading = "Connection")]
+    busy_poll: bool,
 
     /// Status codes that count as success [default: 200-399]
     #[arg(long, value_name = "LIST", help_heading = "Expectations")]
@@ -406,6 +419,9 @@ impl From<LoadFlags> for LoadSettings {
             wait_for_server: flags.wait_for_server,
             socket_buffer: flags.socket_buffer,
             io: flags.io,
+            interface: flags.interface,
+            gateway_mac: flags.gateway_mac,
+            busy_poll: flags.busy_poll,
             expect_status: flags.expect_status,
             expect_size: flags.expect_size,
             expect_sha256: flags.expect_sha256,

@@ -104,6 +104,11 @@ fn combine<'a>(generator: &mut Generator, parts: impl Iterator<Item = &'a Genera
         generator.cpu_user_s += part.cpu_user_s;
         generator.cpu_system_s += part.cpu_system_s;
         generator.max_rss_bytes = generator.max_rss_bytes.saturating_add(part.max_rss_bytes);
+        match (&mut generator.xdp, &part.xdp) {
+            (Some(sum), Some(xdp)) => sum.merge(xdp),
+            (own, Some(xdp)) => *own = Some(xdp.clone()),
+            (_, None) => {}
+        }
         generator.busy_share = generator.busy_share.max(part.busy_share);
         generator.awake_share = generator.awake_share.max(part.awake_share);
         generator.queue_share = generator.queue_share.max(part.queue_share);

@@ -4,7 +4,7 @@
 //! time in the coordinator, reach a terminal unfiltered, or produce absurd results.
 
 use prony_record::{
-    Finding, Generator, Negotiated, QuicUse, SourceSpread, SourceTotals, SourceUse, Summary,
+    Finding, Generator, Negotiated, QuicUse, SourceSpread, SourceTotals, SourceUse, Summary, XdpUse,
 };
 
 use super::legible::{FINDING_TEXT_MAX, legible, short};
@@ -103,6 +103,7 @@ fn generator(claimed: &Generator) -> Generator {
         queue_share: between(claimed.queue_share, 1.0),
         starved_share: between(claimed.starved_share, 1.0),
         max_rss_bytes: claimed.max_rss_bytes.min(MEMORY_BYTES_MAX),
+        xdp: claimed.xdp.as_ref().map(xdp),
         // Delays and gaps are derived from the counts instead.
         ..Generator::default()
     }
@@ -117,6 +118,29 @@ fn negotiated(claimed: &Negotiated) -> Negotiated {
         group: text(&claimed.group),
         server_key_bits: claimed.server_key_bits,
         alpn: text(&claimed.alpn),
+    }
+}
+
+fn xdp(claimed: &XdpUse) -> XdpUse {
+    let count = |count: u64| count.min(COUNT_MAX);
+    XdpUse {
+        mode: short(&claimed.mode),
+        zero_copy: claimed.zero_copy,
+        queues: count(claimed.queues),
+        ring_bytes: count(claimed.ring_bytes),
+        packets_sent: count(claimed.packets_sent),
+        packets_received: count(claimed.packets_received),
+        packets_exchanged: count(claimed.packets_exchanged),
+        exchange_dropped: count(claimed.exchange_dropped),
+        receive_drops: count(claimed.receive_drops),
+        transmit_drops: count(claimed.transmit_drops),
+        bad_packets: count(claimed.bad_packets),
+        out_of_order: count(claimed.out_of_order),
+        retransmitted: count(claimed.retransmitted),
+        timeouts: count(claimed.timeouts),
+        neighbor_replies: count(claimed.neighbor_replies),
+        polls: count(claimed.polls),
+        wakes: count(claimed.wakes),
     }
 }
 

@@ -22,8 +22,8 @@ pub use rate::{ArrivalRate, Stage};
 pub use source_range::SourceRange;
 pub use think_time::{ThinkDistribution, ThinkTime};
 pub use values::{
-    CoreList, DataOrder, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256, SourceOrder,
-    TlsVersion,
+    CoreList, DataOrder, GatewayMac, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256,
+    SourceOrder, TlsVersion,
 };
 
 use crate::credentials::Credentials;
@@ -197,6 +197,15 @@ pub struct LoadSettings {
     /// Kernel interface for sockets; by default the best available.
     #[serde(skip_serializing_if = "is_none")]
     pub io: Option<IoChoice>,
+    /// Network interface of a load that bypasses the kernel's TCP (`io` is `xdp`).
+    #[serde(deserialize_with = "text::text", skip_serializing_if = "is_none")]
+    pub interface: Option<String>,
+    /// MAC address of the next hop from `interface`; by default that of the kernel's tables.
+    #[serde(skip_serializing_if = "is_none")]
+    pub gateway_mac: Option<GatewayMac>,
+    /// Workers on `interface` spin instead of sleeping.
+    #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
+    pub busy_poll: bool,
 
     /// Statuses that count as success; by default 200-399.
     #[serde(skip_serializing_if = "is_none")]
@@ -340,6 +349,9 @@ impl LoadSettings {
         "wait_for_server",
         "socket_buffer",
         "io",
+        "interface",
+        "gateway_mac",
+        "busy_poll",
         "expect_status",
         "expect_size",
         "expect_sha256",

@@ -17,8 +17,8 @@ use super::http_proxy::HttpProxy;
 use super::source_range::SourceRange;
 use super::think_time::ThinkTime;
 use super::values::{
-    CoreList, DataOrder, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256, SourceOrder,
-    TlsVersion,
+    CoreList, DataOrder, GatewayMac, HttpVersion, IoChoice, ProxyVersion, RequestOrder, Sha256,
+    SourceOrder, TlsVersion,
 };
 use crate::credentials::Credentials;
 use crate::pacing::Arrivals;
@@ -286,6 +286,7 @@ macro_rules! as_text {
 as_text! {
     Arrivals: one,
     CoreList: joined,
+    GatewayMac: one,
     HttpVersion: one,
     IoChoice: one,
     ProxyVersion: one,

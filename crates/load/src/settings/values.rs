@@ -126,6 +126,27 @@ words! {
         Uring = "uring",
         /// Readiness: epoll on Linux, kqueue on FreeBSD.
         Poll = "poll",
+        /// TCP in this process, over AF_XDP sockets of one network interface, on Linux 5.11 and
+        /// later.
+        Xdp = "xdp",
+    }
+}
+
+/// MAC address of the next hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GatewayMac(pub prony_xdp::MacAddress);
+
+impl FromStr for GatewayMac {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GatewayMac, String> {
+        text.parse().map(GatewayMac)
+    }
+}
+
+impl fmt::Display for GatewayMac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -13,6 +13,9 @@ pub(crate) enum Backend {
     Uring,
     /// Readiness: epoll or kqueue.
     Poll,
+    /// TCP in this process, over AF_XDP.
+    #[cfg(target_os = "linux")]
+    Xdp,
 }
 
 impl Backend {
@@ -22,6 +25,8 @@ impl Backend {
             #[cfg(target_os = "linux")]
             Backend::Uring => "uring",
             Backend::Poll => "poll",
+            #[cfg(target_os = "linux")]
+            Backend::Xdp => "xdp",
         }
     }
 
@@ -38,6 +43,11 @@ impl Backend {
     ) -> Result<(Backend, Option<String>), SettingsError> {
         if flag == IoChoice::Poll {
             return Ok((Backend::Poll, None));
+        }
+        // The interface was checked with the targets.
+        #[cfg(target_os = "linux")]
+        if flag == IoChoice::Xdp {
+            return Ok((Backend::Xdp, None));
         }
         match (flag, io_uring(workers, capacity)) {
             (_, Ok(backend)) => Ok((backend, None)),

@@ -47,6 +47,12 @@ pub(crate) struct LocalPorts {
 }
 
 impl LocalPorts {
+    /// The lowest and the highest port.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn ends(self) -> std::ops::RangeInclusive<u16> {
+        self.low..=self.high
+    }
+
     /// Number of ports in the range.
     pub(crate) fn count(self) -> u64 {
         u64::from(self.high.saturating_sub(self.low)) + 1

@@ -41,12 +41,14 @@ pub(crate) mod simulated;
 pub(crate) mod system;
 #[cfg(target_os = "linux")]
 mod uring;
+#[cfg(target_os = "linux")]
+mod xdp;
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use prony_record::{Nanos, QuicUse};
+use prony_record::{Nanos, QuicUse, XdpUse};
 use rustls::pki_types::ServerName;
 
 pub(crate) use backend::Backend;
@@ -57,6 +59,8 @@ pub(crate) use poll::PollSockets;
 pub(crate) use quic::QuicSockets;
 #[cfg(target_os = "linux")]
 pub(crate) use uring::UringSockets;
+#[cfg(target_os = "linux")]
+pub(crate) use xdp::{XdpLink, XdpOptions, XdpSetup, XdpSockets};
 
 use crate::quic::QuicConnection;
 
@@ -260,6 +264,11 @@ pub(crate) trait Sockets<'run> {
 
     /// QUIC counts of the connections that were closed; `None` for other transports.
     fn quic_use(&self) -> Option<QuicUse> {
+        None
+    }
+
+    /// Packets and drops so far; `None` for other backends than AF_XDP.
+    fn xdp_use(&self) -> Option<XdpUse> {
         None
     }
 }

@@ -103,6 +103,14 @@ impl Sources {
         self.proxy_protocol.as_ref()
     }
 
+    /// The ranges of source addresses; none if the system chooses.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = SourceRange> {
+        [&self.v4, &self.v6]
+            .into_iter()
+            .flat_map(|list| list.ranges())
+            .copied()
+    }
+
     /// Number of source addresses; zero if the system chooses.
     pub(crate) fn count(&self) -> u64 {
         self.v4.count().saturating_add(self.v6.count())
@@ -182,13 +190,18 @@ impl Sources {
         }
     }
 
-    /// Checks that every address has a target to connect to. Also checks that some addresses of
-    /// each range, including the first and the last, belong to this machine.
+    /// Checks that every address has a target to connect to. Unless the load bypasses the kernel,
+    /// also checks that some addresses of each range, including the first and the last, belong to
+    /// this machine.
     ///
     /// # Errors
     ///
     /// An error that names the address and gives a hint.
-    pub(crate) fn check(&mut self, targets: &[Target]) -> Result<(), SpecError> {
+    pub(crate) fn check(
+        &mut self,
+        targets: &[Target],
+        is_bypassing: bool,
+    ) -> Result<(), SpecError> {
         for (addresses, family) in [(&self.v4, "an IPv4"), (&self.v6, "an IPv6")] {
             let Some(range) = addresses.ranges().first() else {
                 continue;
@@ -204,6 +217,9 @@ impl Sources {
                 ));
                 let error = error.name("resolve").text(" sets a target's address)");
                 return Err(error.into());
+            }
+            if is_bypassing {
+                continue;
             }
             for &range in addresses.ranges() {
                 let binding = bindable(range)?;

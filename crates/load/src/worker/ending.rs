@@ -104,6 +104,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.close(index, Close::Abort);
         }
         self.sink.quic = self.sockets.quic_use();
+        self.sink.xdp = self.sockets.xdp_use();
         while let Some((due, request)) = self.dispatcher.take_unstarted(ended) {
             let entry = self.spec.entries.of_request(request);
             self.sink.request_unstarted(entry, due, ended);

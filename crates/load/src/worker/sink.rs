@@ -1,7 +1,7 @@
 //! Everything that a worker counts and records.
 
 use prony_record::{
-    Exchange, MeasuredPart, Nanos, Negotiated, Outcome, QuicUse, Recorder, TlsHandshake,
+    Exchange, MeasuredPart, Nanos, Negotiated, Outcome, QuicUse, Recorder, TlsHandshake, XdpUse,
 };
 
 use super::preconnect::PreconnectReport;
@@ -33,6 +33,8 @@ pub(crate) struct Sink {
     pub(crate) connects: ConnectCounts,
     /// Packets and system calls of QUIC.
     pub(crate) quic: Option<QuicUse>,
+    /// Packets and drops of AF_XDP.
+    pub(crate) xdp: Option<XdpUse>,
 }
 
 /// Measurements of a new connection.
@@ -61,6 +63,7 @@ impl Sink {
             refusals: Refusals::default(),
             connects: ConnectCounts::default(),
             quic: None,
+            xdp: None,
         }
     }
 
@@ -78,6 +81,11 @@ impl Sink {
         self.connects.merge(other.connects);
         if let Some(quic) = other.quic {
             self.quic.get_or_insert_default().merge(&quic);
+        }
+        match (&mut self.xdp, other.xdp) {
+            (Some(sum), Some(xdp)) => sum.merge(&xdp),
+            (own @ None, other) => *own = other,
+            (Some(_), None) => {}
         }
     }
 

@@ -13,7 +13,8 @@ const SHORT: [(&str, &str); 9] = [
     ("-u", "user"),
     ("-k", "insecure"),
 ];
-const SWITCHES: [&str; 6] = [
+const SWITCHES: [&str; 7] = [
+    "busy_poll",
     "no_keepalive",
     "cookies",
     "insecure",

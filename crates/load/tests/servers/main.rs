@@ -7,6 +7,7 @@
 
 mod agreement;
 mod apache;
+mod bypass;
 mod caddy;
 mod checks;
 mod haproxy;

@@ -2,12 +2,15 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use prony_record::Nanos;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::super::{Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
+#[cfg(target_os = "linux")]
+use super::link::{at_listeners, listener_address};
 
 /// Time after which a completion counts as lost. No assertion depends on the length of this
 /// timeout.
@@ -32,11 +35,11 @@ impl Listener {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let (domain, address) = match via {
-            Via::V4 => (Domain::IPV4, SockAddr::from(loopback("127.0.0.1"))),
-            Via::V6 => (Domain::IPV6, SockAddr::from(loopback("::1"))),
+            Via::V4 => (Domain::IPV4, SockAddr::from(listener_address(via))),
+            Via::V6 => (Domain::IPV6, SockAddr::from(listener_address(via))),
             Via::Unix => (Domain::UNIX, SockAddr::unix(&path).unwrap()),
         };
-        let socket = Socket::new(domain, Type::STREAM, None).unwrap();
+        let socket = at_listeners(|| Socket::new(domain, Type::STREAM, None).unwrap());
         socket.bind(&address).unwrap();
         socket.listen(16).unwrap();
         let peer = match via {
@@ -59,13 +62,13 @@ impl Listener {
 
 /// An address at which nothing listens: a path without a file, or a port that is only bound.
 pub(super) fn unused_address(via: Via) -> (Peer, Option<Socket>) {
-    let (domain, ip) = match via {
-        Via::V4 => (Domain::IPV4, "127.0.0.1"),
-        Via::V6 => (Domain::IPV6, "::1"),
+    let domain = match via {
+        Via::V4 => Domain::IPV4,
+        Via::V6 => Domain::IPV6,
         Via::Unix => return (Peer::Unix(PathBuf::from("/nonexistent/socket")), None),
     };
-    let socket = Socket::new(domain, Type::STREAM, None).unwrap();
-    socket.bind(&SockAddr::from(loopback(ip))).unwrap();
+    let socket = at_listeners(|| Socket::new(domain, Type::STREAM, None).unwrap());
+    socket.bind(&SockAddr::from(listener_address(via))).unwrap();
     let address = socket.local_addr().unwrap().as_socket().unwrap();
     (Peer::Tcp(address), Some(socket))
 }
@@ -135,6 +138,17 @@ pub(super) fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Observed> {
     seen
 }
 
+/// Waits for a peer's thread. Meanwhile, the backend may send and repeat what it has accepted, and has
+/// no completions.
+pub(super) fn join<S: Sockets<'static>, T>(sockets: &mut S, peer: JoinHandle<T>) -> T {
+    while !peer.is_finished() {
+        let until = sockets.now() + Nanos::from_millis(1);
+        sockets.wait(until).unwrap();
+        assert_eq!(poll_once(sockets), None);
+    }
+    peer.join().unwrap()
+}
+
 /// Receives until the peer closes. Returns the bytes and the last completion.
 pub(super) fn receive_all<S: Sockets<'static>>(sockets: &mut S) -> (Vec<u8>, Observed) {
     let mut all = Vec::new();
@@ -161,7 +175,14 @@ pub(super) fn connected<S: Sockets<'static>>(
 ) -> Socket {
     sockets.connect(key, to(&listener.peer));
     assert_eq!(reap(sockets), Observed::Connected(key));
+    finish_connect(sockets);
     listener.accept()
+}
+
+/// Lets a backend acknowledge the peer's part of a handshake. Without a kernel that does so at once,
+/// the acknowledgment is sent by the next wait, with the first request.
+pub(super) fn finish_connect<S: Sockets<'static>>(sockets: &mut S) {
+    sockets.wait(sockets.now()).unwrap();
 }
 
 /// Bytes in which each position differs from its neighbors.

@@ -39,6 +39,7 @@ pub(super) fn a_close_reaches_the_peer_in_the_requested_way<S: Sockets<'static>>
     for (generation, how) in [(1, Close::Orderly), (2, Close::Abort)] {
         let mut peer = connected(&mut sockets, &listener, key(0, generation));
         sockets.close(key(0, generation), how);
+        sockets.wait(sockets.now()).unwrap();
         let read = peer.read(&mut [0; 8]).map_err(|error| error.kind());
         match (how, via) {
             (Close::Abort, Via::V4 | Via::V6) => {

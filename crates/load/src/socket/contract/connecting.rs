@@ -37,11 +37,10 @@ pub(super) fn a_connect_completes_once<S: Sockets<'static>>(mut sockets: S, via:
 }
 
 pub(super) fn connections_use_the_requested_source<S: Sockets<'static>>(mut sockets: S, via: Via) {
-    let source: IpAddr = match via {
-        Via::V4 => "127.0.0.77".parse().unwrap(),
-        Via::V6 => "::1".parse().unwrap(),
-        Via::Unix => return,
-    };
+    if via == Via::Unix {
+        return;
+    }
+    let source = other_source(via);
     let listener = Listener::new(via);
     let route = |source| Route {
         source: Some(Source {
@@ -53,6 +52,7 @@ pub(super) fn connections_use_the_requested_source<S: Sockets<'static>>(mut sock
     };
     sockets.connect(key(0, 1), route(source));
     assert_eq!(reap(&mut sockets), Observed::Connected(key(0, 1)));
+    finish_connect(&mut sockets);
     let (_peer, from) = listener.socket.accept().unwrap();
     assert_eq!(from.as_socket().unwrap().ip(), source);
     // 192.0.2.1 belongs to no machine (RFC 5737).
@@ -70,6 +70,7 @@ pub(super) fn an_open_connection_has_an_address<S: Sockets<'static>>(mut sockets
     assert_eq!(sockets.local_address(key(0, 1)), None);
     sockets.connect(key(0, 1), to(&listener.peer));
     assert_eq!(reap(&mut sockets), Observed::Connected(key(0, 1)));
+    finish_connect(&mut sockets);
     let (_peer, from) = listener.socket.accept().unwrap();
     // A UNIX socket has no IP address on either side.
     assert_eq!(sockets.local_address(key(0, 1)), from.as_socket());

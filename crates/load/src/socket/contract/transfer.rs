@@ -5,10 +5,11 @@ use super::*;
 pub(super) fn receiving_begins_with_the_connection<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     sockets.connect(key(0, 1), to(&listener.peer));
-    sockets.wait(sockets.now()).unwrap();
-    listener.accept().write_all(b"first").unwrap();
+    let write = move || listener.accept().write_all(b"first");
+    let writing = std::thread::spawn(write);
     assert_eq!(reap(&mut sockets), Observed::Connected(key(0, 1)));
     let (bytes, end) = receive_all(&mut sockets);
+    writing.join().unwrap().unwrap();
     assert_eq!(
         (&bytes[..], end),
         (&b"first"[..], Observed::Closed(key(0, 1)))
@@ -32,7 +33,7 @@ pub(super) fn a_send_of_any_size_completes_once<S: Sockets<'static>>(mut sockets
             Observed::Sent(key(0, 1), Some(bytes.clone()))
         );
         assert!(
-            read.join().unwrap().unwrap() == bytes,
+            join(&mut sockets, read).unwrap() == bytes,
             "{length} bytes differ"
         );
     }
@@ -69,7 +70,7 @@ pub(super) fn both_directions_work_at_the_same_time<S: Sockets<'static>>(mut soc
         }
     }
     writing.join().unwrap().unwrap();
-    assert!(all == bytes && reading.join().unwrap().unwrap() == bytes);
+    assert!(all == bytes && join(&mut sockets, reading).unwrap() == bytes);
 }
 
 pub(super) fn bytes_arrive_in_order_before_the_end<S: Sockets<'static>>(mut sockets: S, via: Via) {
@@ -123,6 +124,7 @@ pub(super) fn small_buffers_carry_large_responses<S: Sockets<'static>>(mut socke
     };
     sockets.connect(key(0, 1), route);
     assert_eq!(reap(&mut sockets), Observed::Connected(key(0, 1)));
+    finish_connect(&mut sockets);
     let (mut peer, bytes) = (listener.accept(), pattern(100_000));
     let expected = bytes.clone();
     let writing = std::thread::spawn(move || peer.write_all(&bytes));
@@ -144,7 +146,7 @@ pub(super) fn a_send_works_after_the_peers_end<S: Sockets<'static>>(mut sockets:
         peer.read_exact(&mut read).map(|()| read)
     });
     assert!(matches!(reap(&mut sockets), Observed::Sent(..)));
-    assert!(reading.join().unwrap().unwrap() == bytes);
+    assert!(join(&mut sockets, reading).unwrap() == bytes);
 }
 
 pub(super) fn bytes_before_a_failed_send_are_received<S: Sockets<'static>>(

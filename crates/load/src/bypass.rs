@@ -1,0 +1,184 @@
+//! Loads that bypass the kernel's TCP: the interface, its addresses and its local ports.
+
+#[cfg(target_os = "linux")]
+use std::collections::BTreeSet;
+#[cfg(target_os = "linux")]
+use std::sync::Arc;
+
+use crate::error::{SettingsError, SpecError};
+use crate::settings::{HttpVersion, IoChoice, LoadSettings};
+#[cfg(target_os = "linux")]
+use crate::socket::{XdpOptions, XdpSetup};
+use crate::source::Sources;
+use crate::target::Target;
+
+/// The checked interface of a load over AF_XDP.
+#[derive(Debug, Clone)]
+pub(crate) struct Bypass {
+    #[cfg(target_os = "linux")]
+    pub(crate) setup: Arc<XdpSetup>,
+}
+
+/// Returns true if the settings choose AF_XDP.
+pub(crate) fn is_chosen(settings: &LoadSettings) -> bool {
+    settings.io == Some(IoChoice::Xdp)
+}
+
+/// Checks the interface of a load over AF_XDP. Returns `None` for other loads.
+///
+/// # Errors
+///
+/// The settings contradict each other, or the interface can't carry the load.
+pub(crate) fn check(
+    settings: &LoadSettings,
+    sources: &Sources,
+    targets: &[Target],
+) -> Result<Option<Bypass>, SpecError> {
+    if !is_chosen(settings) {
+        let given = [
+            ("interface", settings.interface.is_some()),
+            ("gateway_mac", settings.gateway_mac.is_some()),
+            ("busy_poll", settings.busy_poll),
+        ];
+        return match given.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(None),
+            Some((setting, _)) => {
+                let error = SettingsError::of(setting).text(" has no effect without ");
+                Err(error.and_value("io", IoChoice::Xdp).into())
+            }
+        };
+    }
+    let refused = |text: &str| SettingsError::value("io", IoChoice::Xdp).text(text);
+    let Some(interface) = &settings.interface else {
+        let error = refused(" needs the network interface that leads to the server; add ");
+        return Err(error.name("interface").into());
+    };
+    if settings.http == Some(HttpVersion::Http3) {
+        let error = refused(" carries TCP, not QUIC; use another version than ");
+        return Err(error.and_value("http", HttpVersion::Http3).into());
+    }
+    if targets.iter().any(|target| target.peer.address().is_none()) {
+        let error = refused(" can't reach a UNIX socket; leave out ").name("unix");
+        return Err(error.into());
+    }
+    on_interface(settings, interface, sources, targets).map(Some)
+}
+
+#[cfg(target_os = "linux")]
+fn on_interface(
+    settings: &LoadSettings,
+    interface: &str,
+    sources: &Sources,
+    targets: &[Target],
+) -> Result<Bypass, SpecError> {
+    let options = XdpOptions {
+        interface: interface.to_owned(),
+        gateway_mac: settings.gateway_mac.map(|it| it.0),
+        busy_poll: settings.busy_poll,
+    };
+    let targets: BTreeSet<_> = targets
+        .iter()
+        .filter_map(|target| target.peer.address())
+        .collect();
+    let ranges: Vec<_> = sources
+        .ranges()
+        .map(|range| prony_xdp::AddressRange {
+            first: range.first(),
+            last: range.last(),
+        })
+        .collect();
+    match XdpSetup::check(options, targets.into_iter().collect(), &ranges) {
+        Ok(setup) => Ok(Bypass {
+            setup: Arc::new(setup),
+        }),
+        Err(error) => {
+            let text = format!(": {error}");
+            let error = SettingsError::value("interface", interface).text(text);
+            Err(SpecError::Environment(error))
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn on_interface(
+    _settings: &LoadSettings,
+    _interface: &str,
+    _sources: &Sources,
+    _targets: &[Target],
+) -> Result<Bypass, SpecError> {
+    let error = SettingsError::value("io", IoChoice::Xdp).text(": only Linux has AF_XDP; ");
+    let error = error.and_value("io", IoChoice::Auto);
+    let error = error.text(" uses the best interface that is available");
+    Err(SpecError::Environment(error))
+}
+
+#[cfg(target_os = "linux")]
+impl Bypass {
+    /// Number of workers at most.
+    pub(crate) fn workers_max(&self) -> u32 {
+        self.setup.workers_max()
+    }
+
+    /// Number of local ports of each source.
+    fn port_count(&self) -> u64 {
+        self.setup.port_count()
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Bypass {
+    /// Number of workers at most.
+    pub(crate) fn workers_max(&self) -> u32 {
+        1
+    }
+
+    /// Number of local ports of each source.
+    fn port_count(&self) -> u64 {
+        u64::from(u16::MAX)
+    }
+}
+
+impl Bypass {
+    /// Checks that the workers have a receive queue each.
+    ///
+    /// # Errors
+    ///
+    /// The interface has fewer queues.
+    pub(crate) fn check_workers(&self, workers: u32) -> Result<(), SpecError> {
+        let queues = self.workers_max();
+        if workers <= queues {
+            return Ok(());
+        }
+        let s = if queues == 1 { "" } else { "s" };
+        let error = SettingsError::value("threads", workers).text(format!(
+            ": each worker needs a receive queue of the interface, which has {queues}; use at most \
+             {queues} thread{s}, or add queues (ethtool -L)"
+        ));
+        Err(SpecError::Environment(error))
+    }
+
+    /// Checks that the connections have enough local ports.
+    ///
+    /// # Errors
+    ///
+    /// There are too few.
+    pub(crate) fn check_ports(
+        &self,
+        connections: u32,
+        sources: &Sources,
+        targets: &[Target],
+    ) -> Result<(), SpecError> {
+        let peers = targets.iter().filter_map(|target| target.peer.address());
+        let pairs: u64 = peers.map(|peer| sources.count_for(peer.ip())).sum();
+        let ports = self.port_count().saturating_mul(pairs);
+        if u64::from(connections) <= ports {
+            return Ok(());
+        }
+        let error = SettingsError::value("connections", connections).text(format!(
+            " needs as many local ports, and the load has {ports}; use at most {ports} connections, \
+             or connect from more addresses ("
+        ));
+        let error = error.name("source").text(" FIRST-LAST)");
+        Err(SpecError::Environment(error))
+    }
+}

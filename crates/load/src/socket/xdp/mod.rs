@@ -1,0 +1,543 @@
+//! The bypass backend: TCP in this process, over AF_XDP sockets of one network interface.
+//!
+//! ```text
+//! worker ── XdpSockets ── prony_tcp::TcpStack    connections, timers, packets
+//!                └─────── LinkPort               frames, next hops, neighbor replies
+//!                            └── XdpLink         BPF program and targets, shared by all workers
+//! ```
+//!
+//! A wait sends everything that is due, then sleeps until a frame or a timer. [`Sockets::next`]
+//! handles one received packet at a time; its bytes stay in the frame until the next call.
+
+mod exchange;
+mod link;
+mod port;
+mod setup;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Instant;
+
+use prony_record::{Nanos, XdpUse};
+use prony_tcp::{
+    Chunk, CloseMode, ConnectError, ConnectOptions, Event, Failure, Handle, SendState, StackConfig,
+    TcpStack, Unreachable,
+};
+
+use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
+pub(crate) use link::XdpLink;
+use port::LinkPort;
+pub(crate) use setup::{XdpOptions, XdpSetup};
+
+/// Bytes that are copied into the stack at once from a buffer that the worker gets back.
+const COPIED_BYTES_MAX: usize = 64 * 1024;
+/// Bytes that all connections of a worker may store out of order.
+const REASSEMBLY_BYTES: usize = 8 << 20;
+/// Bounds of a connection's receive window in bytes.
+const WINDOW_MIN: usize = 32 * 1024;
+const WINDOW_MAX: usize = 512 * 1024;
+/// Packets that are sent between two looks at received ones.
+const PACKETS_PER_WAIT_MAX: u32 = 1024;
+/// Time for the orderly end of closed connections when the backend is dropped.
+const LINGER: Nanos = Nanos::from_millis(500);
+/// Longest sleep while frames wait for the interface.
+const RETRY_PAUSE: Nanos = Nanos::from_millis(1);
+
+/// The bypass backend. See [`Sockets`].
+pub(crate) struct XdpSockets<'run> {
+    port: LinkPort,
+    stack: TcpStack<'run>,
+    connections: Vec<Option<XdpConnection<'run>>>,
+    /// Completions that are not events of the stack.
+    ready: VecDeque<Completion>,
+    received: ReceivedBytes,
+    /// Local ports of this worker.
+    ports: RangeInclusive<u16>,
+    clock: BackendClock,
+}
+
+struct XdpConnection<'run> {
+    key: Key,
+    /// The stack's name for the connection; `None` if it was never begun.
+    handle: Option<Handle>,
+    stage: XdpStage,
+    /// The send in flight, and the number of its bytes that the stack has.
+    sending: Option<(Outgoing<'run>, usize)>,
+    /// Bytes of a failed send that the stack did not get.
+    unsent: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum XdpStage {
+    Connecting,
+    Open,
+    /// The peer has closed its side.
+    HalfClosed,
+    /// The connection has failed. Nothing more happens.
+    Failed,
+}
+
+/// The bytes of the `Received` that was returned last.
+enum ReceivedBytes {
+    None,
+    /// A range of the port's current packet.
+    InPacket(std::ops::Range<usize>),
+    Reassembled(Vec<u8>),
+}
+
+/// The load's clock and the stack's, which never goes back.
+struct BackendClock {
+    created: Instant,
+    /// Time of the load's clock at zero of the stack's clock, in nanoseconds.
+    offset: i64,
+    /// The stack's time at the last reading.
+    read: u64,
+}
+
+impl BackendClock {
+    fn new() -> BackendClock {
+        BackendClock {
+            created: Instant::now(),
+            offset: 0,
+            read: 0,
+        }
+    }
+
+    fn stack_now(&self) -> u64 {
+        self.created.elapsed().as_nanos() as u64
+    }
+
+    fn read(&mut self) -> u64 {
+        self.read = self.stack_now();
+        self.read
+    }
+
+    fn load_time(&self, stack_time: u64) -> Nanos {
+        Nanos((stack_time as i64).saturating_add(self.offset).max(0) as u64)
+    }
+
+    fn stack_time(&self, load_time: Nanos) -> u64 {
+        let time = i64::try_from(load_time.0).unwrap_or(i64::MAX);
+        time.saturating_sub(self.offset).max(0) as u64
+    }
+
+    fn start(&mut self, epoch: Instant) {
+        self.offset = match self.created.checked_duration_since(epoch) {
+            Some(before) => before.as_nanos() as i64,
+            None => -(epoch.duration_since(self.created).as_nanos() as i64),
+        };
+    }
+}
+
+impl<'run> XdpSockets<'run> {
+    /// Creates a backend for up to `capacity` connections: worker number `worker` of the link.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses a socket.
+    pub(crate) fn new(
+        link: Arc<XdpLink>,
+        worker: u32,
+        capacity: usize,
+    ) -> io::Result<XdpSockets<'run>> {
+        let ports = link.ports_of(worker);
+        let port = LinkPort::open(link, worker)?;
+        let window = port.receive_capacity() / capacity.max(1);
+        let config = StackConfig {
+            mtu: port.mtu(),
+            window: window.clamp(WINDOW_MIN, WINDOW_MAX) as u32,
+            reassembly_bytes: REASSEMBLY_BYTES,
+            clock_base_millis: setup::monotonic_millis(),
+            secret: setup::secret(),
+        };
+        let mut connections = Vec::new();
+        connections.resize_with(capacity, || None);
+        Ok(XdpSockets {
+            port,
+            stack: TcpStack::new(config, 0),
+            connections,
+            ready: VecDeque::new(),
+            received: ReceivedBytes::None,
+            ports,
+            clock: BackendClock::new(),
+        })
+    }
+
+    /// Counts time from `epoch`, which all workers of a load share.
+    pub(crate) fn start_clock(&mut self, epoch: Instant) {
+        self.clock.start(epoch);
+    }
+
+    fn connection(&mut self, key: Key) -> Option<&mut XdpConnection<'run>> {
+        let place = self.connections.get_mut(key.index as usize)?.as_mut();
+        place.filter(|connection| connection.key == key)
+    }
+
+    /// Begins to connect. Returns the stack's name for the connection.
+    fn open(&mut self, key: Key, route: Route<'_>) -> io::Result<Handle> {
+        let Peer::Tcp(remote) = *route.peer else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let source = route.source.and_then(|source| source.address);
+        let local = self.port.prepare(remote, source)?;
+        let options = ConnectOptions {
+            nodelay: route.nodelay,
+            window: route.buffers,
+        };
+        let now = self.clock.stack_now();
+        let ports = self.ports.clone();
+        let opened = self
+            .stack
+            .connect_from(tag(key), local, ports, remote, options, now);
+        opened.map_err(|error| {
+            io::Error::from_raw_os_error(match error {
+                ConnectError::AddressInUse | ConnectError::PortsExhausted => libc::EADDRNOTAVAIL,
+                ConnectError::VersionMismatch => libc::EAFNOSUPPORT,
+            })
+        })
+    }
+
+    /// Gives the stack as much of a connection's send as it accepts. Returns true if the send is
+    /// complete.
+    fn push_send(&mut self, key: Key) -> bool {
+        let now = self.clock.read;
+        let Some(connection) = self.connections[key.index as usize].as_mut() else {
+            return false;
+        };
+        let (Some(handle), Some((outgoing, pushed))) =
+            (connection.handle, connection.sending.as_mut())
+        else {
+            return false;
+        };
+        let total = outgoing.bytes().len();
+        loop {
+            let chunk = match outgoing {
+                Outgoing::Shared(bytes) => {
+                    *pushed = total;
+                    Chunk::Shared(bytes)
+                }
+                Outgoing::Owned(bytes) => {
+                    let end = total.min(*pushed + COPIED_BYTES_MAX);
+                    let mut buffer = self.stack.take_spare_buffer().unwrap_or_default();
+                    buffer.clear();
+                    buffer.extend_from_slice(&bytes[*pushed..end]);
+                    *pushed = end;
+                    Chunk::Owned(buffer)
+                }
+            };
+            match self.stack.send(handle, chunk, now) {
+                SendState::Accepted if *pushed == total => return true,
+                SendState::Accepted => {}
+                // A failure of the connection follows, or was already reported.
+                SendState::Waiting | SendState::Ended => return false,
+            }
+        }
+    }
+
+    /// Continues a send for which the stack has space again.
+    fn on_space(&mut self, key: Key) -> Option<Completion> {
+        let connection = self.connection(key)?;
+        let (outgoing, pushed) = connection.sending.as_ref()?;
+        if *pushed < outgoing.bytes().len() && !self.push_send(key) {
+            return None;
+        }
+        let (outgoing, _) = self.connection(key)?.sending.take()?;
+        Some(match outgoing {
+            Outgoing::Owned(buffer) => Completion::Sent(key, Some(buffer)),
+            Outgoing::Shared(_) => Completion::Sent(key, None),
+        })
+    }
+
+    /// Translates an event of the stack. Events of closed connections yield nothing.
+    fn on_event(&mut self, event: Event) -> Option<Completion> {
+        let (Event::Connected(tag)
+        | Event::SendSpace(tag)
+        | Event::Received(tag, _)
+        | Event::Reassembled(tag, _)
+        | Event::Closed(tag)
+        | Event::Failed(tag, _)) = event;
+        let key = key_of(tag);
+        let connection = self.connection(key)?;
+        match event {
+            Event::Connected(_) => {
+                connection.stage = XdpStage::Open;
+                Some(Completion::Connected(key))
+            }
+            Event::SendSpace(_) => self.on_space(key),
+            Event::Received(_, range) => {
+                self.received = ReceivedBytes::InPacket(range);
+                Some(Completion::Received(key))
+            }
+            Event::Reassembled(_, bytes) => {
+                self.received = ReceivedBytes::Reassembled(bytes);
+                Some(Completion::Received(key))
+            }
+            Event::Closed(_) => {
+                connection.stage = XdpStage::HalfClosed;
+                Some(Completion::Closed(key))
+            }
+            Event::Failed(_, failure) => {
+                let operation = match connection.stage {
+                    XdpStage::Connecting => Operation::Connect,
+                    XdpStage::HalfClosed => Operation::Send,
+                    _ => Operation::Receive,
+                };
+                connection.stage = XdpStage::Failed;
+                connection.unsent = connection.unsent_bytes();
+                let was_sending = connection.sending.take().is_some();
+                // After the peer's end, only a send can fail.
+                let is_reported = operation != Operation::Send || was_sending;
+                is_reported.then(|| Completion::Failed(key, operation, error_of(failure)))
+            }
+        }
+    }
+
+    /// Handles timers and sends what is due.
+    fn turn(&mut self) -> io::Result<()> {
+        let now = self.clock.read();
+        if self.stack.next_timeout().is_some_and(|at| at <= now) {
+            self.stack.handle_timeouts(now);
+        }
+        self.port.refill();
+        self.transmit(now)
+    }
+
+    fn transmit(&mut self, now: u64) -> io::Result<()> {
+        for _ in 0..PACKETS_PER_WAIT_MAX {
+            if !self.stack.wants_transmit() {
+                break;
+            }
+            let Some(buffer) = self.port.packet_buffer()? else {
+                break;
+            };
+            let Some(length) = self.stack.poll_transmit(now, buffer) else {
+                break;
+            };
+            self.port.commit(length);
+        }
+        self.port.flush()
+    }
+
+    /// True if [`Sockets::next`] may have something.
+    fn has_work(&mut self) -> bool {
+        !self.ready.is_empty() || self.stack.has_events() || self.port.has_received()
+    }
+
+    /// Waits for the orderly end of closed connections, and resets those that don't end.
+    fn linger(&mut self) -> io::Result<()> {
+        let end = self.clock.stack_now() + LINGER.0;
+        while self.stack.connection_count() > 0 && self.clock.stack_now() < end {
+            let until = self.clock.load_time(end);
+            self.wait(until)?;
+            while self.next().is_some() {}
+        }
+        self.stack.abort_all(self.clock.read());
+        self.turn()
+    }
+}
+
+fn tag(key: Key) -> u64 {
+    u64::from(key.generation) << 32 | u64::from(key.index)
+}
+
+fn key_of(tag: u64) -> Key {
+    Key {
+        index: tag as u32,
+        generation: (tag >> 32) as u32,
+    }
+}
+
+/// The error with which the kernel would report a failure.
+fn error_of(failure: Failure) -> io::Error {
+    io::Error::from_raw_os_error(match failure {
+        Failure::Refused | Failure::Unreachable(Unreachable::Port) => libc::ECONNREFUSED,
+        Failure::Reset => libc::ECONNRESET,
+        Failure::TimedOut => libc::ETIMEDOUT,
+        Failure::Unreachable(Unreachable::Host | Unreachable::Prohibited) => libc::EHOSTUNREACH,
+    })
+}
+
+impl XdpConnection<'_> {
+    fn unsent_bytes(&self) -> usize {
+        match &self.sending {
+            Some((outgoing, pushed)) => outgoing.bytes().len() - pushed,
+            None => self.unsent,
+        }
+    }
+}
+
+impl<'run> Sockets<'run> for XdpSockets<'run> {
+    fn now(&self) -> Nanos {
+        self.clock.load_time(self.clock.stack_now())
+    }
+
+    fn cached_now(&self) -> Nanos {
+        self.clock.load_time(self.clock.read)
+    }
+
+    fn connect(&mut self, key: Key, route: Route<'_>) {
+        let opened = self.open(key, route);
+        let (handle, error) = match opened {
+            Ok(handle) => (Some(handle), None),
+            Err(error) => (None, Some(error)),
+        };
+        self.connections[key.index as usize] = Some(XdpConnection {
+            key,
+            handle,
+            stage: match handle {
+                Some(_) => XdpStage::Connecting,
+                None => XdpStage::Failed,
+            },
+            sending: None,
+            unsent: 0,
+        });
+        self.ready
+            .extend(error.map(|error| Completion::Failed(key, Operation::Connect, error)));
+    }
+
+    fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
+        let Some(connection) = self.connection(key) else {
+            return Sending::Done;
+        };
+        connection.sending = Some((bytes, 0));
+        if !self.push_send(key) {
+            return Sending::InFlight;
+        }
+        let sent = self.connection(key).and_then(|it| it.sending.take());
+        match sent {
+            Some((Outgoing::Owned(buffer), _)) => {
+                self.ready.push_back(Completion::Sent(key, Some(buffer)));
+                Sending::InFlight
+            }
+            _ => Sending::Done,
+        }
+    }
+
+    fn local_address(&self, key: Key) -> Option<SocketAddr> {
+        let connection = self.connections.get(key.index as usize)?.as_ref()?;
+        let is_open = connection.key == key && connection.stage != XdpStage::Connecting;
+        self.stack
+            .local_address(connection.handle.filter(|_| is_open)?)
+    }
+
+    fn unsent(&self, key: Key) -> u64 {
+        let connection = self.connections.get(key.index as usize);
+        let connection = connection.and_then(Option::as_ref);
+        let connection = connection.filter(|connection| connection.key == key);
+        connection.map_or(0, |connection| {
+            let in_stack = connection.handle.map_or(0, |it| self.stack.unsent(it));
+            (connection.unsent_bytes() + in_stack) as u64
+        })
+    }
+
+    fn close(&mut self, key: Key, how: Close) {
+        let place = self.connections.get_mut(key.index as usize);
+        let Some(connection) = place.and_then(|c| c.take_if(|c| c.key == key)) else {
+            return;
+        };
+        self.ready.retain(|completion| completion.key() != key);
+        let mode = match how {
+            // Bytes that the stack didn't get would be missing in the middle of the stream.
+            Close::Orderly if connection.unsent_bytes() == 0 => CloseMode::Orderly,
+            Close::Orderly | Close::Abort => CloseMode::Abort,
+        };
+        if let Some(handle) = connection.handle {
+            self.stack.close(handle, mode, self.clock.read);
+        }
+    }
+
+    fn wait(&mut self, until: Nanos) -> io::Result<()> {
+        self.turn()?;
+        if self.has_work() {
+            return Ok(());
+        }
+        let mut limit = self.clock.stack_time(until);
+        if let Some(timeout) = self.stack.next_timeout() {
+            limit = limit.min(timeout);
+        }
+        if self.stack.wants_transmit() || self.port.has_unsent() {
+            limit = limit.min(self.clock.read + RETRY_PAUSE.0);
+        }
+        self.port.sleep(&self.clock.created, limit)?;
+        let now = self.clock.read();
+        if self.stack.next_timeout().is_some_and(|at| at <= now) {
+            self.stack.handle_timeouts(now);
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        self.received = ReceivedBytes::None;
+        if let Some(completion) = self.ready.pop_front() {
+            return Some(completion);
+        }
+        loop {
+            while let Some(event) = self.stack.poll_event() {
+                if let Some(completion) = self.on_event(event) {
+                    return Some(completion);
+                }
+            }
+            self.port.next_packet()?;
+            let now = self.clock.read();
+            self.stack.handle_packet(now, self.port.packet());
+        }
+    }
+
+    fn received(&self) -> &[u8] {
+        match &self.received {
+            ReceivedBytes::None => &[],
+            ReceivedBytes::InPacket(range) => {
+                self.port.packet().get(range.clone()).unwrap_or_default()
+            }
+            ReceivedBytes::Reassembled(bytes) => bytes,
+        }
+    }
+
+    fn xdp_use(&self) -> Option<XdpUse> {
+        let mut used = self.port.usage();
+        let counts = self.stack.counts();
+        used.retransmitted = counts.retransmitted;
+        used.timeouts = counts.timeouts;
+        used.out_of_order = counts.out_of_order;
+        used.bad_packets = counts.malformed + counts.bad_checksums;
+        Some(used)
+    }
+}
+
+impl Drop for XdpSockets<'_> {
+    /// Resets open connections, and delivers what closed ones still have to send.
+    fn drop(&mut self) {
+        for index in 0..self.connections.len() {
+            if let Some(key) = self.connections[index].as_ref().map(|it| it.key) {
+                self.close(key, Close::Abort);
+            }
+        }
+        // An error means that the interface is gone, and nothing can be sent any more.
+        let _ = self.linger();
+    }
+}
+
+/// Addresses and ports that a packet's sender used for us: the local port of a TCP segment, or of
+/// the segment that an ICMP error quotes.
+fn local_port(packet: &[u8]) -> Option<u16> {
+    let port = |at: usize| {
+        let bytes = packet.get(at..at + 2)?;
+        Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+    };
+    let (protocol, payload, inner) = match packet.first()? >> 4 {
+        4 => (*packet.get(9)?, 20, 20),
+        _ => (*packet.get(6)?, 40, 40),
+    };
+    match protocol {
+        6 => port(payload + 2),
+        _ => port(payload + 8 + inner),
+    }
+}
+
+/// True if the address is in one of the ranges.
+fn is_in(ranges: &[prony_xdp::AddressRange], address: IpAddr) -> bool {
+    ranges.iter().any(|range| range.contains(address))
+}

@@ -1,0 +1,376 @@
+//! A worker's end of the link: IP packets in frames.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use prony_record::XdpUse;
+use prony_xdp::{
+    ETHERNET_HEADER, EtherType, Frame, MacAddress, QueueSocket, SocketOptions, ether_type,
+    neighbor, write_header,
+};
+
+use super::link::XdpLink;
+use super::{is_in, local_port};
+
+/// Largest IP packet that is sent or accepted; larger frames would need larger memory.
+const MTU_MAX: u32 = 3_400;
+/// Bytes of data in a received frame, for the estimate of the ring's capacity.
+const FRAME_DATA: usize = 1_400;
+
+/// A worker's sockets, one for each of its receive queues.
+pub(super) struct LinkPort {
+    sockets: Vec<QueueSocket>,
+    link: Arc<XdpLink>,
+    worker: u32,
+    mtu: u32,
+    hops: HopTable,
+    current: CurrentPacket,
+    /// Packets from other workers, in reverse order.
+    given: Vec<Vec<u8>>,
+    /// The socket to look at next.
+    next_socket: usize,
+    counts: XdpUse,
+}
+
+/// The packet that was returned last. Its bytes can be read until the next one.
+enum CurrentPacket {
+    None,
+    /// A frame of the socket with this number.
+    InFrame(usize, Frame),
+    /// A packet that another worker received.
+    Given(Vec<u8>),
+}
+
+/// MAC addresses of the next hops, by target.
+#[derive(Debug, Default)]
+struct HopTable {
+    by_target: HashMap<IpAddr, MacAddress>,
+    /// Default source of each target.
+    sources: HashMap<SocketAddr, Option<IpAddr>>,
+    /// The MAC address of all next hops, if they have the same.
+    only: Option<MacAddress>,
+}
+
+impl HopTable {
+    fn mac(&self, packet: &[u8]) -> Option<MacAddress> {
+        self.only
+            .or_else(|| self.by_target.get(&target_of(packet)?).copied())
+    }
+}
+
+/// The target of an IP packet.
+fn target_of(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => Some(IpAddr::from(*packet.get(16..)?.first_chunk::<4>()?)),
+        _ => Some(IpAddr::from(*packet.get(24..)?.first_chunk::<16>()?)),
+    }
+}
+
+impl LinkPort {
+    pub(super) fn open(link: Arc<XdpLink>, worker: u32) -> io::Result<LinkPort> {
+        let mtu = link.interface().mtu().min(MTU_MAX);
+        let options = SocketOptions { mtu };
+        let sockets = link
+            .queues_of(worker)
+            .map(|queue| QueueSocket::open(link.attachment(), queue, options))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(io::Error::other)?;
+        precise_timers();
+        let counts = XdpUse {
+            mode: link.mode().name().to_owned(),
+            zero_copy: sockets.iter().all(QueueSocket::is_zero_copy),
+            queues: sockets.len() as u64,
+            ring_bytes: sockets.iter().map(|it| it.memory_bytes() as u64).sum(),
+            ..XdpUse::default()
+        };
+        Ok(LinkPort {
+            sockets,
+            link,
+            worker,
+            mtu,
+            hops: HopTable::default(),
+            current: CurrentPacket::None,
+            given: Vec::new(),
+            next_socket: 0,
+            counts,
+        })
+    }
+
+    /// Largest IP packet in bytes.
+    pub(super) fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    /// Bytes of data that the receive rings can hold.
+    pub(super) fn receive_capacity(&self) -> usize {
+        self.sockets.len() * QueueSocket::RECEIVE_FRAMES as usize * FRAME_DATA
+    }
+
+    /// Prepares packets to a target. Returns the source address of the connection: `source`, or the
+    /// one that the kernel would use.
+    ///
+    /// # Errors
+    ///
+    /// The target can't be reached through the interface, or the source is not one of the load's.
+    pub(super) fn prepare(
+        &mut self,
+        target: SocketAddr,
+        source: Option<IpAddr>,
+    ) -> io::Result<IpAddr> {
+        let default = match self.hops.sources.get(&target) {
+            Some(source) => *source,
+            None => {
+                let hop = self.link.hop(target)?;
+                self.hops.by_target.insert(target.ip(), hop.mac);
+                self.hops.sources.insert(target, hop.source);
+                let mut macs = self.hops.by_target.values();
+                self.hops.only = Some(hop.mac).filter(|mac| macs.all(|other| other == mac));
+                hop.source
+            }
+        };
+        let no_address = || io::Error::from_raw_os_error(libc::EADDRNOTAVAIL);
+        let source = source.or(default).ok_or_else(no_address)?;
+        match is_in(self.link.sources(), source) {
+            true => Ok(source),
+            false => Err(no_address()),
+        }
+    }
+
+    /// A buffer for the next packet to send; `None` while all are in use.
+    pub(super) fn packet_buffer(&mut self) -> io::Result<Option<&mut [u8]>> {
+        let socket = &mut self.sockets[0];
+        if socket.next_buffer().is_none() {
+            socket.flush()?;
+        }
+        let end = ETHERNET_HEADER + self.mtu as usize;
+        let buffer = socket.next_buffer();
+        Ok(buffer.and_then(|frame| frame.get_mut(ETHERNET_HEADER..end)))
+    }
+
+    /// Queues the packet of this size that was written into the buffer.
+    pub(super) fn commit(&mut self, length: usize) {
+        let socket = &mut self.sockets[0];
+        let Some(frame) = socket.next_buffer() else {
+            return;
+        };
+        let packet = &frame[ETHERNET_HEADER..];
+        // Connections begin after `prepare`, so the next hop of each packet is known.
+        let Some(mac) = self.hops.mac(packet) else {
+            return;
+        };
+        let protocol = match packet[0] >> 4 {
+            4 => EtherType::Ipv4,
+            _ => EtherType::Ipv6,
+        };
+        write_header(frame, mac, self.link.interface().mac(), protocol);
+        socket.commit(ETHERNET_HEADER + length);
+        self.counts.packets_sent += 1;
+    }
+
+    /// Sends all queued packets.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        self.sockets[0].flush()
+    }
+
+    /// True if packets wait for the interface.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.sockets[0].has_unsent()
+    }
+
+    /// Gives the memory of handled frames back to the kernel.
+    pub(super) fn refill(&mut self) {
+        for socket in &mut self.sockets {
+            socket.refill();
+        }
+    }
+
+    /// True if a packet waits.
+    pub(super) fn has_received(&mut self) -> bool {
+        !self.given.is_empty()
+            || self.sockets.iter_mut().any(QueueSocket::has_received)
+            || self.link.exchange.has(self.worker)
+    }
+
+    /// Releases the current packet and takes the next one for this worker, if there is one. Frames that ask for a MAC
+    /// address are answered, and packets of other workers passed on.
+    pub(super) fn next_packet(&mut self) -> Option<()> {
+        self.release();
+        loop {
+            if self.given.is_empty() {
+                self.link.exchange.take(self.worker, &mut self.given);
+                self.given.reverse();
+            }
+            if let Some(packet) = self.given.pop() {
+                self.current = CurrentPacket::Given(packet);
+                return Some(());
+            }
+            let (at, frame) = self.next_frame()?;
+            self.counts.packets_received += 1;
+            self.current = CurrentPacket::InFrame(at, frame);
+            if self.is_for_stack() {
+                return Some(());
+            }
+            self.release();
+        }
+    }
+
+    fn next_frame(&mut self) -> Option<(usize, Frame)> {
+        let count = self.sockets.len();
+        for _ in 0..count {
+            let at = self.next_socket;
+            if let Some(frame) = self.sockets[at].receive() {
+                return Some((at, frame));
+            }
+            self.next_socket = (at + 1) % count;
+        }
+        None
+    }
+
+    fn release(&mut self) {
+        let current = std::mem::replace(&mut self.current, CurrentPacket::None);
+        if let CurrentPacket::InFrame(at, frame) = current {
+            self.sockets[at].release(frame);
+        }
+    }
+
+    /// True if the current frame has a packet for this worker. Handles all others.
+    fn is_for_stack(&mut self) -> bool {
+        let CurrentPacket::InFrame(at, frame) = &self.current else {
+            return false;
+        };
+        let frame = self.sockets[*at].bytes(frame);
+        let packet = frame.get(ETHERNET_HEADER..).unwrap_or_default();
+        let answered = self.link.answered();
+        if !answered.is_empty() {
+            let mut reply = [0; neighbor::REPLY_BYTES];
+            let own = self.link.interface().mac();
+            let is_ours = |address| is_in(answered, address);
+            if let Some(size) = neighbor::reply(frame, own, is_ours, &mut reply) {
+                self.send_reply(&reply[..size]);
+                return false;
+            }
+        }
+        if ether_type(frame) == Some(EtherType::Arp) {
+            return false;
+        }
+        let owner = match self.link.is_shared() {
+            false => self.worker,
+            true => local_port(packet).map_or(self.worker, |port| self.link.owner_of(port)),
+        };
+        if owner == self.worker {
+            return true;
+        }
+        match self.link.exchange.give(owner, packet) {
+            true => self.counts.packets_exchanged += 1,
+            false => self.counts.exchange_dropped += 1,
+        }
+        false
+    }
+
+    /// Queues the reply to a request for a MAC address.
+    fn send_reply(&mut self, reply: &[u8]) {
+        self.counts.neighbor_replies += 1;
+        let socket = &mut self.sockets[0];
+        // Without a free frame, the neighbor asks again.
+        if let Some(frame) = socket
+            .next_buffer()
+            .and_then(|it| it.get_mut(..reply.len()))
+        {
+            frame.copy_from_slice(reply);
+            socket.commit(reply.len());
+        }
+    }
+
+    /// The current packet; empty if there is none.
+    pub(super) fn packet(&self) -> &[u8] {
+        match &self.current {
+            CurrentPacket::None => &[],
+            CurrentPacket::InFrame(at, frame) => self.sockets[*at]
+                .bytes(frame)
+                .get(ETHERNET_HEADER..)
+                .unwrap_or_default(),
+            CurrentPacket::Given(packet) => packet,
+        }
+    }
+
+    /// Sleeps until a packet arrives or the time since `created` reaches `limit`, in nanoseconds.
+    pub(super) fn sleep(&mut self, created: &Instant, limit: u64) -> io::Result<()> {
+        if self.link.busy_poll() {
+            while !self.has_received() && (created.elapsed().as_nanos() as u64) < limit {
+                std::hint::spin_loop();
+            }
+            return Ok(());
+        }
+        let left = limit.saturating_sub(created.elapsed().as_nanos() as u64);
+        let timeout = libc::timespec {
+            tv_sec: (left / 1_000_000_000) as libc::time_t,
+            tv_nsec: (left % 1_000_000_000) as libc::c_long,
+        };
+        let entry = |descriptor| libc::pollfd {
+            fd: descriptor,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut entries: [libc::pollfd; 2] = [entry(-1), entry(-1)];
+        let mut many = Vec::new();
+        let event = self.link.exchange.event(self.worker);
+        let event = event.map_or(-1, |event| event.as_raw_fd());
+        let entries = match &self.sockets[..] {
+            [socket] => {
+                entries[0].fd = socket.as_fd().as_raw_fd();
+                entries[1].fd = event;
+                &mut entries[..]
+            }
+            sockets => {
+                many.extend(sockets.iter().map(|it| entry(it.as_fd().as_raw_fd())));
+                many.push(entry(event));
+                &mut many[..]
+            }
+        };
+        self.counts.polls += 1;
+        // SAFETY: the pointers are to local entries, whose number is passed along, and to a local
+        // time.
+        let result = unsafe {
+            libc::ppoll(
+                entries.as_mut_ptr(),
+                entries.len() as libc::nfds_t,
+                &raw const timeout,
+                std::ptr::null(),
+            )
+        };
+        if result < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::Interrupted => Ok(()),
+                _ => Err(error),
+            };
+        }
+        self.counts.wakes += u64::from(result > 0);
+        Ok(())
+    }
+
+    /// Counts so far.
+    pub(super) fn usage(&self) -> XdpUse {
+        let mut used = self.counts.clone();
+        for socket in &self.sockets {
+            // The kernel reports the drops of every socket.
+            let drops = socket.drops().unwrap_or_default();
+            used.receive_drops += drops.received();
+            used.transmit_drops += drops.transmit_invalid;
+        }
+        used
+    }
+}
+
+/// Lets this thread's sleeps end on time. By default, the kernel may delay them by 50 µs to wake
+/// several threads at once (prctl(2), PR_SET_TIMERSLACK).
+fn precise_timers() {
+    // SAFETY: a plain system call. If it fails, sleeps end later.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
+    }
+}

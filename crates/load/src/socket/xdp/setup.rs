@@ -1,0 +1,137 @@
+//! The checks before a load over AF_XDP, and what they found.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+
+use prony_xdp::{AddressRange, FilterSpec, Interface, MacAddress, NextHop, XdpError};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::socket::local;
+
+/// Lowest local port of a source address that the kernel has. Services often use lower ones.
+const SHARED_PORTS_MIN: u16 = 10_000;
+/// Lowest local port of a source address that the kernel doesn't have.
+const OWN_PORTS_MIN: u16 = 1024;
+
+/// Settings of a load over AF_XDP.
+#[derive(Debug, Clone)]
+pub(crate) struct XdpOptions {
+    pub(crate) interface: String,
+    /// MAC address of the next hop; `None` to ask the kernel.
+    pub(crate) gateway_mac: Option<MacAddress>,
+    /// Workers spin instead of sleeping.
+    pub(crate) busy_poll: bool,
+}
+
+/// A load over AF_XDP whose interface and addresses were checked.
+#[derive(Debug, Clone)]
+pub(crate) struct XdpSetup {
+    pub(super) options: XdpOptions,
+    pub(super) interface: Interface,
+    pub(super) filter: FilterSpec,
+    pub(super) targets: Vec<SocketAddr>,
+}
+
+impl XdpSetup {
+    /// Checks everything that can be checked without a change of the system. Without sources, the
+    /// interface's own addresses are used.
+    ///
+    /// # Errors
+    ///
+    /// The first obstacle.
+    pub(crate) fn check(
+        options: XdpOptions,
+        targets: Vec<SocketAddr>,
+        sources: &[AddressRange],
+    ) -> Result<XdpSetup, XdpError> {
+        let interface = Interface::find(&options.interface)?;
+        interface.check()?;
+        let mut own = sources.to_vec();
+        for source in sources {
+            interface.check_source(*source)?;
+        }
+        for target in &targets {
+            NextHop::check(&interface, target.ip())?;
+            let has_source = own
+                .iter()
+                .any(|range| range.first.is_ipv4() == target.is_ipv4());
+            if !has_source {
+                let source = NextHop::default_source(&interface, target.ip())?;
+                own.push(AddressRange::single(source));
+            }
+        }
+        if own.len() > FilterSpec::RANGES_MAX {
+            return Err(XdpError::Ranges);
+        }
+        let foreign = own.iter().flat_map(|range| interface.foreign(*range));
+        let answered: Vec<AddressRange> = foreign.collect();
+        let filter = FilterSpec {
+            ports: match answered == own {
+                true => OWN_PORTS_MIN..=u16::MAX,
+                false => shared_ports(local::local_ports().map(local::LocalPorts::ends)),
+            },
+            sources: own,
+            answered,
+        };
+        Ok(XdpSetup {
+            options,
+            interface,
+            filter,
+            targets,
+        })
+    }
+
+    /// Number of workers at most.
+    pub(crate) fn workers_max(&self) -> u32 {
+        self.interface.workers_max()
+    }
+
+    /// Number of local ports of each source.
+    pub(crate) fn port_count(&self) -> u64 {
+        self.filter.ports.len() as u64
+    }
+}
+
+/// Local ports that the kernel doesn't choose for its own connections: the larger part below or
+/// above its range. If its range has nearly all ports, part of it is used.
+fn shared_ports(kernel: Option<RangeInclusive<u16>>) -> RangeInclusive<u16> {
+    const FEW: usize = 256;
+    let Some(kernel) = kernel else {
+        return SHARED_PORTS_MIN..=u16::MAX;
+    };
+    let below = SHARED_PORTS_MIN..=kernel.start().saturating_sub(1);
+    let above = kernel.end().saturating_add(1)..=u16::MAX;
+    let [below_count, above_count] = [&below, &above].map(|range| range.len());
+    match () {
+        () if below_count.max(above_count) < FEW => SHARED_PORTS_MIN..=u16::MAX,
+        () if below_count >= above_count => below,
+        () => above,
+    }
+}
+
+/// Milliseconds since the machine started.
+pub(super) fn monotonic_millis() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds * 1_000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000_000
+}
+
+/// A random number.
+pub(super) fn secret() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_outside_of_the_kernels_range() {
+        assert_eq!(shared_ports(Some(32_768..=60_999)), 10_000..=32_767);
+        assert_eq!(shared_ports(Some(10_000..=30_000)), 30_001..=65_535);
+        assert_eq!(shared_ports(Some(1_024..=65_535)), 10_000..=65_535);
+        assert_eq!(shared_ports(Some(9_000..=65_500)), 10_000..=65_535);
+        assert_eq!(shared_ports(None), 10_000..=65_535);
+    }
+}

@@ -1,0 +1,300 @@
+//! Loads over AF_XDP: nginx at the other end of a veth pair, whose own log counts the requests.
+//!
+//! The tests require root, iproute2, nftables and nginx. They fail without them.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use prony_record::{Outcome, Record, XdpUse};
+
+use crate::load::{self, outcomes};
+use crate::process::program;
+use crate::server::{Server, ServerSetup, Transport, text};
+use crate::site::hash_of;
+
+#[path = "../../../xdp/tests/link/mod.rs"]
+mod link;
+
+use link::{FarEnd, ip, on_link};
+
+const NGINX: &str = "
+daemon off;
+worker_processes 1;
+pid {folder}/pid;
+error_log stderr;
+events { worker_connections 4096; }
+http {
+  log_format peer '$remote_addr';
+  access_log {folder}/access peer;
+  keepalive_requests 1000000;
+  client_max_body_size 32m;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  ssl_certificate {folder}/certificate.pem;
+  ssl_certificate_key {folder}/key.pem;
+  server {
+    listen 127.0.0.1:{tls} ssl{h2};
+    listen 127.0.0.1:{clear}{h2};
+    listen 10.9.0.2:{tls} ssl{h2};
+    listen 10.9.0.2:{clear}{h2};
+    listen [fd09::2]:{tls} ssl{h2};
+    listen [fd09::2]:{clear}{h2};
+    root {folder}/www;
+    location = /echo {
+      proxy_pass http://{origin};
+      proxy_http_version 1.1;
+    }
+  }
+}
+";
+
+/// nginx in the other namespace.
+struct FarServer {
+    server: Server,
+    /// Lines of its log that were counted.
+    seen: usize,
+}
+
+impl FarServer {
+    /// Starts nginx. `h2` is ` http2` or empty.
+    fn start(far: &FarEnd, h2: &str) -> FarServer {
+        let server = far.run(|| {
+            let place = ServerSetup::new();
+            let configuration = place.fill(&NGINX.replace("{h2}", h2));
+            let file = place.site.file("nginx.conf", &configuration);
+            let mut command = Command::new(program(&["nginx"]));
+            command.arg("-p").arg(place.site.root());
+            command.args(["-e", "stderr", "-c"]).arg(&file);
+            place.start(&mut command)
+        });
+        FarServer { server, seen: 0 }
+    }
+
+    fn url(&self, way: Transport, host: &str, path: &str) -> String {
+        self.server.url(way, path).replace("127.0.0.1", host)
+    }
+
+    /// Runs a load over AF_XDP of the file of `size` bytes, and verifies each body.
+    fn load(&self, way: Transport, host: &str, size: usize, words: &str) -> Record {
+        let url = self.url(way, host, &format!("/bytes/{size}"));
+        let ca = self.server.site.path("certificate.pem");
+        let mut all: Vec<&str> = vec!["--io", "xdp", "--interface", "near"];
+        all.extend(["--expect-sha256", hash_of(size)]);
+        if way == Transport::Tls {
+            all.extend(["--sni", "localhost", "--ca", text(&ca)]);
+        }
+        all.extend(words.split_whitespace());
+        load::run(&url, &all)
+    }
+
+    /// The peers in the log after it has grown by this number of lines.
+    fn peers(&mut self, lines: u64) -> BTreeMap<String, u64> {
+        let began = Instant::now();
+        loop {
+            let log = std::fs::read_to_string(self.server.site.path("access"));
+            let log = log.unwrap_or_default();
+            let more: Vec<&str> = log.lines().skip(self.seen).collect();
+            if more.len() as u64 >= lines || began.elapsed() > Duration::from_secs(20) {
+                self.seen += more.len();
+                let mut peers = BTreeMap::new();
+                for peer in more {
+                    *peers.entry(peer.to_owned()).or_default() += 1;
+                }
+                return peers;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn logged(&mut self, lines: u64) -> u64 {
+        self.peers(lines).values().sum()
+    }
+}
+
+fn used(record: &Record) -> &XdpUse {
+    let used = record.generator.xdp.as_ref().unwrap();
+    assert_eq!(
+        (record.load.io.as_str(), used.mode.as_str()),
+        ("xdp", "native")
+    );
+    used
+}
+
+#[test]
+fn every_request_and_body_arrives_over_each_protocol() {
+    on_link(1, |far| {
+        for (h2, flags) in [
+            ("", ["", "--no-keepalive"]),
+            (" http2", ["--streams 4", ""]),
+        ] {
+            let mut nginx = FarServer::start(far, h2);
+            for (way, host) in [
+                (Transport::Clear, "10.9.0.2"),
+                (Transport::Tls, "10.9.0.2"),
+                (Transport::Clear, "[fd09::2]"),
+            ] {
+                for (size, count) in [(1 << 10, 400), (16_385, 200), (100 << 10, 60)] {
+                    for flags in flags {
+                        let http = if h2.is_empty() { "1.1" } else { "2" };
+                        let words = format!("-n {count} -c 8 --http {http} {flags}");
+                        let case = format!("{way:?} {host} {size} {words}");
+                        let record = nginx.load(way, host, size, &words);
+                        assert_eq!(outcomes(&record), [(Outcome::Ok, count)], "{case}");
+                        assert_eq!(nginx.logged(count), count, "{case}");
+                        let used = used(&record);
+                        assert!(used.packets_received >= count / 4, "{case}: {used:?}");
+                        assert_eq!(used.bad_packets, 0, "{case}");
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn lost_packets_are_repeated() {
+    on_link(1, |far| {
+        let mut nginx = FarServer::start(far, "");
+        for (percent, size, count) in [(1, 100 << 10, 200), (5, 100 << 10, 80), (20, 16_385, 60)] {
+            far.run(|| drop_at_random(percent));
+            for flags in ["", "--no-keepalive"] {
+                let words = format!("-n {count} -c 20 --connect-timeout 2m {flags}");
+                let record = nginx.load(Transport::Clear, "10.9.0.2", size, &words);
+                assert_eq!(
+                    outcomes(&record),
+                    [(Outcome::Ok, count)],
+                    "{percent}% {flags}"
+                );
+                assert_eq!(nginx.logged(count), count, "{percent}% {flags}");
+            }
+        }
+    });
+}
+
+/// Drops this share of the packets at the server's end, in both directions.
+fn drop_at_random(percent: u32) {
+    let rules = format!(
+        "table inet loss\ndelete table inet loss\ntable inet loss {{\n\
+         chain input {{ type filter hook input priority 0; \
+         iifname \"far\" numgen random mod 100 < {percent} drop; }}\n\
+         chain output {{ type filter hook output priority 0; \
+         oifname \"far\" numgen random mod 100 < {percent} drop; }}\n}}\n"
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), rules).unwrap();
+    let mut nft = Command::new(program(&["nft"]));
+    let status = nft.arg("-f").arg(file.path()).status().unwrap();
+    assert!(status.success(), "nft: {status}");
+}
+
+#[test]
+fn sources_need_no_address_of_the_machine() {
+    on_link(1, |far| {
+        let mut nginx = FarServer::start(far, "");
+        // A block that the server reaches through a route needs one entry in its neighbor table. The
+        // table's size limits the number of addresses of its own subnet.
+        ip("route add local 10.50.0.0/16 dev lo");
+        far.run(|| ip("route add 10.50.0.0/16 via 10.9.0.1"));
+        for (host, block, count) in [
+            ("10.9.0.2", "10.9.4.1-10.9.4.200", 200),
+            ("[fd09::2]", "fd09::1:1-fd09::1:c8", 200),
+            ("10.9.0.2", "10.50.0.1-10.50.31.64", 8000),
+        ] {
+            let words = format!("-n {count} -c 64 --no-keepalive --source {block}");
+            let record = nginx.load(Transport::Clear, host, 1 << 10, &words);
+            assert_eq!(outcomes(&record), [(Outcome::Ok, count)], "{host}");
+            let peers = nginx.peers(count);
+            assert_eq!(peers.len() as u64, count, "{host}");
+            assert!(peers.values().all(|&count| count == 1), "{host}");
+            let is_routed = block.starts_with("10.50");
+            let replies = used(&record).neighbor_replies;
+            assert!(is_routed == (replies == 0), "{host}: {replies}");
+        }
+    });
+}
+
+#[test]
+fn each_worker_has_a_queue() {
+    on_link(2, |far| {
+        let mut nginx = FarServer::start(far, "");
+        for flags in ["", "--no-keepalive"] {
+            let words = format!("-n 1000 -c 16 -t 2 {flags}");
+            let record = nginx.load(Transport::Clear, "10.9.0.2", 16_385, &words);
+            assert_eq!(outcomes(&record), [(Outcome::Ok, 1000)], "{flags}");
+            assert_eq!(nginx.logged(1000), 1000, "{flags}");
+            assert_eq!((record.load.threads, used(&record).queues), (2, 2));
+        }
+        // One worker can have all queues.
+        let record = nginx.load(Transport::Clear, "10.9.0.2", 1 << 10, "-n 200 -c 16 -t 1");
+        assert_eq!(outcomes(&record), [(Outcome::Ok, 200)]);
+        assert_eq!(used(&record).queues, 2);
+    });
+}
+
+#[test]
+fn unsuitable_interfaces_and_settings_are_refused() {
+    on_link(1, |_| {
+        let refused = |words: &str, url: &str| {
+            let words: Vec<&str> = words.split_whitespace().collect();
+            let error = load::settings(&words).resolve(Some(url)).err();
+            error
+                .unwrap_or_else(|| panic!("{words:?} was accepted"))
+                .to_string()
+        };
+        let url = "http://10.9.0.2/";
+        let near = "--io xdp --interface near";
+        for (words, url, parts) in [
+            ("--io xdp", url, ["--io xdp needs", "--interface"]),
+            ("--interface near", url, ["--interface", "--io xdp"]),
+            ("--busy-poll", url, ["--busy-poll", "--io xdp"]),
+            (
+                "--io xdp --interface lo",
+                url,
+                ["--interface lo", "Ethernet"],
+            ),
+            (
+                "--io xdp --interface no0",
+                url,
+                ["no interface no0", "ip link"],
+            ),
+            (near, "http://192.168.7.7/", ["192.168.7.7", "no route"]),
+            (near, "http://127.0.0.1/", ["127.0.0.1", "uses lo"]),
+            (
+                &format!("{near} --source 10.8.0.1"),
+                url,
+                ["10.8.0.1", "10.9.0.1/16"],
+            ),
+            (
+                &format!("{near} -t 2 -c 2"),
+                url,
+                ["--threads 2", "at most 1 thread,"],
+            ),
+            (
+                &format!("{near} --http 3 -k"),
+                "https://10.9.0.2/",
+                ["--http 3", "QUIC"],
+            ),
+            (&format!("{near} --unix /run/x"), url, ["UNIX", "--unix"]),
+            (
+                &format!("{near} -c 60000"),
+                url,
+                ["--connections 60000", "--source"],
+            ),
+        ] {
+            let error = refused(words, url);
+            assert!(
+                parts.iter().all(|part| error.contains(part)),
+                "{words}: {error}"
+            );
+        }
+        ip("link set near mtu 1279");
+        assert!(refused(near, url).contains("at least 1280"));
+        ip("link set near mtu 1500");
+        ip("link set near down");
+        assert!(refused(near, url).contains("ip link set near up"));
+    });
+}

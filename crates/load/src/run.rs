@@ -321,7 +321,7 @@ fn one_worker(
         #[cfg(target_os = "linux")]
         Backend::Xdp => {
             let sockets = match starting.link {
-                Some(link) => XdpSockets::new(link, worker as u32, slots),
+                Some(link) => Ok(XdpSockets::new(link, worker as u32, slots)),
                 // Not reached: the load attached its program before its workers started.
                 None => Err(io::ErrorKind::Unsupported.into()),
             };

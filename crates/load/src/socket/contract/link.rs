@@ -98,7 +98,7 @@ pub(super) fn over_link(work: impl FnOnce(XdpSockets<'static>) + Send) {
             ip("link set far up");
         });
         FAR_NAMESPACE.set(Some(Arc::new(far)));
-        let sockets = XdpSockets::new(link(), 0, 8).unwrap();
+        let sockets = XdpSockets::new(link(), 0, 8);
         work(sockets);
     };
     std::thread::scope(|scope| {

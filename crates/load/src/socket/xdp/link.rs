@@ -5,12 +5,18 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use prony_xdp::{AddressRange, AttachMode, Attachment, Interface, NextHop, XdpError};
+use prony_xdp::{
+    AddressRange, AttachMode, Attachment, Interface, NextHop, QueueSocket, SocketOptions, XdpError,
+};
 
 use super::exchange::Exchange;
 use super::setup::{XdpOptions, XdpSetup};
+
+/// Largest IP packet that is sent or accepted; larger frames would need larger memory.
+const MTU_MAX: u32 = 3_400;
 
 /// The program on the interface, and the ways to the targets. Dropping it detaches the program.
 #[derive(Debug)]
@@ -24,7 +30,12 @@ pub(crate) struct XdpLink {
     ports: RangeInclusive<u16>,
     hops: Mutex<HashMap<IpAddr, NextHop>>,
     workers: u32,
-    queues: u32,
+    /// Sockets of each worker, until it takes them. All are open before a worker connects, because
+    /// packets of a queue without a socket would reach the kernel, which resets connections that it
+    /// doesn't know.
+    sockets: Mutex<Vec<Vec<QueueSocket>>>,
+    /// Workers that took their sockets and have not ended.
+    active: AtomicU32,
     pub(super) exchange: Exchange,
 }
 
@@ -57,6 +68,9 @@ impl XdpLink {
             let added = attachment.add_target(*target);
             added.map_err(|error| XdpError::System(step, error))?;
         }
+        let sockets = (0..workers)
+            .map(|worker| open_sockets(&setup.interface, &attachment, (worker, workers)))
+            .collect::<Result<_, _>>()?;
         Ok(Arc::new(XdpLink {
             attachment,
             interface: setup.interface.clone(),
@@ -66,13 +80,15 @@ impl XdpLink {
             ports: setup.filter.ports.clone(),
             hops: Mutex::new(hops),
             workers,
-            queues,
+            sockets: Mutex::new(sockets),
+            active: AtomicU32::new(0),
             exchange,
         }))
     }
 
-    pub(super) fn attachment(&self) -> &Attachment {
-        &self.attachment
+    /// Largest IP packet in bytes.
+    pub(super) fn mtu(&self) -> u32 {
+        self.interface.mtu().min(MTU_MAX)
     }
 
     pub(super) fn mode(&self) -> AttachMode {
@@ -100,10 +116,21 @@ impl XdpLink {
         &self.answered
     }
 
-    /// Receive queues of a worker. Each queue belongs to a worker, because packets of a queue
-    /// without a socket would reach the kernel, which resets connections that it doesn't know.
-    pub(super) fn queues_of(&self, worker: u32) -> impl Iterator<Item = u32> {
-        (worker..self.queues).step_by(self.workers as usize)
+    /// A worker's sockets. The worker calls [`XdpLink::end_worker`] before it drops them.
+    pub(super) fn take_sockets(&self, worker: u32) -> Vec<QueueSocket> {
+        self.active.fetch_add(1, Ordering::AcqRel);
+        let mut sockets = self.sockets.lock().unwrap_or_else(|it| it.into_inner());
+        let own = sockets.get_mut(worker as usize);
+        own.map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(super) fn end_worker(&self) {
+        self.active.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// True while a worker has connections, whose packets may arrive at any queue.
+    pub(super) fn has_active_workers(&self) -> bool {
+        self.active.load(Ordering::Acquire) > 0
     }
 
     /// Local ports of a worker: an equal part of the load's.
@@ -148,4 +175,19 @@ impl XdpLink {
         self.attachment.add_target(target)?;
         Ok(hop)
     }
+}
+
+/// Opens the sockets of a worker, for its part of the receive queues.
+fn open_sockets(
+    interface: &Interface,
+    attachment: &Attachment,
+    (worker, workers): (u32, u32),
+) -> Result<Vec<QueueSocket>, XdpError> {
+    let options = SocketOptions {
+        mtu: interface.mtu().min(MTU_MAX),
+    };
+    (worker..interface.queues())
+        .step_by(workers as usize)
+        .map(|queue| QueueSocket::open(attachment, queue, options))
+        .collect()
 }

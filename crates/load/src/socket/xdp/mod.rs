@@ -134,17 +134,9 @@ impl BackendClock {
 
 impl<'run> XdpSockets<'run> {
     /// Creates a backend for up to `capacity` connections: worker number `worker` of the link.
-    ///
-    /// # Errors
-    ///
-    /// The system refuses a socket.
-    pub(crate) fn new(
-        link: Arc<XdpLink>,
-        worker: u32,
-        capacity: usize,
-    ) -> io::Result<XdpSockets<'run>> {
+    pub(crate) fn new(link: Arc<XdpLink>, worker: u32, capacity: usize) -> XdpSockets<'run> {
         let ports = link.ports_of(worker);
-        let port = LinkPort::open(link, worker)?;
+        let port = LinkPort::new(link, worker);
         let window = port.receive_capacity() / capacity.max(1);
         let config = StackConfig {
             mtu: port.mtu(),
@@ -155,7 +147,7 @@ impl<'run> XdpSockets<'run> {
         };
         let mut connections = Vec::new();
         connections.resize_with(capacity, || None);
-        Ok(XdpSockets {
+        XdpSockets {
             port,
             stack: TcpStack::new(config, 0),
             connections,
@@ -163,7 +155,7 @@ impl<'run> XdpSockets<'run> {
             received: ReceivedBytes::None,
             ports,
             clock: BackendClock::new(),
-        })
+        }
     }
 
     /// Counts time from `epoch`, which all workers of a load share.
@@ -508,7 +500,8 @@ impl<'run> Sockets<'run> for XdpSockets<'run> {
 }
 
 impl Drop for XdpSockets<'_> {
-    /// Resets open connections, and delivers what closed ones still have to send.
+    /// Resets open connections, delivers what closed ones still have to send, and passes on packets
+    /// of other workers until they have ended.
     fn drop(&mut self) {
         for index in 0..self.connections.len() {
             if let Some(key) = self.connections[index].as_ref().map(|it| it.key) {
@@ -517,6 +510,7 @@ impl Drop for XdpSockets<'_> {
         }
         // An error means that the interface is gone, and nothing can be sent any more.
         let _ = self.linger();
+        let _ = self.port.serve_others(&self.clock.created);
     }
 }
 

@@ -9,15 +9,12 @@ use std::time::Instant;
 
 use prony_record::XdpUse;
 use prony_xdp::{
-    ETHERNET_HEADER, EtherType, Frame, MacAddress, QueueSocket, SocketOptions, ether_type,
-    neighbor, write_header,
+    ETHERNET_HEADER, EtherType, Frame, MacAddress, QueueSocket, ether_type, neighbor, write_header,
 };
 
 use super::link::XdpLink;
 use super::{is_in, local_port};
 
-/// Largest IP packet that is sent or accepted; larger frames would need larger memory.
-const MTU_MAX: u32 = 3_400;
 /// Bytes of data in a received frame, for the estimate of the ring's capacity.
 const FRAME_DATA: usize = 1_400;
 
@@ -71,14 +68,10 @@ fn target_of(packet: &[u8]) -> Option<IpAddr> {
 }
 
 impl LinkPort {
-    pub(super) fn open(link: Arc<XdpLink>, worker: u32) -> io::Result<LinkPort> {
-        let mtu = link.interface().mtu().min(MTU_MAX);
-        let options = SocketOptions { mtu };
-        let sockets = link
-            .queues_of(worker)
-            .map(|queue| QueueSocket::open(link.attachment(), queue, options))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(io::Error::other)?;
+    /// The end of a link that belongs to this worker.
+    pub(super) fn new(link: Arc<XdpLink>, worker: u32) -> LinkPort {
+        let mtu = link.mtu();
+        let sockets = link.take_sockets(worker);
         precise_timers();
         let counts = XdpUse {
             mode: link.mode().name().to_owned(),
@@ -87,7 +80,7 @@ impl LinkPort {
             ring_bytes: sockets.iter().map(|it| it.memory_bytes() as u64).sum(),
             ..XdpUse::default()
         };
-        Ok(LinkPort {
+        LinkPort {
             sockets,
             link,
             worker,
@@ -97,7 +90,7 @@ impl LinkPort {
             given: Vec::new(),
             next_socket: 0,
             counts,
-        })
+        }
     }
 
     /// Largest IP packet in bytes.
@@ -350,6 +343,26 @@ impl LinkPort {
             };
         }
         self.counts.wakes += u64::from(result > 0);
+        Ok(())
+    }
+
+    /// Passes packets on to other workers until the last one has ended. Packets for this worker are
+    /// dropped.
+    ///
+    /// # Errors
+    ///
+    /// The interface is gone.
+    pub(super) fn serve_others(&mut self, created: &Instant) -> io::Result<()> {
+        /// Longest time between two looks at the other workers.
+        const PAUSE_NANOS: u64 = 5_000_000;
+        self.link.end_worker();
+        while self.link.has_active_workers() {
+            while self.next_packet().is_some() {}
+            self.refill();
+            self.flush()?;
+            let now = created.elapsed().as_nanos() as u64;
+            self.sleep(created, now + PAUSE_NANOS)?;
+        }
         Ok(())
     }
 

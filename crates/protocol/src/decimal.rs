@@ -1,6 +1,6 @@
 //! Formatting of decimal numbers without allocation.
 
-/// Number of digits of the largest number.
+/// Number of decimal digits of `u64::MAX`.
 const DIGITS_MAX: usize = 20;
 
 /// Appends a number in decimal.

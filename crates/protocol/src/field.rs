@@ -54,7 +54,7 @@ fn odd_name_length(bytes: &[u8]) -> Option<usize> {
     (length > 0 && bytes.get(length) == Some(&b':')).then_some(length)
 }
 
-/// Returns true for a token (RFC 9110 §5.6.2): a method or the name of a field.
+/// Returns true for a token (RFC 9110 §5.6.2), such as a method or a field name.
 pub(crate) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && token_length(bytes) == bytes.len()
 }
@@ -66,7 +66,7 @@ pub(crate) fn is_value_byte(byte: u8) -> bool {
 }
 
 /// Length of the line at the start of `bytes`, if it ends with CRLF and contains only bytes that
-/// are allowed in a field value. A field name consists of such bytes too.
+/// are allowed in a field value. Field names consist of such bytes, too.
 ///
 /// All steps have the same length, so none depends on the result of the previous one.
 #[inline]

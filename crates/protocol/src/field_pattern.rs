@@ -1,11 +1,11 @@
-//! Fields of requests, with some values that differ each time a request is sent.
+//! Request fields, some of whose values differ each time the request is sent.
 
 use crate::compression::{FIELD_OVERHEAD_BYTES, FieldCoding, encode_value_with};
 use crate::decimal::write_decimal;
 use crate::h1::{Expects, RequestError, RequestSpec};
 use crate::request_fields::{RequestBlock, RequestScheme, expects_of, write_fields};
 
-/// The fields of a request. Those whose values don't vary are encoded once.
+/// Fields of a request. Fields whose values don't vary are encoded once, in advance.
 ///
 /// Varying values are written as plain octets, without Huffman coding.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub(crate) struct FieldPattern {
 /// Part of a field block.
 #[derive(Debug, Clone)]
 enum BlockPiece {
-    /// Whole fields.
+    /// Encoded fields whose values don't vary.
     Fixed { bytes: Vec<u8>, list_bytes: u32 },
     /// A field whose value varies.
     Varying {
@@ -83,7 +83,8 @@ impl FieldPattern {
         self.expects
     }
 
-    /// Values of the varying fields in the pattern's [`RequestSpec`], in the order of the fields.
+    /// Values that the pattern's [`RequestSpec`] has for the varying fields, in the order of the
+    /// fields.
     pub(crate) fn varying_values(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             BlockPiece::Varying { value, .. } => Some(value.as_str()),
@@ -92,8 +93,8 @@ impl FieldPattern {
     }
 
     /// Appends the fields of one request. `write_value` appends the value of the varying field with
-    /// the given number, from 0. `further` is an additional field, with its name in lower case.
-    /// Returns the size of the list of fields (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
+    /// the given index. `further` is an additional field, with its name in lower case. Returns the
+    /// size of the field list (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
     pub(crate) fn encode<C: FieldCoding>(
         &self,
         body_bytes: u64,

@@ -3,7 +3,7 @@
 use crate::compression::{FIELD_OVERHEAD_BYTES, FieldCoding};
 use crate::h1::{
     BodyFraming, Expects, RequestError, RequestSpec, USER_AGENT, check_request, header_values,
-    takes_away,
+    only_suppresses_default,
 };
 
 /// Value of `:scheme`.
@@ -84,8 +84,8 @@ pub(crate) fn write_fields(
     for (name, value) in spec.headers {
         let name = name.to_ascii_lowercase();
         let value = value.trim_matches([' ', '\t']);
-        let is_said = name != "host" && !takes_away(&name, value);
-        if is_said && !is_for_connection(spec, &name, value) {
+        let is_sent = name != "host" && !only_suppresses_default(&name, value);
+        if is_sent && !is_for_connection(spec, &name, value) {
             add(&name, value);
         }
     }

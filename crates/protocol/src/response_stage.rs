@@ -13,7 +13,7 @@ const INTERIM_RESPONSES_MAX: u8 = 32;
 pub(crate) enum ResponseStage {
     /// The final head is expected, after `interims` interim heads.
     Head { interims: u8 },
-    /// The body, or the trailers after it.
+    /// The body, or the trailers after it, are expected.
     Body {
         /// Remaining body bytes, if there was a Content-Length.
         left: Option<u64>,
@@ -35,7 +35,7 @@ pub(crate) enum SectionRole {
 pub struct UnfinishedRequest {
     /// Tag with which the request was started.
     pub tag: u32,
-    /// True if a part of the response was received. Otherwise, the request may be retried if its
+    /// True if any part of the response was received. Otherwise, the request may be retried if its
     /// method allows it (RFC 9110 §9.2.2).
     pub answered: bool,
 }
@@ -49,14 +49,14 @@ pub enum ResponseFault {
     SwitchingProtocols,
     /// More interim responses than the limit.
     TooManyInterim {
-        /// The limit, in responses.
+        /// Largest accepted number of interim responses.
         limit: u8,
     },
     /// DATA, or the end of the stream, before a final head.
     DataBeforeHead,
     /// HEADERS in the tunnel of a CONNECT (RFC 9113 §8.5, RFC 9114 §4.4).
     FieldsInTunnel,
-    /// A body that is longer than its Content-Length, or a body that is not allowed.
+    /// A body that is longer than its Content-Length, or a body where none is allowed.
     BodyTooLong,
     /// A body that is shorter than its Content-Length.
     BodyTooShort,

@@ -1,8 +1,8 @@
 //! Cache of decoded blocks of fields.
 //!
 //! A server sends mostly the same bytes in response to the same request; little changes except the
-//! date, once per second. Comparing a block with a decoded one takes a tenth of the time of
-//! decoding. No check is lost, because all checks were made when the block was decoded.
+//! date, once per second. Comparing a block with a cached one takes a tenth of the time that
+//! decoding takes. No check is skipped, because all checks were made when the block was decoded.
 //!
 //! The meaning of a block depends on its bytes and, if it refers to a dynamic table, on the table.
 //! The `effects` of a cached block contain the information about the table that the decoder needs.

@@ -1,7 +1,7 @@
-//! Coding of the fields of requests.
+//! Encoding of request fields.
 
-/// A way to encode fields. If a field isn't in a table, its value is encoded in the same way by all
-/// implementations; see [`encode_value_with`](super::encode_value_with).
+/// A way to encode fields. All implementations encode the value of a field that isn't in a table in
+/// the same way; see [`encode_value_with`](super::encode_value_with).
 pub(crate) trait FieldCoding {
     /// Appends a field.
     fn encode_field(name: &str, value: &str, out: &mut Vec<u8>);

@@ -40,7 +40,7 @@ pub enum FieldFault {
     /// More fields than SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 §10.5.1) or
     /// SETTINGS_MAX_FIELD_SECTION_SIZE (RFC 9114 §4.2.2) allows.
     ListTooLong {
-        /// The limit, in bytes as counted by RFC 9113 §6.5.2.
+        /// Largest accepted list, in bytes as counted by RFC 9113 §6.5.2.
         limit_bytes: u32,
     },
 }
@@ -79,7 +79,7 @@ pub struct Fields {
     pub content_length: Option<u64>,
     /// Size of the list, in bytes as counted by RFC 9113 §6.5.2.
     pub list_bytes: u64,
-    /// First error that is an error in both heads and trailers.
+    /// First fault that makes the list invalid both as headers and as trailers.
     pub fault: Option<FieldFault>,
     /// True after the first field that isn't a pseudo-header field.
     regular: bool,
@@ -157,7 +157,7 @@ pub(crate) struct Name {
     pub(crate) kind: NameKind,
 }
 
-/// Relevant names.
+/// Names that the decoder distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameKind {
     Status,
@@ -168,7 +168,7 @@ pub(crate) enum NameKind {
     Fault(FieldFault),
 }
 
-/// Meaning of a field.
+/// Information in a field that the decoder needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Status(u16),

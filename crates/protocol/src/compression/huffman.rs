@@ -19,7 +19,7 @@ const SHORT_CODES_PER_WINDOW: usize = 7;
 
 /// Number of symbols: all bytes, and EOS.
 const SYMBOL_COUNT: usize = 257;
-/// Symbol of the end, which is never sent.
+/// The end-of-string symbol, which is never sent.
 const EOS: u16 = 256;
 /// Length of the longest code, in bits.
 const CODE_BITS_MAX: u32 = 30;
@@ -100,7 +100,7 @@ const fn canon() -> CanonicalCode {
 #[derive(Clone, Copy)]
 struct ShortCode {
     symbol: u8,
-    /// 0 if the code is longer than [`SHORT_CODE_BITS`].
+    /// Length of the code in bits; 0 if it is longer than [`SHORT_CODE_BITS`].
     bits: u8,
 }
 
@@ -133,7 +133,7 @@ const fn short_codes() -> [ShortCode; 1 << SHORT_CODE_BITS] {
 ///
 /// # Errors
 ///
-/// Returns an error if the coding is invalid; a part of it may have been appended.
+/// Returns an error if the coding is invalid; part of the string may have been appended.
 pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError> {
     let end = coded.len() * 8;
     let mut bit = 0;
@@ -176,7 +176,7 @@ pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError
     }
 }
 
-/// At least 57 bits from `bit` on. Ones follow the end of the string.
+/// Returns at least 57 bits, starting at `bit`. The end of the string is followed by ones.
 #[inline]
 fn window(coded: &[u8], bit: usize) -> u64 {
     let byte = bit / 8;
@@ -188,7 +188,7 @@ fn window(coded: &[u8], bit: usize) -> u64 {
     word << beyond | !(u64::MAX << beyond)
 }
 
-/// The last bytes from `byte` on, fewer than eight, followed by ones.
+/// Returns the last bytes, starting at `byte` (fewer than eight), followed by ones.
 #[inline]
 fn last_word(coded: &[u8], byte: usize) -> u64 {
     let have = coded.len().saturating_sub(byte) as u32;

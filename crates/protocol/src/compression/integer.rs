@@ -17,8 +17,8 @@ const INTEGER_MAX: u64 = u32::MAX as u64;
 /// number could contain any number of zero bytes.
 const CONTINUATION_BYTES_MAX: u32 = 5;
 
-/// Decodes an integer at the start of the input and consumes it. The first byte contains `bits` of
-/// its bits (1 to 8).
+/// Decodes an integer at the start of the input and consumes it. The integer begins in the lowest
+/// `bits` bits (1 to 8) of the first byte.
 ///
 /// # Errors
 ///
@@ -51,8 +51,8 @@ fn decode_rest(prefix: u64, input: &mut &[u8]) -> Result<u32, IntegerError> {
     Err(IntegerError::TooLarge)
 }
 
-/// Appends an integer. The first byte contains `bits` of its bits (1 to 8), below the bits of
-/// `pattern`.
+/// Appends an integer, which begins in the lowest `bits` bits (1 to 8) of the first byte. The other
+/// bits of that byte are taken from `pattern`.
 pub(crate) fn encode(bits: u32, pattern: u8, number: usize, out: &mut Vec<u8>) {
     let all_ones = 0xff_usize >> (8 - bits);
     if number < all_ones {

@@ -26,6 +26,6 @@ pub(crate) use strings::{CodedString, StringError, encode_string, encode_value_w
 pub(crate) use table::Table;
 pub(crate) use text_table::{FieldText, TextTable, write_line};
 
-/// Bytes that count in addition to name and value: for an entry of a dynamic table (RFC 7541 §4.1,
-/// RFC 9204 §3.2.1), and for a field in the size of a list (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
+/// Bytes added to the lengths of name and value, in the size of a dynamic table entry (RFC 7541
+/// §4.1, RFC 9204 §3.2.1) and in the size of a field list (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
 pub(crate) const FIELD_OVERHEAD_BYTES: u32 = 32;

@@ -33,7 +33,7 @@ impl<'b> CodedString<'b> {
         Ok(CodedString { bytes, is_huffman })
     }
 
-    /// The text. A Huffman-coded string is decoded into `text`.
+    /// Returns the text. A Huffman-coded string is decoded into `text`.
     #[inline]
     pub(crate) fn decode<'t>(self, text: &'t mut Vec<u8>) -> Result<&'t [u8], HuffmanError>
     where
@@ -47,7 +47,7 @@ impl<'b> CodedString<'b> {
         Ok(text)
     }
 
-    /// The text as a new vector.
+    /// Returns the text as a new vector.
     pub(crate) fn to_vec(self) -> Result<Vec<u8>, HuffmanError> {
         let mut text = Vec::new();
         match self.is_huffman {
@@ -71,7 +71,7 @@ pub(crate) fn string<'t, 'b: 't>(
 }
 
 /// Appends a string in the shorter of the two codings. Its length begins in the lowest `bits` bits
-/// of the first byte, below the bits of `pattern`.
+/// of the first byte. The other bits of that byte are taken from `pattern` and the coding.
 pub(crate) fn encode_string(bits: u32, pattern: u8, text: &str, out: &mut Vec<u8>) {
     let coded_bytes = huffman::coded_bytes(text.as_bytes());
     if coded_bytes < text.len() {
@@ -83,7 +83,7 @@ pub(crate) fn encode_string(bits: u32, pattern: u8, text: &str, out: &mut Vec<u8
     }
 }
 
-/// Number of bits in the first byte of a field's value in which its length begins.
+/// Number of bits of the first byte of a field's value that belong to the value's length.
 const VALUE_BITS: u32 = 7;
 
 /// Lengths below this take one byte.

@@ -12,11 +12,11 @@ use super::fields::Field;
 pub(crate) struct Table {
     /// Entries, the newest first.
     entries: VecDeque<Field>,
-    /// The sum of the entries' sizes, in bytes.
+    /// Sum of the entries' sizes, in bytes.
     bytes: u32,
-    /// Limit of `bytes`, chosen by the encoder.
+    /// Limit on `bytes`, chosen by the encoder.
     most_bytes: u32,
-    /// Incremented with each change of the meaning of an index.
+    /// Incremented whenever the meaning of an index changes.
     generation: u64,
 }
 

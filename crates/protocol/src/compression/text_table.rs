@@ -1,4 +1,4 @@
-//! Dynamic table that stores text, and fields as lines of text.
+//! Dynamic table that stores text, and formatting of fields as lines of text.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! Searches several bytes at a time: sixteen with SSE2 on x86-64, and eight in a word on other
-//! processors. Both give the same result.
+//! Searches that examine several bytes at a time: sixteen with SSE2 on x86-64, and eight in a word
+//! on other processors. Both give the same result.
 
 #[cfg(target_arch = "x86_64")]
 pub(super) use sixteen::{STEP, control, no_letter};
@@ -17,7 +17,7 @@ mod sixteen {
     /// Number of bytes per step.
     pub(in crate::field) const STEP: usize = 16;
 
-    /// Index of the first control character; a tab counts as one.
+    /// Index of the first control character. Here, a tab counts as a control character.
     #[inline]
     pub(in crate::field) fn control(bytes: &[u8; STEP]) -> Option<usize> {
         // SAFETY: every x86-64 has SSE2.

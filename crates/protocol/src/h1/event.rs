@@ -56,11 +56,11 @@ impl Default for Limits {
 pub enum Framing {
     /// There is no body: response to a HEAD, status 204 or 304, or a tunnel.
     Empty,
-    /// By Content-Length, which may be 0.
+    /// Content-Length gives the length of the body, which may be 0.
     Length,
-    /// By the last chunk.
+    /// The last chunk ends the body.
     Chunked,
-    /// By the peer closing the connection.
+    /// The body ends when the peer closes the connection.
     UntilClose,
 }
 
@@ -70,7 +70,7 @@ pub struct Head {
     /// Status code, 0 to 999 (three digits). Codes outside 100 to 599 are invalid but must be
     /// treated like a 5xx (RFC 9110 §15), so they are reported.
     pub status: u16,
-    /// Version of the peer.
+    /// HTTP version in the status line.
     pub version: Version,
     /// Method by which the end of the body is determined.
     pub framing: Framing,
@@ -89,7 +89,7 @@ pub enum ResponseEvent<'a> {
     Interim(u16),
     /// The head of the final response.
     Head(Head),
-    /// A part of the body, never empty.
+    /// Part of the body, never empty.
     Body(&'a [u8]),
     /// The response is complete. The remaining input doesn't belong to it.
     End {

@@ -15,7 +15,8 @@ pub(super) enum FirstBytes {
 /// Beginning of every status line. The name is case-sensitive (RFC 9112 §2.3).
 pub(super) const STATUS_LINE_START: &[u8] = b"HTTP/1.";
 
-/// First bytes of an HTTP/2 client (RFC 9113 §3.4). An echo server, for example, sends them back.
+/// First bytes that an HTTP/2 client sends (RFC 9113 §3.4). An echo server, for example, sends them
+/// back.
 const PREFACE: &[u8] = b"PRI * HTTP/2";
 
 /// Number of bytes that is always enough for a decision.
@@ -43,8 +44,8 @@ pub(super) fn judge(bytes: &[u8]) -> Result<FirstBytes, H1Violation> {
         // 8446 §5.1).
         [0x15 | 0x16] => Ok(FirstBytes::Undecided),
         [0x15 | 0x16, 0x03, ..] => Err(H1Violation::Tls),
-        // This may be an HTTP/2 frame: 24 bits of length, then the type, which is SETTINGS at first
-        // (RFC 9113 §4.1, §3.4).
+        // This may be an HTTP/2 frame: 24 bits of length, then the type, which is SETTINGS in the
+        // first frame (RFC 9113 §4.1, §3.4).
         [0] | [0, 0] | [0, 0, _] => Ok(FirstBytes::Undecided),
         [0, 0, _, 0x04, ..] => Err(H1Violation::Http2),
         _ if bytes.starts_with(PREFACE) => Err(H1Violation::Http2),

@@ -22,7 +22,7 @@ pub(super) struct HeadLines {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CodingSeen {
     No,
-    /// There was such a field, but no coding in it.
+    /// A Transfer-Encoding field without a coding.
     Named,
     Chunked,
 }
@@ -180,7 +180,7 @@ impl HeadLines {
         Ok(())
     }
 
-    /// The status, after the status line.
+    /// The status code, valid once the status line has been parsed.
     pub(super) fn status(&self) -> u16 {
         self.status
     }

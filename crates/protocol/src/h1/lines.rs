@@ -10,7 +10,7 @@ pub(super) struct Lines {
     carry: Vec<u8>,
     /// True if `carry` contains a line that was already returned.
     handed_out: bool,
-    /// Bytes of this section so far.
+    /// Bytes of this section received so far.
     section_bytes: usize,
 }
 

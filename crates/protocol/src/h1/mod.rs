@@ -46,7 +46,7 @@ mod violation;
 
 pub use event::{Eof, Expects, Framing, Head, Limits, ResponseEvent, Version};
 pub use request::USER_AGENT;
-pub(crate) use request::{BodyFraming, check_request, header_values, takes_away};
+pub(crate) use request::{BodyFraming, check_request, header_values, only_suppresses_default};
 pub use request::{RequestError, RequestSpec, encode_request};
 pub use response::ResponseParser;
 pub use violation::H1Violation;

@@ -24,7 +24,7 @@ pub struct RequestSpec<'a> {
     pub headers: &'a [(String, String)],
     /// Body. If it is empty, only POST, PUT and PATCH send a Content-Length (of 0).
     pub body: &'a [u8],
-    /// True to reuse the connection.
+    /// True to keep the connection open after the exchange.
     pub keep_alive: bool,
 }
 
@@ -58,11 +58,9 @@ pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
             write_header(&mut out, name, default);
         }
     }
-    for (name, value) in spec
-        .headers
-        .iter()
-        .filter(|(name, value)| !name.eq_ignore_ascii_case("host") && !takes_away(name, value))
-    {
+    for (name, value) in spec.headers.iter().filter(|(name, value)| {
+        !name.eq_ignore_ascii_case("host") && !only_suppresses_default(name, value)
+    }) {
         write_header(&mut out, name, value);
     }
     if framing == BodyFraming::DefaultLength {
@@ -84,14 +82,14 @@ pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
 /// Method by which the end of the body is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFraming {
-    /// The user's headers mark it, or there is no body.
+    /// The user's headers mark the end, or there is no body.
     AsGiven,
     DefaultLength,
     Chunked,
 }
 
 /// Returns true if the only effect of a user's header is to suppress a default.
-pub(crate) fn takes_away(name: &str, value: &str) -> bool {
+pub(crate) fn only_suppresses_default(name: &str, value: &str) -> bool {
     let has_default = ["user-agent", "accept"];
     has_default.iter().any(|own| name.eq_ignore_ascii_case(own)) && trim_str(value).is_empty()
 }
@@ -188,8 +186,8 @@ fn check_host(host: &str) -> Result<(), RequestError> {
     }
 }
 
-/// Determines the framing of the body. Headers of the user that frame the body must match it;
-/// otherwise the next request on the connection would be parsed as part of this one.
+/// Determines the framing of the body. User headers that frame the body must match it; otherwise
+/// the next request on the connection would be parsed as part of this one.
 fn framing(spec: &RequestSpec) -> Result<BodyFraming, RequestError> {
     let mut lengths = header_values(spec, "content-length").map(trim_str);
     let mut codings = header_values(spec, "transfer-encoding").map(trim_str);
@@ -247,16 +245,16 @@ pub enum RequestError {
     HeaderValue {
         /// The header's name.
         name: String,
-        /// Its value.
+        /// The header's value.
         value: String,
     },
     /// Host is given twice, which servers must reject (RFC 9112 §3.2).
     SecondHost,
     /// Content-Length differs from the size of the body.
     ContentLength {
-        /// The value given.
+        /// Value of the header.
         given: String,
-        /// The size of the body, in bytes.
+        /// Size of the body, in bytes.
         body_bytes: usize,
     },
     /// A Transfer-Encoding other than chunked, or any in HTTP/1.0 (RFC 9112 §6.1).
@@ -294,8 +292,8 @@ impl fmt::Display for RequestError {
             RequestError::SecondHost => write!(f, "the header Host is given twice"),
             RequestError::ContentLength { given, body_bytes } => write!(
                 f,
-                "the header Content-Length is {given:?}, but the body has {body_bytes} bytes (omit \
-                 the header; the right one is sent by default)"
+                "the header Content-Length is {given:?}, but the body has {body_bytes} bytes (remove \
+                 the header; the correct one is sent by default)"
             ),
             RequestError::TransferEncoding(given) => write!(
                 f,

@@ -77,8 +77,8 @@ impl ResponseParser {
 
     /// Consumes bytes from the front of `input` up to the next event.
     ///
-    /// Call it until it returns [`ResponseEvent::NeedMore`] or [`ResponseEvent::End`]. Only split heads are copied;
-    /// the memory is kept for the next exchange.
+    /// Call it until it returns [`ResponseEvent::NeedMore`] or [`ResponseEvent::End`]. Only split
+    /// heads are copied; the memory is kept for the next exchange.
     ///
     /// # Errors
     ///
@@ -109,8 +109,8 @@ impl ResponseParser {
         }
     }
 
-    /// Notifies the parser that the peer closed its side. Before, all bytes must have been passed
-    /// to [`ResponseParser::next`].
+    /// Notifies the parser that the peer closed its side. All bytes received until then must
+    /// already have been passed to [`ResponseParser::next`].
     ///
     /// This completes a body that is delimited by the close, and its exchange.
     pub fn eof(&mut self) -> Eof {
@@ -125,7 +125,7 @@ impl ResponseParser {
         }
     }
 
-    /// Returns true if a byte of a response was received since the last start.
+    /// Returns true if any byte of a response was received since the last start.
     #[must_use]
     pub fn started(&self) -> bool {
         self.started

@@ -23,7 +23,7 @@ pub enum H1Violation {
     Upgrade,
     /// More interim responses than the limit.
     TooManyInterim {
-        /// The limit, in responses.
+        /// Largest accepted number of interim responses.
         limit: u32,
     },
     /// A head longer than the limit.
@@ -110,7 +110,7 @@ impl fmt::Display for H1Violation {
             H1Violation::EmptyName => "a header line without a name",
             H1Violation::SpaceBeforeColon => "whitespace between a header's name and its colon",
             H1Violation::Name => "an invalid character in a header's name",
-            H1Violation::Nul => "a NUL in the head",
+            H1Violation::Nul => "a NUL byte in the head",
             H1Violation::LoneCr => "a CR without LF in the head",
             H1Violation::Control => "a control character in the head",
             H1Violation::SpaceBeforeFields => "whitespace before the first header",

@@ -5,7 +5,7 @@ use std::fmt;
 /// An error code, which may be undefined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ErrorCode(
-    /// The code.
+    /// Value of the error code in the frame.
     pub u32,
 );
 

@@ -8,7 +8,7 @@ use super::{ErrorCode, StreamViolation};
 ///
 /// Each started request causes any number of `Interim`, then at most one `Head`, any number of
 /// `Body`, and finally one `End`, `Reset` or `Broken`. There is no final event if the request is
-/// cancelled or the connection ends first.
+/// canceled or the connection ends first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionEvent<'a> {
     /// All input is consumed.
@@ -30,11 +30,11 @@ pub enum ConnectionEvent<'a> {
         /// The status code, 0 to 999, but not 100 to 199.
         status: u16,
     },
-    /// A part of the body, never empty.
+    /// Part of the body, never empty.
     Body {
         /// Tag of the request.
         tag: u32,
-        /// The bytes.
+        /// Bytes of this part.
         bytes: &'a [u8],
     },
     /// The response is complete.
@@ -48,16 +48,16 @@ pub enum ConnectionEvent<'a> {
         tag: u32,
         /// Error code of the reset, or of GOAWAY.
         code: ErrorCode,
-        /// True if the peer states that it did not process the request. The request can then be
-        /// retried, whatever its method (RFC 9113 §8.7). The peer's statement is REFUSED_STREAM, or
-        /// a GOAWAY whose last stream is an earlier one.
+        /// True if the peer states that it did not process the request, by REFUSED_STREAM or by a
+        /// GOAWAY whose last stream is an earlier one. The request can then be retried, whatever
+        /// its method (RFC 9113 §8.7).
         unprocessed: bool,
     },
     /// The response violated the protocol. The stream was reset.
     Broken {
         /// Tag of the request.
         tag: u32,
-        /// The violation.
+        /// First violation in the response.
         violation: StreamViolation,
     },
     /// The peer will not accept more requests. For each request that it won't process, a `Reset`
@@ -98,7 +98,7 @@ pub enum StartError {
     /// The request's fields exceed the peer's limit (SETTINGS_MAX_HEADER_LIST_SIZE, RFC 9113
     /// §6.5.2).
     FieldsTooLong {
-        /// The peer's limit, in bytes.
+        /// Largest field list that the peer accepts, in bytes.
         limit_bytes: u32,
     },
 }

@@ -44,9 +44,9 @@ impl SendWindow {
     }
 }
 
-/// Bytes that this side allows the peer to send, according to the updates sent so far. The window
-/// is reopened when half of it is used. A peer sending at full speed therefore never has to wait
-/// for an update, and updates are rare.
+/// Bytes that this side allows the peer to send, according to the updates sent so far. When half of
+/// the window is used, a WINDOW_UPDATE restores its full size. A peer sending at full speed
+/// therefore never has to wait for an update, and updates are rare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceiveWindow {
     size_bytes: u32,
@@ -68,14 +68,14 @@ impl ReceiveWindow {
         Ok(())
     }
 
-    /// Returns true if the window should be reopened.
+    /// Returns true if a WINDOW_UPDATE should be sent.
     #[inline]
     pub(super) fn is_low(self) -> bool {
         self.left_bytes <= self.size_bytes / 2
     }
 
-    /// Opens the window to its full size. Returns the increment for the WINDOW_UPDATE.
-    pub(super) fn open(&mut self) -> u32 {
+    /// Restores the full size of the window. Returns the increment for the WINDOW_UPDATE.
+    pub(super) fn refill(&mut self) -> u32 {
         let increment = self.size_bytes - self.left_bytes;
         self.left_bytes = self.size_bytes;
         increment
@@ -118,7 +118,7 @@ mod tests {
         assert!(!window.is_low());
         assert_eq!(window.take(1), Ok(()));
         assert!(window.is_low());
-        assert_eq!((window.open(), window.left_bytes()), (50, 100));
+        assert_eq!((window.refill(), window.left_bytes()), (50, 100));
         assert!(!window.is_low());
         assert_eq!(window.take(100), Ok(()));
         assert_eq!(window.take(1), Err(Exceeded));

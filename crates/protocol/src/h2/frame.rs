@@ -47,7 +47,7 @@ pub(super) mod flag {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum FrameType {
-    /// A part of a body (§6.1).
+    /// Part of a body (§6.1).
     Data = 0,
     /// The first part of a field block (§6.2).
     Headers = 1,
@@ -63,7 +63,7 @@ pub enum FrameType {
     Ping = 6,
     /// The sender accepts no more streams (§6.8).
     GoAway = 7,
-    /// Opens a window (§6.9).
+    /// Enlarges a send window (§6.9).
     WindowUpdate = 8,
     /// A subsequent part of a field block (§6.10).
     Continuation = 9,
@@ -115,7 +115,7 @@ impl fmt::Display for FrameType {
 /// Header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameHeader {
-    /// The length of the payload, in bytes.
+    /// Length of the payload, in bytes.
     pub(super) length: u32,
     pub(super) kind: FrameType,
     pub(super) flags: u8,
@@ -152,7 +152,7 @@ pub(super) fn write_header(
     out.extend_from_slice(&header(length, kind, flags, stream));
 }
 
-/// The header of a frame.
+/// Encodes the header of a frame.
 pub(super) fn header(length: usize, kind: FrameType, flags: u8, stream: u32) -> [u8; HEADER_BYTES] {
     let [_, a, b, c] = (length as u32).to_be_bytes();
     let [d, e, f, g] = stream.to_be_bytes();

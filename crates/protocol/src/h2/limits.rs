@@ -3,33 +3,33 @@
 
 /// Maximum number of consecutive frames without progress: SETTINGS, PING, PRIORITY, WINDOW_UPDATE,
 /// empty DATA, unknown types, and frames for streams that have ended. A frame of a response, or
-/// permission to send a part of a request, resets the count.
+/// permission to send part of a request, resets the count.
 ///
 /// Such frames use no memory, but an endless sequence of them would keep a worker busy. A server
 /// that sends a PING every second while it computes a response for an hour stays below the limit.
 pub(super) const IDLE_FRAMES_MAX: u32 = 10_000;
 
-/// Number of frames without progress that are allowed for each cancelled request, because its
-/// response may be in flight: WINDOW_UPDATE, HEADERS, an empty last DATA, RST_STREAM. Otherwise,
-/// late responses of a slow server would count as a flood.
+/// Number of frames without progress that are allowed for each canceled request. WINDOW_UPDATE,
+/// HEADERS, an empty last DATA and RST_STREAM may be in flight when it is canceled. Without this
+/// allowance, late responses of a slow server would count as a flood.
 pub(super) const LATE_FRAMES_PER_REQUEST: u32 = 4;
 
 /// Maximum bytes of unsent replies to the peer: acknowledgments of SETTINGS and PING, about 1,000
-/// frames. A peer that reads its replies has few outstanding. RST_STREAM needs no limit, because
-/// there is at most one per request. Neither does WINDOW_UPDATE, which is written only when output
-/// is sent.
+/// frames. For a peer that reads the replies, few are unsent at any time. RST_STREAM needs no
+/// limit, because there is at most one per request. Neither does WINDOW_UPDATE, which is written
+/// only when output is sent.
 pub(super) const REPLY_BYTES_MAX: usize = 16 * 1_024;
 
-/// Maximum bytes of unsent output with which requests are started. Otherwise, requests would
-/// accumulate while a worker can't send. 100 streams with large cookies stay below the limit.
+/// Maximum bytes of unsent output at which another request may start. Without this limit, requests
+/// would accumulate while a worker can't send. 100 streams with large cookies stay below the limit.
 pub(super) const UNSENT_BYTES_MAX: usize = 512 * 1_024;
 
-/// Maximum bytes of request bodies in one batch of output. It avoids copying large bodies as a
-/// whole, and lets streams take turns.
+/// Maximum bytes of request bodies in one batch of output. The limit avoids copying large bodies as
+/// a whole, and lets streams take turns.
 pub(super) const BATCH_BODY_BYTES_MAX: usize = 64 * 1_024;
 
-/// Maximum number of CONTINUATION frames in one block. The longest allowed block needs four. The
-/// limit stops a peer that sends small or empty frames endlessly.
+/// Maximum number of CONTINUATION frames in one block. The longest allowed block needs four frames.
+/// The limit stops a peer that sends small or empty frames endlessly.
 pub(super) const CONTINUATION_FRAMES_MAX: u32 = 128;
 
 /// Maximum size of a list of fields, in bytes as counted by RFC 9113 §6.5.2, announced as

@@ -57,7 +57,7 @@
 //! | §8.1, §8.5 structure of a response, tunnels | `response_stage`, shared with HTTP/3 |
 //! | §8.2, §8.3 fields | `compression::fields`; of requests, `request_fields`: shared with HTTP/3 |
 //! | §8.7 retries | [`ConnectionEvent::Reset`], [`UnfinishedRequest`] |
-//! | §10.5 limits on the cost of a peer | `limits` |
+//! | §10.5 limits on the cost that a peer can cause | `limits` |
 //!
 //! For a frame on a stream that the peer has ended, the RFC allows a choice. prony treats it as a
 //! connection error (§5.1), because the only such frame from correct servers is an empty DATA.

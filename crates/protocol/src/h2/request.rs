@@ -21,11 +21,11 @@ pub struct EncodedRequest {
     pub(super) expects: Expects,
 }
 
-/// Space for a change of the dynamic table's size. The first block after certain SETTINGS must
-/// begin with one.
+/// Space for a dynamic table size update, in bytes. The first block after certain SETTINGS must
+/// begin with such an update.
 const RESIZE_BYTES: usize = 1;
 
-/// A change of the table's size to 0 (RFC 7541 §6.3), because this encoder has no dynamic table.
+/// A dynamic table size update to 0 (RFC 7541 §6.3), because this encoder has no dynamic table.
 const RESIZE_TO_ZERO: u8 = 0x20;
 
 /// Largest part of a block in one frame, in bytes.
@@ -60,7 +60,7 @@ impl EncodedRequest {
         })
     }
 
-    /// The body.
+    /// Body of the request.
     #[must_use]
     pub fn body(&self) -> &[u8] {
         &self.body
@@ -106,7 +106,7 @@ impl EncodedRequest {
     }
 }
 
-/// Inserts the change of the table's size before the block whose frames are at the end of the
+/// Inserts the dynamic table size update before the block whose frames are at the end of the
 /// output.
 #[cold]
 fn write_resize(out: &mut Vec<u8>, frames_bytes: usize) {

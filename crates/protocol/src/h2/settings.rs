@@ -5,7 +5,7 @@ use super::frame::{PAYLOAD_BYTES_MAX, U31_MAX};
 use super::hpack::DEFAULT_TABLE_BYTES;
 use super::{H2Violation, limits};
 
-/// Identifiers (RFC 9113 §6.5.2).
+/// Identifiers of settings (RFC 9113 §6.5.2).
 mod id {
     pub(super) const HEADER_TABLE_SIZE: u16 = 0x1;
     pub(super) const ENABLE_PUSH: u16 = 0x2;

@@ -19,15 +19,15 @@ use crate::response_stage::{ResponseStage, SectionRole};
 ///     |    |                     |             |
 ///     |    | send R       send R |             | recv ES, recv R
 ///     |    |   +-----------+     |             v
-///     |    `-->| Cancelled |<----'         +--------+
+///     |    `-->| Canceled  |<----'         +--------+
 ///     |        +-----------+               | Closed |
 ///     `----------------------------------->|        |
 ///       recv R; recv ES, then send R       +--------+
 ///
-///   H: HEADERS, ES: END_STREAM, R: RST_STREAM; "idle" is a stream that is not there yet
+///   H: HEADERS, ES: END_STREAM, R: RST_STREAM; "idle" is a stream that doesn't exist yet
 /// ```
 ///
-/// Both `Cancelled` and `Closed` are "closed" in the RFC. They differ in the frames that may still
+/// Both `Canceled` and `Closed` are "closed" in the RFC. They differ in the frames that may still
 /// arrive: frames sent before the peer read this side's RST_STREAM are ignored, and frames after
 /// the peer's own end are violations. A stream doesn't stay in "half-closed (remote)": a peer that
 /// responds without waiting for the whole request doesn't need the rest of it (§8.1), so the stream
@@ -36,9 +36,9 @@ use crate::response_stage::{ResponseStage, SectionRole};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamState {
     Closed,
-    Cancelled,
+    Canceled,
     Open {
-        /// Number of body bytes that haven't been sent, at least 1.
+        /// Number of unsent body bytes, at least 1.
         unsent: u64,
     },
     HalfClosedLocal,
@@ -49,13 +49,13 @@ pub(super) struct Stream {
     pub(super) id: u32,
     pub(super) tag: u32,
     pub(super) state: StreamState,
-    /// Number of body bytes that haven't been sent; still valid after the stream's end.
+    /// Number of unsent body bytes; still valid after the stream's end.
     pub(super) unsent_bytes: u64,
-    pub(super) answer: ResponseStage,
+    pub(super) response: ResponseStage,
     pub(super) send_window: SendWindow,
     pub(super) receive_window: ReceiveWindow,
-    /// True if the receive window must be opened with the next output.
-    pub(super) opening: bool,
+    /// True if a WINDOW_UPDATE must be sent with the next output.
+    pub(super) window_update_due: bool,
     pub(super) expects: Expects,
 }
 
@@ -66,10 +66,10 @@ impl Stream {
         tag: 0,
         state: StreamState::Closed,
         unsent_bytes: 0,
-        answer: ResponseStage::START,
+        response: ResponseStage::START,
         send_window: SendWindow::new(0),
         receive_window: ReceiveWindow::new(0),
-        opening: false,
+        window_update_due: false,
         expects: Expects::Body,
     };
 
@@ -83,7 +83,7 @@ impl Stream {
 
     /// Returns true if any part of the response was received.
     pub(super) fn is_answered(&self) -> bool {
-        self.answer != ResponseStage::START
+        self.response != ResponseStage::START
     }
 
     /// Handles a field block.
@@ -93,7 +93,7 @@ impl Stream {
         fields: &Fields,
         ends: bool,
     ) -> Result<SectionRole, StreamViolation> {
-        let role = self.answer.section(fields, self.expects)?;
+        let role = self.response.section(fields, self.expects)?;
         match role {
             SectionRole::Interim(_) if ends => Err(StreamViolation::InterimEnds),
             SectionRole::Trailers if !ends => Err(StreamViolation::TrailersDoNotEnd),
@@ -104,14 +104,14 @@ impl Stream {
     /// Processes the start of a DATA frame with `bytes` bytes of the body.
     #[inline]
     pub(super) fn data(&mut self, bytes: u32) -> Result<(), StreamViolation> {
-        Ok(self.answer.data(u64::from(bytes))?)
+        Ok(self.response.data(u64::from(bytes))?)
     }
 
     /// Returns true if the receive window must be opened to receive the rest of the body, and false
     /// if the rest fits.
     #[inline]
     pub(super) fn is_window_low(&self) -> bool {
-        let fits = match self.answer {
+        let fits = match self.response {
             ResponseStage::Body { left: Some(left) } => {
                 left <= u64::from(self.receive_window.left_bytes())
             }
@@ -122,6 +122,6 @@ impl Stream {
 
     /// Checks that the response is complete when the peer ends the stream.
     pub(super) fn check_end(&self) -> Result<(), StreamViolation> {
-        Ok(self.answer.check_end()?)
+        Ok(self.response.check_end()?)
     }
 }

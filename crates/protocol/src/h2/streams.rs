@@ -24,11 +24,11 @@ pub(super) struct Streams {
     active: u32,
     /// Number of live streams whose body hasn't been completely sent.
     sending: u32,
-    /// Highest identifier that was ever cancelled.
-    last_cancelled: u32,
-    /// Live streams whose receive windows must be opened, each once. Some of these streams may have
-    /// ended since.
-    opening: Vec<u32>,
+    /// Highest identifier that was ever canceled.
+    last_canceled: u32,
+    /// Streams that need a WINDOW_UPDATE, each listed once. Some of them may have ended in the
+    /// meantime.
+    window_updates_due: Vec<u32>,
 }
 
 /// Status of an identifier without a live stream.
@@ -40,7 +40,7 @@ pub(super) enum StreamStatus {
     Closed,
     /// This side may have reset the stream, so frames may arrive that the peer sent before the
     /// reset.
-    Cancelled,
+    Canceled,
 }
 
 impl Streams {
@@ -52,16 +52,16 @@ impl Streams {
             next_id: 1,
             active: 0,
             sending: 0,
-            last_cancelled: 0,
-            opening: Vec::new(),
+            last_canceled: 0,
+            window_updates_due: Vec::new(),
         }
     }
 
     /// Resets the state for a new connection.
     pub(super) fn restart(&mut self) {
         self.slots.fill(Stream::NONE);
-        (self.next_id, self.active, self.sending, self.last_cancelled) = (1, 0, 0, 0);
-        self.opening.clear();
+        (self.next_id, self.active, self.sending, self.last_canceled) = (1, 0, 0, 0);
+        self.window_updates_due.clear();
     }
 
     pub(super) fn active(&self) -> u32 {
@@ -104,25 +104,25 @@ impl Streams {
 
     /// Status of an identifier that [`Streams::find`] doesn't find.
     #[cold]
-    pub(super) fn standing(&self, id: u32) -> StreamStatus {
+    pub(super) fn status(&self, id: u32) -> StreamStatus {
         // Even identifiers belong to the server, which must not open streams.
         if id.is_multiple_of(2) || id >= self.next_id {
             return StreamStatus::Idle;
         }
         let stream = &self.slots[self.slot(id)];
-        let cancelled = if stream.id == id {
-            stream.state == StreamState::Cancelled
+        let canceled = if stream.id == id {
+            stream.state == StreamState::Canceled
         } else {
-            id <= self.last_cancelled
+            id <= self.last_canceled
         };
-        if cancelled {
-            StreamStatus::Cancelled
+        if canceled {
+            StreamStatus::Canceled
         } else {
             StreamStatus::Closed
         }
     }
 
-    /// Returns true if an identifier is left.
+    /// Returns true if at least one identifier is left.
     pub(super) fn has_ids(&self) -> bool {
         // Identifiers may be skipped before the next free slot.
         (self.next_id as usize) + 2 * self.slots.len() < U31_MAX as usize
@@ -162,10 +162,10 @@ impl Streams {
             tag,
             state,
             unsent_bytes: body_bytes,
-            answer: ResponseStage::START,
+            response: ResponseStage::START,
             send_window: windows.0,
             receive_window: windows.1,
-            opening: false,
+            window_update_due: false,
             expects,
         };
         id
@@ -198,44 +198,44 @@ impl Streams {
         }
     }
 
-    /// Marks the receive window of a stream to be opened with the next output.
-    pub(super) fn open_window(&mut self, slot: usize) {
+    /// Schedules a WINDOW_UPDATE for a stream, to be sent with the next output.
+    pub(super) fn schedule_window_update(&mut self, slot: usize) {
         let stream = &mut self.slots[slot];
-        if !stream.opening {
-            stream.opening = true;
-            self.opening.push(stream.id);
+        if !stream.window_update_due {
+            stream.window_update_due = true;
+            self.window_updates_due.push(stream.id);
         }
     }
 
-    /// Returns true if any receive windows must be opened.
+    /// Returns true if any stream needs a WINDOW_UPDATE.
     #[inline]
-    pub(super) fn has_windows_to_open(&self) -> bool {
-        !self.opening.is_empty()
+    pub(super) fn has_window_updates(&self) -> bool {
+        !self.window_updates_due.is_empty()
     }
 
-    /// Opens the receive window of the next marked stream. Returns its identifier and the
-    /// increment.
-    pub(super) fn next_opened_window(&mut self) -> Option<(u32, u32)> {
-        while let Some(id) = self.opening.pop() {
+    /// Restores the receive window of the next stream that needs a WINDOW_UPDATE. Returns the
+    /// stream's identifier and the increment.
+    pub(super) fn next_window_update(&mut self) -> Option<(u32, u32)> {
+        while let Some(id) = self.window_updates_due.pop() {
             if let Some(slot) = self.find(id) {
                 let stream = &mut self.slots[slot];
-                stream.opening = false;
-                return Some((id, stream.receive_window.open()));
+                stream.window_update_due = false;
+                return Some((id, stream.receive_window.refill()));
             }
         }
         None
     }
 
-    /// Ends a live stream because of the peer.
+    /// Closes a live stream that the peer ended.
     #[inline]
     pub(super) fn close(&mut self, slot: usize) {
         self.leave(slot, StreamState::Closed);
     }
 
-    /// Ends a live stream because of this side.
+    /// Cancels a live stream on this side's initiative.
     pub(super) fn cancel(&mut self, slot: usize) {
-        self.last_cancelled = self.last_cancelled.max(self.slots[slot].id);
-        self.leave(slot, StreamState::Cancelled);
+        self.last_canceled = self.last_canceled.max(self.slots[slot].id);
+        self.leave(slot, StreamState::Canceled);
     }
 
     #[inline]
@@ -276,31 +276,31 @@ mod tests {
         assert_eq!(ids, [3, 5, 7, 11, 13, 15]);
         assert_eq!(streams.active(), 1);
         assert!(streams.find(slow).is_some());
-        assert_eq!(streams.standing(9), StreamStatus::Closed);
+        assert_eq!(streams.status(9), StreamStatus::Closed);
     }
 
     #[test]
     fn what_is_over_is_remembered() {
         let mut streams = Streams::new(1);
-        assert_eq!(streams.standing(1), StreamStatus::Idle);
-        let cancelled = open(&mut streams, 5);
+        assert_eq!(streams.status(1), StreamStatus::Idle);
+        let canceled = open(&mut streams, 5);
         assert_eq!((streams.active(), streams.sending()), (1, 1));
-        let slot = find(&streams, cancelled);
+        let slot = find(&streams, canceled);
         streams.cancel(slot);
         assert_eq!((streams.active(), streams.sending()), (0, 0));
-        assert_eq!(streams.standing(cancelled), StreamStatus::Cancelled);
+        assert_eq!(streams.status(canceled), StreamStatus::Canceled);
         for _ in 0..9 {
             let id = open(&mut streams, 0);
             let slot = find(&streams, id);
             streams.close(slot);
-            assert_eq!(streams.standing(id), StreamStatus::Closed);
-            assert_eq!(streams.standing(cancelled), StreamStatus::Cancelled);
+            assert_eq!(streams.status(id), StreamStatus::Closed);
+            assert_eq!(streams.status(canceled), StreamStatus::Canceled);
         }
         for id in [0, 2, 4, 21, 23, U31_MAX] {
-            assert_eq!(streams.standing(id), StreamStatus::Idle, "{id}");
+            assert_eq!(streams.status(id), StreamStatus::Idle, "{id}");
         }
         streams.restart();
-        assert_eq!(streams.standing(cancelled), StreamStatus::Idle);
+        assert_eq!(streams.status(canceled), StreamStatus::Idle);
     }
 
     #[test]

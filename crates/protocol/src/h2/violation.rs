@@ -33,7 +33,8 @@ pub enum H2Violation {
     WindowSetting,
     /// SETTINGS_MAX_FRAME_SIZE outside 2¹⁴ to 2²⁴ − 1 (RFC 9113 §6.5.2).
     FrameSizeSetting,
-    /// SETTINGS_INITIAL_WINDOW_SIZE makes a stream's window larger than 2³¹ − 1 (RFC 9113 §6.9.2).
+    /// A SETTINGS_INITIAL_WINDOW_SIZE that makes a stream's window larger than 2³¹ − 1 (RFC 9113
+    /// §6.9.2).
     WindowSettingOverflow,
     /// A frame on stream 0 whose type requires another stream.
     StreamZero(FrameType),
@@ -47,13 +48,13 @@ pub enum H2Violation {
     ClosedStream(FrameType),
     /// PUSH_PROMISE although push is disabled (RFC 9113 §6.6).
     Push,
-    /// A different frame within a field block (RFC 9113 §6.10).
+    /// A frame other than CONTINUATION within a field block (RFC 9113 §6.10).
     BlockInterrupted(FrameType),
     /// CONTINUATION without a preceding field block (RFC 9113 §6.10).
     LoneContinuation,
     /// More CONTINUATION frames in one block than the limit.
     TooManyContinuations {
-        /// The limit, in frames.
+        /// Largest accepted number of frames.
         limit: u32,
     },
     /// A field block longer than the limit on its fields permits (RFC 9113 §10.5.1).
@@ -65,15 +66,15 @@ pub enum H2Violation {
     Hpack(HpackError),
     /// More DATA than the connection's window allowed (RFC 9113 §6.9.1).
     ConnectionWindowExceeded,
-    /// WINDOW_UPDATE of the connection by 0 (RFC 9113 §6.9).
+    /// A WINDOW_UPDATE of the connection by 0 (RFC 9113 §6.9).
     ZeroIncrement,
-    /// WINDOW_UPDATE makes the connection's window larger than 2³¹ − 1 (RFC 9113 §6.9.1).
+    /// A WINDOW_UPDATE that makes the connection's window larger than 2³¹ − 1 (RFC 9113 §6.9.1).
     WindowOverflow,
     /// A second GOAWAY with a later last stream than the first (RFC 9113 §6.8).
     GoAwayIncreased,
     /// More consecutive frames without progress than the limit.
     TooManyIdleFrames {
-        /// The limit, in frames.
+        /// Largest accepted number of frames.
         limit: u32,
     },
     /// Too many acknowledgments that the peer requested but doesn't read.
@@ -98,7 +99,8 @@ impl H2Violation {
             | H2Violation::WindowOverflow => ErrorCode::FLOW_CONTROL_ERROR,
             H2Violation::ClosedStream(_) => ErrorCode::STREAM_CLOSED,
             H2Violation::Hpack(_) => ErrorCode::COMPRESSION_ERROR,
-            // This code means suspicious activity (RFC 9113 §10.5) rather than a decoding error.
+            // ENHANCE_YOUR_CALM reports suspicious activity (RFC 9113 §10.5) rather than a decoding
+            // error.
             H2Violation::TooManyContinuations { .. }
             | H2Violation::BlockTooLong { .. }
             | H2Violation::TooManyIdleFrames { .. }
@@ -206,7 +208,7 @@ pub enum StreamViolation {
     InterimEnds,
     /// More interim responses than the limit.
     TooManyInterim {
-        /// The limit, in responses.
+        /// Largest accepted number of interim responses.
         limit: u8,
     },
     /// DATA, or the end of the stream, before a final head (RFC 9113 §8.1).
@@ -215,16 +217,16 @@ pub enum StreamViolation {
     TrailersDoNotEnd,
     /// HEADERS in the tunnel of a CONNECT (RFC 9113 §8.5).
     FieldsInTunnel,
-    /// A body that is longer than its Content-Length, or a body that is not allowed (RFC 9113
+    /// A body that is longer than its Content-Length, or a body where none is allowed (RFC 9113
     /// §8.1.1).
     BodyTooLong,
     /// A body that is shorter than its Content-Length (RFC 9113 §8.1.1).
     BodyTooShort,
     /// More DATA than the stream's window allows (RFC 9113 §6.9.1).
     WindowExceeded,
-    /// WINDOW_UPDATE by 0 (RFC 9113 §6.9).
+    /// A WINDOW_UPDATE of the stream by 0 (RFC 9113 §6.9).
     ZeroIncrement,
-    /// WINDOW_UPDATE makes the stream's window larger than 2³¹ − 1 (RFC 9113 §6.9.1).
+    /// A WINDOW_UPDATE that makes the stream's window larger than 2³¹ − 1 (RFC 9113 §6.9.1).
     WindowOverflow,
     /// PRIORITY of a wrong length (RFC 9113 §6.3).
     PriorityLength,

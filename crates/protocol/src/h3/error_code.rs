@@ -5,7 +5,7 @@ use std::fmt;
 /// An error code of a stream or of the connection, which may be undefined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct H3ErrorCode(
-    /// The code.
+    /// Value of the error code on the wire.
     pub u64,
 );
 
@@ -36,7 +36,7 @@ impl H3ErrorCode {
     pub const REQUEST_REJECTED: H3ErrorCode = H3ErrorCode(0x10b);
     /// The request or its response is no longer needed.
     pub const REQUEST_CANCELLED: H3ErrorCode = H3ErrorCode(0x10c);
-    /// The client's stream ended within the request.
+    /// The client's stream ended before the request was complete.
     pub const REQUEST_INCOMPLETE: H3ErrorCode = H3ErrorCode(0x10d);
     /// A malformed message.
     pub const MESSAGE_ERROR: H3ErrorCode = H3ErrorCode(0x10e);

@@ -8,7 +8,7 @@ use super::{H3ErrorCode, H3StreamViolation};
 ///
 /// Each started request causes any number of `Interim`, then at most one `Head`, any number of
 /// `Body`, and finally one `End`, `Reset` or `Broken`. There is no final event if the request is
-/// cancelled or the connection ends first.
+/// canceled or the connection ends first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum H3Event<'a> {
     /// All input is consumed.
@@ -29,14 +29,14 @@ pub enum H3Event<'a> {
         /// The status code, 0 to 999, but not 100 to 199.
         status: u16,
     },
-    /// A part of the body, never empty.
+    /// Part of the body, never empty.
     Body {
         /// Tag of the request.
         tag: u32,
-        /// The bytes.
+        /// Bytes of this part.
         bytes: &'a [u8],
     },
-    /// The response is complete. If a part of the request is still unsent, the caller must stop
+    /// The response is complete. If part of the request is still unsent, the caller must stop
     /// sending it: the server doesn't need it (RFC 9114 §4.1).
     End {
         /// Tag of the request.
@@ -48,10 +48,10 @@ pub enum H3Event<'a> {
         tag: u32,
         /// Error code of the reset. After GOAWAY, it is H3_REQUEST_REJECTED.
         code: H3ErrorCode,
-        /// True if the peer states that it did not process the request. The request can then be
-        /// retried, whatever its method (RFC 9114 §4.1.1). The peer's statement is
-        /// H3_REQUEST_REJECTED, or a GOAWAY for an earlier stream. After GOAWAY, the QUIC stream is
-        /// still open, and the caller must reset and stop it with H3_REQUEST_CANCELLED.
+        /// True if the peer states that it did not process the request, by H3_REQUEST_REJECTED or
+        /// by a GOAWAY for an earlier stream. The request can then be retried, whatever its method
+        /// (RFC 9114 §4.1.1). After GOAWAY, the QUIC stream is still open, and the caller must
+        /// reset and stop it with H3_REQUEST_CANCELLED.
         unprocessed: bool,
     },
     /// The response violated the protocol. The caller must reset and stop the stream with the code
@@ -61,7 +61,7 @@ pub enum H3Event<'a> {
         tag: u32,
         /// Identifier of the request's stream.
         stream: u64,
-        /// The violation.
+        /// First violation in the response.
         violation: H3StreamViolation,
     },
     /// The peer will not accept more requests. For each request that it won't process, a `Reset`
@@ -77,7 +77,7 @@ pub enum H3Event<'a> {
         /// Code for STOP_SENDING.
         code: H3ErrorCode,
     },
-    /// Nothing to do, for example because a cancelled stream ended.
+    /// The caller need not do anything, for example because a canceled stream ended.
     Ignored,
 }
 
@@ -91,7 +91,7 @@ pub enum H3StartError {
     /// The request's fields exceed the peer's limit (SETTINGS_MAX_FIELD_SECTION_SIZE, RFC 9114
     /// §4.2.2).
     FieldsTooLong {
-        /// The peer's limit, in bytes.
+        /// Largest field list that the peer accepts, in bytes.
         limit_bytes: u64,
     },
 }

@@ -7,7 +7,7 @@ use super::varint;
 /// The type of a frame (RFC 9114 §7.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum H3FrameType {
-    /// A part of a body (§7.2.1).
+    /// Part of a body (§7.2.1).
     Data,
     /// A field section (§7.2.2).
     Headers,
@@ -23,7 +23,7 @@ pub enum H3FrameType {
     MaxPushId,
     /// A type that exists only in HTTP/2 (§7.2.8).
     Http2(
-        /// The type.
+        /// Number of the type.
         u8,
     ),
     /// Any other type, which must be ignored (§9).
@@ -70,7 +70,7 @@ impl fmt::Display for H3FrameType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct H3FrameHeader {
     pub(super) kind: H3FrameType,
-    /// The length of the payload, in bytes.
+    /// Length of the payload, in bytes.
     pub(super) length: u64,
 }
 
@@ -101,7 +101,7 @@ impl H3FrameHeader {
     }
 }
 
-/// Number of a frame type that this client sends.
+/// Returns the number of a frame type that this client sends.
 fn number(kind: H3FrameType) -> u64 {
     match kind {
         H3FrameType::Data => 0x00,

@@ -3,31 +3,31 @@
 
 /// Maximum number of consecutive frames and QPACK instructions without progress: SETTINGS, GOAWAY,
 /// empty DATA, unknown types, insertions into the dynamic table, and streams of unknown types. A
-/// head, trailers, or a part of a body resets the count.
+/// head, trailers, or part of a body resets the count.
 pub(super) const IDLE_FRAMES_MAX: u32 = 10_000;
 
 /// Maximum size of a list of fields, in bytes as counted by RFC 9114 §4.2.2, announced as
-/// SETTINGS_MAX_FIELD_SECTION_SIZE. It is the same as for HTTP/2. It also bounds the size of a
-/// field section, because each field counts for 32 bytes in addition to its text, and no reasonable
-/// encoding needs more.
+/// SETTINGS_MAX_FIELD_SECTION_SIZE. The limit is the same as for HTTP/2. It also bounds the size of
+/// a field section, because each field counts for 32 bytes in addition to its text, and no
+/// reasonable encoding needs more.
 pub(super) const FIELD_SECTION_BYTES_MAX: u32 = 64 * 1_024;
 
 /// Maximum size of a frame on the control stream that isn't skipped, in bytes. SETTINGS with every
-/// defined setting has fewer than 100.
+/// defined setting is shorter than 100 bytes.
 pub(super) const CONTROL_FRAME_BYTES_MAX: u32 = 4 * 1_024;
 
-/// Maximum bytes of incomplete field sections, over all streams: this constant, plus
-/// [`PARTIAL_BYTES_PER_STREAM`] for each allowed stream.
+/// Base of the limit on the total size of incomplete field sections of all streams, in bytes.
+/// [`PARTIAL_BYTES_PER_STREAM`] is added for each allowed stream.
 pub(super) const PARTIAL_BYTES_MAX: usize = 1_024 * 1_024;
 
-/// See [`PARTIAL_BYTES_MAX`].
+/// Bytes that each allowed stream adds to the limit described at [`PARTIAL_BYTES_MAX`].
 pub(super) const PARTIAL_BYTES_PER_STREAM: usize = 1_024;
 
 /// Largest buffer that a stream keeps for the next one, in bytes.
 pub(super) const RETAINED_BUFFER_BYTES_MAX: usize = 4 * 1_024;
 
-/// Maximum bytes of unsent instructions for the peer's encoder, about 4,000 acknowledgments. A peer
-/// that reads the decoder stream has few outstanding.
+/// Maximum bytes of unsent instructions for the peer's encoder, about 4,000 acknowledgments. For a
+/// peer that reads the decoder stream, few are unsent at any time.
 pub(super) const DECODER_OUTPUT_BYTES_MAX: usize = 16 * 1_024;
 
 /// Maximum number of unidirectional streams whose type hasn't arrived completely. Nearly all types

@@ -59,7 +59,7 @@
 //! | §7.2.4 SETTINGS | `settings` |
 //! | §8 errors | [`H3Violation`] ends the connection: [`H3Connection::next`] |
 //! | §9 unknown frames, streams and settings | ignored by all of these |
-//! | §10.5 limits on the cost of a peer | `limits` |
+//! | §10.5 limits on the cost that a peer can cause | `limits` |
 
 mod connection;
 mod error_code;

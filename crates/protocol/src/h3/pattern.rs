@@ -31,14 +31,15 @@ impl H3RequestPattern {
         Ok(H3RequestPattern { fields })
     }
 
-    /// Values of the varying fields in the pattern's [`RequestSpec`], in the order of the fields.
+    /// Values that the pattern's [`RequestSpec`] has for the varying fields, in the order of the
+    /// fields.
     pub fn varying_values(&self) -> impl Iterator<Item = &str> {
         self.fields.varying_values()
     }
 
     /// Encodes one request into `request`, reusing its memory. `write_value` appends the value of
-    /// the varying field with the given number, from 0. `further` is an additional field, with its
-    /// name in lower case.
+    /// the varying field with the given index. `further` is an additional field, with its name in
+    /// lower case.
     pub fn encode(
         &self,
         body: &[u8],

@@ -8,7 +8,8 @@ use super::varint::{VARINT_BYTES_MAX, Varint};
 use crate::h1::{Expects, RequestError, RequestSpec};
 use crate::request_fields::{RequestBlock, RequestScheme, expects_of};
 
-/// Space for the header of HEADERS. Its length isn't known when the payload is written.
+/// Space for the frame header of HEADERS, in bytes. The header's length isn't known until the
+/// payload has been written.
 const HEADER_ROOM_BYTES: usize = 1 + VARINT_BYTES_MAX;
 
 /// A request, encoded for any stream of any connection.
@@ -18,7 +19,7 @@ const HEADER_ROOM_BYTES: usize = 1 + VARINT_BYTES_MAX;
 pub struct H3Request {
     /// Unused space, then the frames.
     bytes: Vec<u8>,
-    /// Start of the frames.
+    /// Index at which the frames start.
     start: usize,
     body_bytes: usize,
     list_bytes: u32,
@@ -78,7 +79,7 @@ impl H3Request {
         &self.bytes[self.start..]
     }
 
-    /// The body.
+    /// Body of the request.
     #[must_use]
     pub fn body(&self) -> &[u8] {
         &self.bytes[self.bytes.len() - self.body_bytes..]

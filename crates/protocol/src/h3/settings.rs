@@ -3,7 +3,7 @@
 use super::frame::{self, H3FrameType};
 use super::{H3Violation, limits, varint};
 
-/// Identifiers.
+/// Identifiers of settings (RFC 9114 §7.2.4.1, RFC 9204 §5).
 mod id {
     pub(super) const QPACK_MAX_TABLE_CAPACITY: u64 = 0x01;
     pub(super) const MAX_FIELD_SECTION_SIZE: u64 = 0x06;

@@ -12,8 +12,8 @@ const VACANT: u32 = u32::MAX;
 ///
 /// QUIC assigns successive identifiers, and a slow stream may outlive many later ones, so the
 /// identifier alone can't determine the slot. An index with linear probing maps identifiers to
-/// slots; nearly always, the first entry is the right one. The index has at least twice as many
-/// entries as there are slots.
+/// slots; nearly always, the first entry examined is the right one. The index has at least twice as
+/// many entries as there are slots.
 #[derive(Debug)]
 pub(super) struct H3Streams {
     slots: Box<[H3Stream]>,
@@ -64,8 +64,8 @@ impl H3Streams {
         self.slots.iter().filter(|stream| stream.is_live())
     }
 
-    /// First entry of the index to search for an identifier. The lowest two bits are the same for
-    /// all streams of requests (RFC 9000 §2.1).
+    /// First entry of the index in which an identifier is searched. The lowest two bits are the
+    /// same for all streams of requests (RFC 9000 §2.1).
     #[inline]
     fn home(&self, id: u64) -> usize {
         (id >> 2) as usize & (self.index.len() - 1)
@@ -90,7 +90,7 @@ impl H3Streams {
         self.entry(id).map(|at| self.index[at] as usize)
     }
 
-    /// A live stream.
+    /// Returns a live stream.
     pub(super) fn get(&self, id: u64) -> Option<&H3Stream> {
         self.find(id).map(|slot| &self.slots[slot])
     }
@@ -136,8 +136,8 @@ impl H3Streams {
         self.vacant.push(slot as u32);
     }
 
-    /// Removes an entry of the index. Moves later entries if a search for them would otherwise stop
-    /// too early.
+    /// Removes an entry from the index. Moves later entries if a search for them would otherwise
+    /// stop at the gap.
     fn vacate(&mut self, mut hole: usize) {
         let mask = self.index.len() - 1;
         let mut at = hole;

@@ -22,9 +22,9 @@ pub(super) struct PeerStreams {
     decoder: Option<u64>,
     /// Streams whose type hasn't arrived completely.
     untyped: Vec<UntypedStream>,
-    /// The last streams of unknown types.
+    /// The most recent streams of unknown types.
     discarded: [u64; limits::DISCARDED_STREAMS_MAX],
-    /// Position at which the next one is stored.
+    /// Position in `discarded` at which the next stream is stored.
     next_discarded: usize,
 }
 
@@ -117,7 +117,7 @@ impl PeerStreams {
                 let limit = limits::UNTYPED_STREAMS_MAX as u32;
                 return Err(H3Violation::TooManyUntyped { limit });
             }
-            // An incomplete number has fewer bytes than the longest one.
+            // An incomplete number has fewer bytes than the longest encoding.
             let mut bytes = [0; varint::VARINT_BYTES_MAX];
             bytes[..input.len()].copy_from_slice(input);
             let length = input.len();

@@ -1,9 +1,9 @@
 //! Integers of QUIC (RFC 9000 §16), in which HTTP/3 encodes types, lengths and identifiers.
 
-/// Largest number: 62 bits.
+/// Largest number, which has 62 bits.
 pub(super) const VARINT_MAX: u64 = (1 << 62) - 1;
 
-/// Largest encoding, in bytes.
+/// Length of the longest encoding, in bytes.
 pub(super) const VARINT_BYTES_MAX: usize = 8;
 
 /// Parses a number at the start of the input and consumes it. If the number is incomplete, returns
@@ -52,7 +52,7 @@ impl Varint {
         varint
     }
 
-    /// The encoding.
+    /// Bytes of the encoding.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }

@@ -12,9 +12,9 @@ use crate::response_stage::ResponseFault;
 pub enum CriticalStream {
     /// The control stream.
     Control,
-    /// The stream of QPACK's encoder.
+    /// The stream from the QPACK encoder.
     Encoder,
-    /// The stream of QPACK's decoder.
+    /// The stream from the QPACK decoder.
     Decoder,
 }
 
@@ -89,7 +89,7 @@ pub enum H3Violation {
     DecoderStream,
     /// More consecutive frames without progress than the limit.
     TooManyIdleFrames {
-        /// The limit, in frames.
+        /// Largest accepted number of frames.
         limit: u32,
     },
     /// More unsent instructions than the limit, because the peer doesn't read the decoder stream.
@@ -104,7 +104,7 @@ pub enum H3Violation {
     },
     /// More unidirectional streams without a complete type than the limit.
     TooManyUntyped {
-        /// The limit, in streams.
+        /// Largest accepted number of such streams.
         limit: u32,
     },
 }
@@ -175,10 +175,10 @@ impl fmt::Display for H3Violation {
                 return write!(f, "the server sent {kind} of a wrong length");
             }
             H3Violation::FrameTruncated => "the server ended a stream within a frame",
-            H3Violation::Push => "the server pushes although push is not allowed",
+            H3Violation::Push => "the server used server push, which is not allowed",
             H3Violation::GoAwayIncreased => "the server's second GOAWAY has a later stream",
             H3Violation::GoAwayStream => {
-                "the server's GOAWAY identifies a stream that is not that of a request"
+                "the server's GOAWAY identifies a stream that carries no request"
             }
             H3Violation::ServerBidirectional => "the server opened a bidirectional stream",
             H3Violation::StreamTwice(kind) => {

@@ -197,8 +197,8 @@ fn more_than_the_streams_window_ends_the_stream() {
 
 #[test]
 fn more_than_the_connections_window_ends_the_connection() {
-    // Bytes of cancelled streams also count.
-    for cancelled in [false, true] {
+    // Bytes of canceled streams also count.
+    for canceled in [false, true] {
         let mut client = Client::with(
             ClientSettings {
                 stream_window_bytes: 1 << 20,
@@ -208,7 +208,7 @@ fn more_than_the_connections_window_ends_the_connection() {
         );
         client.get(0);
         client.receive(&headers(1, NO_FLAGS, OK));
-        if cancelled {
+        if canceled {
             client.cancel(0);
         }
         client.sent();

@@ -26,7 +26,7 @@ fn later_streams_are_unprocessed_and_earlier_ones_continue() {
     );
     assert!(client.inner.connection.is_going_away());
     assert_eq!(client.inner.connection.active(), 2);
-    // Late frames of cancelled streams are ignored.
+    // Late frames of canceled streams are ignored.
     let frames = [
         headers(7, END_STREAM, OK),
         headers(1, END_STREAM, OK),
@@ -58,7 +58,7 @@ fn a_graceful_shutdown_has_two_steps() {
 }
 
 #[test]
-fn a_stream_that_is_cancelled_among_the_unprocessed_is_not_reported() {
+fn a_stream_that_is_canceled_among_the_unprocessed_is_not_reported() {
     let mut client = Client::new();
     for tag in 0..3 {
         client.get(tag);

@@ -89,7 +89,7 @@ const CANCELLED: State = State {
 };
 
 const CANCELLED_LONG_AGO: State = State {
-    name: "cancelled long ago",
+    name: "canceled long ago",
     reach: |client| {
         client.get(0);
         client.cancel(0);
@@ -281,7 +281,7 @@ fn half_closed_remote_to_closed() {
 }
 
 #[test]
-fn a_cancelled_stream_counts_for_flow_control_and_for_the_table() {
+fn a_canceled_stream_counts_for_flow_control_and_for_the_table() {
     let mut client = Client::new();
     client.get(0);
     client.cancel(0);
@@ -304,7 +304,7 @@ fn a_cancelled_stream_counts_for_flow_control_and_for_the_table() {
 }
 
 #[test]
-fn a_stream_may_be_cancelled_at_every_byte_of_its_response() {
+fn a_stream_may_be_canceled_at_every_byte_of_its_response() {
     let answer = [
         headers(1, NO_FLAGS, OK),
         data(1, frames::PADDED, b"\x03abc\0\0\0"),
@@ -319,7 +319,7 @@ fn a_stream_may_be_cancelled_at_every_byte_of_its_response() {
         client.cancel(0);
         assert!(
             client.receive(&answer[at..]).is_empty(),
-            "cancelled behind {at} bytes"
+            "canceled behind {at} bytes"
         );
         client.check_works();
     }

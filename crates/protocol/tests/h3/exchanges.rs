@@ -139,7 +139,7 @@ fn a_stopped_request_still_gets_its_response() {
 }
 
 #[test]
-fn cancelled_requests_have_no_events() {
+fn canceled_requests_have_no_events() {
     let mut client = Client::new();
     let stream = client.get(1);
     client.receive(stream, &[head("200"), b"\x00\x09abc".to_vec()].concat());

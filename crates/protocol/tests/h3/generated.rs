@@ -43,7 +43,7 @@ struct Response {
     /// True if the encoder reads the decoder's instructions.
     feedback: bool,
     /// True if the client cancels the request instead of reading the response.
-    cancelled: bool,
+    canceled: bool,
 }
 
 fn response() -> impl Strategy<Value = Response> {
@@ -59,7 +59,7 @@ fn response() -> impl Strategy<Value = Response> {
         prop::bool::weighted(0.1),
     )
         .prop_map(
-            |(status, length, (mut fields, coding), base_offset, capacity, feedback, cancelled)| {
+            |(status, length, (mut fields, coding), base_offset, capacity, feedback, canceled)| {
                 fields.insert(0, (":status".to_owned(), status.to_string(), coding));
                 let length_field =
                     |length: u64| ("content-length".to_owned(), length.to_string(), coding);
@@ -71,7 +71,7 @@ fn response() -> impl Strategy<Value = Response> {
                     base_offset,
                     capacity,
                     feedback,
-                    cancelled,
+                    canceled,
                 }
             },
         )
@@ -117,7 +117,7 @@ proptest! {
                     decoder.read_instructions(piece).expect("valid instructions");
                 }
                 encoder.instructions.clear();
-                if response.cancelled {
+                if response.canceled {
                     decoder.cancel(stream);
                 } else {
                     let fields = decoder.decode(stream, &section).expect("a valid section");

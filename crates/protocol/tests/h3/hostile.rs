@@ -137,7 +137,7 @@ fn incomplete_sections_are_limited() {
     assert_eq!(count, limit_bytes as usize / 50_000);
     let violation = H3Violation::TooManyParts { limit_bytes };
     assert_eq!(last(&client), format!("{violation:?}"));
-    // Sections of cancelled streams no longer count.
+    // Sections of canceled streams no longer count.
     let mut client = Client::with(settings, &[]);
     let count = flood(&mut client, 1_000, |client, number| {
         let stream = client.get(number as u32);

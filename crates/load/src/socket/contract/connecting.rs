@@ -90,9 +90,9 @@ pub(super) fn invalid_paths_are_failures<S: Sockets<'static>>(mut sockets: S) {
     );
 }
 
-/// A pending connect is cancelled completely.
+/// A pending connect is canceled completely.
 #[cfg(target_os = "linux")]
-pub(super) fn a_connect_in_flight_can_be_cancelled<S: Sockets<'static>>(mut sockets: S) {
+pub(super) fn a_connect_in_flight_can_be_canceled<S: Sockets<'static>>(mut sockets: S) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     let any = SockAddr::from(loopback("127.0.0.1"));
     listener.bind(&any).unwrap();

@@ -64,8 +64,8 @@ macro_rules! contract {
 
             #[cfg(target_os = "linux")]
             #[test]
-            fn a_connect_in_flight_can_be_cancelled() {
-                connecting::a_connect_in_flight_can_be_cancelled($make);
+            fn a_connect_in_flight_can_be_canceled() {
+                connecting::a_connect_in_flight_can_be_canceled($make);
             }
 
             #[test]

@@ -6,7 +6,7 @@ use crate::h2::frame::{self, FrameHeader, FrameType, U31_MAX};
 use crate::h2::{ConnectionEvent, ErrorCode, H2Violation, StreamViolation, limits};
 
 impl Connection {
-    /// Counts a frame that made no progress. Too many consecutive ones are a flood.
+    /// Counts a frame that made no progress. Too many such frames in a row are treated as a flood.
     pub(super) fn note_idle_frame(&mut self) -> Result<(), H2Violation> {
         self.idle_frames += 1;
         if self.idle_frames > limits::IDLE_FRAMES_MAX {
@@ -167,7 +167,7 @@ impl Connection {
         }))
     }
 
-    /// Reports the next stream, from this slot on, that the peer won't process.
+    /// Reports the next stream that the peer won't process, searching from slot `from`.
     pub(super) fn report_unprocessed(&mut self, from: usize) -> Option<ConnectionEvent<'static>> {
         let last_stream = self.last_stream.unwrap_or(U31_MAX);
         for slot in from..self.streams.slots() {

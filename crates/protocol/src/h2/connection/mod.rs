@@ -21,10 +21,10 @@ use crate::response_stage::UnfinishedRequest;
 
 /// Client side of one connection, as a state machine.
 ///
-/// The caller starts requests, passes in the received bytes, handles the events, and after each of
-/// these sends the bytes from [`take_output`](Connection::take_output). After a connection has
-/// ended, [`restart`](Connection::restart) prepares the object for the next one and reuses its
-/// memory.
+/// The caller starts requests, passes in the received bytes, and handles the events. After each of
+/// these steps, it sends the bytes from [`take_output`](Connection::take_output). After a
+/// connection has ended, [`restart`](Connection::restart) prepares the object for the next one and
+/// reuses its memory.
 #[derive(Debug)]
 pub struct Connection {
     settings: ClientSettings,
@@ -45,7 +45,7 @@ pub struct Connection {
     outbox: Outbox,
     /// True if the peer has acknowledged the settings.
     acknowledged: bool,
-    /// True if the next block sent must begin with a resize of the dynamic table.
+    /// True if the next block sent must begin with a dynamic table size update.
     resize_due: bool,
     /// Number of consecutive frames that made no progress.
     idle_frames: u32,
@@ -56,9 +56,9 @@ pub struct Connection {
     /// True after this side has sent GOAWAY.
     shut_down: bool,
     failed: Option<H2Violation>,
-    /// Slot of the stream that may send a part of its body next.
+    /// Slot of the stream that may send part of its body next.
     turn: usize,
-    /// True if no stream can send more of its body until the peer opens a window.
+    /// True if no stream can send more of its body until the peer enlarges a window.
     bodies_blocked: bool,
 }
 
@@ -135,8 +135,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Returns the reason why the request can't be started now, or ever on this connection. The
-    /// state is then unchanged.
+    /// Returns the reason why the request can't be started now or can never be started on this
+    /// connection. The state is then unchanged.
     #[inline]
     pub fn start(&mut self, request: &EncodedRequest, tag: u32) -> Result<StreamId, StartError> {
         self.can_start()?;
@@ -159,8 +159,8 @@ impl Connection {
         Ok(StreamId(id))
     }
 
-    /// Number of body bytes of a request that haven't been sent. Still valid after the end of the
-    /// stream, until another request starts.
+    /// Number of unsent body bytes of a request. Still valid after the end of the stream, until
+    /// another request starts.
     #[must_use]
     pub fn unsent_body_bytes(&self, stream: StreamId) -> u64 {
         self.streams.unsent_bytes(stream.0)
@@ -170,7 +170,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Returns the reason why it can't.
+    /// Returns the reason why no request can be started.
     #[inline]
     pub fn can_start(&self) -> Result<(), StartError> {
         let active = self.streams.active();
@@ -197,7 +197,7 @@ impl Connection {
         };
         self.streams.cancel(slot);
         self.reading.forget(stream.0);
-        // Late frames of the cancelled request must not count as a flood.
+        // Late frames of the canceled request must not count as a flood.
         self.idle_frames = self
             .idle_frames
             .saturating_sub(limits::LATE_FRAMES_PER_REQUEST);
@@ -246,7 +246,7 @@ impl Connection {
     }
 
     /// Number of concurrent streams that the peer allows (SETTINGS_MAX_CONCURRENT_STREAMS),
-    /// possibly 0; `None` without a limit. It is 100 until the peer's SETTINGS arrive.
+    /// possibly 0; `None` without a limit. Until the peer's SETTINGS arrive, the limit is 100.
     #[must_use]
     pub fn peer_limit(&self) -> Option<u32> {
         self.peer.max_streams
@@ -268,7 +268,7 @@ impl Connection {
         )
     }
 
-    /// Fails the connection, and queues a GOAWAY with the reason.
+    /// Records a connection error, and queues a GOAWAY with its error code.
     #[cold]
     fn fail(&mut self, violation: H2Violation) {
         self.failed = Some(violation);

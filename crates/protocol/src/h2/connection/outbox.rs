@@ -21,7 +21,7 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// Returns an error if the peer has left too many replies unread.
+    /// Returns an error if too many replies are unsent because the peer doesn't read them.
     pub(super) fn answer(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), H2Violation> {
         if self.reply_bytes >= limits::REPLY_BYTES_MAX {
             let limit_bytes = limits::REPLY_BYTES_MAX as u32;

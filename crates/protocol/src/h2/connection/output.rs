@@ -1,4 +1,4 @@
-//! Output: first waiting frames, then bodies as far as the windows allow.
+//! Output: first the waiting frames, then as much of the bodies as the windows allow.
 
 use super::Connection;
 use crate::h2::ErrorCode;
@@ -8,7 +8,8 @@ use crate::h2::stream::StreamState;
 
 impl Connection {
     /// Appends all output that is due: requests, cancellations and acknowledgments since the last
-    /// call, window updates, and up to 64 KiB of request bodies, one frame of each in turn.
+    /// call, window updates, and up to 64 KiB of request bodies, with the bodies taking turns frame
+    /// by frame.
     ///
     /// `body_of` returns the body of the request with a given tag, and must always return the same
     /// body for a request. It is called only for requests with a body.
@@ -17,7 +18,7 @@ impl Connection {
     /// the same buffer again reuses all memory.
     #[inline]
     pub fn take_output<'b>(&mut self, out: &mut Vec<u8>, body_of: impl FnMut(u32) -> &'b [u8]) {
-        if self.wants_to_open_windows() {
+        if self.has_window_updates() {
             self.write_window_updates();
         }
         self.outbox.take(out);
@@ -30,23 +31,23 @@ impl Connection {
     #[inline]
     #[must_use]
     pub fn has_output(&self) -> bool {
-        self.outbox.bytes() > 0 || self.wants_to_open_windows() || self.wants_to_send_bodies()
+        self.outbox.bytes() > 0 || self.has_window_updates() || self.wants_to_send_bodies()
     }
 
     #[inline]
-    fn wants_to_open_windows(&self) -> bool {
-        let low = self.receive_window.is_low() || self.streams.has_windows_to_open();
+    fn has_window_updates(&self) -> bool {
+        let low = self.receive_window.is_low() || self.streams.has_window_updates();
         low && self.failed.is_none()
     }
 
-    /// Writes window updates (RFC 9113 §6.9). Windows are opened only here, so a peer that sends
-    /// more than allowed is detected.
+    /// Writes window updates (RFC 9113 §6.9). Only this function enlarges receive windows, so a
+    /// peer that sends more than allowed is detected.
     fn write_window_updates(&mut self) {
         let out = self.outbox.own();
         if self.receive_window.is_low() {
-            frame::write_window_update(out, 0, self.receive_window.open());
+            frame::write_window_update(out, 0, self.receive_window.refill());
         }
-        while let Some((id, increment)) = self.streams.next_opened_window() {
+        while let Some((id, increment)) = self.streams.next_window_update() {
             frame::write_window_update(out, id, increment);
         }
     }

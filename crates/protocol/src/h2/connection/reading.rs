@@ -17,9 +17,9 @@ pub(super) enum ReadState {
     Data(DataFrame),
     /// Bytes to be skipped.
     Skip(u32),
-    /// The end of this stream by the peer.
+    /// The end of this stream, which the peer ended.
     End(u32),
-    /// After GOAWAY: the streams from this slot on must be checked.
+    /// After GOAWAY, the remaining streams must be checked, beginning with this slot.
     Unprocessed(usize),
 }
 
@@ -50,8 +50,8 @@ impl ReadState {
 impl Connection {
     /// Consumes bytes from the front of `input` up to the next event.
     ///
-    /// Call it until it returns [`ConnectionEvent::NeedMore`]. Only frames that arrive in parts are copied;
-    /// body bytes never are.
+    /// Call it until it returns [`ConnectionEvent::NeedMore`]. Only frames that arrive in parts are
+    /// copied; body bytes never are.
     ///
     /// # Errors
     ///
@@ -271,7 +271,7 @@ impl Connection {
     }
 }
 
-/// State after a DATA frame.
+/// Returns the state that follows a DATA frame.
 #[inline]
 fn after_data(frame: DataFrame) -> ReadState {
     if frame.ends {
@@ -281,8 +281,8 @@ fn after_data(frame: DataFrame) -> ReadState {
     }
 }
 
-/// Examines the first bytes of a peer that might use another protocol. More bytes never change the
-/// result, so it doesn't depend on how the input is split.
+/// Checks whether the first bytes from the peer belong to another protocol. More bytes never change
+/// the result, so it doesn't depend on how the input is split.
 #[cold]
 fn judge_opening(bytes: &[u8]) -> Result<(), H2Violation> {
     match bytes {

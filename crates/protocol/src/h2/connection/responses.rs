@@ -104,7 +104,7 @@ impl Connection {
         fields: Fields,
     ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         let Some(slot) = self.streams.find(id) else {
-            // The stream was cancelled; only the decoder had to process the block.
+            // The stream was canceled; only the decoder had to process the block.
             self.note_idle_frame()?;
             return Ok(None);
         };
@@ -186,7 +186,7 @@ impl Connection {
         padding: u32,
     ) -> Result<Option<ConnectionEvent<'a>>, H2Violation> {
         let ends = header.has(flag::END_STREAM);
-        // The stream may have been cancelled before the length of the padding arrived.
+        // The stream may have been canceled before the length of the padding arrived.
         let Some(slot) = self.streams.find(header.stream) else {
             self.reading = ReadState::Skip(content + padding);
             return Ok(None);
@@ -203,7 +203,7 @@ impl Connection {
             return Ok(Some(self.break_stream(slot, violation)));
         }
         if !ends && stream.is_window_low() {
-            self.streams.open_window(slot);
+            self.streams.schedule_window_update(slot);
         }
         self.reading = match (content + padding, ends) {
             (0, true) => ReadState::End(header.stream),
@@ -219,11 +219,11 @@ impl Connection {
         Ok(None)
     }
 
-    /// Handles the end of a stream by the peer.
+    /// Handles the end of a stream that the peer ended.
     #[inline]
     pub(super) fn end(&mut self, id: u32) -> Option<ConnectionEvent<'static>> {
         self.reading = ReadState::Header;
-        // A stream that isn't live was cancelled before its last event.
+        // A stream that isn't live was canceled before its last event.
         let slot = self.streams.find(id)?;
         let stream = self.streams.at(slot);
         let (tag, state) = (stream.tag, stream.state);
@@ -256,7 +256,7 @@ impl Connection {
     /// §5.1).
     #[cold]
     pub(super) fn check_late(&self, header: FrameHeader) -> Result<(), H2Violation> {
-        match (self.streams.standing(header.stream), header.kind) {
+        match (self.streams.status(header.stream), header.kind) {
             (StreamStatus::Idle, _) => Err(H2Violation::IdleStream(header.kind)),
             // Either side may send these frames before it is notified that the stream has ended.
             (StreamStatus::Closed, FrameType::RstStream | FrameType::WindowUpdate) => Ok(()),
@@ -264,7 +264,7 @@ impl Connection {
             // head immediately.
             (StreamStatus::Closed, FrameType::Data) if header.length == 0 => Ok(()),
             (StreamStatus::Closed, _) => Err(H2Violation::ClosedStream(header.kind)),
-            (StreamStatus::Cancelled, _) => Ok(()),
+            (StreamStatus::Canceled, _) => Ok(()),
         }
     }
 }

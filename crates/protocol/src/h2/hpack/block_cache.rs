@@ -1,8 +1,8 @@
 //! Cache of decoded blocks, with their effects on the dynamic table.
 //!
-//! A block that refers to the dynamic table is recognized only while the table is unchanged. Its
-//! insertions into the table are repeated, unless the table consists of exactly these entries and
-//! would not change.
+//! A block that refers to the dynamic table is recognized only while the table is unchanged. When a
+//! block is recognized, its insertions into the table are repeated, unless the table consists of
+//! exactly these entries and would not change.
 
 use crate::compression::{BlockCache, Field, Fields, Table};
 
@@ -68,7 +68,7 @@ impl HpackBlockCache {
         }
     }
 
-    /// Records a change of the table's size.
+    /// Records a dynamic table size update.
     pub(super) fn note_resize(&mut self) {
         self.uncacheable = true;
     }

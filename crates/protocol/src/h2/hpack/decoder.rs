@@ -23,10 +23,10 @@ pub enum HpackError {
     Huffman(HuffmanError),
     /// A size of the dynamic table above the limit (RFC 7541 §6.3).
     TableTooLarge,
-    /// A change of the dynamic table's size after a field (RFC 7541 §4.2).
+    /// A dynamic table size update after a field (RFC 7541 §4.2).
     ResizeLate,
-    /// A missing change of the dynamic table's size at the start of the first block after the limit
-    /// was lowered (RFC 9113 §4.3.1).
+    /// A missing dynamic table size update at the start of the first block after the limit was
+    /// lowered (RFC 9113 §4.3.1).
     ResizeMissing,
 }
 
@@ -159,7 +159,7 @@ impl Decoder {
         Ok(fields)
     }
 
-    /// Applies changes of the table's size at the start of a block (RFC 7541 §4.2).
+    /// Applies dynamic table size updates at the start of a block (RFC 7541 §4.2).
     fn resizes(&mut self, rest: &mut &[u8]) -> Result<(), HpackError> {
         while let Some(0x20..=0x3f) = rest.first() {
             let most_bytes = decode_integer(5, rest)?;
@@ -321,7 +321,8 @@ mod tests {
             let bytes = (34 * round).min(DEFAULT_TABLE_BYTES / 34 * 34);
             assert_eq!(decoder.table.bytes(), bytes);
         }
-        // The newest entry is `a`, after which a status is not allowed. Later it is another one.
+        // The newest entry is `a`, after which a status is not allowed. Later, another entry is the
+        // newest.
         let fault = |fields: Result<Fields, HpackError>| fields.map(|fields| fields.fault);
         for _ in 0..3 {
             assert_eq!(

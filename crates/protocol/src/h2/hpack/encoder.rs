@@ -1,4 +1,4 @@
-//! Encoder of fields whose output is valid on any connection at any time (RFC 7541 §6).
+//! Field encoder whose output is valid on any connection at any time (RFC 7541 §6).
 
 use super::static_table;
 use crate::compression::{FieldCoding, encode_integer, encode_string};

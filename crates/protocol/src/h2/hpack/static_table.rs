@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use crate::compression::{Field, Name, find_text};
 
-/// Number of entries. The first has index 1.
+/// Number of entries. The first entry has index 1.
 pub(super) const ENTRIES: usize = 61;
 
 /// Names and values. The value is empty if the entry has none.
@@ -77,7 +77,7 @@ static FIELDS: LazyLock<[Field; ENTRIES]> = LazyLock::new(|| {
     TEXTS.map(|(name, value)| Field::read(Name::read(name.as_bytes()), value.as_bytes()))
 });
 
-/// The entries. The first has index 1.
+/// The entries. The first entry has index 1.
 pub(super) fn entries() -> &'static [Field; ENTRIES] {
     &FIELDS
 }

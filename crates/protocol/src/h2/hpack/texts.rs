@@ -1,4 +1,4 @@
-//! Fields as text, for the few callers that need heads as text.
+//! Decoding of fields as text, for the few callers that need heads as text.
 
 use super::{DEFAULT_TABLE_BYTES, static_table};
 use crate::compression::{CodedString, FieldText, TextTable, decode_integer, write_line};
@@ -42,7 +42,7 @@ impl FieldTexts {
         while !rest.is_empty() && self.field(&mut rest).is_some() {}
     }
 
-    /// Reads one field, or a change of the table's size (RFC 7541 §6).
+    /// Reads one field, or a dynamic table size update (RFC 7541 §6).
     fn field(&mut self, rest: &mut &[u8]) -> Option<()> {
         let field = match *rest.first()? {
             0x80.. => self.entry(decode_integer(7, rest).ok()?)?,

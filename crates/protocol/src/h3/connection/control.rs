@@ -16,7 +16,7 @@ pub(super) enum ControlReading {
     Payload(H3FrameHeader),
     /// Bytes to be skipped.
     Skip(u64),
-    /// After GOAWAY: the streams from this slot on must be checked.
+    /// After GOAWAY, the remaining streams must be checked, beginning with this slot.
     Unprocessed(usize),
 }
 
@@ -29,7 +29,7 @@ impl H3Connection {
         loop {
             let event = match self.control {
                 ControlReading::Unprocessed(slot) => self.report_unprocessed(slot),
-                // This is also necessary without input, because a payload may be empty.
+                // The payload is also read when there is no input, because it may be empty.
                 ControlReading::Payload(header) => self.read_control_payload(header, input)?,
                 _ if input.is_empty() => return Ok(H3Event::NeedMore),
                 ControlReading::Header => {
@@ -123,7 +123,7 @@ impl H3Connection {
         Ok(H3Event::GoAway { first_rejected })
     }
 
-    /// Reports the next stream, from this slot on, that the peer won't process.
+    /// Reports the next stream that the peer won't process, searching from slot `from`.
     fn report_unprocessed(&mut self, from: usize) -> Option<H3Event<'static>> {
         let first_rejected = self.first_rejected.unwrap_or(u64::MAX);
         for slot in from..self.streams.slots() {

@@ -18,11 +18,12 @@ use crate::response_stage::UnfinishedRequest;
 
 /// Client side of one connection, as a state machine above QUIC.
 ///
-/// The caller opens QUIC streams and owns them: it writes [`H3Request::wire`] to a new
-/// bidirectional stream and ends the stream, and passes in the bytes that arrive on all streams. It
-/// opens two unidirectional streams, for [`take_control`](H3Connection::take_control) and
-/// [`take_decoder`](H3Connection::take_decoder). After a connection has ended,
-/// [`restart`](H3Connection::restart) prepares the object for the next one and reuses its memory.
+/// The caller opens QUIC streams and owns them. For each request, it writes [`H3Request::wire`] to
+/// a new bidirectional stream and ends the stream. It passes in the bytes that arrive on all
+/// streams. It also opens two unidirectional streams, for
+/// [`take_control`](H3Connection::take_control) and [`take_decoder`](H3Connection::take_decoder).
+/// After a connection has ended, [`restart`](H3Connection::restart) prepares the object for the
+/// next one and reuses its memory.
 #[derive(Debug)]
 pub struct H3Connection {
     settings: H3Settings,
@@ -42,7 +43,7 @@ pub struct H3Connection {
     control_out: Vec<u8>,
     /// True until the type of the decoder stream has been sent.
     decoder_type_due: bool,
-    /// Bytes of field sections that arrived in parts.
+    /// Total bytes of the incomplete field sections of all streams.
     partial_bytes: usize,
     /// Number of consecutive frames that made no progress.
     idle_frames: u32,
@@ -140,7 +141,7 @@ impl H3Connection {
     ///
     /// # Errors
     ///
-    /// Returns the reason why it can't.
+    /// Returns the reason why no request can be started.
     #[inline]
     pub fn can_start(&self) -> Result<(), H3StartError> {
         if self.failed.is_some() || self.first_rejected.is_some() {
@@ -157,8 +158,8 @@ impl H3Connection {
     ///
     /// # Errors
     ///
-    /// Returns the reason why the request can't be started now, or ever on this connection. The
-    /// state is then unchanged.
+    /// Returns the reason why the request can't be started now or can never be started on this
+    /// connection. The state is then unchanged.
     #[inline]
     pub fn start(
         &mut self,
@@ -205,8 +206,8 @@ impl H3Connection {
     ///
     /// # Errors
     ///
-    /// Returns the first connection error, with whose code the caller must close the connection.
-    /// Until a restart, each call returns the same violation.
+    /// Returns the first connection error. The caller must close the connection with the error's
+    /// code. Until a restart, each call returns the same violation.
     #[inline]
     pub fn next<'a>(
         &mut self,
@@ -228,7 +229,7 @@ impl H3Connection {
         result.inspect_err(|violation| self.failed = Some(*violation))
     }
 
-    /// Handles the orderly end of a stream (FIN). Before, all bytes of the stream must have been
+    /// Handles the orderly end of a stream (FIN). All bytes of the stream must already have been
     /// passed to [`next`](H3Connection::next).
     ///
     /// # Errors
@@ -286,7 +287,7 @@ impl H3Connection {
         Err(H3Violation::CriticalStopped)
     }
 
-    /// Handles the end of a stream other than a request's.
+    /// Handles the end of a stream that doesn't carry a request.
     fn peer_stream_closed(&mut self, stream: u64) -> Result<H3Event<'static>, H3Violation> {
         match StreamKind::of(stream) {
             StreamKind::Request | StreamKind::OwnUnidirectional => Ok(H3Event::Ignored),
@@ -357,7 +358,7 @@ impl H3Connection {
         self.can_start() == Err(H3StartError::GoingAway)
     }
 
-    /// Counts a frame that made no progress. Too many consecutive ones are a flood.
+    /// Counts a frame that made no progress. Too many such frames in a row are treated as a flood.
     fn note_idle_frame(&mut self) -> Result<(), H3Violation> {
         self.note_idle_frames(1)
     }

@@ -1,4 +1,4 @@
-//! Streams of requests: HEADERS and DATA of the responses (RFC 9114 §4.1).
+//! Request streams, and the HEADERS and DATA of the responses on them (RFC 9114 §4.1).
 
 use super::H3Connection;
 use crate::h3::frame::{H3FrameHeader, H3FrameType};
@@ -15,7 +15,7 @@ impl H3Connection {
         input: &mut &'a [u8],
     ) -> Result<H3Event<'a>, H3Violation> {
         let Some(slot) = self.streams.find(stream) else {
-            // The request was cancelled, or ended before these bytes.
+            // The request was canceled, or ended before these bytes.
             *input = &[];
             return Ok(H3Event::NeedMore);
         };

@@ -15,7 +15,7 @@ const CAPACITY_MAX: u32 = 64 * 1_024;
 /// Maximum size of an instruction without its strings, in bytes, with a margin.
 const INSTRUCTION_OVERHEAD_BYTES: usize = 64;
 
-/// Maximum number of bytes in the Huffman code of one byte: a code has at most 30 bits.
+/// Maximum number of bytes in the Huffman code of one byte, which has at most 30 bits.
 const CODED_BYTES_MAX: usize = 4;
 
 /// Number of bytes of the encoder stream that are added to an incomplete instruction at a time.
@@ -217,7 +217,7 @@ impl QpackDecoder {
         self.dynamic_entry(self.inserts - 1 - absolute)
     }
 
-    /// Returns the entry of the dynamic table with an index from 0, the newest.
+    /// Returns the entry of the dynamic table at an index, counted from 0 for the newest entry.
     fn dynamic_entry(&self, index: u64) -> Result<Field, QpackError> {
         let index = usize::try_from(index).map_err(|_| QpackError::Index)?;
         self.table.get(index).copied().ok_or(QpackError::Index)
@@ -338,8 +338,8 @@ impl QpackDecoder {
         self.out.len()
     }
 
-    /// Appends the instructions for the decoder stream, followed by the increment of the insert
-    /// count (RFC 9204 §4.4.3).
+    /// Appends the instructions for the decoder stream, followed by an Insert Count Increment (RFC
+    /// 9204 §4.4.3).
     pub fn take_output(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.out);
         self.out.clear();
@@ -374,7 +374,8 @@ mod tests {
         out
     }
 
-    /// Lines of a section that is decoded twice. The second time, it may be in the cache.
+    /// Decodes a section twice and returns its lines. The second time, the section may be in the
+    /// cache.
     fn lines(decoder: &mut QpackDecoder, stream: u64, section: &[u8]) -> String {
         let fields = decoder.decode(stream, section);
         let lines = String::from_utf8_lossy(decoder.lines()).into_owned();
@@ -526,7 +527,7 @@ mod tests {
         decoder
             .read_instructions(b"\x3f\xe1\x1f")
             .expect("a valid capacity");
-        // The encoded Required Insert Count repeats after twice the maximum number of entries.
+        // The encoded Required Insert Count wraps around at twice the maximum number of entries.
         let counts =
             (1..=2 * 128 * 3).map(|count: u64| (count, [404, 503][(count / 256) as usize % 2]));
         for (count, expected) in counts {

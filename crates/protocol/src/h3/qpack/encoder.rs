@@ -1,4 +1,4 @@
-//! Encoder of fields whose output is valid on any connection at any time (RFC 9204 §4.5).
+//! Field encoder whose output is valid on any connection at any time (RFC 9204 §4.5).
 
 use super::static_table;
 use crate::compression::{FieldCoding, encode_integer, encode_string};

@@ -3,20 +3,19 @@
 use super::QpackError;
 use crate::compression::{FIELD_OVERHEAD_BYTES, decode_integer};
 
-/// Prefix of a field section, which determines the part of the dynamic table to which the section
-/// refers.
+/// Decoded prefix, which determines the part of the dynamic table to which the section may refer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SectionPrefix {
     /// Number of insertions that the section requires (Required Insert Count); 0 if the section
     /// doesn't refer to the dynamic table.
     pub(super) required: u64,
-    /// Absolute index from which relative ones are counted.
+    /// Absolute index from which relative indices are counted.
     base: u64,
 }
 
 impl SectionPrefix {
     /// Parses the prefix at the start of a section and consumes it. `inserts` is the number of
-    /// insertions so far, and `capacity_limit` the largest capacity of the table in bytes.
+    /// insertions so far, and `capacity_limit` is the largest capacity of the table in bytes.
     #[inline]
     pub(super) fn take(
         rest: &mut &[u8],

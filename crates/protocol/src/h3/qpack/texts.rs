@@ -1,4 +1,4 @@
-//! Fields as text, for the few callers that need heads as text.
+//! Decoding of fields as text, for the few callers that need heads as text.
 
 use super::instruction::EncoderInstruction;
 use super::prefix::SectionPrefix;

@@ -9,7 +9,7 @@ use crate::stateless_random::random_at;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AddressList {
     ranges: Vec<SourceRange>,
-    /// Number of addresses in all ranges up to and including each one, in the given order.
+    /// For each range, in the given order, the number of addresses up to the range's end.
     ends: Vec<u64>,
     /// Ranges sorted by their first address.
     sorted: Vec<SourceRange>,
@@ -20,7 +20,7 @@ impl AddressList {
     ///
     /// # Errors
     ///
-    /// Two ranges that overlap, the later one first.
+    /// Returns two ranges that overlap, the one with the higher first address first.
     pub(crate) fn new(given: &[SourceRange]) -> Result<AddressList, [SourceRange; 2]> {
         let mut sorted = given.to_vec();
         sorted.sort_by_key(|range| range.first());
@@ -50,7 +50,7 @@ impl AddressList {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Returns address number `index` of the list; `None` if the list is shorter.
+    /// Returns the address at `index`; `None` if the list is shorter.
     pub(crate) fn nth(&self, index: u64) -> Option<IpAddr> {
         let range = self.ends.partition_point(|&end| end <= index);
         let before = range.checked_sub(1).map_or(0, |last| self.ends[last]);

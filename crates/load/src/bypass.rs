@@ -58,7 +58,7 @@ pub(crate) fn check(
         return Err(error.and_value("http", HttpVersion::Http3).into());
     }
     if targets.iter().any(|target| target.peer.address().is_none()) {
-        let error = refused(" can't reach a UNIX socket; leave out ").name("unix");
+        let error = refused(" can't reach a UNIX socket; remove ").name("unix");
         return Err(error.into());
     }
     on_interface(settings, interface, sources, targets).map(Some)
@@ -114,12 +114,12 @@ fn on_interface(
 
 #[cfg(target_os = "linux")]
 impl Bypass {
-    /// Number of workers at most.
+    /// Maximum number of workers.
     pub(crate) fn workers_max(&self) -> u32 {
         self.setup.workers_max()
     }
 
-    /// Number of local ports of each source.
+    /// Number of local ports that each source address has.
     fn port_count(&self) -> u64 {
         self.setup.port_count()
     }
@@ -127,23 +127,23 @@ impl Bypass {
 
 #[cfg(not(target_os = "linux"))]
 impl Bypass {
-    /// Number of workers at most.
+    /// Maximum number of workers.
     pub(crate) fn workers_max(&self) -> u32 {
         1
     }
 
-    /// Number of local ports of each source.
+    /// Number of local ports that each source address has.
     fn port_count(&self) -> u64 {
         u64::from(u16::MAX)
     }
 }
 
 impl Bypass {
-    /// Checks that the workers have a receive queue each.
+    /// Checks that the interface has a receive queue for each worker.
     ///
     /// # Errors
     ///
-    /// The interface has fewer queues.
+    /// The interface has fewer queues than the load has workers.
     pub(crate) fn check_workers(&self, workers: u32) -> Result<(), SpecError> {
         let queues = self.workers_max();
         if workers <= queues {
@@ -161,7 +161,7 @@ impl Bypass {
     ///
     /// # Errors
     ///
-    /// There are too few.
+    /// There are fewer local ports than connections.
     pub(crate) fn check_ports(
         &self,
         connections: u32,

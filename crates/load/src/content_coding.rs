@@ -79,8 +79,8 @@ pub(crate) fn codings<'a>(values: impl Iterator<Item = &'a str>) -> Vec<String> 
         .collect()
 }
 
-/// Decodes a body. `kept` is the beginning of the encoded body, and `sent` the digest of the whole
-/// encoded body. An empty body, such as after HEAD, has no coding.
+/// Decodes a body. `kept` is the beginning of the encoded body, and `sent` is the digest of the
+/// whole encoded body. An empty body, such as after HEAD, has no coding.
 pub(crate) fn decode(
     codings: &[String],
     kept: &[u8],

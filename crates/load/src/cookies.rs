@@ -26,7 +26,7 @@ pub struct CookieUrl<'a> {
     pub host: &'a str,
     /// Path, with or without a query.
     pub path: &'a str,
-    /// The request is sent over TLS.
+    /// True if the request is sent over TLS.
     pub is_tls: bool,
 }
 
@@ -100,7 +100,8 @@ impl CookieJar {
             .filter(|cookie| cookie.is_for(&host, url))
             .filter(|cookie| cookie.expires.is_none_or(|end| end > now))
             .collect();
-        // Longer paths first, then older cookies (§5.4).
+        // Cookies with longer paths come first; cookies with paths of the same length stay in order
+        // of age (§5.4).
         sent.sort_by_key(|cookie| std::cmp::Reverse(cookie.path.len()));
         let pairs: Vec<String> = sent
             .iter()
@@ -137,7 +138,7 @@ impl Cookie {
     }
 }
 
-/// True if `host` equals `domain` or is a subdomain of it (§5.1.3).
+/// Returns true if `host` equals `domain` or is a subdomain of it (§5.1.3).
 fn is_within(host: &str, domain: &str) -> bool {
     let is_address = host.parse::<std::net::IpAddr>().is_ok();
     host == domain
@@ -147,7 +148,7 @@ fn is_within(host: &str, domain: &str) -> bool {
                 .is_some_and(|sub| sub.ends_with('.'))
 }
 
-/// True if a request's path matches a cookie's path (§5.1.4).
+/// Returns true if a request's path matches a cookie's path (§5.1.4).
 fn is_below(requested: &str, path: &str) -> bool {
     let requested = requested.split('?').next().unwrap_or_default();
     match requested.strip_prefix(path) {
@@ -156,7 +157,8 @@ fn is_below(requested: &str, path: &str) -> bool {
     }
 }
 
-/// The folder of a request's path, which is a cookie's default path.
+/// Returns the folder of a request's path, which is the default path of the cookies that its
+/// response sets.
 fn default_path(requested: &str) -> &str {
     let path = requested.split('?').next().unwrap_or_default();
     match path.rfind('/') {
@@ -210,12 +212,12 @@ fn parse(header: &str, url: CookieUrl<'_>, now: SystemTime) -> Option<Cookie> {
     (cookie.bytes() <= COOKIE_BYTES_MAX).then_some(cookie)
 }
 
-/// True for a top-level domain, for which no host may set a cookie.
+/// Returns true for a top-level domain, for which no host may set a cookie.
 fn is_top(domain: &str, host: &str) -> bool {
     !domain.contains('.') && domain != host
 }
 
-/// Expiry time for a Max-Age that starts at `now`.
+/// Returns the expiry time for a Max-Age that is counted from `now`.
 fn lifetime(seconds: &str, now: SystemTime) -> Option<SystemTime> {
     let seconds: i64 = seconds.parse().ok()?;
     match u64::try_from(seconds) {

@@ -163,7 +163,7 @@ pub(crate) fn base_url(typed: &str) -> Result<(Url, Option<Credentials>), SpecEr
     Ok((Url::parse(&url, None)?, credentials))
 }
 
-/// The headers of the settings.
+/// Parses the headers in the settings.
 fn headers(settings: &LoadSettings) -> Result<Vec<(String, String)>, SpecError> {
     settings
         .header
@@ -177,8 +177,8 @@ fn headers(settings: &LoadSettings) -> Result<Vec<(String, String)>, SpecError> 
         .collect()
 }
 
-/// Combines the headers of the settings with those of a line, which replace headers of the same
-/// name.
+/// Combines the headers in the settings with the headers on a line. A header on the line replaces a
+/// header of the same name.
 fn merged(all: &[(String, String)], own: Vec<(String, String)>) -> Vec<(String, String)> {
     let is_replaced = |name: &str| own.iter().any(|(it, _)| it.eq_ignore_ascii_case(name));
     let kept = all.iter().filter(|(name, _)| !is_replaced(name)).cloned();
@@ -255,8 +255,8 @@ impl Drafter<'_> {
         })
     }
 
-    /// The body, if it may contain placeholders. A file's content is sent unchanged unless there is
-    /// a data file, because it may be binary.
+    /// Returns the body if it may contain placeholders. A file's content is sent unchanged unless
+    /// there is a data file, because it may be binary.
     fn template_body<'s>(&self, source: &DraftSource<'s>) -> Option<&'s str> {
         if source.is_body_from_file && self.data.is_none() {
             return None;
@@ -336,8 +336,8 @@ fn check_framing(headers: &[(String, String)]) -> Result<(), SettingsError> {
     };
     match headers.iter().find(|(name, _)| sets_framing(name)) {
         Some((name, _)) => Err(SettingsError::from(format!(
-            "the header {name} can't be set for a body with placeholders (omit it; prony sends the \
-             right Content-Length)"
+            "the header {name} can't be set for a body with placeholders (remove the header; prony \
+             sends the correct Content-Length)"
         ))),
         None => Ok(()),
     }

@@ -13,20 +13,20 @@ use prony_record::{ENTRIES_MAX, EntryGrouping, EntryInfo, EntryList, OtherEntrie
 const NAME_CHARS_MAX: usize = 200;
 /// Minimum number of hexadecimal digits of a word that counts as an identifier.
 const HEX_ID_DIGITS_MIN: usize = 16;
-/// Replaces a number or an identifier in a path.
+/// Text that replaces a number or an identifier in a path.
 const ID: &str = "{id}";
 
 /// The entries of a load.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Entries {
-    /// Entry of each request; empty if there is only one entry.
+    /// Index of each request's entry; empty if there is only one entry.
     of_requests: Vec<u32>,
     /// Names of the entries; `None` if there is only one.
     pub(crate) list: Option<Box<EntryList>>,
 }
 
 impl Entries {
-    /// Groups requests. Each is given by its method and URL.
+    /// Groups requests, each given by its method and URL.
     pub(crate) fn of<'a>(requests: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Entries {
         let by_url = Groups::of(requests.clone().map(|(method, url)| {
             let url = url.to_owned();
@@ -46,14 +46,14 @@ impl Entries {
         }
     }
 
-    /// Number of a request's entry. A request that is not in the list belongs to the last entry.
+    /// Index of a request's entry. A request that is not in the list belongs to the last entry.
     #[inline]
     pub(crate) fn of_request(&self, request: u32) -> u32 {
         let entry = self.of_requests.get(request as usize);
         entry.copied().unwrap_or(u32::MAX)
     }
 
-    /// Number of results that a recorder keeps; 0 if there is only one entry.
+    /// Number of entries for which a recorder keeps separate results; 0 if there is only one entry.
     pub(crate) fn results(&self) -> usize {
         self.list.as_ref().map_or(0, |list| list.results())
     }

@@ -6,9 +6,9 @@ use std::fmt;
 /// Notation of setting names in text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notation {
-    /// As flags of the command line: `--connections 10`.
+    /// Flags of the command line: `--connections 10`.
     Flags,
-    /// As keys of a plan: `connections = 10`.
+    /// Keys of a plan: `connections = 10`.
     Keys,
 }
 
@@ -148,9 +148,9 @@ pub enum SpecError {
     Settings(SettingsError),
     /// A host name has no address.
     Name {
-        /// The host name.
+        /// Host name that was looked up.
         host: String,
-        /// The resolver's error.
+        /// Error that the resolver returned.
         error: String,
     },
     /// This machine can't generate the load.

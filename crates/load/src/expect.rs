@@ -24,7 +24,8 @@ impl Expectations {
         }
     }
 
-    /// The same expectations, except that any status is accepted; the caller checks the status.
+    /// Returns these expectations with any status accepted, for a caller that checks the status
+    /// itself.
     pub(crate) fn with_any_status(self) -> Expectations {
         Expectations {
             status: StatusSet::all(),

@@ -1,8 +1,9 @@
 //! An HTTP proxy between the load and its targets: `--proxy`.
 //!
 //! Cleartext requests are sent to the proxy with the target's URL in the request line
-//! (absolute-form, RFC 9112 §3.2.2), all over the same connections. For each target over TLS, the
-//! load asks the proxy to open a tunnel (CONNECT, RFC 9110 §9.3.6).
+//! (absolute-form, RFC 9112 §3.2.2). Requests to all cleartext targets share the connections to the
+//! proxy. For each target over TLS, the load asks the proxy to open a tunnel (CONNECT, RFC 9110
+//! §9.3.6).
 
 use std::net::IpAddr;
 

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
-/// Size limit of a body or a list of URLs in bytes.
+/// Maximum size of a body or of a list of URLs, in bytes.
 pub const DATA_BYTES_MAX: u64 = 1 << 30;
-/// Size limit of a file of certificates or keys, a script, or settings in bytes.
+/// Maximum size of a certificate, key, script or settings file, in bytes.
 pub const TEXT_BYTES_MAX: u64 = 16 << 20;
-/// Size limit in bytes of any input that isn't a regular file, such as a pipe or a device, whose
-/// size isn't known in advance.
+/// Maximum size, in bytes, of any input that isn't a regular file, such as a pipe or a device,
+/// whose size isn't known in advance.
 const STREAM_BYTES_MAX: u64 = 64 << 20;
 
 /// Reads a whole file of up to `limit` bytes.

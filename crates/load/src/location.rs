@@ -20,7 +20,8 @@ impl fmt::Display for RedirectError {
 
 impl std::error::Error for RedirectError {}
 
-/// ASCII characters that aren't allowed in a URL. Non-ASCII characters aren't either.
+/// ASCII characters that aren't allowed in a URL and are percent-encoded, like all non-ASCII
+/// characters.
 const INVALID_IN_URL: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -32,12 +33,12 @@ const INVALID_IN_URL: &AsciiSet = &CONTROLS
     .add(b'{')
     .add(b'|')
     .add(b'}');
-/// Maximum number of characters of a Location in a message.
+/// Maximum number of characters of a Location that are shown in a message.
 const SHOWN_CHARS_MAX: usize = 100;
 /// Maximum length of a Location in bytes; a longer one is refused.
 pub(crate) const LOCATION_BYTES_MAX: usize = 8 * 1024;
 
-/// Returns true for the statuses that are followed.
+/// Returns true for the statuses of redirects that prony follows.
 pub(crate) fn is_redirect(status: u16) -> bool {
     matches!(status, 301 | 302 | 303 | 307 | 308)
 }

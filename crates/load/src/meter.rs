@@ -26,8 +26,8 @@ pub(crate) struct Meter {
     /// Sum, over all waits, of the length in nanoseconds times the number of connections that were
     /// ready at the end.
     found_by_waits: u128,
-    /// The current round: consecutive turns that were cut short with work left, merged into one
-    /// turn, and their total duration.
+    /// Total duration of the current round, and its turns merged into one. A round is a sequence of
+    /// consecutive turns that were cut short with work left.
     round: (Nanos, LoopTurn),
     /// Sum, over all rounds, of the length in nanoseconds times the number of connections that
     /// waited for the worker.
@@ -53,7 +53,7 @@ pub(crate) struct LoopTurn {
     pub(crate) found: u32,
     /// Bytes received, including those of partial responses.
     pub(crate) bytes: u64,
-    /// The turn ended early to handle timers and interrupts; there may be more to do.
+    /// True if the turn ended early to handle timers and interrupts; there may be more to do.
     pub(crate) cut_short: bool,
     /// Time within the turn during which the generator was stalled.
     pub(crate) stalled: Nanos,
@@ -147,7 +147,7 @@ impl WorkerUtilization {
         }
     }
 
-    /// Writes this to a record, with shares rounded to four digits.
+    /// Writes the utilization to a record, with shares rounded to four digits.
     pub(crate) fn write_to(&self, generator: &mut Generator) {
         let share = |share: f64| (share * 1e4).round() / 1e4;
         generator.cpu_user_s = self.cpu.0.as_secs_f64();
@@ -510,8 +510,8 @@ mod tests {
         meter.pause();
         for slice in 0..10 {
             let from = ms(100 + slice * 100);
-            // The settling part is all work, the counted part is a quarter work, and the drain is
-            // all work. The clock goes back by 50 ms after each slice.
+            // The worker is busy for all of the settling part, a quarter of the counted part, and
+            // all of the drain. The clock goes back by 50 ms after each slice.
             turn(&mut meter, from.since(ms(20)), Nanos::ZERO, ms(20));
             let before = if slice == 0 { Nanos::ZERO } else { from };
             meter.resume(before, from, from + ms(100));

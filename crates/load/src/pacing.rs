@@ -14,7 +14,7 @@
 //! - Poisson: Λ(t(k)) = s(k), s(k) = s(k−1) + −ln(1 − u), an inhomogeneous Poisson process by time
 //!   rescaling
 //!
-//! Until T there are thus Λ(T) constant arrivals, rounded up. The warm-up runs at the profile's first rate.
+//! So by time T, ⌈Λ(T)⌉ constant arrivals are due. The warm-up runs at the profile's first rate.
 //!
 //! All times are rounded to the nanosecond. A float is more precise than that for the first hundred
 //! days. Constant arrivals are computed from their number, not accumulated, so they don't drift.
@@ -47,7 +47,7 @@ impl Arrivals {
     }
 }
 
-/// One worker's arrivals in an open loop's schedule, from the next one on.
+/// Remaining arrivals of one worker in the schedule of an open loop.
 #[derive(Debug, Clone)]
 pub struct ArrivalSchedule {
     spacing: Spacing,
@@ -66,7 +66,7 @@ pub struct ArrivalSchedule {
 enum Spacing {
     Constant {
         rate_per_s: f64,
-        /// Index of the next arrival in the whole load, from 0.
+        /// Index of the next arrival in the whole load, counted from 0.
         number: u64,
         /// Index of the first arrival that counts towards the limit on requests.
         first_counted: u64,
@@ -80,9 +80,9 @@ enum Spacing {
     /// Constant arrivals at a rate that changes.
     Profile {
         times: ArrivalTimes,
-        /// Number of the next arrival in the whole load, from 0.
+        /// Index of the next arrival in the whole load, counted from 0.
         number: u64,
-        /// Number of the first arrival that counts towards the limit on requests.
+        /// Index of the first arrival that counts towards the limit on requests.
         first_counted: u64,
     },
     /// Poisson arrivals at a rate that changes.
@@ -97,9 +97,10 @@ enum Spacing {
 /// End of a schedule: the limit that is reached first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduleEnd {
-    /// Maximum number of arrivals of the whole load from `counted_from` on.
+    /// Maximum number of arrivals of the whole load, counted from `counted_from`.
     pub requests: u64,
-    /// End of the warm-up, whose arrivals don't count. A rate that changes begins to change then.
+    /// End of the warm-up, whose arrivals don't count. A changing rate begins to change at this
+    /// time.
     pub counted_from: Nanos,
     /// Time after which there are no arrivals.
     pub at: Nanos,
@@ -192,7 +193,7 @@ impl ArrivalSchedule {
 }
 
 impl Spacing {
-    /// The spacing at the first arrival of the whole load, and that arrival's time.
+    /// Returns the spacing at the first arrival of the whole load, and the time of that arrival.
     fn first(arrivals: Arrivals, rate: &RateProfile, seed: u64, warmup: Nanos) -> (Spacing, Nanos) {
         let random = || Box::new(ChaCha8Rng::seed_from_u64(seed));
         match (arrivals, rate) {
@@ -247,9 +248,9 @@ impl Spacing {
 /// Largest number of Poisson arrivals that [`arrivals_by_worker`] draws; more would take seconds.
 const DRAWN_ARRIVALS_MAX: f64 = 5e7;
 
-/// Returns the number of arrivals, from `end.counted_from` on, of each of `workers` workers.
-/// Constant arrivals are computed and Poisson arrivals drawn; `None` if too many would have to be
-/// drawn.
+/// Returns the number of arrivals of each of `workers` workers, counted from `end.counted_from`.
+/// Constant arrivals are computed, and Poisson arrivals are drawn. Returns `None` if too many would
+/// have to be drawn.
 pub fn arrivals_by_worker(
     arrivals: Arrivals,
     rate: &RateProfile,
@@ -284,7 +285,7 @@ pub fn arrivals_by_worker(
     Some(parts)
 }
 
-/// Numbers of the first constant arrival that counts and of the first one after the end.
+/// Indices of the first constant arrival that counts and of the first arrival after the end.
 fn counted_numbers(rate: &RateProfile, end: ScheduleEnd) -> (u64, u64) {
     match rate {
         RateProfile::Constant(rate_per_s) => {
@@ -307,7 +308,7 @@ fn constant(number: u64, rate_per_s: f64) -> Nanos {
     rounded(number as f64 * 1e9 / rate_per_s)
 }
 
-/// Number of the first arrival at or after `moment`, at a constant rate.
+/// Index of the first arrival at or after `moment`, at a constant rate.
 fn first_from(moment: Nanos, rate_per_s: f64) -> u64 {
     let mut number = (moment.as_secs_f64() * rate_per_s) as u64;
     // The estimate may be off by one because of rounding.
@@ -324,11 +325,11 @@ fn time_at(times: &mut ArrivalTimes, integral: f64) -> Nanos {
     at_s.map_or(Nanos::MAX, |at_s| rounded(at_s * 1e9))
 }
 
-/// Number of the first constant arrival at or after `moment`, at a changing rate.
+/// Index of the first constant arrival at or after `moment`, at a changing rate.
 fn first_staged_from(moment: Nanos, staged: &StagedRate) -> u64 {
     let mut times = ArrivalTimes::new(staged.clone());
     let mut number = staged.arrivals_until(moment.as_secs_f64()) as u64;
-    // Rounding may make the estimate wrong by one.
+    // The estimate may be off by one because of rounding.
     number = number.saturating_sub(1);
     while time_at(&mut times, number as f64) < moment {
         number += 1;

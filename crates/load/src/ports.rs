@@ -11,10 +11,12 @@ use crate::socket::local;
 use crate::source::Sources;
 use crate::target::Target;
 
-/// Share of the ports above which ports are scarce, because other programs need some too.
+/// Share of the available ports above which a load makes ports scarce, because other programs need
+/// some, too.
 const SCARCE_SHARE: f64 = 0.8;
-/// Share of the ports above which prony chooses ports itself. For each connect, Linux searches all
-/// ports of one parity before those of the other, which takes long when most are in use.
+/// Share of the available ports above which prony chooses the local ports itself. For each connect,
+/// Linux searches all ports of one parity before those of the other, which takes long when most are
+/// in use.
 const LONG_SEARCH_SHARE: f64 = 0.25;
 
 /// Number of local ports that a load needs, and the number that are available.
@@ -27,7 +29,7 @@ struct PortDemand {
     pairs: u64,
     /// Ports for these destinations that other programs currently hold.
     held: local::HeldPorts,
-    /// Sources are drawn at random, so some pairs get more connections than others.
+    /// True if sources are drawn at random, so some pairs get more connections than others.
     is_random: bool,
 }
 

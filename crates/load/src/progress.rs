@@ -15,7 +15,7 @@ use crate::meter::{Meter, WorkerUtilization};
 
 /// No connect attempt has ended yet, except by refusal.
 const UNDECIDED: u8 = 0;
-/// A connect attempt ended other than by refusal.
+/// At least one connect attempt ended in another way than refusal.
 const REACHED: u8 = 1;
 /// Every connect was refused for too long, so the load ends.
 const GIVEN_UP: u8 = 2;

@@ -51,7 +51,7 @@ pub(crate) enum StreamsLimit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Protocols {
     pub(crate) http: Http,
-    /// Concurrent requests on a connection, if it uses HTTP/2.
+    /// Maximum number of concurrent requests on a connection, if it uses HTTP/2.
     pub(crate) streams: u32,
 }
 
@@ -126,7 +126,7 @@ impl Protocols {
     }
 }
 
-/// Checks that settings and targets are possible with HTTP/3.
+/// Checks that the settings and targets are compatible with HTTP/3.
 fn check_three(settings: &LoadSettings, targets: &[Target]) -> Result<(), SpecError> {
     let given = SettingsError::value("http", HttpVersion::Http3);
     let excluded = [
@@ -145,13 +145,15 @@ fn check_three(settings: &LoadSettings, targets: &[Target]) -> Result<(), SpecEr
     for (name, is_set, reason) in excluded {
         if is_set {
             let error = given.text(" can't be combined with ").name(name);
-            return Err(error.text(format!(": {reason}; leave one out")).into());
+            return Err(error.text(format!(": {reason}; remove one of them")).into());
         }
     }
     if settings.tls_max == Some(TlsVersion::Tls12) {
         let error = given.text(" can't be combined with ");
         let error = error.and_value("tls_max", TlsVersion::Tls12);
-        return Err(error.text(": QUIC needs TLS 1.3; leave one out").into());
+        return Err(error
+            .text(": QUIC needs TLS 1.3; remove one of them")
+            .into());
     }
     if targets.iter().any(|target| target.tls.is_none()) {
         let text = " needs https:// URLs, because QUIC is always encrypted";
@@ -160,7 +162,7 @@ fn check_three(settings: &LoadSettings, targets: &[Target]) -> Result<(), SpecEr
     Ok(())
 }
 
-/// Checks that early data is possible with the other settings.
+/// Checks that early data is compatible with the other settings.
 fn check_early_data(settings: &LoadSettings, http: Http) -> Result<(), SpecError> {
     if !settings.early_data {
         return Ok(());
@@ -185,7 +187,7 @@ fn check_early_data(settings: &LoadSettings, http: Http) -> Result<(), SpecError
     for (name, is_set, reason) in excluded {
         if is_set {
             let error = given.text(" can't be combined with ").name(name);
-            return Err(error.text(format!(": {reason}; leave one out")).into());
+            return Err(error.text(format!(": {reason}; remove one of them")).into());
         }
     }
     Ok(())

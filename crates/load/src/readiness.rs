@@ -24,7 +24,7 @@ pub enum NotReady {
     TimedOut {
         /// Addresses that the load connects to.
         targets: String,
-        /// The time limit.
+        /// Time limit of the wait.
         limit: Duration,
         /// Reason why the last attempt failed.
         last: String,

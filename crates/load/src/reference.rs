@@ -1,6 +1,6 @@
 //! References to URLs, as in redirects and pages (RFC 3986 §4 and §5.2).
 
-/// Returns the scheme of a reference, if it has one (§4.1): `mailto` of `mailto:a@b`.
+/// Returns the scheme of a reference, if it has one (§4.1), such as `mailto` for `mailto:a@b`.
 pub fn scheme(reference: &str) -> Option<&str> {
     let (scheme, _) = reference.split_once(':')?;
     let mut bytes = scheme.bytes();

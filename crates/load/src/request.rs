@@ -29,8 +29,8 @@ pub struct Request {
     pub(crate) expects: Expects,
     /// Number of expected responses; more than one if this is a batch of requests.
     pub(crate) response_count: u32,
-    /// The request may be sent again if a reused connection closed before the response (RFC 9110
-    /// §9.2.2).
+    /// True if the request may be sent again if a reused connection closed before the response (RFC
+    /// 9110 §9.2.2).
     pub(crate) idempotent: bool,
     /// Index of the request's [`Target`].
     pub(crate) target: u32,
@@ -149,7 +149,7 @@ impl<'a> SerializedParts<'a> {
         }
     }
 
-    /// Description of the request.
+    /// Returns the parts as the encoders of the HTTP versions take them.
     pub(crate) fn spec(&self) -> h1::RequestSpec<'_> {
         h1::RequestSpec {
             method: &self.draft.method,

@@ -135,10 +135,10 @@ fn check_early_data(draft: &RequestDraft, settings: &LoadSettings) -> Result<(),
         return Ok(());
     }
     let error = SettingsError::of("early_data").text(format!(
-        " is for GET and HEAD only, because early data can be replayed, and the load sends {}; \
-         leave it out",
+        " is for GET and HEAD only, because early data can be replayed; this load sends {} (remove ",
         draft.method
     ));
+    let error = error.name("early_data").text(")");
     Err(error.after(draft.place.clone()))
 }
 
@@ -157,10 +157,13 @@ fn check_cookies(draft: &RequestDraft, settings: &LoadSettings) -> Result<(), Se
         false => error.text("Cookie"),
     };
     let error = error.text(" can't be combined, because each user sends its own cookies");
-    Err(error.text("; leave one out").after(draft.place.clone()))
+    Err(error
+        .text("; remove one of them")
+        .after(draft.place.clone()))
 }
 
-/// The weights of a list's requests, if any has one. A request without a weight has weight 1.
+/// Returns the weights of a list's requests, if any request has one. A request without a weight has
+/// weight 1.
 fn weights(
     drafts: &[RequestDraft],
     settings: &LoadSettings,
@@ -173,7 +176,7 @@ fn weights(
             .text(format!("{}a weight has no effect with ", draft.place));
         let error = error
             .and_value("order", order)
-            .text("; leave one out, or use ");
+            .text("; remove one of them, or use ");
         return Err(error.and_value("order", RequestOrder::Weighted).into());
     }
     let weights = drafts.iter().map(|draft| draft.weight.unwrap_or(1.0));
@@ -201,7 +204,9 @@ impl Authorization {
             if is_typed {
                 let error = SettingsError::of("user").text(" and ");
                 let error = error.and_value("header", "'Authorization: …'");
-                return Err(error.text(" set the same header; leave one out").into());
+                return Err(error
+                    .text(" set the same header; remove one of them")
+                    .into());
             }
             return Ok(Some(Authorization {
                 credentials: credentials.clone(),
@@ -255,8 +260,8 @@ pub(crate) fn target_of(
         Some(_) if Http::of(settings) == Http::Two => {
             let error = SettingsError::of("proxy").text(" with ");
             let error = error.and_value("http", HttpVersion::Http2).text(
-                ": through a proxy, HTTP/2 needs TLS (a tunnel); use https:// URLs, or omit one \
-                 of the two settings",
+                ": through a proxy, HTTP/2 needs TLS (a tunnel); use https:// URLs, or remove \
+                 one of the two settings",
             );
             return Err(error.into());
         }

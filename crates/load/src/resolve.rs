@@ -10,7 +10,7 @@ use crate::socket::Peer;
 use crate::source::Sources;
 use crate::url::Url;
 
-/// A `HOST:PORT:ADDR` of `--resolve`.
+/// An entry `HOST:PORT:ADDR` of `--resolve`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FixedAddress {
     host: String,
@@ -61,8 +61,8 @@ pub(crate) struct Resolver<'a> {
     pub(crate) public: bool,
     /// Decides which addresses are allowed, in place of `public`.
     pub(crate) permits: Option<&'a Permits>,
-    /// The server under load chose the URL, as in a redirect. Link-local addresses, at which clouds
-    /// serve credentials, then also need `public`.
+    /// True if the server under load chose the URL, as in a redirect. Link-local addresses, at
+    /// which clouds serve credentials, then also need `public`.
     pub(crate) chosen_by_server: bool,
 }
 
@@ -153,8 +153,8 @@ impl Resolver<'_> {
         self.first(url, quic::has_server).map(Peer::Quic)
     }
 
-    /// The first of the URL's addresses that is `reachable`, or the first if none is. A single
-    /// address isn't checked.
+    /// Returns the first of the URL's addresses that is `reachable`, or the first address if none
+    /// is. A single address isn't checked.
     fn first(
         &self,
         url: &Url,

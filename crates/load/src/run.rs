@@ -101,8 +101,9 @@ pub fn run_at(
     run_on_course(spec, control, director, begin, None)
 }
 
-/// Runs a load in slices. Returns when [`Slices::end`] was called, or the load has failed. If `control`
-/// stops the load, this returns at once in a slice, and otherwise when the next slice begins.
+/// Runs a load in slices. Returns when [`Slices::end`] was called, or the load has failed. If
+/// `control` stops the load during a slice, this returns at once; otherwise it returns when the
+/// next slice begins.
 ///
 /// Each slice lasts until its last request has ended, so the load should have a request timeout.
 ///
@@ -231,8 +232,8 @@ const QUIC_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which connections that were opened before the load are serviced until the load
 /// begins.
 const SERVICE_INTERVAL: Duration = Duration::from_millis(50);
-/// Time before the start at which servicing ends. Servicing thousands of connections takes time,
-/// and no worker may begin late.
+/// Servicing of connections ends this long before the start, because servicing thousands of
+/// connections takes time, and no worker may begin late.
 const SERVICE_END_BEFORE_START: Duration = Duration::from_millis(20);
 
 /// Waits until `moment` with microsecond precision.
@@ -253,7 +254,7 @@ struct WorkerSync<'a> {
     slices: Option<&'a Slices>,
 }
 
-/// A worker's number in this process, and what it shares with the others.
+/// A worker's index in this process, and the objects that it shares with the other workers.
 struct StartingWorker {
     number: u64,
     #[cfg(target_os = "linux")]
@@ -415,7 +416,7 @@ impl<'run> Start<'run, '_> {
 /// The slices of a worker that runs in real time.
 struct ClockedSlices<'a, S> {
     slices: &'a Slices,
-    /// Number of the current slice.
+    /// Number of the slice that runs or ran last.
     last: u64,
     set_clock: fn(&mut S, Instant),
 }
@@ -425,8 +426,8 @@ impl<S> SliceFeed<S> for ClockedSlices<'_, S> {
         let CurrentSlice { number, slice, at } = self.slices.next(self.last)?;
         self.last = number;
         wait_until(at);
-        // The clock of the operating system counts from boot, which was before the start of the
-        // load.
+        // The subtraction can't fail: the clock of the operating system counts from boot, which was
+        // before the start of the load.
         let epoch = at.checked_sub(slice.begin().into()).unwrap_or(at);
         (self.set_clock)(sockets, epoch);
         Ok(slice)

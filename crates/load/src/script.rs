@@ -39,11 +39,12 @@ pub struct Users {
 /// The data that a script receives. No other data is captured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CaptureSpec {
-    /// Call [`Script::ended`] at the end of each request.
+    /// If true, [`Script::ended`] is called at the end of each request.
     pub ends: bool,
-    /// Call [`Script::responded`] with the header fields of each complete response.
+    /// If true, [`Script::responded`] is called with the header fields of each complete response.
     pub heads: bool,
-    /// Call [`Script::responded`] with up to this number of bytes of each complete response's body.
+    /// Maximum number of bytes of each complete response's body with which [`Script::responded`] is
+    /// called; 0 to capture no bodies.
     pub body_bytes: usize,
 }
 
@@ -103,9 +104,9 @@ pub struct ResponseView<'a> {
 pub struct RequestEnd<'a> {
     /// The request; after redirects, the last one.
     pub request: &'a Request,
-    /// Times, status and bytes.
+    /// Times, status and sizes of the exchange.
     pub exchange: &'a Exchange,
-    /// The outcome.
+    /// Outcome of the request.
     pub outcome: Outcome,
     /// The reason for a failure as text, if the outcome alone does not show it.
     pub reason: Option<&'a str>,
@@ -114,6 +115,6 @@ pub struct RequestEnd<'a> {
     pub connect: Option<Nanos>,
     /// Duration of the TLS handshake, or the sum of several, as for `connect`.
     pub tls: Option<Nanos>,
-    /// The request belongs to the measured part.
+    /// True if the request belongs to the measured part.
     pub is_measured: bool,
 }

@@ -26,7 +26,7 @@ pub struct ScriptSetup<'a> {
     pub arguments: &'a [String],
     /// The whole URL of the load.
     pub url: &'a str,
-    /// The URL's scheme is https.
+    /// True if the URL's scheme is https.
     pub tls: bool,
     /// The URL's host, without the brackets of an IPv6 address.
     pub host: &'a str,
@@ -42,13 +42,14 @@ pub struct ScriptSetup<'a> {
     pub body: &'a [u8],
     /// Address of the server; `None` if connections go to a UNIX socket or a proxy.
     pub address: Option<SocketAddr>,
-    /// Certificates are checked for the URL's host name, which those of other addresses would not
-    /// match.
+    /// True if certificates are checked for the URL's host name. The certificates of other
+    /// addresses would not match it.
     pub checks_name: bool,
     /// Number of worker threads.
     pub threads: u32,
-    /// Requests can be sent as the bytes of HTTP/1.1. Otherwise they must be written by the load's
-    /// [`Writer`](crate::Writer): for HTTP/2 and HTTP/3, a proxy, redirects, or one request per connection.
+    /// True if requests can be sent as the bytes of HTTP/1.1. With HTTP/2, HTTP/3, a proxy,
+    /// redirects, or one request per connection, the load's [`Writer`](crate::Writer) must write
+    /// them.
     pub sends_bytes: bool,
 }
 
@@ -132,9 +133,9 @@ pub trait LoadedScript: Send + Sync {
 /// The end of a load with a script.
 #[derive(Debug, Clone)]
 pub struct ScriptedRun {
-    /// The record.
+    /// Record of the load.
     pub record: Record,
-    /// The error of the script that ended the load, with its file and line.
+    /// Error of the script, with its file and line, if it ended the load.
     pub failure: Option<String>,
 }
 

@@ -87,16 +87,16 @@ impl Sequence {
     }
 }
 
-/// The numbers and the data rows of one worker's requests, both from 0. No two requests of a load
-/// have the same number, even if different workers or agents send them.
+/// The numbers and the data rows of one worker's requests, both counted from 0. No two requests of
+/// a load have the same number, even if different workers or agents send them.
 ///
 /// With an open loop, a worker's requests have the numbers of its arrivals. In a closed loop that
 /// ends after a number of requests, each worker has a contiguous range. Request *k* takes row *k*
 /// mod the number of rows.
 ///
 /// In any other closed loop, workers number their requests in turn. Each goes through all rows, and
-/// starts where its shard of the rows begins. If rows followed the numbers there, each of two
-/// workers would use only every second row of a file with an even number of rows.
+/// starts where its shard of the rows begins. If request *k* took row *k* there, too, each of two
+/// workers would use only half of the rows of a file with an even number of rows.
 pub(crate) struct RequestNumbers {
     number: u64,
     number_stride: u64,

@@ -10,13 +10,13 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Number of `whole` items that are assigned to this worker. The first workers share the
-    /// remainder.
+    /// Number of items that are assigned to this worker if the load has `whole` items. If they
+    /// can't be divided evenly, the first workers have one more item.
     pub(crate) fn items(self, whole: u64) -> u64 {
         whole / self.of + u64::from(self.worker < whole % self.of)
     }
 
-    /// Number of `whole` items that are assigned to earlier workers.
+    /// Number of items that are assigned to earlier workers if the load has `whole` items.
     pub(crate) fn items_before(self, whole: u64) -> u64 {
         whole / self.of * self.worker + self.worker.min(whole % self.of)
     }
@@ -53,7 +53,7 @@ impl ShardRange {
         }
     }
 
-    /// Number of `whole` items that are assigned to this process.
+    /// Number of items that are assigned to this process if the load has `whole` items.
     pub(crate) fn items(self, whole: u64) -> u64 {
         let before = |worker: u32| {
             let shard = Shard {

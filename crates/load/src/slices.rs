@@ -74,9 +74,9 @@ impl SliceReport {
     /// a slice must not look faster than one that freezes within it. `earlier` contains the drains
     /// of the load's slices so far.
     ///
-    /// A normal drain is at most as long as the p99 of the response times. A server that freezes
-    /// often raises its p99; therefore three times the median of the earlier drains is a limit as
-    /// well.
+    /// A normal drain is at most as long as the p99 of the response times. A server that often
+    /// freezes raises its own p99. Therefore, three times the median of the earlier drains is a
+    /// limit as well.
     pub fn excess(&self, earlier: &[Nanos]) -> Nanos {
         if self.p99 == Nanos::ZERO {
             return Nanos::ZERO;
@@ -107,7 +107,7 @@ struct Turns {
     report: SliceReport,
     /// Number of workers that have ended the current slice.
     ended: u32,
-    /// Time at which the load ends or has ended, once that is known.
+    /// Time at which the load ends or has ended; `None` until the end is decided.
     end: Option<Nanos>,
 }
 
@@ -162,7 +162,7 @@ impl Slices {
         self.changed.notify_all();
     }
 
-    /// Waits on behalf of one worker for the slice after number `last`.
+    /// Waits, on behalf of one worker, for the slice that follows slice number `last`.
     ///
     /// # Errors
     ///

@@ -67,7 +67,7 @@ pub(crate) struct LoadSpan {
 pub(crate) struct TransportOptions {
     pub(crate) protocols: Protocols,
     pub(crate) keepalive: bool,
-    /// Connections are opened before the load begins, where possible.
+    /// True if connections are opened before the load begins, where possible.
     pub(crate) preconnect: bool,
     pub(crate) connect_timeout: Nanos,
     /// Size of each socket's buffers in bytes; `None` for the system's default.
@@ -84,8 +84,8 @@ pub(crate) struct ResponseRules {
     pub(crate) timeout: Option<Nanos>,
     /// Maximum number of redirects that a request follows.
     pub(crate) follow: u64,
-    /// A redirect beyond `follow` fails its request. Otherwise, the redirect is the request's
-    /// response.
+    /// True if a redirect beyond `follow` fails its request. Otherwise, the redirect is the
+    /// request's response.
     pub(crate) fails_beyond_follow: bool,
 }
 
@@ -132,7 +132,8 @@ pub(crate) struct NamedScript {
 }
 
 impl NamedScript {
-    /// The script of the settings. `has_templates` is true if requests contain placeholders.
+    /// Returns the script that the settings name, if they name one. `has_templates` is true if
+    /// requests contain placeholders.
     fn of(
         settings: &LoadSettings,
         has_templates: bool,
@@ -158,7 +159,7 @@ pub struct LoadSpec {
     pub(crate) entries: Entries,
     /// Templates of the requests that differ each time, if there are any.
     pub(crate) templates: Option<Arc<RequestTemplates>>,
-    /// Each virtual user has a cookie jar.
+    /// True if each virtual user has a cookie jar.
     pub(crate) has_cookies: bool,
     pub(crate) targets: Vec<Target>,
     pub(crate) writer: Writer,
@@ -167,7 +168,7 @@ pub struct LoadSpec {
     /// Problems that can be predicted before the load starts.
     pub(crate) forecast: Vec<Finding>,
     pub(crate) order: RequestOrder,
-    /// Weights of the requests, added up; for the order `weighted`.
+    /// Cumulative weights of the requests, for the order `weighted`.
     pub(crate) cumulative_weights: Arc<[f64]>,
     pub(crate) data_order: DataOrder,
     pub(crate) seed: u64,
@@ -426,7 +427,7 @@ impl LoadSpec {
         self.placement.shards.shard(here)
     }
 
-    /// Number, among the workers in this process, of the worker with this shard.
+    /// Index of the worker with this shard among the workers in this process.
     pub(crate) fn number_here(&self, shard: Shard) -> usize {
         shard
             .worker
@@ -453,8 +454,9 @@ impl LoadSpec {
     }
 }
 
-/// Checks that this machine has what these connections and workers need: open files and ports, or
-/// receive queues and ports. Returns a finding if there may be too few ports.
+/// Checks that this machine has the resources that these connections and workers need: open files
+/// and ports or, if the load bypasses the kernel, receive queues and ports. Returns a finding if
+/// there may be too few ports.
 fn check_limits(
     (connections, workers): (u32, u32),
     bypass: Option<&Bypass>,
@@ -470,7 +472,8 @@ fn check_limits(
     ports::predict_shortage(connections, sources, targets)
 }
 
-/// The order of the list. Weights would have no effect in any order but `weighted`.
+/// Returns the order of the list. If requests have weights, `weighted` is the default, because
+/// weights have no effect in another order.
 fn order(settings: &LoadSettings, has_weights: bool) -> RequestOrder {
     let default_order = match has_weights {
         true => RequestOrder::Weighted,
@@ -524,8 +527,8 @@ fn connections(settings: &LoadSettings) -> Result<u32, SpecError> {
     })
 }
 
-/// Number of workers. By default, workers of a load that bypasses the kernel have a receive queue
-/// each.
+/// Number of workers. By default, each worker of a load that bypasses the kernel has its own
+/// receive queue.
 fn threads(
     settings: &LoadSettings,
     connections: u32,

@@ -15,9 +15,9 @@ pub(crate) struct Target {
     pub(crate) tls: Option<ServerName<'static>>,
     /// CONNECT request that asks the proxy for a tunnel to the target, if there is a proxy.
     pub(crate) tunnel: Option<Vec<u8>>,
-    /// Disables Nagle's algorithm; see [`Route::nodelay`](crate::socket::Route). TLS and HTTP/2
-    /// send small messages by themselves, and the last segment of a long request would otherwise
-    /// wait for the acknowledgment of the others.
+    /// True if Nagle's algorithm is disabled; see [`Route::nodelay`](crate::socket::Route). With
+    /// the algorithm, the small messages of TLS and HTTP/2 and the last segment of a long request
+    /// would wait for the acknowledgment of earlier segments.
     pub(crate) nodelay: bool,
 }
 

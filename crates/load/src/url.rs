@@ -163,7 +163,7 @@ fn host_of<'a>(uri: &'a Uri, typed: &str) -> Result<&'a str, String> {
     }
     if host.contains(['[', ']']) {
         return Err(format!(
-            "\"{typed}\" is not a URL (brackets only enclose IPv6 addresses)"
+            "\"{typed}\" is not a URL (brackets may only enclose an IPv6 address)"
         ));
     }
     Ok(host)

@@ -12,14 +12,15 @@ use crate::input_file::{self, DATA_BYTES_MAX};
 use crate::status_set::StatusSet;
 use crate::template::skip_placeholder;
 
-/// The request of one line. The method and body of the flags apply if the line has none.
+/// A request from one line. A line without a method has the method given by flags, and, without a
+/// body, the body given by flags.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ListedRequest {
     /// The URL, absolute or a path on the load's own target.
     pub(crate) url: String,
     /// The method, if the line has one.
     pub(crate) method: Option<String>,
-    /// Headers of the line, which replace those of the flags with the same name.
+    /// Headers on the line. They replace headers of the same name that are given by flags.
     pub(crate) headers: Vec<(String, String)>,
     /// The body, if the line has one.
     pub(crate) body: Option<Vec<u8>>,
@@ -27,7 +28,7 @@ pub(crate) struct ListedRequest {
     pub(crate) is_body_from_file: bool,
     /// Weight in the order `weighted`, relative to other requests.
     pub(crate) weight: Option<f64>,
-    /// Statuses that count as success, in place of those of the flags.
+    /// Statuses that count as success, in place of those given by flags.
     pub(crate) expect_status: Option<StatusSet>,
     /// Number of the line, from 1.
     pub(crate) number: usize,

@@ -14,7 +14,7 @@ use crate::script::CaptureSpec;
 pub(crate) struct H1 {
     parser: ResponseParser,
     body: ReceivedBody,
-    /// A response is expected and none of its bytes has arrived.
+    /// True if a response is expected and none of its bytes has arrived.
     is_awaiting: bool,
     /// The stream number of the request in flight, or of the last one.
     stream: u32,
@@ -67,7 +67,7 @@ impl H1 {
         }
     }
 
-    /// Prepares the machine for another connection, and keeps its memory.
+    /// Prepares the state machine for another connection, and keeps its memory.
     pub(super) fn reset(&mut self) {
         self.is_awaiting = false;
         self.status = None;
@@ -106,7 +106,7 @@ impl H1 {
         piece
     }
 
-    /// Number of bytes not yet encrypted of a request of `length` bytes.
+    /// Number of bytes that are not yet encrypted, for a request of `length` bytes.
     pub(super) fn unencrypted(&self, length: usize) -> usize {
         length.saturating_sub(self.encrypted)
     }

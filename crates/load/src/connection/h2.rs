@@ -23,13 +23,13 @@ pub(crate) struct H2 {
     streams: Vec<H2Stream>,
     /// Number of received bytes that are not yet attributed to a response.
     unclaimed: u64,
-    /// The peer's settings changed since the last check.
+    /// True if the peer's settings changed since the last check.
     has_new_settings: bool,
     /// The error code of the peer's GOAWAY, unless it was NO_ERROR.
     goaway_error: Option<ErrorCode>,
 }
 
-/// The HTTP/2 stream on a stream number.
+/// State of a stream number and of the HTTP/2 stream that uses it.
 struct H2Stream {
     stream: Option<StreamId>,
     /// The HTTP/2 stream that last used this number; it may have ended.
@@ -68,7 +68,7 @@ impl H2 {
         self.streams[stream as usize].response.captured.as_deref()
     }
 
-    /// Prepares the machine for another connection, and keeps its memory.
+    /// Prepares the state machine for another connection, and keeps its memory.
     pub(super) fn reset(&mut self) {
         self.http.restart();
         self.unclaimed = 0;
@@ -79,12 +79,12 @@ impl H2 {
         }
     }
 
-    /// Returns true if another request can start now. A second request waits for the peer's
-    /// settings, because the peer may refuse it before that.
+    /// Returns `Ok` if another request can start now. A second request waits for the peer's
+    /// settings, because the peer may refuse it before they arrive.
     ///
     /// # Errors
     ///
-    /// The reason why none can start.
+    /// Returns the reason why no request can start.
     #[inline]
     pub(crate) fn can_start(&self) -> Result<(), StartError> {
         self.http.can_start()?;
@@ -99,7 +99,7 @@ impl H2 {
     ///
     /// # Errors
     ///
-    /// The reason why the request can't start now, or can't ever start on this connection.
+    /// Returns the reason why the request can't start now or can never start on this connection.
     #[inline]
     pub(crate) fn start(
         &mut self,
@@ -120,7 +120,7 @@ impl H2 {
         match self.can_start() {
             Ok(()) => RequestCapacity::Available,
             // If nothing is in flight, one request waits for the peer to allow a stream, and may
-            // time out. Otherwise, a load might wait forever.
+            // time out. Without such a request, a load might wait forever.
             Err(StartError::PeerLimit) if in_flight == 0 => {
                 RequestCapacity::NoStreamsAllowed(StreamsLimit::Settings(0))
             }
@@ -244,8 +244,8 @@ impl H2 {
         self.streams[tag as usize].response.received()
     }
 
-    /// Body bytes of a stream's request that were not yet taken for sending. Without a request in
-    /// flight, the figure is that of the stream's last request.
+    /// Number of body bytes of a stream's request that were not yet taken for sending. If the
+    /// stream has no request in flight, its last request counts.
     pub(crate) fn unsent_body_bytes(&self, tag: u32) -> u64 {
         let stream = self.streams[tag as usize].last_stream;
         stream.map_or(0, |stream| self.http.unsent_body_bytes(stream))

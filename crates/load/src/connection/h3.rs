@@ -25,19 +25,19 @@ pub(crate) struct H3 {
     http: H3Connection,
     /// State of each stream, indexed by stream number.
     streams: Vec<H3Stream>,
-    /// The stream of the next request, if the server allows one.
+    /// QUIC stream for the next request, if the server allows one.
     next_stream: Option<u64>,
     /// This side's control and QPACK streams, once they are open.
     own: Option<OwnStreams>,
-    /// Largest number of requests that were in flight at the same time. It stands in for the server's
-    /// limit on concurrent streams, which QUIC doesn't have: MAX_STREAMS counts all streams, and
-    /// the server raises it as they end (RFC 9000 §4.6).
+    /// Largest number of requests that were in flight at the same time. It is used in place of the
+    /// server's limit on concurrent streams, which QUIC doesn't have: MAX_STREAMS counts all
+    /// streams, and the server raises it as they end (RFC 9000 §4.6).
     most_active: u32,
     /// Streams to be abandoned, with error codes.
     abandoned: Vec<(u64, H3ErrorCode)>,
     /// Number of request bytes that wait for flow control.
     unsent_bytes: usize,
-    /// The server allows more streams or has changed its settings since the last check.
+    /// True if the server has allowed more streams or changed its settings since the last check.
     has_new_settings: bool,
     /// The reason that the server gave for ending the connection.
     end: Option<Reason>,
@@ -98,7 +98,7 @@ impl H3 {
         }
     }
 
-    /// Prepares the machine for another connection, and keeps its memory.
+    /// Prepares the state machine for another connection, and keeps its memory.
     pub(super) fn reset(&mut self) {
         self.http.restart();
         self.next_stream = None;
@@ -115,7 +115,7 @@ impl H3 {
         }
     }
 
-    /// Notes that requests are sent before the end of the handshake, which began at `since`.
+    /// Records that requests are sent before the end of the handshake, which began at `since`.
     pub(crate) fn begin_early(&mut self, since: Nanos) {
         self.early_since = Some(since);
     }
@@ -186,7 +186,7 @@ impl H3 {
     ///
     /// # Errors
     ///
-    /// The reason why the request can't start now, or can't ever start on this connection.
+    /// Returns the reason why the request can't start now or can never start on this connection.
     pub(crate) fn start(
         &mut self,
         tag: u32,
@@ -271,8 +271,8 @@ impl H3 {
         };
         if self.http.has_output() {
             self.http.take_control(&mut own.control.pending);
-            // While earlier output is pending, later output stays in the machine, which counts it
-            // to detect a server that doesn't read.
+            // While earlier output is pending, later output stays in the HTTP/3 state machine,
+            // which counts it to detect a server that doesn't read.
             if own.decoder.pending.is_empty() {
                 self.http.take_decoder(&mut own.decoder.pending);
             }
@@ -281,7 +281,8 @@ impl H3 {
         own.decoder.write(quic);
     }
 
-    /// Handles the events of the connection, and appends those of requests.
+    /// Handles the events of the QUIC connection, and appends the resulting events of requests to
+    /// `events`.
     pub(crate) fn receive(
         &mut self,
         quic: &mut QuicConnection,
@@ -502,7 +503,7 @@ impl H3 {
         std::mem::take(&mut self.has_new_settings)
     }
 
-    /// The parameters of TLS.
+    /// The negotiated parameters of TLS.
     pub(super) fn negotiated(&self) -> &Negotiated {
         &self.negotiated
     }
@@ -518,7 +519,7 @@ impl H3 {
     }
 }
 
-/// The parameters of TLS; empty before the end of the handshake.
+/// The negotiated parameters of TLS; empty before the end of the handshake.
 fn negotiated(quic: &QuicConnection) -> Negotiated {
     let agreed = quic.agreed();
     agreed.map(|tls| tls.negotiated()).unwrap_or_default()

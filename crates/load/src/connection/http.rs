@@ -1,4 +1,4 @@
-//! The HTTP machine of a connection, for any HTTP version.
+//! The HTTP state machine of a connection, for any HTTP version.
 
 use prony_record::Nanos;
 
@@ -17,7 +17,7 @@ use crate::script::CaptureSpec;
 /// Number of closed machines per HTTP version that are kept to reuse their memory.
 const SPARE_MACHINES_MAX: usize = 64;
 
-/// The HTTP machine of a connection. Each version reports the same [`HttpEvent`]s.
+/// The HTTP state machine of a connection. Each version reports the same [`HttpEvent`]s.
 pub(crate) enum HttpMachine {
     /// HTTP/1.0 or 1.1. It has one stream at a time.
     One(H1),
@@ -44,7 +44,7 @@ impl HttpMachine {
         }
     }
 
-    /// Handles a close by the peer. The close is `orderly` unless TLS was cut without `close_notify`.
+    /// Handles a close by the peer. `orderly` is false if TLS was cut without `close_notify`.
     pub(crate) fn peer_closed(
         &mut self,
         orderly: bool,
@@ -116,7 +116,8 @@ impl HttpMachine {
         }
     }
 
-    /// HTTP/1: true if any byte of the response in flight has arrived.
+    /// Returns true if the connection uses HTTP/1 and any byte of the response in flight has
+    /// arrived.
     pub(crate) fn has_response_begun(&self) -> bool {
         match self {
             HttpMachine::One(h1) => h1.has_response_begun(),

@@ -1,7 +1,8 @@
-//! One connection without its socket: its state, TLS, and the HTTP machine. Input and output are
-//! bytes. This module uses no socket and no clock.
+//! One connection without its socket: its state, TLS, and the HTTP state machine. Input and output
+//! are bytes. This module uses no socket and no clock.
 //!
-//! Each HTTP version has its own machine (`h1`, `h2`, `h3`). All report the same [`HttpEvent`]s.
+//! Each HTTP version has its own state machine (`h1`, `h2`, `h3`). All report the same
+//! [`HttpEvent`]s.
 
 mod captured;
 mod fault;

@@ -146,14 +146,14 @@ impl fmt::Display for Reason {
             }
             Reason::Http2(violation) => {
                 let hint = match violation {
-                    h2::H2Violation::Http1 => "; omit --http 2",
+                    h2::H2Violation::Http1 => "; remove --http 2",
                     _ => "",
                 };
                 write!(f, "{violation}{hint}")
             }
             Reason::CleartextHttp1 => write!(
                 f,
-                "{}; omit --http 2, or use https:// if the port expects TLS",
+                "{}; remove --http 2, or use https:// if the port expects TLS",
                 h2::H2Violation::Http1
             ),
             Reason::Http3(violation) => violation.fmt(f),

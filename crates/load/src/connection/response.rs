@@ -38,7 +38,7 @@ impl StreamResponse {
         }
     }
 
-    /// Takes a part of the body.
+    /// Adds part of the body.
     #[inline]
     pub(super) fn add_body(&mut self, bytes: &[u8]) {
         self.body.add(bytes);
@@ -47,7 +47,7 @@ impl StreamResponse {
         }
     }
 
-    /// The outcome of the complete response.
+    /// Returns the outcome of the complete response.
     #[inline]
     pub(super) fn judge(&mut self, expected: &Expectations) -> Outcome {
         self.body.judge(self.status.unwrap_or(0), expected)

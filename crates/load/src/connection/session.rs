@@ -20,12 +20,12 @@ pub(crate) struct HttpSession {
     pub(crate) http: HttpMachine,
     /// Number of responses that arrived on this connection.
     pub(crate) served: u32,
-    /// HTTP/2: the connection is in the list of connections with output to send.
+    /// True if the connection is in the list of HTTP/2 connections with output to send.
     pub(crate) is_dirty: bool,
-    /// HTTP/2: a request timed out while nothing arrived on the connection. It accepts no more
-    /// requests until something arrives.
+    /// True if, over HTTP/2, a request timed out while nothing arrived on the connection. The
+    /// connection accepts no more requests until something arrives.
     pub(crate) maybe_dead: bool,
-    /// HTTP/2: time at which bytes last arrived.
+    /// Time at which bytes last arrived. Needed only for HTTP/2.
     pub(crate) last_heard: Nanos,
 }
 
@@ -132,7 +132,7 @@ impl HttpSession {
         self.tls.is_some()
     }
 
-    /// HTTP/1 over TLS: appends TLS's own output and the next part of the `request` in flight.
+    /// For HTTP/1 over TLS, appends TLS's own output and the next part of the `request` in flight.
     /// Appends nothing once everything is sent.
     pub(crate) fn take_ciphertext(&mut self, request: &[u8], out: &mut Vec<u8>) {
         if let (Some(tls), HttpMachine::One(h1)) = (&mut self.tls, &mut self.http) {
@@ -140,7 +140,7 @@ impl HttpSession {
         }
     }
 
-    /// HTTP/2: appends the output of HTTP/2 and TLS. `body_of` returns the request body for a
+    /// For HTTP/2, appends the output of HTTP/2 and TLS. `body_of` returns the request body for a
     /// stream number.
     pub(crate) fn take_frames<'b>(
         &mut self,

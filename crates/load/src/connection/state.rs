@@ -39,8 +39,8 @@ pub(crate) enum ConnectionState {
     },
     /// The connection is idle or has requests in flight.
     Ready(HttpSession),
-    /// The last response has arrived. The peer gets a short time to close first. Then the peer's
-    /// side has the TIME_WAIT state (RFC 9293 §3.6), and the load's ports stay free.
+    /// The last response has arrived, and the peer gets a short time to close first. If it does,
+    /// its side has the TIME_WAIT state (RFC 9293 §3.6), and the load's ports stay free.
     Draining(HttpSession),
 }
 
@@ -251,7 +251,7 @@ impl ConnectionState {
         }
     }
 
-    /// During a handshake or with HTTP/1: appends TLS's own output and the next part of the
+    /// During a handshake or with HTTP/1, appends TLS's own output and the next part of the
     /// `request` in flight.
     pub(crate) fn take_ciphertext(&mut self, request: &[u8], out: &mut Vec<u8>) {
         match self {

@@ -67,7 +67,7 @@ pub(crate) struct Secured {
 pub(crate) enum RequestCapacity {
     /// A request can start now.
     Available,
-    /// The peer currently allows no requests at all, by this limit.
+    /// The peer currently allows no requests at all, because of this limit.
     NoStreamsAllowed(StreamsLimit),
     /// The connection carries as many requests as it may.
     Full(StreamsLimit),

@@ -22,7 +22,7 @@ const STARVED_SHARE_MIN: f64 = 0.2;
 const JUDGED_S_MIN: f64 = 0.1;
 /// Threshold for the p99 of start delays. Above it, starts did not follow the schedule.
 const LATE_P99_US: f64 = 1_000.0;
-/// Start delays beyond this share of the p99 response time distort it.
+/// Start delays above this share of the p99 response time distort the response times.
 const LATE_SHARE_ERROR: f64 = 0.1;
 /// Minimum number of requests for a meaningful p99.
 const REQUESTS_FOR_P99: u64 = 100;
@@ -69,8 +69,8 @@ pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
     )
 }
 
-/// Reports that the busiest worker had no time left although the load needed more of it. In a
-/// closed loop, connections then wait for the generator. In an open loop, requests start late, or
+/// Reports that the busiest worker had no time left although the load needed more. In a closed
+/// loop, connections then wait for the generator. In an open loop, requests start late, or
 /// connections wait as well if all of them are busy.
 pub(super) fn saturated(record: &Record) -> Option<Finding> {
     let generator = &record.generator;

@@ -140,7 +140,8 @@ impl Mean {
         }
     }
 
-    /// Returns A² of the gaps. For an estimated mean, A² is corrected for the number of gaps.
+    /// Returns the Anderson–Darling statistic A² of the gaps. For an estimated mean, A² is
+    /// corrected for the number of gaps.
     fn statistic(&self, gaps: &[f64]) -> f64 {
         let n = gaps.len() as f64;
         let (mean, correction) = match self {

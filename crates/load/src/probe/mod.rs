@@ -177,7 +177,7 @@ fn failure(event: Option<EventKind>, progress: Progress) -> Result<(), String> {
 }
 
 impl SourceSelector {
-    /// The selector of the load's first connection.
+    /// Returns the source selector of the load's first connection.
     fn first(spec: &LoadSpec) -> SourceSelector {
         SourceSelector {
             connection: 0,
@@ -363,7 +363,7 @@ impl<'a> ProbeSocket<'a> {
         }
     }
 
-    /// Sends all pending bytes of TLS and HTTP/2, including the request once it has ends.
+    /// Sends all pending bytes of TLS and HTTP/2, including those of the request once it has begun.
     fn flush(
         &mut self,
         connection: &mut ConnectionState,

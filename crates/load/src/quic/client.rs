@@ -40,7 +40,8 @@ impl QuicClient {
         let mut client = ClientConfig::new(Arc::new(factory));
         client.transport_config(Arc::new(transport()));
         let mut endpoint = EndpointConfig::default();
-        // The default is the payload of Ethernet. Paths with a larger MTU need fewer packets.
+        // By default, datagrams are limited to the payload of Ethernet. Paths with a larger MTU
+        // need fewer packets.
         endpoint.max_udp_payload_size(PAYLOAD_BYTES_MAX).ok()?;
         // Each connection has its own socket, so the packets that arrive there need no identifier.
         endpoint.cid_generator(|| -> Box<dyn ConnectionIdGenerator> {

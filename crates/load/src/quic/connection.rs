@@ -23,12 +23,12 @@ use crate::tls::NegotiatedTls;
 /// buffer must take.
 const BATCH_DATAGRAMS_MAX: usize = 16;
 
-/// Kind of stream.
+/// Direction of a QUIC stream: bidirectional or unidirectional.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamDirection {
     /// Both sides send.
     Both,
-    /// Only the side that opened it sends.
+    /// Only the side that opened the stream sends.
     One,
 }
 
@@ -59,13 +59,14 @@ pub(crate) enum QuicEvent {
 /// State of a connection's early data (0-RTT, RFC 9001 §4.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EarlyData {
-    /// None is sent: the load doesn't use it, or no session permits it.
+    /// No early data is sent, because the load doesn't use it or no session permits it.
     Unused,
     /// Streams can be used while the handshake is in progress.
     Offered,
     /// The server has accepted everything that was sent during the handshake.
     Accepted,
-    /// The server has discarded it, and the streams with it. Their numbers are used again.
+    /// The server has discarded the data and the streams on which it was sent. The numbers of these
+    /// streams are used again.
     Rejected,
 }
 
@@ -141,7 +142,8 @@ impl QuicConnection {
         })
     }
 
-    /// Takes datagrams from the server, all of `segment_bytes` except the last.
+    /// Takes datagrams from the server. All have `segment_bytes` bytes, except the last, which may
+    /// be shorter.
     pub(crate) fn receive(
         &mut self,
         mut datagrams: BytesMut,
@@ -208,8 +210,8 @@ impl QuicConnection {
         })
     }
 
-    /// The next event. None is taken before [`QuicConnection::handshake_result`] returns a result,
-    /// or early data is offered.
+    /// Returns the next event. There are no events before [`QuicConnection::handshake_result`]
+    /// returns a result or early data is offered.
     pub(crate) fn next_event(&mut self) -> Option<QuicEvent> {
         while self.events.is_empty() && self.poll() {}
         self.events.pop_front()
@@ -393,7 +395,7 @@ fn number(stream: StreamId) -> u64 {
     VarInt::from(stream).into_inner()
 }
 
-/// The identifier of a stream, whose number came from [`number`].
+/// Converts a stream's number, which came from [`number`], back to the stream's identifier.
 fn id(stream: u64) -> StreamId {
     StreamId::from(code_of(stream))
 }

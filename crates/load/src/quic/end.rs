@@ -5,7 +5,7 @@ use std::fmt;
 use prony_record::Outcome;
 use quinn_proto::{ConnectionError, TransportErrorCode};
 
-/// Offset added to a TLS alert to form a QUIC error code (RFC 9001 §4.8).
+/// QUIC error codes that stand for TLS alerts: 0x100 plus the alert (RFC 9001 §4.8).
 const TLS_ALERTS: std::ops::Range<u64> = 0x100..0x200;
 
 /// Reason for which a QUIC connection ended.

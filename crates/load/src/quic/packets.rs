@@ -16,7 +16,7 @@ pub(super) fn packets_in(datagram: &[u8]) -> u64 {
     let mut count = 0;
     let mut rest = datagram;
     while let Some(&first) = rest.first() {
-        // Padding after the last packet, which has no fixed bit (RFC 9000 §17.2).
+        // Padding follows the last packet. Unlike a packet, it has no fixed bit (RFC 9000 §17.2).
         if count > 0 && first == 0 {
             break;
         }
@@ -29,7 +29,8 @@ pub(super) fn packets_in(datagram: &[u8]) -> u64 {
     count
 }
 
-/// The bytes after a packet with a long header; `None` if it doesn't end within the datagram.
+/// Returns the bytes after a packet with a long header; `None` if it doesn't end within the
+/// datagram.
 fn after_long(first: u8, packet: &[u8]) -> Option<&[u8]> {
     let mut rest = packet.get(VERSION_END..)?;
     // Identifiers of the destination and the source.

@@ -3,11 +3,11 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// Number of probes and the time to wait for a response to each. The sum is as long as that for a
-/// TCP connect.
+/// Number of probes, and the time to wait for a response to each. The total time is the same as for
+/// a TCP connect.
 const TRIES: usize = 3;
 const TRY_TIMEOUT: Duration = Duration::from_millis(100);
-/// Servers ignore shorter datagrams with an unknown version (RFC 9000 §6.1).
+/// Length of a probe. Servers ignore shorter datagrams with an unknown version (RFC 9000 §6.1).
 const PROBE_BYTES: usize = 1200;
 /// A version that no server supports (RFC 9000 §15).
 const RESERVED_VERSION: [u8; 4] = [0x1a, 0x2a, 0x3a, 0x4a];
@@ -16,7 +16,7 @@ const LONG_HEADER: u8 = 0xc0;
 
 /// Returns true if a QUIC server responds at an address. The probe has a version that no server
 /// supports, so a server responds with a Version Negotiation packet and keeps no state (RFC 9000
-/// §6). A server may refuse to do so, and then seems to be missing.
+/// §6). A server that doesn't respond in this way is considered missing.
 pub(crate) fn has_server(address: &SocketAddr) -> bool {
     let any: SocketAddr = match address {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),

@@ -9,8 +9,8 @@ impl LoadSettings {
     ///
     /// # Errors
     ///
-    /// A setting of `self` that `other` also has, if the two can't be combined: one that takes a
-    /// single value, the body in either form, or a header of the same name.
+    /// Returns a setting of `self` that can't be combined with `other`, because `other` also sets
+    /// it: a setting with a single value, the body in either form, or a header of the same name.
     pub fn combined(&self, other: &LoadSettings) -> Result<LoadSettings, GivenSetting> {
         let body =
             |settings: &LoadSettings| settings.body.is_some() || settings.body_file.is_some();

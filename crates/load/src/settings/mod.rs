@@ -460,7 +460,7 @@ impl LoadSettings {
         for (one, has_one, other, has_other) in excluding {
             if has_one && has_other {
                 let error = SettingsError::of(one).text(" can't be combined with ");
-                return Err(error.name(other).text("; leave one out"));
+                return Err(error.name(other).text("; remove one of them"));
             }
         }
         self.check_script()?;
@@ -524,7 +524,7 @@ impl LoadSettings {
         for (other, has_other, reason) in excluding {
             if self.script.is_some() && has_other {
                 let error = SettingsError::of("script").text(" can't be combined with ");
-                let reason = format!(", {reason}, or leave one of the two out");
+                let reason = format!(", {reason}, or remove one of the two");
                 return Err(error.name(other).text(reason));
             }
         }

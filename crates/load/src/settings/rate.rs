@@ -147,7 +147,7 @@ impl<'de> Deserialize<'de> for Stage {
     }
 }
 
-/// A rate that may be zero.
+/// Parses a rate that may be zero.
 fn rate_or_zero(text: &str) -> Option<f64> {
     let rate_per_s = quantity::per_second(text.trim())?;
     (rate_per_s <= HIGHEST_RATE_PER_S).then_some(rate_per_s)
@@ -159,7 +159,7 @@ const STAGES_MAX: usize = 10_000;
 const STAGES_LENGTH_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 impl LoadSettings {
-    /// True if requests follow a schedule.
+    /// Returns true if requests follow a schedule.
     pub fn is_open(&self) -> bool {
         self.rate.is_some() || !self.stages.is_empty()
     }
@@ -203,15 +203,15 @@ impl LoadSettings {
         }
     }
 
-    /// The length of all stages, if there are any.
+    /// Total length of the stages, if there are any.
     pub(super) fn stages_length(&self) -> Option<Duration> {
         let lengths = self.stages.iter().map(|stage| stage.length);
         let all = lengths.fold(Duration::ZERO, Duration::saturating_add);
         (!self.stages.is_empty()).then_some(all)
     }
 
-    /// Checks that the rate is feasible and that its length is given once. Every request that is due
-    /// is counted, started or not.
+    /// Checks that the rate is in range, and that the length of a changing rate is given exactly
+    /// once.
     pub(super) fn check_rate(&self) -> Result<(), SettingsError> {
         self.check_stages()?;
         match self.rate {
@@ -229,7 +229,7 @@ impl LoadSettings {
                     .text(" as well, over which the rate changes")
                     .text("; ")
                     .name("requests")
-                    .text(" may end the load before"))
+                    .text(" may end the load earlier"))
             }
             _ => Ok(()),
         }
@@ -248,7 +248,7 @@ impl LoadSettings {
                 ArrivalRate::Constant(rate) => {
                     format!("; to start at that rate, begin with the stage {rate}@0s")
                 }
-                ArrivalRate::Linear { .. } => "; leave one out".to_owned(),
+                ArrivalRate::Linear { .. } => "; remove one of them".to_owned(),
             };
             return Err(error.text(hint));
         }

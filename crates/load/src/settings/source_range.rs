@@ -72,8 +72,8 @@ impl SourceRange {
         }
     }
 
-    /// The addresses from `first` to `last`. Both must be of the same family, and `first` must not
-    /// be greater than `last`.
+    /// Creates a range from `first` to `last`, both included. Both must be of the same family, and
+    /// `first` must not be greater than `last`.
     pub fn between(first: IpAddr, last: IpAddr) -> SourceRange {
         SourceRange::new(
             first,

@@ -68,7 +68,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
         })
     }
 
-    /// Also accepts an array of one element.
+    /// Accepts an array of one element, too.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<String, A::Error> {
         let first: Option<Scalar> = items.next_element()?;
         match (first, items.next_element::<Scalar>()?) {
@@ -78,7 +78,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 }
 
-/// One scalar, or the scalars of an array.
+/// Visitor for one scalar or an array of scalars.
 struct Scalars;
 
 impl<'de> Visitor<'de> for Scalars {
@@ -117,7 +117,7 @@ impl<'de> Visitor<'de> for Scalars {
     }
 }
 
-/// Header lines, or a table of headers.
+/// Visitor for header lines or a table of headers.
 struct Headers;
 
 impl<'de> Visitor<'de> for Headers {
@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for Headers {
     }
 }
 
-/// A switch.
+/// Visitor for a switch, which is true or false.
 struct Switch;
 
 impl Visitor<'_> for Switch {
@@ -177,12 +177,12 @@ pub(super) fn path<'de, D: Deserializer<'de>>(
     parsed(deserializer, |text| Ok(PathBuf::from(text)))
 }
 
-/// A count of at least one.
+/// Reads a count of at least one.
 pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     parsed(deserializer, quantity::count)
 }
 
-/// A whole number, which may be zero.
+/// Reads a whole number, which may be zero.
 pub(super) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     parsed(deserializer, |text| {
         text.parse()

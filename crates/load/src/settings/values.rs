@@ -59,7 +59,7 @@ fn not_one_of(text: &str, words: &[&str]) -> String {
 words! {
     /// Order in which the requests of a list are sent.
     pub enum RequestOrder {
-        /// As listed, across all workers.
+        /// Requests are sent in the order of the list, across all workers.
         Sequence = "sequence",
         /// Each request is drawn at random with equal probability, reproducible by the seed.
         Random = "random",
@@ -71,7 +71,7 @@ words! {
 words! {
     /// Order in which requests take the rows of the data file.
     pub enum DataOrder {
-        /// As in the file, across all workers.
+        /// Rows are taken in the order of the file, across all workers.
         Sequence = "sequence",
         /// Each row is drawn at random, reproducible by the seed.
         Random = "random",

@@ -44,7 +44,7 @@ impl Backend {
         if flag == IoChoice::Poll {
             return Ok((Backend::Poll, None));
         }
-        // The interface was checked with the targets.
+        // The interface was already checked together with the targets.
         #[cfg(target_os = "linux")]
         if flag == IoChoice::Xdp {
             return Ok((Backend::Xdp, None));

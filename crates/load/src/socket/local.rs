@@ -27,7 +27,7 @@ pub(crate) struct Source {
     pub(crate) ports: Option<LocalPorts>,
 }
 
-/// The permission that a bind to an address requires, from least to most.
+/// Permission that a bind to an address requires, in increasing order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Binding {
     /// No permission: the machine has the address or, for IPv4, a local route to it.

@@ -26,7 +26,7 @@
 //!    [`Sockets::close`].
 //! 6. After `close` no completion has that key, and the index is free again. Bytes of a send in flight
 //!    may be lost. Bytes of a send that was `Done` reach the peer before an orderly end.
-//! 7. Every submitted operation begins by the next [`Sockets::wait`] at the latest.
+//! 7. Every submitted operation begins no later than the next [`Sockets::wait`].
 //! 8. The backend is the clock: [`Sockets::now`] never goes back, unless the clock is started again.
 
 mod backend;
@@ -105,10 +105,10 @@ pub(crate) struct Route<'a> {
     /// Size of a TCP socket's send and receive buffers in bytes; `None` leaves the choice to the
     /// system.
     pub(crate) buffers: Option<u32>,
-    /// Send without waiting for the peer's acknowledgement of earlier bytes (TCP_NODELAY, RFC 9293
-    /// §3.7.4).
+    /// True to send without waiting for the peer's acknowledgment of earlier bytes (TCP_NODELAY,
+    /// RFC 9293 §3.7.4).
     pub(crate) nodelay: bool,
-    /// The connection will carry many requests, so a costly preparation is worthwhile.
+    /// True if the connection will carry many requests, so a costly preparation is worthwhile.
     pub(crate) keepalive: bool,
 }
 
@@ -191,7 +191,7 @@ impl Completion {
 /// Limits of the batch of completions that a wait may gather; see [`Sockets::wait_coalesced`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitBatch {
-    /// The wait ends with this number of completions.
+    /// Number of completions at which the wait ends.
     pub(crate) max_completions: u32,
     /// Maximum time to wait for the batch, from the beginning of the wait.
     pub(crate) max_wait: Nanos,
@@ -267,7 +267,7 @@ pub(crate) trait Sockets<'run> {
         None
     }
 
-    /// Packets and drops so far; `None` for other backends than AF_XDP.
+    /// Packets and drops so far; `None` for backends other than AF_XDP.
     fn xdp_use(&self) -> Option<XdpUse> {
         None
     }

@@ -19,7 +19,7 @@ use super::{
     Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
 };
 
-/// This buffer is large enough to read a body of 100 KiB at once.
+/// Size of the receive buffer, which is large enough to read a body of 100 KiB at once.
 const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
 
 /// Maximum number of events per wait. It is at least the number that a worker handles in a turn, so
@@ -71,7 +71,8 @@ struct Interest {
 }
 
 impl Interest {
-    /// A failed socket is not registered, because the poller would still report its errors.
+    /// Interest of a failed socket, which is not registered, because the poller would still report
+    /// its errors.
     const NONE: Interest = Interest {
         reading: false,
         writing: false,

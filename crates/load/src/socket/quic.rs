@@ -5,8 +5,9 @@
 //! connection, including its end, are available there. Datagrams are sent by the next
 //! [`Sockets::flush`] or [`Sockets::wait`].
 //!
-//! With early data, a connection is `Connected` at once, and the first `Received` follows the end of
-//! the handshake. If the handshake fails, the connect does, after it was `Connected`.
+//! With early data, a connection is `Connected` at once, and the first `Received` follows the end
+//! of the handshake. If the handshake fails, the connect fails although `Connected` was already
+//! reported.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -26,9 +27,9 @@ use crate::quic::{DatagramBatch, EarlyData, QuicClient, QuicConnection};
 /// Error code of a connection that ends without an error (H3_NO_ERROR, RFC 9114 §8.1).
 const NO_ERROR: u64 = 0x100;
 
-/// Maximum time for which a wait gathers datagrams. A connection's responses of that time are
-/// acknowledged together, and its next requests share a datagram, which the server then also
-/// handles together.
+/// Maximum time for which a wait gathers datagrams. Responses that arrive on a connection within
+/// this time are acknowledged together, and the next requests share a datagram, so the server
+/// handles them together, too.
 const COALESCE_TIME_MAX: Nanos = Nanos::from_micros(200);
 /// Size of the memory for arriving datagrams. Streams refer to it until their bytes are read.
 const ARENA_BYTES: usize = 256 * 1024;
@@ -67,7 +68,7 @@ struct QuicLink {
     key: Key,
     connection: QuicConnection,
     phase: LinkPhase,
-    /// The connection is in the list of those that may have datagrams to send.
+    /// True if the connection is in the list of connections that may have datagrams to send.
     is_touched: bool,
     /// The earliest time at which this connection is listed in `timeouts`.
     armed: Option<Instant>,

@@ -37,8 +37,8 @@ pub(crate) trait Server {
         Vec::new()
     }
 
-    /// Returns the bytes that a step puts on the connection when it is due. Servers with TLS
-    /// encrypt them here.
+    /// Converts the bytes of a step that is due to the bytes sent on the connection. Servers with
+    /// TLS override this to encrypt them.
     fn sealed(&mut self, _connection: u64, bytes: Vec<u8>) -> Vec<u8> {
         bytes
     }
@@ -63,11 +63,11 @@ pub(crate) enum Connect {
 pub(crate) struct ReceivedRequest {
     /// Real time, which includes the time between slices.
     pub(crate) now: Nanos,
-    /// Number of the connection, from 0.
+    /// Index of the connection, counted from 0.
     pub(crate) connection: u64,
     /// The target's port.
     pub(crate) port: u16,
-    /// Number of the send on the connection, from 0. With HTTP/1 without TLS, each send is a
+    /// Index of the send on the connection, counted from 0. With HTTP/1 without TLS, each send is a
     /// request.
     pub(crate) number: u64,
     /// The bytes sent.
@@ -138,7 +138,7 @@ struct SimulatedLink<'run> {
     port: u16,
     requests: u64,
     connected: bool,
-    /// The peer's side is closed, or the connection has failed.
+    /// True if the peer's side is closed or the connection has failed.
     over: bool,
     send_failed: bool,
     sending: Option<Outgoing<'run>>,

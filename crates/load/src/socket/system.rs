@@ -118,7 +118,8 @@ pub(crate) fn suspended_time() -> Nanos {
             let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
             Nanos(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
         };
-        // In this order, losing the core between the two readings can only make the result smaller.
+        // With this order of readings, losing the core between them can only make the result
+        // smaller.
         let since_boot = nanos(ClockId::Boottime);
         since_boot.since(nanos(ClockId::Monotonic))
     }
@@ -126,8 +127,8 @@ pub(crate) fn suspended_time() -> Nanos {
     Nanos::ZERO
 }
 
-/// Sleeps for a time of some microseconds. Linux prolongs sleeps of threads by up to 50 µs unless
-/// the thread asks for less (PR_SET_TIMERSLACK, prctl(2)).
+/// Sleeps for a few microseconds. Linux prolongs sleeps of threads by up to 50 µs unless the thread
+/// asks for less (PR_SET_TIMERSLACK, prctl(2)).
 pub(crate) fn sleep_precisely(time: Duration) {
     #[cfg(target_os = "linux")]
     {

@@ -70,12 +70,14 @@ impl Sources {
         self.ports = ports;
     }
 
-    /// Restricts the addresses to those of the workers in this process; other processes use others.
+    /// Restricts the addresses to those of the workers in this process. Other processes use the
+    /// remaining addresses.
     pub(crate) fn restrict_to(&mut self, shards: ShardRange) {
         self.shards = (shards.workers < shards.of).then_some(shards);
     }
 
-    /// Converts a selector for all connections into one for the connections of this process.
+    /// Converts a selector that counts all connections of the load into one that counts those of
+    /// this process.
     fn here(&self, selector: SourceSelector) -> SourceSelector {
         match self.shards {
             None => selector,

@@ -229,7 +229,7 @@ fn early_data_is_refused_where_it_is_not_safe() {
             "--http 3 --early-data -X POST",
             "--early-data is for GET and HEAD only",
         ),
-        (&list, "the load sends POST; leave it out"),
+        (&list, "this load sends POST (remove --early-data)"),
         (
             "--http 3 --early-data --no-resumption",
             "--early-data can't be combined with --no-resumption",

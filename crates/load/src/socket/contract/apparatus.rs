@@ -138,8 +138,8 @@ pub(super) fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Observed> {
     seen
 }
 
-/// Waits for a peer's thread. Meanwhile, the backend may send and repeat what it has accepted, and has
-/// no completions.
+/// Waits for a peer's thread. Meanwhile, the backend may send and retransmit bytes that it has
+/// accepted, but must not report completions.
 pub(super) fn join<S: Sockets<'static>, T>(sockets: &mut S, peer: JoinHandle<T>) -> T {
     while !peer.is_finished() {
         let until = sockets.now() + Nanos::from_millis(1);

@@ -14,7 +14,7 @@ use super::apparatus::Via;
 /// Addresses of the listeners' end.
 const FAR_V4: &str = "10.9.0.2";
 const FAR_V6: &str = "fd09::2";
-/// Sources that the kernel doesn't have, besides those of the interface.
+/// Source addresses that the kernel doesn't have, used in addition to those of the interface.
 const FOREIGN: [&str; 2] = ["10.9.0.77", "fd09::77"];
 
 thread_local! {
@@ -22,7 +22,7 @@ thread_local! {
     static FAR_NAMESPACE: RefCell<Option<Arc<File>>> = const { RefCell::new(None) };
 }
 
-/// The address at which listeners of this thread are reached.
+/// Returns the address at which the listeners of this thread are reached.
 pub(super) fn listener_address(via: Via) -> SocketAddr {
     let is_far = FAR_NAMESPACE.with_borrow(Option::is_some);
     let address = match (via, is_far) {
@@ -34,7 +34,7 @@ pub(super) fn listener_address(via: Via) -> SocketAddr {
     SocketAddr::new(address.parse().unwrap(), 0)
 }
 
-/// A source that connections of this thread can use.
+/// Returns a source address that connections of this thread can use.
 pub(super) fn other_source(via: Via) -> IpAddr {
     let is_far = FAR_NAMESPACE.with_borrow(Option::is_some);
     let address = match (via, is_far) {
@@ -46,7 +46,7 @@ pub(super) fn other_source(via: Via) -> IpAddr {
     address.parse().unwrap()
 }
 
-/// Runs `work` where the listeners of this thread are.
+/// Runs `work` in the network namespace of this thread's listeners.
 pub(super) fn at_listeners<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     match FAR_NAMESPACE.with_borrow(Clone::clone) {
         None => work(),

@@ -52,7 +52,7 @@ pub(crate) struct LinkQuality {
 pub(crate) struct QuicReply {
     /// Delay before the response is sent.
     pub(crate) after: Duration,
-    /// Bytes on the request's stream.
+    /// Bytes of the response, sent on the request's stream.
     pub(crate) bytes: Vec<u8>,
     pub(crate) end: ReplyEnd,
 }
@@ -76,8 +76,8 @@ pub(crate) enum ReplyEnd {
     OpenStream(&'static [u8]),
     /// Closes the connection with this error code of HTTP/3.
     Close(u32),
-    /// The server loses all its connections. It resets those of which packets still arrive
-    /// (stateless reset, RFC 9000 §10.3).
+    /// The server loses the state of all connections. When packets of such a connection arrive, the
+    /// server resets it (stateless reset, RFC 9000 §10.3).
     Restart,
     /// The server loses all its state without notifying the client.
     Vanish,
@@ -146,10 +146,10 @@ struct QuicServer {
     replies: BinaryHeap<Reverse<(Duration, u64, usize, u64)>>,
     pending: BTreeMap<u64, QuicReply>,
     config: Arc<ServerConfig>,
-    /// They contain the key of stateless resets.
+    /// Settings of the server's endpoint, which contain the key of stateless resets.
     settings: Arc<EndpointConfig>,
     streams: u32,
-    /// Unknown connections are reset.
+    /// True if the server resets connections that it doesn't know.
     resets: bool,
     refuses_connections: bool,
     /// Datagrams that refuse or reset connections, by the client's port.
@@ -189,7 +189,7 @@ impl SimulatedDatagrams {
         }
     }
 
-    /// A backend whose far end only keeps what arrives.
+    /// Creates a backend whose far end only stores the datagrams that arrive.
     pub(crate) fn without_server(capacity: usize, quality: LinkQuality) -> SimulatedDatagrams {
         let script: QuicScript = Box::new(|_| unreachable!("there is no server"));
         let mut datagrams = SimulatedDatagrams::new(capacity, quality, 0, 1, script);
@@ -479,7 +479,7 @@ impl QuicServer {
                     self.replies.clear();
                     self.resets = reply.end == ReplyEnd::Restart;
                     if !self.resets {
-                        // Another key, so that the client can't recognize resets.
+                        // The new settings have another key, so the client can't recognize resets.
                         self.settings = Arc::default();
                     }
                     self.endpoint = self.endpoint();

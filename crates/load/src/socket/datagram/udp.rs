@@ -39,7 +39,7 @@ pub(crate) struct UdpDatagrams {
     batch: Vec<Event>,
     sockets: Vec<Option<UdpSocket>>,
     buffers: Vec<u8>,
-    /// Batches in the buffers that were not returned yet.
+    /// Batches in the buffers that have not been returned yet.
     arrived: VecDeque<(Key, usize, RecvMeta)>,
     /// The batch that was returned last.
     current: Option<(usize, RecvMeta)>,

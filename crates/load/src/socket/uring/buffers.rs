@@ -30,13 +30,14 @@ struct BufferLayout {
 /// Unit in which the kernel consumes buffers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::socket) enum BufferUse {
-    /// Piece by piece.
+    /// The kernel consumes a buffer piece by piece.
     Piecewise,
-    /// A whole buffer per receive.
+    /// Each receive consumes a whole buffer.
     Whole,
 }
 
-/// Small enough in total to stay in a core's cache, and each large enough for a body of 100 KiB.
+/// All buffers together are small enough to stay in a core's cache, and each is large enough for a
+/// body of 100 KiB.
 const PIECEWISE: BufferLayout = BufferLayout {
     count: 4,
     bytes: 256 * 1024,
@@ -106,8 +107,8 @@ impl ReceiveBuffers {
         Ok(buffers)
     }
 
-    /// Returns the range of the bytes of a receive, and the buffer to return to the kernel if the
-    /// receive used it up. Returns `None` for a completion without a buffer.
+    /// Returns the range of the received bytes, and the buffer if it is used up and must be
+    /// returned to the kernel. Returns `None` for a completion without a buffer.
     ///
     /// A receive of zero bytes (the peer's end) never consumes a piece, even if the kernel reports
     /// that, as it does for other operations. Otherwise the buffer would be in the ring twice.

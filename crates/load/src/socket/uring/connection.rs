@@ -22,7 +22,7 @@ pub(super) struct UringConnection<'run> {
     pub(super) key: Key,
     pub(super) stage: UringStage,
     pub(super) handle: Handle,
-    /// A receive is armed in the kernel.
+    /// True if a receive is armed in the kernel.
     pub(super) receiving: bool,
     /// Bytes of the send in flight, and the number of them that the kernel has accepted.
     pub(super) sending: Option<(Outgoing<'run>, usize)>,

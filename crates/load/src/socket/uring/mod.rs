@@ -1,10 +1,10 @@
 //! The completion backend: io_uring, on Linux 6.1 and later.
 //!
-//! Operations are written into the submission queue and submitted in batches, at the latest with
-//! the next wait. A connection's receive is armed once and completes for each arrival (multishot),
-//! into [`buffers`]. If more bytes arrive at once than the buffers can hold, receives take turns.
-//! The kernel works on completions only during submissions and waits (DEFER_TASKRUN), which spares
-//! interrupts and keeps the order.
+//! Operations are written into the submission queue and submitted in batches, no later than the
+//! next wait. A connection's receive is armed once and completes for each arrival (multishot), into
+//! [`buffers`]. If more bytes arrive at once than the buffers can hold, receives take turns. The
+//! kernel works on completions only during submissions and waits (DEFER_TASKRUN), which avoids
+//! interrupts and preserves the order of completions.
 
 mod buffers;
 mod connection;
@@ -60,7 +60,7 @@ pub(crate) struct UringSockets<'run> {
     /// armed again at once, because they would find the buffers still full.
     starved: VecDeque<Key>,
     received: Range<usize>,
-    /// The buffer to return to the kernel once `received` was read.
+    /// Buffer to return to the kernel once its bytes have been read by `received`.
     used_up: Option<u16>,
 }
 
@@ -225,7 +225,8 @@ impl<'run> UringSockets<'run> {
         });
     }
 
-    /// Adds a connection that will carry many requests to the ring's table.
+    /// Adds the socket of a connection to the ring's table, because the connection will carry many
+    /// requests.
     fn fix(&mut self, key: Key) {
         let Some(connection) = self.connection(key) else {
             return;
@@ -388,7 +389,7 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// Returns the buffer whose bytes were read last to the kernel.
+    /// Gives the most recently consumed buffer back to the kernel.
     fn give_back(&mut self) {
         self.received = 0..0;
         if let Some(buffer) = self.used_up.take() {
@@ -396,7 +397,7 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// Rearms some of the receives that found no buffer. Buffers whose bytes were read are already
+    /// Rearms some of the receives that found no buffer. Consumed buffers have already been
     /// returned.
     fn feed(&mut self) {
         for _ in 0..REARMED_RECEIVES_MAX {
@@ -438,7 +439,7 @@ impl<'run> UringSockets<'run> {
     }
 }
 
-/// The completion of a send that reports only its failure.
+/// Returns the completion of a failed send whose success would not be reported.
 fn send_failed(key: Key, result: i32) -> Completion {
     let error = error_of(result).unwrap_or_else(|| io::ErrorKind::BrokenPipe.into());
     Completion::Failed(key, Operation::Send, error)

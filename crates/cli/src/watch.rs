@@ -122,9 +122,9 @@ impl<'a> ExperimentWatcher<'a> {
                 self.progress.step(&line);
                 self.notes.note(|state| state.trial_ended(line));
             }
-            ExperimentEvent::BlockEnded { block, glances } => {
+            ExperimentEvent::BlockEnded { block, estimates } => {
                 self.notes
-                    .note(|state| state.take_estimates(*block, glances));
+                    .note(|state| state.take_estimates(*block, estimates));
             }
             ExperimentEvent::Looked { document, next } => {
                 if let Some(text) = looked(document, *next) {

@@ -12,7 +12,7 @@ use prony_record::{number, quantity};
 use prony_stats::gate::{GateError, LoadCondition};
 
 /// Interval at which a running load is checked. The load publishes its results every half second.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Default length of the window over which conditions are evaluated.
 const DEFAULT_WINDOW: Duration = Duration::from_secs(5);
 /// Minimum length of the window: the interval at which a load publishes results.
@@ -122,7 +122,7 @@ impl AbortRules {
     }
 
     /// Calls `work`, which runs a load, and calls `stop` once if a condition holds. Returns the
-    /// result of `work` and the condition.
+    /// result of `work`, and the condition that ended the load, if any.
     pub fn watch<T>(
         &self,
         load: &dyn AbortableLoad,
@@ -151,7 +151,7 @@ impl AbortRules {
         is_done: &Receiver<()>,
     ) -> Option<LoadAbort> {
         let mut judged = Nanos::ZERO;
-        while is_done.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        while is_done.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
             let until = load.complete_until();
             if until <= judged || load.is_stopped() {
                 continue;
@@ -197,7 +197,7 @@ impl fmt::Display for AbortRules {
     }
 }
 
-/// Calls `work`, which runs a load to its end; a rule that holds ends the load early.
+/// Calls `work`, which runs a load. If a rule holds, the load ends early.
 pub(crate) fn run<E>(
     rules: Option<&AbortRules>,
     load: LocalLoad<'_>,

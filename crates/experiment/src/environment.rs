@@ -61,7 +61,7 @@ pub struct MachineFacts {
     /// Availability of hardware counters: `by core`, `by process`, or `none: ` and the reason.
     #[serde(default)]
     pub hardware_counters: String,
-    /// Soft and hard limit of open files that services inherit; `None` means unlimited.
+    /// Soft and hard limits on open files that services inherit; `None` means unlimited.
     pub open_files: (Option<u64>, Option<u64>),
     /// Kernel settings by name.
     pub sysctls: BTreeMap<String, String>,
@@ -79,7 +79,7 @@ pub struct Program {
     /// Version and build options as the program prints them; `None` for programs that prony doesn't
     /// recognize.
     pub version: Option<String>,
-    /// Shared libraries that it has loaded.
+    /// Shared libraries that the process has loaded.
     pub libraries: Vec<PathBuf>,
 }
 
@@ -117,8 +117,8 @@ const VERSION_ARGUMENTS: [(&str, &[&str]); 26] = [
 /// Returns the arguments with which a program prints its version, by its file name.
 #[must_use]
 pub fn version_arguments(file_name: &str) -> Option<&'static [&'static str]> {
-    // The version is removed: python3.11, php-fpm8.2 and nginx-1.27.4 are python, php-fpm and
-    // nginx.
+    // The version suffix is removed: python3.11, php-fpm8.2 and nginx-1.27.4 become python, php-fpm
+    // and nginx.
     let plain = file_name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let plain = plain.strip_suffix('-').unwrap_or(plain);
     VERSION_ARGUMENTS

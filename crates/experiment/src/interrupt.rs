@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use prony_load::Control;
 
-/// Stops an experiment from another thread. The load ends immediately, the rest as soon as it
-/// safely can.
+/// Stops an experiment from another thread. The load ends immediately; everything else ends as soon
+/// as it safely can.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     stopped: AtomicBool,

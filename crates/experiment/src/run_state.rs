@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::system::HostError;
 
-/// A resource of a run: one line of the file `made`.
+/// A resource that a run created, stored as one line of the file `made`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum CreatedResource {
@@ -51,8 +51,8 @@ pub(crate) enum CreatedResource {
     Link {
         /// Name of the link. Another run may reuse it after this run has ended.
         name: String,
-        /// Namespace at the other end. The link has this name as its alias, which shows the run
-        /// that it belongs to.
+        /// Namespace at the other end. Its name is also the link's alias, which identifies the run
+        /// that created the link.
         namespace: String,
     },
     /// A jail.
@@ -209,7 +209,7 @@ fn set_mode(path: &Path, mode: u32) -> Result<(), HostError> {
 pub(crate) struct DeadRun {
     /// The run's folder.
     pub(crate) folder: PathBuf,
-    /// Its recorded resources.
+    /// Resources that the run recorded.
     pub(crate) made: Vec<CreatedResource>,
 }
 
@@ -234,8 +234,8 @@ pub(crate) fn dead_runs(base: &Path) -> Result<(File, Vec<DeadRun>), HostError> 
             continue;
         }
         let lock = OpenOptions::new().write(true).open(folder.join("lock"));
-        // A folder without a lock file: its prony was killed while it created the folder under the
-        // lock of the base.
+        // If the lock file is missing, prony was killed while it created the folder under the
+        // base's lock.
         let lives =
             lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err());
         if !lives {

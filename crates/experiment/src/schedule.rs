@@ -70,7 +70,7 @@ mod tests {
             *counts.entry(order(1, block, 3)).or_default() += 1;
         }
         assert_eq!(counts.len(), 6);
-        // 1,000 are expected in each of six cells; five standard deviations are about 145.
+        // Each of the six orders is expected 1,000 times; five standard deviations are about 145.
         for (order, count) in counts {
             assert!((855..=1_145).contains(&count), "{order:?}: {count}");
         }

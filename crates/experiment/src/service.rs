@@ -118,9 +118,9 @@ pub struct Allocation {
     pub host: Option<String>,
     /// True if the load, or a service that needs this one, runs on another machine.
     pub exposed: bool,
-    /// Its place.
+    /// Place to create for the service.
     pub place: PlaceKind,
-    /// Its listeners by name. The name of an unnamed listener is `""`.
+    /// Listeners of the service by name. The name of an unnamed listener is `""`.
     pub listen: BTreeMap<String, ListenKind>,
 }
 
@@ -175,13 +175,13 @@ pub struct ServiceSpec {
     pub secrets: BTreeMap<String, Vec<u8>>,
     /// Cores that the service may use; empty means any.
     pub cores: Vec<usize>,
-    /// Its place.
+    /// Place in which the service runs.
     pub place: PlaceKind,
     /// Number of the stop signal (default SIGTERM).
     pub stop_signal: i32,
     /// Folder to prepend to the dynamic loader's search path.
     pub library_path: Option<PathBuf>,
-    /// Limit of open files; `None` if the plan sets none.
+    /// Limit on open files; `None` if the plan sets none.
     pub open_files: Option<u64>,
     /// Processes of the service that don't descend from the started one.
     pub follow: Follow,

@@ -116,7 +116,7 @@ pub(crate) fn kill_processes(recorded: &[(i32, u64)], timeout: Duration) -> Kill
     loop {
         let table = system::processes();
         let living: Vec<_> = seen.keys().chain(recorded).copied().collect();
-        let living = theirs(&table, &living);
+        let living = related_processes(&table, &living);
         for process in &living {
             seen.entry((process.pid, process.start))
                 .or_insert_with(|| process.name.clone());
@@ -188,7 +188,7 @@ fn reap(pid: i32) {
 
 /// Returns the live processes that belong to the recorded ones, without zombies. All processes of a
 /// session belong if one of them does, except in the session of this process.
-fn theirs<'a>(table: &'a ProcessTable, recorded: &[(i32, u64)]) -> Vec<&'a Process> {
+fn related_processes<'a>(table: &'a ProcessTable, recorded: &[(i32, u64)]) -> Vec<&'a Process> {
     let own = std::process::id().cast_signed();
     let own_session = table.get(own).map(|process| process.session);
     let verified: Vec<_> = recorded
@@ -199,7 +199,7 @@ fn theirs<'a>(table: &'a ProcessTable, recorded: &[(i32, u64)]) -> Vec<&'a Proce
         Some(process.session) != own_session
             && verified
                 .iter()
-                .any(|theirs| theirs.session == process.session)
+                .any(|related| related.session == process.session)
     };
     let below: Vec<i32> = verified
         .iter()
@@ -238,9 +238,9 @@ mod tests {
         ]
         .into_iter()
         .collect();
-        assert!(theirs(&table, &[(A, 49)]).is_empty());
+        assert!(related_processes(&table, &[(A, 49)]).is_empty());
         let pids = |recorded: &[(i32, u64)]| {
-            theirs(&table, recorded)
+            related_processes(&table, recorded)
                 .iter()
                 .map(|p| p.pid)
                 .collect::<Vec<_>>()

@@ -119,7 +119,7 @@ pub struct HardwareCounters {
 /// I/O of a service's processes, including ended ones: totals since they started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct IoCounters {
-    /// System calls that read or wrote files and pipes, or sockets by `read` and `write`. The
+    /// System calls that read or wrote files and pipes, or sockets through `read` and `write`. The
     /// kernel doesn't count `recv` and `send`.
     pub calls: u64,
     /// Bytes written to disks.

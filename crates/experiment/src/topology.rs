@@ -1,5 +1,5 @@
-//! Named places and the links between them, as data. They determine which places reach each other,
-//! and at which address.
+//! Named places and the links between them, as data. They determine which places can reach each
+//! other, and at which addresses.
 //!
 //! Every named place is a separate network. A link joins two places. Places are not routers: two
 //! places without a common link can't reach each other. These networks are not visible outside the
@@ -80,7 +80,7 @@ pub struct LinkLoss {
 
 /// Traffic of a link since its creation, counted at its first end. Without a rate limit and loss,
 /// packets that the kernel forwards as one segment count as one packet with one header. Packets
-/// that the loss drops on arrival are included.
+/// that the configured loss drops on arrival are included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkTraffic {
     /// Bytes from the first place to the second.

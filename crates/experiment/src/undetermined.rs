@@ -5,7 +5,7 @@ use serde::Serialize;
 /// A property that could not be determined, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Undetermined {
-    /// The property.
+    /// Name of the property, as shown to the user.
     #[serde(rename = "what")]
     pub subject: String,
     /// The reason why it could not be determined.

@@ -36,7 +36,7 @@ pub enum GoalsRefusal {
     },
     /// The search is too short for a goal that limits a response time.
     ShortTime {
-        /// Longest time limit of a goal in seconds.
+        /// Longest response time limit among the goals, in seconds.
         limit_s: f64,
         /// Duration in seconds that a search needs.
         search_s: f64,

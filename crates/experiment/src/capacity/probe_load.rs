@@ -11,17 +11,17 @@ use prony_stats::capacity::Probe;
 /// Number of connections of the closed loop that finds a first rate. It is small to avoid
 /// overloading a slow server for long.
 const EXPLORE_CONNECTIONS: u64 = 32;
-/// Minimum and maximum number of connections of an open loop, if the settings don't specify it.
+/// Minimum and maximum number of connections of an open loop, if the settings don't specify a
+/// number.
 const CONNECTIONS_MIN: f64 = 128.0;
 const CONNECTIONS_MAX: f64 = 1_024.0;
-/// Number of connections divided by the number of requests in flight when each takes as long as the
-/// goal allows.
-const CONNECTIONS_SHARE: f64 = 2.0;
-/// Number of requests of the load that checks if the server is idle, and its maximum duration.
+/// Number of connections per request in flight, if each request takes as long as the goals allow.
+const CONNECTIONS_PER_REQUEST: f64 = 2.0;
+/// Number of requests of an idle check, and the maximum duration of the check.
 const IDLE_REQUESTS: u64 = 3;
 const IDLE_DURATION: Duration = Duration::from_secs(1);
 
-/// A load that a search needs.
+/// A load that a search runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ProbeLoad {
     /// A few sequential requests whose response times show if the server is idle.
@@ -30,9 +30,9 @@ pub enum ProbeLoad {
     Probe {
         /// Rate and duration of the probe.
         probe: Probe,
-        /// Longest time limit of a goal in seconds; 0 if no goal limits a time.
+        /// Longest response time limit among the goals, in seconds; 0 if no goal limits a time.
         limit_s: f64,
-        /// Number of the probe within its search. It determines the seed of the arrivals.
+        /// Sequence number of the probe within its search. It determines the seed of the arrivals.
         number: u64,
     },
 }
@@ -109,7 +109,7 @@ fn connections(base: &LoadSettings, probe: &Probe, limit_s: f64) -> u64 {
             .max(threads),
         (Some(given), Some(_)) => given,
         (None, Some(rate)) => {
-            let needed = CONNECTIONS_SHARE * rate * limit_s;
+            let needed = CONNECTIONS_PER_REQUEST * rate * limit_s;
             (needed.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX).ceil() as u64).max(threads)
         }
     }

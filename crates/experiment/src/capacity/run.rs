@@ -15,7 +15,7 @@ use super::probe_load::{ProbeLoad, ProbeLoads};
 use super::probe_watch::ProbeWatch;
 use crate::interrupt::Interrupt;
 
-/// The server counts as idle if a request takes at most this factor times the time at the start of
+/// The server counts as idle if a request takes at most this many times as long as at the start of
 /// the search, plus a constant.
 const IDLE_FACTOR: f64 = 2.0;
 const IDLE_SLACK_US: f64 = 1_000.0;
@@ -216,9 +216,9 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         Ok(median_us <= IDLE_FACTOR * idle_us + IDLE_SLACK_US)
     }
 
-    /// Keeps each finding that qualifies the result once. From probes that met the goals, all
-    /// findings are kept. From other probes, only those about the generator are kept, because the
-    /// server's overload explains the others.
+    /// Records the findings that qualify the result, each of them once. Probes that met the goals
+    /// contribute all findings. Other probes contribute only those about the generator, because the
+    /// server's overload explains the rest.
     fn note_findings(&mut self, record: &Record, met: bool) {
         for finding in &record.findings {
             let is_about_generator = finding.id == FindingId::GeneratorSaturated

@@ -1,4 +1,4 @@
-//! Searches with simulated servers. They send nothing and need no time.
+//! Searches against simulated servers, which need no network and no waiting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ const CAPACITY_PER_S: f64 = 2_000.0;
 
 /// Loads of a simulated server.
 #[derive(Default)]
-struct MadeUpLoads {
+struct SimulatedLoads {
     /// Number of idle checks so far.
     idle_checks: usize,
     /// Number of connections of each open loop.
     connections: Vec<u32>,
-    /// Rate from which the generator is saturated.
+    /// Lowest rate at which the generator is saturated.
     saturated_from: Option<f64>,
     /// Number of idle checks after an overload that find the server still busy.
     busy_checks: usize,
@@ -30,7 +30,7 @@ struct MadeUpLoads {
     is_down: bool,
 }
 
-impl ProbeLoads for MadeUpLoads {
+impl ProbeLoads for SimulatedLoads {
     type Error = String;
 
     fn spec(&mut self, load: &ProbeLoad) -> Result<LoadSpec, String> {
@@ -88,7 +88,7 @@ fn goals() -> CapacityGoals {
     }
 }
 
-fn search(loads: &mut MadeUpLoads) -> prony_stats::capacity::SearchReport {
+fn search(loads: &mut SimulatedLoads) -> prony_stats::capacity::SearchReport {
     let goals = goals();
     let interrupt = Interrupt::default();
     let search = CapacitySearch {
@@ -101,7 +101,7 @@ fn search(loads: &mut MadeUpLoads) -> prony_stats::capacity::SearchReport {
 
 #[test]
 fn a_search_finds_the_capacity_and_reports_its_probes() {
-    let mut loads = MadeUpLoads::default();
+    let mut loads = SimulatedLoads::default();
     let report = search(&mut loads);
     let found = report.capacity_per_s().unwrap();
     assert!((found / CAPACITY_PER_S - 1.0).abs() < 0.02, "{found}");
@@ -120,11 +120,11 @@ fn a_search_finds_the_capacity_and_reports_its_probes() {
 
 #[test]
 fn a_probe_waits_until_the_server_has_worked_off_an_overload() {
-    let mut quick = MadeUpLoads::default();
+    let mut quick = SimulatedLoads::default();
     search(&mut quick);
-    let mut busy = MadeUpLoads {
+    let mut busy = SimulatedLoads {
         busy_checks: 2,
-        ..MadeUpLoads::default()
+        ..SimulatedLoads::default()
     };
     search(&mut busy);
     assert_eq!(
@@ -135,9 +135,9 @@ fn a_probe_waits_until_the_server_has_worked_off_an_overload() {
 
 #[test]
 fn a_saturated_generator_gives_a_lower_bound_with_its_finding() {
-    let mut loads = MadeUpLoads {
+    let mut loads = SimulatedLoads {
         saturated_from: Some(1_200.0),
-        ..MadeUpLoads::default()
+        ..SimulatedLoads::default()
     };
     let report = search(&mut loads);
     let Some(SearchOutcome::AtLeast { per_s, reason }) = report.outcome() else {
@@ -152,9 +152,9 @@ fn a_saturated_generator_gives_a_lower_bound_with_its_finding() {
 #[test]
 fn a_search_reports_that_the_connections_were_the_limit() {
     let findings = |service_us: f64| {
-        let mut loads = MadeUpLoads {
+        let mut loads = SimulatedLoads {
             service_us,
-            ..MadeUpLoads::default()
+            ..SimulatedLoads::default()
         };
         search(&mut loads).findings
     };
@@ -181,12 +181,14 @@ fn a_search_ends_when_it_is_interrupted_or_no_request_succeeds() {
             interrupt.stop();
         }
     };
-    let report = search.run(&mut MadeUpLoads::default(), &mut stop).unwrap();
+    let report = search
+        .run(&mut SimulatedLoads::default(), &mut stop)
+        .unwrap();
     assert_eq!(report.end, SearchEnd::Interrupted);
     assert!(report.met_per_s.is_some());
-    let mut down = MadeUpLoads {
+    let mut down = SimulatedLoads {
         is_down: true,
-        ..MadeUpLoads::default()
+        ..SimulatedLoads::default()
     };
     assert_eq!(self::search(&mut down).end, SearchEnd::NoSuccess);
 }

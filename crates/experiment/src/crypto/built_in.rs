@@ -20,7 +20,7 @@ pub struct BuiltInLibrary {
 
 /// Text that must follow a library's signature, to rule out coincidental matches.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum SignSuffix {
+enum SignatureSuffix {
     /// Any text.
     Anything,
     /// A short word and a closing parenthesis.
@@ -33,17 +33,21 @@ enum SignSuffix {
 
 /// Signatures that libraries leave in the programs that link them: library, signature, and the text
 /// that must follow it.
-const LIBRARY_SIGNS: [(&str, &str, SignSuffix); 6] = [
-    ("BoringSSL", "(compatible; Boring", SignSuffix::Parenthesis),
-    ("AWS-LC", "(compatible; AWS-", SignSuffix::Parenthesis),
-    ("OpenSSL", "OpenSSL ", SignSuffix::DatedVersion),
-    ("LibreSSL", "LibreSSL ", SignSuffix::Version),
+const LIBRARY_SIGNATURES: [(&str, &str, SignatureSuffix); 6] = [
+    (
+        "BoringSSL",
+        "(compatible; Boring",
+        SignatureSuffix::Parenthesis,
+    ),
+    ("AWS-LC", "(compatible; AWS-", SignatureSuffix::Parenthesis),
+    ("OpenSSL", "OpenSSL ", SignatureSuffix::DatedVersion),
+    ("LibreSSL", "LibreSSL ", SignatureSuffix::Version),
     (
         "BoringSSL or AWS-LC",
         "crypto/fipsmodule/",
-        SignSuffix::Anything,
+        SignatureSuffix::Anything,
     ),
-    ("rustls", "rustls-", SignSuffix::Version),
+    ("rustls", "rustls-", SignatureSuffix::Version),
 ];
 
 /// The marker of a Go program's build information (debug/buildinfo).
@@ -64,7 +68,7 @@ pub(super) fn built_in_libraries(executable: &File) -> Result<Vec<BuiltInLibrary
 
 fn found_in(bytes: &[u8]) -> Vec<BuiltInLibrary> {
     let mut found: Vec<BuiltInLibrary> = go(bytes).into_iter().collect();
-    for (library, sign, follows) in LIBRARY_SIGNS {
+    for (library, sign, follows) in LIBRARY_SIGNATURES {
         let offset = Finder::new(sign)
             .find_iter(bytes)
             .find(|at| follows.is_met(&printable(&bytes[at + sign.len()..])));
@@ -74,7 +78,7 @@ fn found_in(bytes: &[u8]) -> Vec<BuiltInLibrary> {
         }
         // Some programs contain the path of a source file after the version.
         let text = match follows {
-            SignSuffix::Anything | SignSuffix::Parenthesis => library.to_owned(),
+            SignatureSuffix::Anything | SignatureSuffix::Parenthesis => library.to_owned(),
             _ => printable(&bytes[offset..])
                 .split('/')
                 .next()
@@ -86,7 +90,7 @@ fn found_in(bytes: &[u8]) -> Vec<BuiltInLibrary> {
     found
 }
 
-impl SignSuffix {
+impl SignatureSuffix {
     fn is_met(self, text: &str) -> bool {
         let mut words = text.split([' ', '/']);
         let is_number = |part: &str| part.starts_with(|c: char| c.is_ascii_digit());
@@ -94,18 +98,18 @@ impl SignSuffix {
         let is_version =
             version.split('.').count() >= 3 && version.split('.').take(3).all(is_number);
         match self {
-            SignSuffix::Anything => true,
-            SignSuffix::Parenthesis => text.find(')').is_some_and(|end| {
+            SignatureSuffix::Anything => true,
+            SignatureSuffix::Parenthesis => text.find(')').is_some_and(|end| {
                 let plain = |c: char| c.is_ascii_alphanumeric() || " .".contains(c);
                 end < 16 && text[..end].chars().all(plain)
             }),
-            SignSuffix::Version => is_version,
-            SignSuffix::DatedVersion => is_version && words.next().is_some_and(is_number),
+            SignatureSuffix::Version => is_version,
+            SignatureSuffix::DatedVersion => is_version && words.next().is_some_and(is_number),
         }
     }
 }
 
-/// The Go version of a Go program, and the build tags that disable assembly.
+/// Returns the version of a Go program, and the build tags that disable assembly.
 fn go(bytes: &[u8]) -> Option<BuiltInLibrary> {
     let finder = Finder::new(GO_BUILD_INFO);
     let mut offsets = finder.find_iter(bytes);
@@ -128,7 +132,7 @@ fn go(bytes: &[u8]) -> Option<BuiltInLibrary> {
     })
 }
 
-/// The printable text at the start of `bytes`.
+/// Returns the printable text at the start of `bytes`.
 fn printable(bytes: &[u8]) -> String {
     let text = bytes
         .iter()

@@ -11,8 +11,8 @@ use crate::program_output::run_program;
 
 /// Hidden argument that makes prony probe a library and exit.
 const PROBE_ARGUMENT: &str = "__try-libcrypto";
-/// Path of the library for the child. It is passed as standard input, so the library's real path
-/// and owner don't matter.
+/// Path at which the child opens the library. The library is passed as standard input, so its real
+/// path and owner don't matter.
 const LIBRARY_PATH: &str = "/proc/self/fd/0";
 /// Time limit of a child process, which normally takes half a second.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);

@@ -31,9 +31,9 @@ pub use child::{MASK, run_if_asked};
 pub use libraries::{LibraryKind, MappedLibrary};
 pub(crate) use process_files::{ProcessFiles, without_deleted_mark};
 
-/// Minimum ratio of the speeds of AES-128-GCM with and without AES instructions for a library that
-/// uses them. The ratio is 4 to 30 on real processors, and 1 for a library that doesn't use the
-/// instructions.
+/// A library counts as using AES instructions if AES-128-GCM is at least this many times faster
+/// with them than without. The ratio is 4 to 30 on real processors, and 1 for a library that
+/// doesn't use the instructions.
 const ACCELERATION_RATIO_MIN: f64 = 2.0;
 /// Number of child processes per mask; the fastest result counts.
 const PROBE_ROUNDS: usize = 2;
@@ -74,7 +74,7 @@ pub struct CryptoReport {
     /// instructions, 8 or more without. For a library that ignores the mask, this is the only
     /// evidence.
     pub cycles_per_byte: Option<f64>,
-    /// The conclusion.
+    /// Conclusion about the server's use of AES instructions.
     pub acceleration: Acceleration,
     /// Properties that could not be determined.
     #[serde(rename = "unknown")]

@@ -10,11 +10,11 @@ pub use crate::undetermined::Undetermined;
 pub enum CheckStatus {
     /// No action is needed.
     Ok,
-    /// For information; limits nothing at present.
+    /// Informational; the value limits nothing at present.
     Note,
-    /// Can limit a load or distort a measurement.
+    /// The value can limit a load or distort a measurement.
     Warning,
-    /// Limits a load or distorts a measurement.
+    /// The value limits a load or distorts a measurement.
     Error,
 }
 

@@ -24,7 +24,7 @@ const ACCELERATED: CheckTopic = CheckTopic {
 const SPEED: CheckTopic = CheckTopic {
     id: "crypto-speed",
     expected: "at most 1.5 cycles per byte with the AES instructions; without them it is 8 or more",
-    change: "no change if it is fast",
+    change: "nothing if the speed is in that range",
     ..ACCELERATED
 };
 

@@ -31,7 +31,7 @@ const PORTS: CheckTopic = CheckTopic {
 
 const FILES: CheckTopic = CheckTopic {
     id: "generator-open-files",
-    expected: "above the connections of the load",
+    expected: "more than the load's connections",
     why: "each connection is an open file",
     change: "sysctl kern.maxfilesperproc=200000, and kern.maxfiles above it",
     source: "tuning(7)",

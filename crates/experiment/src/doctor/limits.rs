@@ -7,7 +7,7 @@ use prony_record::number;
 use super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::process::ServerProcess;
 
-/// Limit of open files below which a server can't keep the connections of a typical load test open.
+/// Limit on open files below which a server can't hold the connections of a typical load test.
 const OPEN_FILES_MIN: u64 = 4096;
 
 const FILES: CheckTopic = CheckTopic {
@@ -24,7 +24,7 @@ const QUOTA: CheckTopic = CheckTopic {
     id: "cpu-quota",
     expected: "no quota, or one that it never reaches",
     why: "a server that has used up its quota is stopped until the next period, for up to 100 ms; \
-        this affects response times, but CPU use doesn't show it",
+        this affects response times, but CPU usage doesn't show it",
     change: "CPUQuota= of its systemd unit, or the CPU limit of the container",
     source: "cpu.max and cpu.stat in the kernel's admin-guide/cgroup-v2",
 };
@@ -37,7 +37,7 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     results
 }
 
-/// Checks the process of the server that is closest to its limit.
+/// Checks the open files of the server process that is closest to its limit.
 fn check_open_files(server: &ServerProcess, results: &mut CheckResults) {
     let mut nearest: Option<(i32, u64, u64)> = None;
     let mut hidden = 0;

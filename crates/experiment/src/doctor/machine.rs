@@ -32,7 +32,7 @@ const TIME_WAIT: CheckTopic = CheckTopic {
 
 const FILES: CheckTopic = CheckTopic {
     id: "generator-open-files",
-    expected: "a hard limit above the connections of the load; prony raises the soft limit itself",
+    expected: "a hard limit above the load's connections; prony raises the soft limit itself",
     why: "each connection is an open file",
     change: "ulimit -Hn, LimitNOFILE= of the systemd unit, or /etc/security/limits.conf",
     source: "getrlimit(2), RLIMIT_NOFILE",

@@ -111,8 +111,7 @@ impl std::error::Error for ProcessError {}
 /// Examines these servers and this machine. This takes a second, and about three more for each
 /// server that uses a libcrypto.
 ///
-/// # Errors
-/// A process does not exist or can't be a server. Nothing is examined then.
+/// # Errors A process does not exist or can't be a server. In this case, nothing is examined.
 #[cfg(target_os = "linux")]
 pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
     use process::ServerProcess;

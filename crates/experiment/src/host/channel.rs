@@ -12,7 +12,7 @@ use crate::system::fork::LaunchStep;
 /// Message from the keeper to prony.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeeperMessage {
-    /// A step before `exec` failed; the error of `spawn` gives the cause.
+    /// A step before `exec` failed; the error that `spawn` returns gives the cause.
     Failed(LaunchStep),
     /// The main process, with this ID, is about to execute the service's program.
     MainStarted(i32),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct ServiceStop {
     /// Exit status of the main process, such as `exit status: 0`; `None` if it is unknown.
     pub status: Option<String>,
-    /// The service did not end within the timeout and was killed.
+    /// True if the service did not end within the timeout and was killed.
     pub killed: bool,
     /// Time from the stop signal to the end of the last process.
     pub took: Duration,
@@ -26,7 +26,7 @@ pub struct ServiceExit {
     pub service: String,
     /// Exit status, such as `exit status: 1` or `signal: 11 (SIGSEGV)`.
     pub status: String,
-    /// The last lines of its log.
+    /// Last lines of the service's log.
     pub log_tail: String,
 }
 

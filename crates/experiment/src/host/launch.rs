@@ -39,9 +39,9 @@ pub(super) struct RunningService {
 pub(super) enum LaunchMode<'a> {
     /// No isolation: the service runs directly on the host.
     Native,
-    /// In a sandbox with a separate network, process IDs and users.
+    /// The service runs in a sandbox with a separate network, process IDs and users.
     Sandbox(&'a SandboxEntry),
-    /// In another network, without any other isolation.
+    /// The service runs in another network, without any other isolation.
     Network(&'a SandboxEntry),
 }
 
@@ -140,7 +140,7 @@ fn command(spec: &ServiceSpec) -> Result<Command, HostError> {
     Ok(command)
 }
 
-/// Puts the plan's folder before the existing search path.
+/// Returns the search path of the dynamic loader: the plan's folder, then the existing path.
 fn library_path(folder: &Path, spec: &ServiceSpec) -> OsString {
     let existing = spec
         .env
@@ -206,8 +206,8 @@ impl RunningService {
         }
     }
 
-    /// Exit status of the keeper, if it has ended. Then no process of the service is left, unless
-    /// the keeper was killed.
+    /// Exit status of the keeper, if it has ended. After that, no process of the service is left,
+    /// unless the keeper was killed.
     pub(super) fn keeper_ended(&mut self) -> Option<ExitStatus> {
         if self.keeper_ended.is_none() {
             self.keeper_ended = self.keeper.try_wait().ok().flatten();
@@ -280,7 +280,7 @@ pub(super) fn write_files(spec: &ServiceSpec, folder: &Path) -> Result<(), HostE
     Ok(())
 }
 
-/// Replaces a file. Other users can't read the new file at any time.
+/// Replaces a file. Other users can never read the new file.
 fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Err(error) = std::fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound

@@ -119,7 +119,7 @@ impl Monitors {
                 continue;
             };
             let load = &self.watch.load_cores;
-            let is_apart = self.watch.load_is_elsewhere || has_apart(own, load);
+            let is_apart = self.watch.load_is_elsewhere || are_disjoint(own, load);
             if is_apart && is_alone(name, own, cores) {
                 let of_own = own.iter().filter_map(|core| counts.get(core).copied());
                 service.hardware = sum(of_own);
@@ -161,7 +161,7 @@ impl Monitors {
         let lost = self.remote.as_mut().and_then(RemoteSampler::take_failure);
         let text = lost.map(|why| {
             format!(
-                "The machine of [telemetry] could not be read over ssh: {why}. Its CPU, memory and \
+                "The machine in [telemetry] could not be read over ssh: {why}. Its CPU, memory and \
                  network are missing from this trial; the load's own figures are complete. Check that \
                  `ssh` to it works without a prompt, and that its login shell is a POSIX shell."
             )
@@ -183,14 +183,14 @@ fn connect(machine: &RemoteMachine, load_cores: &[usize]) -> RemoteSampler {
 }
 
 /// Returns true if `others` is not empty and has no core in common with `own`.
-fn has_apart(own: &[usize], others: &[usize]) -> bool {
+fn are_disjoint(own: &[usize], others: &[usize]) -> bool {
     !others.is_empty() && others.iter().all(|core| !own.contains(core))
 }
 
 /// Returns true if no other service may use the cores of this one.
 fn is_alone(name: &str, own: &[usize], cores: &BTreeMap<String, Vec<usize>>) -> bool {
     let is_apart =
-        |(other, theirs): (&String, &Vec<usize>)| other == name || has_apart(own, theirs);
+        |(other, theirs): (&String, &Vec<usize>)| other == name || are_disjoint(own, theirs);
     !own.is_empty() && cores.iter().all(is_apart)
 }
 
@@ -230,7 +230,7 @@ mod tests {
                 .collect()
         };
         let is_alone = |name: &str, own: &[usize], cores: &BTreeMap<_, _>, load: &[usize]| {
-            has_apart(own, load) && super::is_alone(name, own, cores)
+            are_disjoint(own, load) && super::is_alone(name, own, cores)
         };
         let apart = cores(&[("web", &[0]), ("app", &[1, 2])]);
         assert!(is_alone("web", &[0], &apart, &[3]));

@@ -21,8 +21,8 @@ pub struct ReadinessProbe {
     pub endpoint: Endpoint,
     /// Path to request. If `None`, an accepted connection or a bound UDP port is enough.
     pub get: Option<String>,
-    /// Request the path over TLS, without verifying the certificate. True for UDP, which means
-    /// HTTP/3.
+    /// True to request the path over TLS, without verifying the certificate. Always true for UDP,
+    /// which means HTTP/3.
     pub https: bool,
 }
 

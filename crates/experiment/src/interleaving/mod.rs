@@ -1,4 +1,4 @@
-//! Decision if the trials of a block are interleaved.
+//! Decides whether the trials of a block are interleaved.
 //!
 //! In an interleaved block, the services of all variants run at the same time. Each variant has its
 //! own load, and the loads take turns in slices. Drift of the machine and noisy neighbors then
@@ -28,7 +28,7 @@ pub use slices::{
     minimum_duration,
 };
 
-/// Decides if the trials of a plan are interleaved, without regard to the resources of this
+/// Decides whether the trials of a plan are interleaved, without regard to the resources of this
 /// machine.
 ///
 /// The result is `Sequential` if `requested` is `Off` or if the variants can't be interleaved. The
@@ -109,7 +109,7 @@ fn of_load(all: NamedVariants<'_>) -> Option<String> {
     let is_search = |variant: &Resolved| matches!(variant.load.model, LoadModel::Capacity(_));
     if let Some(load) = all.loads(is_search) {
         return Some(format!(
-            "{load} is a capacity search, which chooses its rates"
+            "{load} is a capacity search, which chooses its own rates"
         ));
     }
     if let Some(load) = all.loads(|variant| variant.load.settings.think.is_some()) {

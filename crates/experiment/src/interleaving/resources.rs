@@ -12,7 +12,7 @@ use crate::system;
 pub struct MachineResources {
     /// Memory in bytes that new processes can use without swapping; `None` if unknown.
     pub memory_bytes: Option<u64>,
-    /// Limit of open files for this process.
+    /// Limit on open files of this process.
     pub open_files: u64,
     /// Number of local ports for connections from one address to another; `None` if unknown.
     pub local_ports: Option<u64>,

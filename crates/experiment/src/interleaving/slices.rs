@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prony_stats::Metric;
 
-/// Length of a slice, unless a variant is too slow for it.
+/// Default length of a slice. Variants with low request rates need longer slices.
 pub const DEFAULT_SLICE: Duration = Duration::from_millis(250);
 /// Minimum number of rounds in a block.
 pub const ROUNDS_MIN: u32 = 4;
@@ -12,7 +12,7 @@ pub const ROUNDS_MIN: u32 = 4;
 /// isn't counted.
 pub const SETTLING_PART: u32 = 10;
 /// Minimum number of counted requests of each variant in a block if a percentile up to p99 gets a
-/// verdict: 10 of them are above p99.
+/// verdict. With this many, 10 requests are above p99.
 pub const COUNTED_REQUESTS_MIN: u32 = 1_000;
 
 /// Returns the minimum duration of a trial with enough requests for these metrics at the request
@@ -34,7 +34,8 @@ pub fn interleaved_time(warmups: &[Duration], duration: Duration) -> Duration {
         .fold(slices, |sum, it| sum.saturating_add(*it))
 }
 
-/// Returns the time for this number of requests, rounded up to whole milliseconds.
+/// Returns the time that this number of requests takes at this rate, rounded up to whole
+/// milliseconds.
 fn time_of(requests: u32, rate_per_s: f64) -> Duration {
     let milliseconds = (f64::from(requests) * 1e3 / rate_per_s.max(0.0)).ceil();
     // A rate of zero gives infinity, which is converted to the largest integer.

@@ -1,4 +1,4 @@
-//! Tests of the decision, one for each reason.
+//! Tests of the decision whether a plan is interleaved, one for each reason against it.
 
 use std::time::Duration;
 

@@ -142,10 +142,10 @@ fn top_level() -> Vec<ReferenceKey> {
         required(key("service", Table, "", "", "the services, `[service.NAME]`; at most 64")),
         required(key("load", Table, "", "", "the load, `[load]`")),
         key("trials", Table, "", "", "number and length of trials, `[trials]`"),
-        key("place", Table, "none", "", "networks of the plan's own, `[place.NAME]`; at most 64"),
+        key("place", Table, "none", "", "networks that the plan defines, `[place.NAME]`; at most 64"),
         key("link", Table, "none", "", "connections between those networks, `[link.NAME]`; at most 64"),
         key("telemetry", Table, "", "", "what is measured on the machines, `[telemetry]`"),
-        key("folder", Path, "the plan's folder", "\"..\"", "where relative paths start; written by prony into stored plans"),
+        key("folder", Path, "the plan's folder", "\"..\"", "folder where relative paths start; written by prony into stored plans"),
         key("includes", Path, "none", "\"includes\"", "copies of the files that the plan names; written by prony"),
     ]
 }
@@ -156,9 +156,9 @@ fn trials() -> Vec<ReferenceKey> {
     let blocks = Either(vec![integer(1, u64::from(prony_stats::BLOCKS_MAX)), Table]);
     vec![
         key("blocks", blocks, "{ min = 5, max = 15 }", "{ min = 5, max = 10 }", "each variant runs once per block; a number fixes the count"),
-        key("warmup", Time, "\"2s\"", "\"1s\"", "load before each measurement, not measured"),
+        key("warmup", Time, "\"2s\"", "\"1s\"", "unmeasured load before each measurement"),
         key("duration", Time, "\"10s\"", "\"5s\"", "length of each measurement"),
-        key("budget", Time, "none", "\"30m\"", "no block starts that would end later than this"),
+        key("budget", Time, "none", "\"30m\"", "time limit; no block starts that would exceed it"),
         key("interleave", Either(vec![choice(&["auto", "off"]), Time]), "\"auto\"", "\"250ms\"", "run all variants at the same time, and alternate between them in slices: auto where possible, off, or the length"),
         key("seed", integer(0, i64::MAX as u64), "random", "1", "seed of the order within blocks"),
     ]
@@ -178,7 +178,7 @@ fn service() -> Vec<ReferenceKey> {
     use ValueType::{Cores, Either, List, Path, Table, Text, TextTable};
     let listen = Either(vec![choice(&["tcp", "unix", "udp"]), TextTable]);
     vec![
-        key("command", List, "required unless remote", "[\"nginx\", \"-c\", \"{{ web.files['nginx.conf'] }}\"]", "program and arguments; no shell splits them"),
+        key("command", List, "required unless remote", "[\"nginx\", \"-c\", \"{{ web.files['nginx.conf'] }}\"]", "program and arguments; not split by a shell"),
         key("remote", Text, "none", "\"10.0.0.2:80\"", "a server that already runs: host:port or unix:/path"),
         key("listen", listen, "\"tcp\"", "{ https = \"tcp\", quic = \"udp\" }", "listeners for which prony picks addresses; a table names several"),
         key("ready", Table, "the listener accepts", "{ get = \"/\", status = 200 }", "when the service counts as ready"),
@@ -205,7 +205,7 @@ fn ready() -> Vec<ReferenceKey> {
     vec![
         key("get", Text, "none: accepting, or a bound udp port, is enough", "\"/health\"", "path to request"),
         key("status", status, "\"200-399\"", "200", "statuses that mean ready"),
-        key("within", Time, "\"10s\"", "\"1m\"", "how long starting may take"),
+        key("within", Time, "\"10s\"", "\"1m\"", "time limit for the start"),
         key("listener", Text, "the first by name that is not udp", "\"http\"", "listener to probe"),
         key("scheme", choice(&["http", "https"]), "https where the listener speaks it", "\"http\"", "how to request the path"),
     ]
@@ -216,7 +216,7 @@ fn files() -> Vec<ReferenceKey> {
     use ValueType::{List, Path, Text};
     vec![
         key("template", Path, "", "\"nginx.conf\"", "a file whose `{{ … }}` are filled in"),
-        key("copy", Path, "", "\"logo.png\"", "a file copied as it is"),
+        key("copy", Path, "", "\"logo.png\"", "a file copied unchanged"),
         key("text", Text, "", "\"hello\"", "the content itself"),
         key("certificate", List, "", "\"localhost\"", "a self-signed certificate for these names, made for each run"),
         key("key_of", Text, "", "\"server.crt\"", "the private key of that certificate; mode 600, never stored"),
@@ -227,7 +227,7 @@ fn files() -> Vec<ReferenceKey> {
 fn place() -> Vec<ReferenceKey> {
     use ValueType::{Bool, Cores, Table};
     vec![
-        key("cores", Cores, "any", "\"0\"", "cores of the services in the place that name none"),
+        key("cores", Cores, "any", "\"0\"", "cores for services in the place that set none"),
         key("sysctl", Table, "none", "{ \"net.core.somaxconn\" = 4096 }", "kernel settings of this network only"),
         key("where_possible", Bool, "false", "true", "skip settings that can't be set per network"),
     ]
@@ -238,7 +238,7 @@ fn link() -> Vec<ReferenceKey> {
     use ValueType::{BitRate, List, Percent, Size, Time};
     vec![
         required(key("between", List, "", "[\"clients\", \"front\"]", "the two places that the link joins")),
-        key("rate", BitRate, "unlimited", "\"1Gbit\"", "rate of each direction"),
+        key("rate", BitRate, "unlimited", "\"1Gbit\"", "rate limit in each direction"),
         key("burst", Size, "1 ms at the rate", "\"64K\"", "bytes sent at full speed before the rate applies; needs rate"),
         key("latency", Time, "\"25ms\"", "\"50ms\"", "longest wait for the link before a packet is dropped; needs rate"),
         key("loss", Percent, "none", "\"1%\"", "packets that each direction drops at random, 0% to 50%"),
@@ -251,7 +251,7 @@ fn telemetry() -> Vec<ReferenceKey> {
     use ValueType::{List, Text};
     vec![
         key("counters", choice(&["cores", "processes", "off"]), "\"cores\"", "\"off\"", "how cycles, instructions and cache misses are counted"),
-        key("remote", Text, "none", "\"user@10.0.0.2\"", "machine of the remote services, read over ssh; \"\" is none"),
+        key("remote", Text, "none", "\"user@10.0.0.2\"", "machine of the remote services, read over ssh; \"\" means none"),
         key("ssh", List, "none", "[\"-i\", \"key\"]", "arguments for ssh"),
     ]
 }
@@ -267,10 +267,10 @@ fn own_load_keys() -> Vec<ReferenceKey> {
         key("model", choice(&["closed", "open", "capacity"]), "open with a rate, else closed", "\"open\"", "what starts requests: responses, a schedule, or the probes of a capacity search"),
         key("goal", List, "required for a capacity search", "[\"p99 < 50ms\", \"failed < 0.1%\"]", "conditions of a capacity search, which finds the highest rate that meets them"),
         key("max_rate", Rate, "none", "\"20k\"", "highest rate that a capacity search probes"),
-        key("search_time", Time, "\"1m\", \"5m\" where few requests a second are served", "\"30s\"", "time of a capacity search"),
+        key("search_time", Time, "\"1m\", \"5m\" for slow servers", "\"30s\"", "time of a capacity search"),
         key("probe", Time, "by search_time", "\"5s\"", "length of the measured part of each probe of a capacity search"),
         key("place", Text, "\"native\"", "\"clients\"", "the [place.NAME] that the load comes from"),
-        key("agents", agents, "this machine", "4", "agents that make the load: a number, names or a label"),
+        key("agents", agents, "this machine", "4", "agents that generate the load: a number, names or a label"),
         key("bodies", choice(&["same", "same-decoded", "may-differ"]), "\"same-decoded\"", "\"may-differ\"", "which response bodies must be the same in all variants: as sent, decoded, or none"),
         key("abort_if", List, "none", "[\"failed > 5%\", \"p99 > 1s\"]", "conditions on a running load, each of which ends the experiment"),
         key("abort_window", Time, "\"5s\"", "\"10s\"", "the last part of a load over which abort_if must hold"),

@@ -128,7 +128,7 @@ pub enum ExperimentEvent<'a> {
         /// Block number, from 1.
         block: u32,
         /// Interim estimates. Verdicts follow with [`ExperimentEvent::Looked`].
-        glances: &'a [InterimEstimate],
+        estimates: &'a [InterimEstimate],
     },
     /// A look (interim analysis) ended.
     Looked {

@@ -254,10 +254,10 @@ impl<'a> Experiment<'a> {
         }
         self.stored.block_ended();
         // Errors result only from the design, which `run_on` has checked.
-        let glances = interim_estimates(&self.design, &self.observations()).unwrap_or_default();
+        let estimates = interim_estimates(&self.design, &self.observations()).unwrap_or_default();
         (self.on)(ExperimentEvent::BlockEnded {
             block,
-            glances: &glances,
+            estimates: &estimates,
         });
         Ok(true)
     }

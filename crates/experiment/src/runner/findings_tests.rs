@@ -373,8 +373,8 @@ fn design() -> Design {
     }
 }
 
-/// The verdicts on rate and CPU if tcp has `ratio` times the rate of unix and a finding concerns
-/// `variant`.
+/// Returns the verdicts on rate and CPU if tcp has `ratio` times the rate of unix and a finding
+/// concerns `variant`.
 fn verdicts(ratio: f64, id: FindingId, variant: usize) -> [Verdict; 2] {
     let mut observed = Trials::new();
     for block in 1..=6 {

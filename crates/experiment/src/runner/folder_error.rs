@@ -59,7 +59,7 @@ impl fmt::Display for ExperimentFolderError {
             ExperimentFolderError::OtherPlan(dir) => {
                 write!(
                     f,
-                    "{}: the experiment in this folder has other variants than the plan",
+                    "{}: the experiment in this folder has different variants than the plan",
                     dir.display()
                 )
             }

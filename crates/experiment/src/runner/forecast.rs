@@ -95,7 +95,7 @@ pub enum UnknownTime {
     RemoteService(String),
     /// Another machine runs this service.
     ServiceOnHost {
-        /// The service.
+        /// Name of the service.
         service: String,
         /// The machine, as the plan names it.
         host: String,

@@ -1,4 +1,5 @@
-//! Metrics of the link between the load and its target: utilization and protocol overhead.
+//! Metrics of the link between the load generator and its target: utilization and protocol
+//! overhead.
 
 use prony_record::Record;
 use prony_stats::{Metric, Values};
@@ -8,13 +9,13 @@ use crate::service::PlaceKind;
 use crate::telemetry::TelemetrySummary;
 use crate::topology::NetworkLink;
 
-/// Traffic on the link between the load and its target during the measured part, in bytes of
-/// Ethernet frames.
+/// Traffic on the link between the load generator and its target during the measured part, in bytes
+/// of Ethernet frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LoadLinkTraffic {
-    /// Bytes from the target to the load.
+    /// Bytes sent from the target to the load generator.
     responses_bytes: f64,
-    /// Bytes from the load to the target.
+    /// Bytes sent from the load generator to the target.
     requests_bytes: f64,
     /// Time between the first and the last sample in seconds.
     elapsed_s: f64,
@@ -22,8 +23,8 @@ pub(crate) struct LoadLinkTraffic {
     limit_per_s: Option<f64>,
 }
 
-/// Returns the traffic between the load and its target during the measured part; `None` if no link
-/// of the plan joins them.
+/// Returns the traffic between the load generator and its target during the measured part; `None`
+/// if no link of the plan joins them.
 pub(crate) fn crossing(summary: &TelemetrySummary, resolved: &Resolved) -> Option<LoadLinkTraffic> {
     let target = &resolved.load.service;
     let mut services = resolved.services.iter();
@@ -54,7 +55,8 @@ pub(crate) fn crossing(summary: &TelemetrySummary, resolved: &Resolved) -> Optio
 }
 
 impl LoadLinkTraffic {
-    /// Used fraction of the rate in the busier direction; `None` without a rate limit.
+    /// Fraction of the rate limit that is used in the busier direction; `None` without a rate
+    /// limit.
     pub(crate) fn used_share(self) -> Option<f64> {
         let most = self.limit_per_s? * self.elapsed_s;
         // The token bucket allows short bursts above the rate.

@@ -46,7 +46,7 @@ impl fmt::Display for ModeError {
             ModeError::Plan(error) => error.fmt(f),
             ModeError::Requested { requested, reason } => write!(
                 f,
-                "--interleave {requested}: variants can't be interleaved: {reason} (leave it out, or \
+                "--interleave {requested}: variants can't be interleaved: {reason} (remove the flag, or \
                  use --interleave off)"
             ),
             ModeError::Changed {
@@ -62,7 +62,7 @@ impl fmt::Display for ModeError {
                 write!(
                     f,
                     "--interleave {requested}: trials of the experiment in {} were {before}, and \
-                     both modes can't be combined in one result (leave --interleave out, or start \
+                     both modes can't be combined in one result (remove --interleave, or start \
                      a new experiment)",
                     dir.display()
                 )

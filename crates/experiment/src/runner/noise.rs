@@ -125,9 +125,9 @@ fn survives(comparison: &Comparison, margin: f64, explained: f64) -> bool {
     }
 }
 
-/// Largest fraction of cores that neighbors used in a trial: of the cores of a group of services,
-/// of the load's cores, or of the whole machine if any service may use all of it. Kernel threads
-/// are excluded, because they also work for the experiment.
+/// Largest fraction of a set of cores that neighbors used in a trial. The sets are the cores of
+/// each group of services, the load's cores, and the whole machine if a service may use all of it.
+/// Kernel threads are excluded, because they also work for the experiment.
 fn lost_share(trial: &TrialResult) -> f64 {
     let resources = &trial.resources;
     let groups = resources.tied.iter().filter_map(|it| it.parties.as_ref());
@@ -226,8 +226,8 @@ pub(crate) fn apply(evaluation: &mut Evaluation, effects: &[NoiseEffect]) {
         };
         if let NoiseEffect::Doubtful(share) = effect {
             comparison.doubt(&format!(
-                "other processes used {:.0}% of the cores, so the difference may be another one on \
-                 a quiet machine",
+                "other processes used {:.0}% of the cores, so the difference may not be the same \
+                 on a quiet machine",
                 share * 100.0
             ));
         }

@@ -82,8 +82,8 @@ impl Draws {
     }
 }
 
-/// Simulates an experiment with this true ratio of the new variant's rate. `taken` gives the
-/// fraction that neighbors take of a trial, by variant.
+/// Simulates an experiment with this true ratio of the new variant's rate. `taken` returns the
+/// fraction of the cores that neighbors use in a trial of a variant.
 fn experiment(
     blocks: u32,
     ratio: f64,

@@ -1,4 +1,4 @@
-//! Tests with simulated effects of position, for trials and for slices.
+//! Tests with simulated position effects, for trials and for slices.
 
 use prony_record::Record;
 use prony_stats::Values;
@@ -43,8 +43,9 @@ fn trials(blocks: u32, loss: f64) -> Vec<TrialResult> {
     (1..=blocks).flat_map(of_block).collect()
 }
 
-/// Interleaved blocks. The speed of the machine changes with blocks and rounds, and the difference
-/// between the variants changes with blocks. The trials also have positions, which have no effect.
+/// Simulates interleaved blocks. The speed of the machine changes between blocks and rounds, and
+/// the difference between the variants changes between blocks. The trials also have positions,
+/// which have no effect.
 fn interleaved(rounds: u32, loss: f64) -> Vec<TrialResult> {
     let mut results = trials(4, 0.5);
     for result in &mut results {

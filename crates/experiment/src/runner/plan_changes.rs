@@ -61,7 +61,7 @@ impl PlanCopy {
         for name in names {
             match (self.files.get(name), now.files.get(name)) {
                 (Some(one), Some(other)) if one != other => {
-                    changes.push(format!("{name} has other contents"));
+                    changes.push(format!("{name} has different contents"));
                 }
                 // Adding or removing a file also changes a line of the plan.
                 _ => {}
@@ -228,7 +228,7 @@ mod tests {
         };
         assert_eq!(
             copy("aa").changes(&copy("bb")),
-            ["includes/nginx.conf has other contents"]
+            ["includes/nginx.conf has different contents"]
         );
         assert_eq!(copy("aa").changes(&copy("aa")), Vec::<String>::new());
     }

@@ -1,4 +1,4 @@
-//! CPU time of a trial by user: services, load, interrupts, other processes, and other guests of
+//! CPU time of a trial by party: services, load, interrupts, other processes, and other guests of
 //! the hypervisor.
 
 use std::collections::BTreeSet;
@@ -88,7 +88,8 @@ pub struct ResourceUse {
     /// ([`HostSample::softirq_included`](crate::telemetry::HostSample::softirq_included)).
     #[serde(default)]
     pub softirq_included: Option<bool>,
-    /// Used fraction of the link's rate in the busier direction; `None` without a link with a rate.
+    /// Fraction of the link's rate limit that is used in the busier direction; `None` without a
+    /// link with a rate limit.
     #[serde(default)]
     pub link_share: Option<f64>,
 }

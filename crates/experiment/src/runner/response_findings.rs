@@ -43,8 +43,8 @@ pub(crate) fn of(
     found
 }
 
-/// Returns the first unexpected status if all responses of all variants have one; then nothing can
-/// be compared.
+/// Returns the first unexpected status if all responses of all variants have one. In that case,
+/// nothing can be compared.
 pub(crate) fn all_failed(responses: &[ResponseDigests]) -> Option<String> {
     let is_failing = |of_variant: &ResponseDigests| {
         let unexpected = responses::unexpected(of_variant).len();
@@ -225,9 +225,10 @@ fn bodies_as_sent(
 
 /// Removes the effects of factors whose levels return different responses, and reports them.
 ///
-/// Responses are compared with the baseline of each cell only. Levels of a factor that the baseline
-/// omits are compared only by their effects, so these are checked here. An interaction is kept if
-/// the responses don't differ between the levels of one of its two factors.
+/// Other checks compare the responses of a variant only with those of its baseline. Levels of a
+/// factor that the baseline omits are compared only by their effects, so their responses are
+/// compared here. An interaction is kept if the responses don't differ between the levels of one of
+/// its two factors.
 pub(crate) fn withhold_effects(
     evaluation: &mut Evaluation,
     design: &Design,

@@ -200,7 +200,7 @@ impl ResponseDigest {
     }
 }
 
-/// The form of a body that is compared.
+/// Form in which a body is compared.
 #[derive(PartialEq)]
 enum Content<'a> {
     Body(&'a StoredBody),

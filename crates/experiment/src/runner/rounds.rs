@@ -4,7 +4,8 @@ use prony_stats::{Design, Evaluation, RoundComparison, RoundMetric, RoundValues,
 
 use super::trial_result::{SliceResult, TrialResult};
 
-/// Compares each variant with its baseline by the rounds of all blocks. Empty without slices.
+/// Compares each variant with its baseline by the rounds of all blocks. The result is empty if
+/// there are no slices.
 pub(crate) fn compare(
     design: &Design,
     evaluation: &Evaluation,

@@ -24,7 +24,7 @@ const SLICE_REQUESTS_MIN: f64 = 50.0;
 /// variants.
 const IDLE_PERCENT_MAX: f64 = 2.0;
 
-/// Load of one variant.
+/// Load of one variant, which runs in slices.
 pub(super) struct SlicedLoad<'a> {
     pub(super) variant: usize,
     pub(super) spec: &'a LoadSpec,
@@ -88,24 +88,24 @@ pub(super) struct Driver<'a> {
 }
 
 /// Measurements of a block other than its records.
-pub(super) struct Driven {
+pub(super) struct BlockMeasurements {
     /// Measurements of the variants, in the order of the loads.
-    pub(super) variants: Vec<DrivenVariant>,
+    pub(super) variants: Vec<VariantMeasurements>,
     /// Error about a service that ended during the loads, if one did.
     pub(super) ended: Option<BlockError>,
 }
 
 /// Measurements of one variant other than its record.
 #[derive(Default)]
-pub(super) struct DrivenVariant {
-    /// End of its last slice on the load's clock.
+pub(super) struct VariantMeasurements {
+    /// End of the variant's last slice on the load's clock.
     pub(super) until: Nanos,
     pub(super) slices: Vec<SliceResult>,
     pub(super) drains: Vec<Nanos>,
     pub(super) telemetry: Option<SlicedTelemetry>,
 }
 
-impl DrivenVariant {
+impl VariantMeasurements {
     /// Returns a finding if the services were busy in the slices of other variants.
     pub(super) fn not_idle(&self) -> Option<Finding> {
         let percent = self.telemetry.as_ref()?.idle_percent()?;
@@ -124,12 +124,16 @@ impl DrivenVariant {
 impl Driver<'_> {
     /// Runs warm-ups and rounds until they are complete, a load or a service has ended, or a
     /// machine is lost.
-    pub(super) fn drive(self, host: &mut dyn Host, events: &Sender<DriverEvent>) -> Driven {
+    pub(super) fn drive(
+        self,
+        host: &mut dyn Host,
+        events: &Sender<DriverEvent>,
+    ) -> BlockMeasurements {
         avoid_cores(&self.avoid);
-        let mut driven: Vec<DrivenVariant> = self
+        let mut driven: Vec<VariantMeasurements> = self
             .loads
             .iter()
-            .map(|_| DrivenVariant::default())
+            .map(|_| VariantMeasurements::default())
             .collect();
         let mut ended = None;
         if self.are_ready() {
@@ -142,7 +146,7 @@ impl Driver<'_> {
         for (load, driven) in self.loads.iter().zip(&driven) {
             load.slices.end(driven.until);
         }
-        Driven {
+        BlockMeasurements {
             variants: driven,
             ended,
         }
@@ -171,7 +175,7 @@ impl Driver<'_> {
 
     /// Runs the warm-up of each load. Returns the requests per second of each; `None` if a load has
     /// ended.
-    fn warm_up(&self, driven: &mut [DrivenVariant]) -> Option<Vec<f64>> {
+    fn warm_up(&self, driven: &mut [VariantMeasurements]) -> Option<Vec<f64>> {
         let mut rates = vec![0.0; self.loads.len()];
         for index in schedule::order(self.seed, 0, self.loads.len()) {
             let length = self.loads[index].warmup();
@@ -190,7 +194,7 @@ impl Driver<'_> {
         &self,
         host: &mut dyn Host,
         rates: &[f64],
-        driven: &mut [DrivenVariant],
+        driven: &mut [VariantMeasurements],
         events: &Sender<DriverEvent>,
     ) -> Result<(), BlockError> {
         let duration = self.loads.iter().map(SlicedLoad::duration).max();

@@ -32,7 +32,7 @@ pub enum TrialError {
     Service {
         /// Name of the service.
         service: String,
-        /// Reason.
+        /// Reason why the service did not become ready.
         why: ReadinessError,
     },
     /// A service ended during the load, or during another variant's load in an interleaved block.
@@ -106,7 +106,7 @@ impl fmt::Display for TrialError {
             TrialError::Plan(error) => error.fmt(f),
             TrialError::Load(error) => write!(f, "[load]: {error}"),
             TrialError::Engine(error) => error.fmt(f),
-            TrialError::Agents(why) => write!(f, "the load of agents: {why}"),
+            TrialError::Agents(why) => write!(f, "the agents could not generate the load: {why}"),
             TrialError::Host(error) => error.fmt(f),
             TrialError::Service { service, why } => match why {
                 ReadinessError::Ended { status, log } => {
@@ -155,7 +155,7 @@ impl fmt::Display for TrialError {
             TrialError::NothingSucceeded(text) => {
                 write!(
                     f,
-                    "no request of any variant succeeded, so that nothing can be compared"
+                    "no request of any variant succeeded, so nothing can be compared"
                 )?;
                 if text.is_empty() {
                     Ok(())

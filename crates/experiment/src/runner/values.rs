@@ -45,8 +45,8 @@ fn values(record: &Record, telemetry: Option<&TelemetrySummary>, target: &str) -
     values
 }
 
-/// Returns the metrics of the telemetry. Telemetry and load cover slightly different times, so both
-/// are converted to rates.
+/// Returns the metrics that come from telemetry. Telemetry and load cover slightly different times,
+/// so both are converted to rates.
 fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> Values {
     let mut values = Values::new();
     let sum = |of: fn(&ServiceSummary) -> f64| telemetry.services.values().map(of).sum::<f64>();
@@ -75,7 +75,7 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
     values.insert(Metric::ServerCpuUsPerRequest, cpu_us(user + system));
     values.insert(Metric::ServerCpuUserUsPerRequest, cpu_us(user));
     values.insert(Metric::ServerCpuSystemUsPerRequest, cpu_us(system));
-    // Soft interrupts are counted for the whole machine of the services.
+    // Softirq time is measured for the whole machine that runs the services.
     let softirq_us_per_s = machine.cpu_softirq_s * 1e6 / telemetry.elapsed_s;
     values.insert(
         Metric::HostSoftirqUsPerRequest,

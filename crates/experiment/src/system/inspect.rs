@@ -121,9 +121,9 @@ fn version(path: &Path, search_path: Option<&OsStr>) -> Option<String> {
 }
 
 /// Runs a program and returns its standard output, or its standard error if standard output is
-/// empty (nginx prints its version to standard error, and Apache only warnings). The program's
-/// process group is killed when it ends or after the timeout. Output beyond [`OUTPUT_BYTES_MAX`] is
-/// dropped.
+/// empty: nginx prints its version to standard error, while Apache prints only warnings there. The
+/// program's process group is killed when it ends or after the timeout. Output beyond
+/// [`OUTPUT_BYTES_MAX`] is dropped.
 fn output_of(mut command: Command, within: Duration) -> Option<String> {
     command
         .stdin(Stdio::null())

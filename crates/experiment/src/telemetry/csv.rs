@@ -12,15 +12,15 @@ use super::{
 /// Columns of telemetry.csv with their units. A cell is empty if the column doesn't apply to the
 /// subject.
 pub const COLUMNS: [(&str, &str); 41] = [
-    ("t_s", "seconds since the host was made"),
+    ("t_s", "seconds since the start of this run"),
     (
         "subject",
         "host, core:<number> (of the host), generator (prony itself), remote (the machine that is read over ssh), host:<agent>, \
-         service:<name>, link:<name> (sent is what its first place sent), or interface:<place>:<name> where the place is host, remote or a service",
+         service:<name>, link:<name> (sent counts traffic from its first place), or interface:<place>:<name> where the place is host, remote or a service",
     ),
     (
         "cpu_s",
-        "CPU seconds from the finest source there is, total so far",
+        "CPU seconds from the most precise source, total so far",
     ),
     ("cpu_user_s", "CPU seconds in user mode, total so far"),
     ("cpu_system_s", "CPU seconds in the kernel, total so far"),
@@ -36,7 +36,7 @@ pub const COLUMNS: [(&str, &str); 41] = [
     ("cpu_idle_s", "CPU seconds idle, total so far"),
     (
         "foreign_cpu_s",
-        "CPU seconds of all that is neither service nor generator, total so far",
+        "CPU seconds of all processes that are neither a service nor the generator, total so far",
     ),
     ("memory_bytes", "bytes now"),
     (
@@ -64,7 +64,7 @@ pub const COLUMNS: [(&str, &str); 41] = [
     ("network_received_packets", "packets received, total so far"),
     (
         "network_dropped_packets",
-        "packets dropped, both ways, total so far",
+        "packets dropped in both directions, total so far",
     ),
     (
         "listen_overflows",
@@ -76,12 +76,12 @@ pub const COLUMNS: [(&str, &str); 41] = [
     ),
     (
         "retransmitted_segments",
-        "TCP segments sent again, total so far",
+        "TCP segments retransmitted, total so far",
     ),
     ("resets_sent", "TCP segments with RST, total so far"),
     (
         "established_resets",
-        "established connections that a reset ended, total so far",
+        "established connections that were reset, total so far",
     ),
     ("syn_cookies_sent", "SYN cookies sent, total so far"),
     ("time_wait", "connections in TIME_WAIT now"),
@@ -105,12 +105,12 @@ pub const COLUMNS: [(&str, &str); 41] = [
         "io_calls",
         "system calls that read or write files, total so far",
     ),
-    (
-        "disk_written_bytes",
-        "bytes written towards disks, total so far",
-    ),
+    ("disk_written_bytes", "bytes written to disks, total so far"),
     ("load_average", "over one minute"),
-    ("sample_cost_us", "microseconds that the reading took"),
+    (
+        "sample_cost_us",
+        "time that the reading took, in microseconds",
+    ),
 ];
 
 /// Writes the header and all samples.

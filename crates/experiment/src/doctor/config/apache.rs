@@ -128,8 +128,8 @@ fn read(files: &mut dyn ConfigFiles, path: &Path, root: &mut PathBuf, into: &mut
 }
 
 /// Collects the directives that apply to the whole server. Directives in `<VirtualHost>`,
-/// `<Directory>` and similar sections apply to a part of the server only; those in an
-/// `<IfModule mpm_…>` for a module that isn't loaded don't apply.
+/// `<Directory>` and similar sections apply only to part of the server; those in an `<IfModule
+/// mpm_…>` for a module that isn't loaded don't apply.
 fn settings(lines: &[Vec<String>]) -> ApacheSettings {
     let loaded = lines.iter().find_map(|words| match words.as_slice() {
         [name, module, ..] if name.eq_ignore_ascii_case("LoadModule") => {

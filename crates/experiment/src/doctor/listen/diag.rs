@@ -56,7 +56,7 @@ pub(super) fn in_network_of<T: Send>(
 pub(super) struct ListenerList {
     /// Sockets that the kernel listed.
     pub(super) listeners: Vec<Listener>,
-    /// Error of the request for UNIX sockets; some kernels list only TCP sockets.
+    /// Error from listing the UNIX sockets; some kernels list only TCP sockets.
     pub(super) without_unix: Option<io::Error>,
 }
 

@@ -137,7 +137,7 @@ fn check_drops(before: ListenDrops, now: ListenDrops, seconds: f64, results: &mu
     results.add(OVERFLOWS.check(status, text));
 }
 
-/// Adds one check for each listener that needs attention, and a common one for all others.
+/// Adds one check for each listener that needs attention, and one combined check for all others.
 fn check_listeners(listeners: &[Listener], somaxconn: Option<u32>, results: &mut CheckResults) {
     let mut fine = Vec::new();
     for listener in listeners {

@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 use super::checked;
 use crate::system::fork::LaunchStep;
 
-/// A set of cores.
+/// A set of cores, as FreeBSD's system calls expect it.
 pub(in crate::host) type FreeBsdCoreSet = libc::cpuset_t;
 
 /// `struct procctl_reaper_kill` of procctl(2).

@@ -8,7 +8,7 @@ use super::{block_signals, checked, exit};
 use crate::place::namespace;
 pub(super) use crate::place::namespace::join_network;
 
-/// A set of cores.
+/// A set of cores, as Linux's system calls expect it.
 pub(in crate::host) type LinuxCoreSet = libc::cpu_set_t;
 
 /// Enters the namespaces. Returns true in the first process inside; does not return in the keeper

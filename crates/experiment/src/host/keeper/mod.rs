@@ -46,7 +46,7 @@ pub(super) struct KeeperSetup {
     pub(super) channel: RawFd,
     /// Cores that the service may use; `None` means those of the calling thread.
     pub(super) cores: Option<CoreSet>,
-    /// Limit of open files; `None` leaves it unchanged.
+    /// Limit on open files; `None` leaves it unchanged.
     pub(super) open_files: Option<u64>,
     /// Sandbox to enter: the descriptor of a network namespace (Linux) or the ID of a jail
     /// (FreeBSD).
@@ -163,7 +163,8 @@ fn exit(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// Runs the keeper: reaps ended processes, forwards signals, and ends with the service's last process.
+/// Runs the keeper: reaps ended processes, forwards signals, and exits after the service's last
+/// process has ended.
 fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
     system::detach(Some(channel));
     let waiting_mask = block_signals();

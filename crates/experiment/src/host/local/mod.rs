@@ -50,7 +50,7 @@ pub struct LocalHost {
     sampler: Sampler,
     monitors: Monitors,
     crypto_findings: CryptoFindings,
-    /// Cores of services to which the plan assigns none: all cores that prony could use when this
+    /// Cores for services to which the plan assigns none: all cores that prony could use when this
     /// host was created. The thread that starts a service may be bound to fewer.
     default_cores: Vec<usize>,
     /// Kinds of places for which [`place::check`] has succeeded.
@@ -58,7 +58,7 @@ pub struct LocalHost {
     /// State of the run; `None` while nothing is allocated.
     run: Option<RunState>,
     services: BTreeMap<String, LocalService>,
-    /// Named places and links of the trial; `None` without any.
+    /// Named places and links of the trial; `None` if there are none.
     network: Option<NetworkTopology>,
     /// Running services in start order.
     started: Vec<String>,
@@ -246,7 +246,7 @@ impl LocalHost {
             {
                 let key = (process.pid, process.start);
                 if service.recorded.len() < RECORDED_PROCESSES_MAX && service.recorded.insert(key) {
-                    // Ignore errors: without the entry, only a later sweep may miss this process.
+                    // Errors are ignored: without the entry, a later sweep may miss this process.
                     let _ = run.record(&CreatedResource::Process {
                         pid: process.pid,
                         start: process.start,
@@ -345,7 +345,8 @@ impl Host for LocalHost {
             }
             (None, _) => LaunchMode::Native,
         };
-        // Ignore failures: then only recorded orphans of a killed keeper are found.
+        // Failures are ignored. If the call fails, only recorded orphans of a killed keeper are
+        // found.
         keeper::adopt_orphans();
         service.log = Some(log.clone());
         service.cores.clone_from(&spec.cores);

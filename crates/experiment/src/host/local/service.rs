@@ -104,7 +104,7 @@ impl LocalService {
                 && metadata.file_type().is_socket()
                 && metadata.permissions().mode() & 0o777 != 0o666
             {
-                // Ignore errors: the error of a later connection attempt is more helpful.
+                // Errors are ignored: the error of a later connection attempt is more helpful.
                 let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o666));
             }
         }

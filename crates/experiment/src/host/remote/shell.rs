@@ -83,7 +83,7 @@ impl Shell {
         match self.responses.recv_timeout(within) {
             Ok(response) => response,
             Err(RecvTimeoutError::Timeout) => {
-                let said = self.said();
+                let said = self.stderr_suffix();
                 Err(format!("no response within {} s{said}", within.as_secs()))
             }
             Err(RecvTimeoutError::Disconnected) => Err(self.ended()),
@@ -94,14 +94,14 @@ impl Shell {
     fn ended(&mut self) -> String {
         let began = Instant::now();
         // ssh's standard error may arrive shortly after the end of its output.
-        while self.said().is_empty() && began.elapsed() < EXIT_TIMEOUT {
+        while self.stderr_suffix().is_empty() && began.elapsed() < EXIT_TIMEOUT {
             std::thread::sleep(Duration::from_millis(5));
         }
-        format!("the connection has ended{}", self.said())
+        format!("the connection has ended{}", self.stderr_suffix())
     }
 
     /// Returns `: ` and the last line of ssh's standard error.
-    fn said(&self) -> String {
+    fn stderr_suffix(&self) -> String {
         let complaint = self
             .complaint
             .lock()

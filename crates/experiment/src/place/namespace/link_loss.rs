@@ -13,12 +13,13 @@ pub(super) fn drop_arriving(interface: &str, loss: LinkLoss) -> Result<(), HostE
     command::run("nft", &[&rules(interface, loss)]).map(drop)
 }
 
-/// Adds such a rule for the loopback interface, to check that the kernel supports it.
+/// Adds a loss rule to the loopback interface, to check that the kernel supports such rules.
 pub(super) fn rehearse() -> Result<(), HostError> {
     command::run("nft", &[&rules("lo", LinkLoss::MAX)]).map(drop)
 }
 
-/// The table and the chain may already exist, because the links of a place share them.
+/// Returns the nft(8) commands. The table and the chain may already exist, because the links of a
+/// place share them.
 fn rules(interface: &str, loss: LinkLoss) -> String {
     format!(
         "add table inet prony; \

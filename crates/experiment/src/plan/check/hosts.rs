@@ -32,17 +32,17 @@ pub enum HostRequirement<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceAspect {
-    /// The choice of the machine.
+    /// Key `host` or `agents`: the machines.
     Host,
-    /// The program.
+    /// Key `command`: the program.
     Command,
-    /// The program that precedes the command.
+    /// Key `wrapper`: the program that precedes the command.
     Wrapper,
-    /// The environment variables.
+    /// Key `env`: the environment variables.
     Env,
-    /// The cores.
+    /// Key `cores`: the cores.
     Cores,
-    /// The place.
+    /// Key `place`: the kind of place.
     Place,
 }
 

@@ -2,7 +2,7 @@
 
 use super::factors::PlanFactor;
 use super::levels::LevelSelection;
-use super::variants::{PlanVariant, read_cell};
+use super::variants::{PlanVariant, read_level_selection};
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
 
@@ -71,7 +71,7 @@ pub(crate) fn read_baseline(
         return Some(first);
     };
     let table = reader.table(node, "baseline")?;
-    let baseline = read_cell(table, node.line, factors, "the baseline", reader)?;
+    let baseline = read_level_selection(table, node.line, factors, "the baseline", reader)?;
     if baseline.is_empty() {
         let message = "the baseline names no factor";
         reader.report_with_hint(
@@ -136,7 +136,7 @@ fn check_baseline(
                 DiagnosticKind::Structure,
                 line,
                 message,
-                "list that variant, too",
+                "list that variant too",
             );
         }
     }

@@ -141,9 +141,9 @@ impl MachineProfile {
 
 /// A program that was not found.
 pub(crate) struct ProgramNotFound {
-    /// Command that would start it.
+    /// Command that would start the program.
     pub(crate) started: String,
-    /// Hint for installing it.
+    /// Hint for installing the program.
     pub(crate) hint: String,
 }
 

@@ -10,7 +10,7 @@ pub(crate) const PLACE_WORDS: [&str; 3] = ["native", "namespace", "jail"];
 /// Names that the kernel uses for network interfaces and their settings.
 const LINK_RESERVED_NAMES: [&str; 3] = ["lo", "all", "default"];
 
-/// Maximum number each of services, places and links in a plan.
+/// Maximum number of services in a plan; the same limit applies to places and to links.
 const SECTIONS_MAX: usize = 64;
 
 /// Maximum length of a place's name in bytes.

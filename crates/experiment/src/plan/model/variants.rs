@@ -24,7 +24,7 @@ pub(crate) fn read_variants(
 ) -> Vec<PlanVariant> {
     let cells = match listed {
         None => product(factors, line, reader),
-        Some(node) => read_cells(node, factors, reader),
+        Some(node) => read_listed_variants(node, factors, reader),
     };
     let mut variants: Vec<PlanVariant> = Vec::with_capacity(cells.len());
     for levels in cells {
@@ -69,7 +69,7 @@ fn product(
         .collect()
 }
 
-fn read_cells(
+fn read_listed_variants(
     node: &TomlNode,
     factors: &[PlanFactor],
     reader: &mut PlanReader<'_>,
@@ -92,7 +92,8 @@ fn read_cells(
         let Some(table) = reader.table(item, "a variant") else {
             continue;
         };
-        let Some(levels) = read_cell(table, item.line, factors, "the variant", reader) else {
+        let Some(levels) = read_level_selection(table, item.line, factors, "the variant", reader)
+        else {
             continue;
         };
         if let Some(missing) = factors.iter().find(|f| levels.get(&f.name).is_none()) {
@@ -112,7 +113,7 @@ fn read_cells(
 }
 
 /// Reads pairs of factor and level, in the order of the factors.
-pub(super) fn read_cell(
+pub(super) fn read_level_selection(
     table: &TomlTable,
     line: usize,
     factors: &[PlanFactor],

@@ -15,28 +15,29 @@ const OWN_KEYS: &[&str] = &["goal", "max_rate", "search_time", "probe"];
 
 /// Keys of `[load]` that a capacity search determines, each with a hint.
 const CHOSEN_BY_SEARCH: &[(&str, &str)] = &[
-    ("rate", "take it out; max_rate limits the rates"),
-    ("stages", "take it out; max_rate limits the rates"),
+    ("rate", "remove the key; max_rate limits the rates"),
+    ("stages", "remove the key; max_rate limits the rates"),
     (
         "duration",
-        "take it out; probe sets the length of each probe",
+        "remove the key; probe sets the length of each probe",
     ),
     (
         "requests",
-        "take it out; probe sets the length of each probe",
+        "remove the key; probe sets the length of each probe",
     ),
-    ("warmup", "take it out; each probe has a settling part"),
+    ("warmup", "remove the key; each probe has a settling part"),
     (
         "abort_if",
-        "take it out; goal decides when a probe ends early",
+        "remove the key; goal decides when a probe ends early",
     ),
     (
         "abort_window",
-        "take it out; goal decides when a probe ends early",
+        "remove the key; goal decides when a probe ends early",
     ),
 ];
 
-/// Number of probes in a typical search, including their settling parts.
+/// Typical duration of a search, including the settling parts, as a multiple of the measured part
+/// of a probe.
 const PROBES_USUAL: f64 = 30.0;
 
 /// Goals and limits of a variant's capacity searches.
@@ -59,7 +60,7 @@ pub(super) fn refuse_keys(table: &TomlTable, reader: &mut PlanReader<'_>) {
     for key in OWN_KEYS {
         if let Some(node) = table.get(key) {
             let message = format!("{key} of [load] is valid only for a capacity search");
-            let hint = "add model = \"capacity\", or take it out";
+            let hint = "add model = \"capacity\", or remove the key";
             reader.report_with_hint(DiagnosticKind::Structure, node.line, message, hint);
         }
     }
@@ -82,13 +83,13 @@ pub(super) fn check_keys(
     for key in ["duration", "warmup"] {
         if trial_keys.iter().any(|given| given == key) {
             let message = format!("a capacity search chooses its loads, so [trials] has no {key}");
-            let hint = "take it out; probe of [load] sets the length of each probe";
+            let hint = "remove the key; probe of [load] sets the length of each probe";
             reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
         }
     }
     if is_by_agents {
         let message = "a capacity search runs on this machine, so agents can't generate its load";
-        let hint = "take agents out";
+        let hint = "remove agents";
         let line = table.line_of("agents");
         reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
     }
@@ -115,7 +116,7 @@ pub(super) fn read(
     if search_time.is_some() && probe.is_some() {
         let message = "search_time and probe both set the length of the probes";
         let line = table.line_of("probe");
-        reader.report_with_hint(DiagnosticKind::Structure, line, message, "take one out");
+        reader.report_with_hint(DiagnosticKind::Structure, line, message, "remove one");
     }
     let goals = CapacityGoals {
         goals: read_goals(table, reader)?,

@@ -48,10 +48,10 @@ pub(crate) enum MachineNeedKind {
         name: String,
         hint: String,
     },
-    /// Cores.
+    /// Cores that a service or the load uses.
     Cores { owner: String, cores: Vec<usize> },
     /// A folder; `subject` is the key that names it.
     Folder { subject: String, path: PathBuf },
-    /// A namespace or jail.
+    /// The permission to create a namespace or jail.
     Place { owner: String, place: PlaceKind },
 }

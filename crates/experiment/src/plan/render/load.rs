@@ -252,7 +252,7 @@ fn read_abort_rules(table: &TomlTable, reader: &mut PlanReader<'_>) -> Option<Ab
     let Some(node) = table.get("abort_if") else {
         if table.get("abort_window").is_some() {
             let message = "abort_window of [load] has no effect without abort_if";
-            let hint = "add abort_if = [\"failed > 5%\"], or take it out";
+            let hint = "add abort_if = [\"failed > 5%\"], or remove abort_window";
             let line = table.line_of("abort_window");
             reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
         }
@@ -316,7 +316,7 @@ fn use_http3(
     let http = settings.http.get_or_insert(HttpVersion::Http3);
     if *http != HttpVersion::Http3 {
         let message = format!("the target \"{target}\" is a UDP listener, which means HTTP/3");
-        let hint = "take http out, or set another target";
+        let hint = "remove http, or set another target";
         let line = table.line_of("http");
         reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
     }
@@ -402,8 +402,8 @@ fn read_target<'s>(
     let Some(shape) = layout.services.iter().find(|shape| shape.name == service) else {
         let message = format!("the target \"{text}\" is not a service");
         let hint = if text.contains('/') {
-            "name a service; set the path with path = \"/…\", and a server that prony does not \
-             start with a service's remote"
+            "name a service; path = \"/…\" sets the path, and remote in [service.NAME] names a \
+             server that prony does not start"
                 .to_owned()
         } else {
             did_you_mean(service, names.iter().copied())
@@ -459,7 +459,7 @@ fn settings_of(
     for entry in table.entries.iter().filter(|it| is_setting(&it.key)) {
         let (key, node) = (entry.key.as_str(), &entry.node);
         let is_empty = matches!(&node.value, TomlValue::Text(text) if text.is_empty());
-        // A factor level without a user sets an empty one.
+        // A factor level sets `user` to an empty string for variants without a user.
         if key == "user" && is_empty {
             continue;
         }
@@ -516,7 +516,7 @@ fn add_lengths(
     for name in ["warmup", "duration"] {
         if let (Some(line), true) = (lines.0.get(name), in_trials(name)) {
             let message = format!("{name} is in [trials] and in [load]");
-            reader.report_with_hint(DiagnosticKind::Structure, *line, message, "take one out");
+            reader.report_with_hint(DiagnosticKind::Structure, *line, message, "remove one");
         }
     }
     settings.warmup.get_or_insert(trials.warmup);
@@ -563,7 +563,7 @@ fn read_loop(table: &TomlTable, given: &TomlTable, reader: &mut PlanReader<'_>) 
         }
         (Some(("closed", _)), Some((key, rate))) => {
             let message = "a closed loop has no rate: each response starts the next request";
-            let hint = format!("take {key} out, or set model = \"open\"");
+            let hint = format!("remove {key}, or set model = \"open\"");
             reader.report_with_hint(DiagnosticKind::Structure, rate.line, message, hint);
             LoadModel::Closed
         }
@@ -597,12 +597,7 @@ fn read_path(table: &TomlTable, reader: &mut PlanReader<'_>) -> String {
     };
     if table.get("urls").is_some() {
         let message = "path has no effect together with urls";
-        reader.report_with_hint(
-            DiagnosticKind::Structure,
-            node.line,
-            message,
-            "take one out",
-        );
+        reader.report_with_hint(DiagnosticKind::Structure, node.line, message, "remove one");
     }
     match reader.scalar(node, "path of [load]") {
         Some(path) if path.starts_with('/') && is_one_word(&path) => path,
@@ -628,7 +623,7 @@ fn one_line(text: &str) -> String {
         .join(" ")
 }
 
-/// Returns host and port of the URL. The name of a remote service is kept, because servers select
+/// Returns the URL's host and port. The name of a remote service is kept, because servers select
 /// virtual hosts by name.
 fn authority(shape: &ServiceLayout, endpoint: &Endpoint) -> String {
     match (&shape.remote, endpoint) {

@@ -23,7 +23,7 @@ pub struct ReadySettings {
     pub listener: Option<String>,
     /// Path to request. If `None`, an accepted connection or a bound UDP port is enough.
     pub get: Option<String>,
-    /// Request the path over TLS, without verifying the certificate.
+    /// True to request the path over TLS, without verifying the certificate.
     pub https: bool,
     /// Statuses that mean ready; the default is 200 to 399.
     pub status: Option<StatusSet>,

@@ -1,6 +1,6 @@
 //! Start order of services: each starts after the services that it needs.
 
-/// Indexes in start order, or the names of services that form a cycle of needs.
+/// Indexes in start order, or the names of services that need each other in a cycle.
 pub(super) type StartOrder<'a> = Result<Vec<usize>, Vec<&'a str>>;
 
 /// Sorts services so that each comes after those that it needs, and otherwise in the given order. A

@@ -1,4 +1,4 @@
-//! `[telemetry]`: what is measured on the machines.
+//! `[telemetry]`: the measurements on machines.
 //!
 //! Values may be templates, so the server of each variant can be on a different machine.
 
@@ -45,7 +45,8 @@ pub(super) fn read_telemetry(
         && let Some(text) = reader.text(node, "remote")
     {
         if text.starts_with('-') || text.contains(char::is_whitespace) {
-            let message = format!("remote of [telemetry] is \"{text}\", not a destination for ssh");
+            let message =
+                format!("remote of [telemetry] is \"{text}\", not a valid ssh destination");
             let hint = "write it like \"user@host\" or \"ssh://user@host:2222\"";
             reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
         } else {

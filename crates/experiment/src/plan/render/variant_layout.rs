@@ -172,8 +172,7 @@ fn mark_exposed(services: &mut [ServiceLayout], target: Option<&str>, load_has_a
 
 /// Checks that a viewer on one machine can reach a service on another.
 ///
-/// # Errors
-/// The reason why it can't.
+/// # Errors The reason why the viewer can't reach the service.
 fn check_host_reach(
     service: &ServiceLayout,
     is_unix: bool,
@@ -205,7 +204,7 @@ fn check_host_reach(
     if !service.exposed {
         return Err(format!(
             "service \"{name}\" runs on {host}, and {who} elsewhere; it listens for other machines \
-             only if they need it (needs = [\"{name}\"])"
+             only if a service there needs it (needs = [\"{name}\"])"
         ));
     }
     Ok(())

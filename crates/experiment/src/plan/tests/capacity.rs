@@ -10,8 +10,8 @@ use crate::interleaving;
 use crate::plan::{CapacityLoad, Interleave, LoadModel};
 use crate::runner::BlockTime;
 
-/// [`GOOD`] with these lines instead of the load's model and connections, and without the durations
-/// of its trials.
+/// Returns [`GOOD`] with these lines instead of the load's model and connections, and without the
+/// durations of its trials.
 fn plan(load: &str) -> String {
     let plan = GOOD.replace("model       = \"closed\"\nconnections = 10\n", load);
     plan.replace("warmup   = \"3s\"\nduration = \"30s\"\n", "")
@@ -81,35 +81,35 @@ fn contradictions_are_refused_with_their_lines() {
     for (text, message) in [
         (
             with("rate = 500"),
-            "a capacity search chooses its loads, so it has no rate (take it out; max_rate limits the \
+            "a capacity search chooses its loads, so it has no rate (remove the key; max_rate limits the \
              rates)",
         ),
         (
             with("duration = \"5s\""),
-            "a capacity search chooses its loads, so it has no duration (take it out; probe sets the \
+            "a capacity search chooses its loads, so it has no duration (remove the key; probe sets the \
              length of each probe)",
         ),
         (
             with("requests = 100"),
-            "a capacity search chooses its loads, so it has no requests (take it out; probe sets the \
+            "a capacity search chooses its loads, so it has no requests (remove the key; probe sets the \
              length of each probe)",
         ),
         (
             with("abort_if = \"failed>1%\""),
-            "a capacity search chooses its loads, so it has no abort_if (take it out; goal decides when \
+            "a capacity search chooses its loads, so it has no abort_if (remove the key; goal decides when \
              a probe ends early)",
         ),
         (
             with("search_time = \"1m\"\nprobe = \"1s\""),
-            "search_time and probe both set the length of the probes (take one out)",
+            "search_time and probe both set the length of the probes (remove one)",
         ),
         (
             with("agents = 2").replace("cores       = \"1\"", ""),
-            "a capacity search runs on this machine, so agents can't generate its load (take agents out)",
+            "a capacity search runs on this machine, so agents can't generate its load (remove agents)",
         ),
         (
             with("").replace("blocks   =", "warmup = \"1s\"\nblocks   ="),
-            "a capacity search chooses its loads, so [trials] has no warmup (take it out; probe of \
+            "a capacity search chooses its loads, so [trials] has no warmup (remove the key; probe of \
              [load] sets the length of each probe)",
         ),
         (
@@ -131,7 +131,7 @@ fn contradictions_are_refused_with_their_lines() {
         ),
         (
             plan("goal = \"p99 < 50ms\"\n"),
-            "goal of [load] is valid only for a capacity search (add model = \"capacity\", or take it out)",
+            "goal of [load] is valid only for a capacity search (add model = \"capacity\", or remove the key)",
         ),
         (
             with("").replace("margin   =", "metrics = \"p99\"\nmargin   ="),

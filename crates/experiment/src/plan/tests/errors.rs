@@ -13,7 +13,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "connections = 10",
         "abort_window = \"10s\"",
-        "@: abort_window of [load] has no effect without abort_if (add abort_if = [\"failed > 5%\"], or take it out)",
+        "@: abort_window of [load] has no effect without abort_if (add abort_if = [\"failed > 5%\"], or remove abort_window)",
     ),
     (
         "connections = 10",
@@ -264,13 +264,13 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "connections = 10",
         "rate = 100",
-        "@: a closed loop has no rate: each response starts the next request (take rate out, or set \
+        "@: a closed loop has no rate: each response starts the next request (remove rate, or set \
          model = \"open\")",
     ),
     (
         "connections = 10",
         "duration = \"3s\"",
-        "@: duration is in [trials] and in [load] (take one out)",
+        "@: duration is in [trials] and in [load] (remove one)",
     ),
     (
         "model       = \"closed\"",
@@ -464,7 +464,7 @@ fn variants_and_baselines_that_do_not_match() {
         study.diagnostics(&text),
         [
             "plan.toml:4: variant namespace-tcp has no baseline: socket = \"unix\" with its other \
-          levels is not listed (list that variant, too)"
+          levels is not listed (list that variant too)"
         ]
     );
 }

@@ -39,7 +39,7 @@ fn services_used_by_other_machines_listen_on_reachable_addresses() {
     let resolved = plan.resolve(1, &allocate(&wanted)).unwrap();
     let mut services = resolved.services.iter();
     let web = services.find(|it| it.spec.name == "web").unwrap();
-    // The program and the folder are not checked for another machine.
+    // The program and the folder are not checked if the service runs on another machine.
     assert_eq!(web.spec.command[..2], ["taskset", "/opt/web"]);
     assert_eq!((web.spec.wrapper_words, web.spec.cores[0]), (1, 7));
     assert_eq!(web.spec.cwd.as_os_str(), "");

@@ -7,7 +7,7 @@ use super::{GOOD, Study};
 use crate::plan::STARTER;
 
 /// Fragments to insert into plans at random.
-const BITS: &[&str] = &[
+const FRAGMENTS: &[&str] = &[
     "\"",
     "'",
     "\"\"\"",
@@ -64,7 +64,7 @@ fn below(end: usize, random: &mut ChaCha8Rng) -> usize {
     (random.next_u64() % end.max(1) as u64) as usize
 }
 
-/// The last character boundary at or before `at`.
+/// Returns the last character boundary at or before `at`.
 fn boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len()))
         .rev()
@@ -77,7 +77,7 @@ fn mutate(text: &mut String, random: &mut ChaCha8Rng) {
     let end = boundary(text, at + 12);
     let other = boundary(text, below(text.len() + 1, random));
     match below(6, random) {
-        0 => text.insert_str(at, BITS[below(BITS.len(), random)]),
+        0 => text.insert_str(at, FRAGMENTS[below(FRAGMENTS.len(), random)]),
         1 => text.replace_range(at..end, ""),
         2 => {
             let piece = text[at..end].to_owned();
@@ -87,7 +87,7 @@ fn mutate(text: &mut String, random: &mut ChaCha8Rng) {
             // Replaces a value with another one.
             if let Some(sign) = text[at..].find('=').map(|sign| at + sign + 1) {
                 let end = text[sign..].find('\n').map_or(text.len(), |end| sign + end);
-                text.replace_range(sign..end, BITS[below(BITS.len(), random)]);
+                text.replace_range(sign..end, FRAGMENTS[below(FRAGMENTS.len(), random)]);
             }
         }
         4 => {

@@ -7,7 +7,7 @@ use super::{GOOD, Study, allocate};
 use crate::plan::Plan;
 use crate::telemetry::{CounterMode, WatchSpec};
 
-/// The processes and counters that the first variant of a plan requests from its host.
+/// Returns the processes and counters that the first variant of a plan requests from its host.
 fn watch(plan: &Plan) -> WatchSpec {
     watch_of(plan, 0)
 }
@@ -107,8 +107,11 @@ fn problems_of_telemetry() {
     let study = Study::new();
     for (telemetry, said) in [
         ("counters = \"all\"", "\"all\""),
-        ("remote = \"-oProxyCommand=x\"", "not a destination for ssh"),
-        ("remote = \"a b\"", "not a destination for ssh"),
+        (
+            "remote = \"-oProxyCommand=x\"",
+            "not a valid ssh destination",
+        ),
+        ("remote = \"a b\"", "not a valid ssh destination"),
         ("ssh = [\"-v\"]", "no remote machine"),
         ("host = \"a\"", "\"host\""),
     ] {

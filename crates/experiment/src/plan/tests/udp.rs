@@ -1,4 +1,4 @@
-//! UDP listeners.
+//! Plans with UDP listeners.
 
 use prony_load::HttpVersion;
 
@@ -74,7 +74,7 @@ fn a_load_of_a_udp_listener_is_http3() {
         .join("\n");
     assert!(
         messages.contains(
-            "the target \"web.quic\" is a UDP listener, which means HTTP/3 (take http out, or \
+            "the target \"web.quic\" is a UDP listener, which means HTTP/3 (remove http, or \
              set another target)"
         ),
         "{messages}"

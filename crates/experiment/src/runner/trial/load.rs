@@ -30,7 +30,7 @@ impl Trial<'_> {
     ) -> Result<LoadSpec, TrialError> {
         let mut settings = self.seeded(load, block);
         if load.agents.is_some() {
-            // Source addresses and cores are those of the agents.
+            // The agents choose their own source addresses and cores.
             settings.source.clear();
             (settings.source_order, settings.cores) = (None, None);
         }

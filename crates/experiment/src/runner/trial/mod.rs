@@ -30,7 +30,7 @@ use crate::telemetry::{self, TelemetrySample};
 pub use probe::PROBE_DURATION;
 pub(crate) use probe::{ProbePace, ProbedLoad};
 
-/// Size in bytes of the largest rendered file that is stored with the record.
+/// Maximum size in bytes of a rendered file that is stored with the record.
 const STORED_FILE_BYTES_MAX: usize = 256 * 1024;
 /// Number of log lines of the target in an error message.
 const TARGET_LOG_LINES: usize = 15;
@@ -330,7 +330,7 @@ impl Trial<'_> {
             let last = exited.log_tail.lines().last().unwrap_or("empty").to_owned();
             let text = format!(
                 "Service \"{name}\" ended during the load ({}). The last line of its log: {last}. \
-                 The result is not its speed; fix that first.",
+                 The result does not show the speed of the service; fix this first.",
                 exited.status
             );
             Some(Finding::new(FindingId::ServiceEnded, Severity::Error, text))
@@ -359,8 +359,8 @@ impl Trial<'_> {
             if stopped.log_bytes_cut > 0 {
                 let text = format!(
                     "Service \"{name}\" wrote so large a log that {} bytes were cut from its \
-                     middle. Writing it took CPU of the service; unless it is what you compare, \
-                     log less (access_log off).",
+                     middle. Writing it cost the service CPU time. Log less (access_log off), unless \
+                     logging is what you compare.",
                     stopped.log_bytes_cut
                 );
                 findings.push(Finding::new(FindingId::ServiceLogCut, Severity::Note, text));

@@ -8,14 +8,14 @@ use prony_stats::{Bottleneck, BottleneckKind, Metric};
 use crate::runner::TrialResult;
 use crate::runner::resource_use::{CoreParties, CoreUse, ResourceUse};
 
-/// Utilization from which cores or a link count as full. The rest is lost to context switches and
-/// to the resolution of the kernel's clock ticks.
+/// Minimum utilization at which cores or a link count as full. The rest is lost to context switches
+/// and to the resolution of the kernel's clock ticks.
 const FULL_SHARE: f64 = 0.9;
-/// CPU time of other processes and guests, in percent of one core, from which they contribute to
-/// full cores.
+/// Minimum CPU time of other processes and guests, in percent of one core, at which they count as
+/// contributing to full cores.
 const NEIGHBORS_PERCENT: f64 = 5.0;
-/// CPU time of other processes and guests, in percent of one core, from which requests may have
-/// waited for a core although no core was full.
+/// Minimum CPU time of other processes and guests, in percent of one core, at which requests may
+/// have waited for a core although no core was full.
 const CROWDED_PERCENT: f64 = 20.0;
 /// An open loop that completed this fraction of its schedule was limited by the schedule.
 const SCHEDULE_KEPT_SHARE: f64 = 0.99;
@@ -68,8 +68,8 @@ fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
     nothing_full(&groups, &machine, trials)
 }
 
-/// Returns the kind of limit if cores are full: the services, or their neighbors if these used a
-/// part of the cores.
+/// Returns the kind of limit if cores are full: the services, or their neighbors if the neighbors
+/// used part of the cores.
 fn kind_of_full(parties: &CoreParties) -> BottleneckKind {
     match parties.lost_percent() < NEIGHBORS_PERCENT {
         true => BottleneckKind::ServerCores,

@@ -220,7 +220,7 @@ impl ComparisonGroup<'_> {
             high: Some(high),
         };
         Some(format!(
-            "Server CPU per request changed by {}; at the same CPU use in all, that alone would \
+            "Server CPU per request changed by {}; at the same total CPU usage, that alone would \
              change the rate by {}. The rate changed by {}.",
             Change::of(cpu.metric, &cpu.effect)?.signed(),
             Change::of(rate.metric, &alone)?.with_interval(),

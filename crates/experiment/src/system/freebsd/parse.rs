@@ -163,7 +163,7 @@ pub fn machine(text: &str) -> HostSample {
         .unwrap_or_default();
     let [user, nice, system, interrupt, idle] = ticks.map(|ticks| ticks as f64 / ticks_per_s);
     let pages = |name: &str| number(name).unwrap_or(0) * number("hw.pagesize").unwrap_or(4096);
-    // Inactive memory is available, as on Linux.
+    // Inactive memory counts as available, as on Linux.
     let available = pages("vm.stats.vm.v_free_count") + pages("vm.stats.vm.v_inactive_count");
     HostSample {
         cores: number("hw.ncpu")

@@ -83,7 +83,7 @@ impl CounterGroup {
 }
 
 /// Extrapolates the count of a counter that shared a hardware register with others and was active
-/// for a part of the time only. `None` if it was never active, as under some hypervisors.
+/// only part of the time. `None` if it was never active, as under some hypervisors.
 fn scaled(count: u64, enabled_ns: u128, running_ns: u128) -> Option<u64> {
     match (enabled_ns, running_ns) {
         (0, _) => Some(count),

@@ -9,11 +9,11 @@ use crate::plan::syntax::PlanReader;
 /// Attributes that a name has in templates.
 #[derive(Debug, Clone)]
 pub(crate) enum KnownName {
-    /// No attributes: the level is a plain value.
+    /// A factor whose levels are plain values, which have no attributes.
     Plain,
-    /// A factor: the keys that at least one of its levels has.
+    /// A factor, with the keys that at least one of its levels has.
     Level(BTreeSet<String>),
-    /// A service: its attributes.
+    /// A service, with the names of its attributes.
     Service(BTreeSet<String>),
     /// A service whose endpoints have not been chosen yet.
     NotYet,

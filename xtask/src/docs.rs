@@ -1,10 +1,9 @@
 //! `cargo xtask docs`: the generated parts of the documents.
 //!
-//! In any Markdown file, a generated part begins with a line such as
-//! `<!-- generated: prony load --help -->` and ends with `<!-- end of generated -->`. The text
-//! between is the output of the named prony command. A command that ends in `--help` prints text;
-//! one that ends in `--reference` or begins with `man` prints Markdown. The JSON schema of plans is
-//! generated too.
+//! In any Markdown file, a generated part begins with a line such as `<!-- generated: prony load
+//! --help -->` and ends with `<!-- end of generated -->`. The text in between is the output of the
+//! named prony command. A command that ends in `--help` prints text; one that ends in `--reference`
+//! or begins with `man` prints Markdown. The JSON schema of plans is generated too.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -21,9 +20,9 @@ const CLOSE: &str = "<!-- end of generated -->";
 /// Action for generated parts that are out of date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Rewrite them.
+    /// Rewrite outdated parts.
     Write,
-    /// Report them and fail.
+    /// Report outdated parts and fail.
     Check,
 }
 
@@ -134,7 +133,8 @@ fn regenerate(
     Ok(result)
 }
 
-/// Output of `prony ARGS`, formatted for 100 columns. Cargo puts the program next to this one.
+/// Returns the output of `prony ARGS`, formatted for 100 columns. Cargo puts the program next to
+/// this one.
 fn help(args: &[&str]) -> Result<String, String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let output = Command::new(program.with_file_name("prony"))

@@ -1,7 +1,8 @@
 //! A run that is killed with SIGKILL while its services run, and the sweep of the next start.
 //!
-//! The killed run is this test binary as a child process (see `the_killed_run`). Its services are nginx, if it
-//! is installed, as a daemon with two workers, and trees of shells that fork twice and start new sessions.
+//! The killed run is this test binary as a child process (see `the_killed_run`). Its services are
+//! trees of shells that fork twice and start new sessions and, if nginx is installed, an nginx
+//! daemon with two workers.
 #![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,9 +132,10 @@ fn spec(wanted: &Allocation, allocated: &Allocated) -> ServiceSpec {
     }
 }
 
-/// The run that the tests kill. It does nothing when it runs as a test.
+/// The run that the other tests start as a child process and kill. It does nothing when it runs as
+/// a test.
 #[test]
-#[ignore = "it is started by the other tests"]
+#[ignore = "the other tests start it"]
 fn the_killed_run() {
     let Some(state) = std::env::var_os(STATE).map(PathBuf::from) else {
         return;
@@ -225,7 +227,7 @@ impl Run {
             .collect()
     }
 
-    /// Returns the ids of recorded processes that are alive.
+    /// Returns the IDs of recorded processes that are alive.
     fn living(&self) -> Vec<i32> {
         let processes = self
             .made
@@ -238,8 +240,8 @@ impl Run {
             .collect()
     }
 
-    /// Returns existing links and namespaces of the run. Links are identified by their alias, because another
-    /// run may have reused the name.
+    /// Returns the number of links and namespaces of the run that still exist. Links are identified
+    /// by their alias, because another run may have reused the name.
     fn networks_left(&self) -> usize {
         let namespaces = self.names("namespace");
         let links = std::fs::read_dir("/sys/class/net").unwrap().flatten();
@@ -280,7 +282,7 @@ fn start_of(pid: &str) -> Option<String> {
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < WAIT_TIMEOUT, "{what}: not in time");
+        assert!(began.elapsed() < WAIT_TIMEOUT, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -295,11 +297,13 @@ fn a_sweep_removes_leftovers_of_killed_runs_only() {
     let swept = sweep_in(run.state.path()).unwrap();
     assert!(
         swept.removed.is_empty(),
-        "it took from a living run: {:?}",
+        "the sweep removed resources of a live run: {:?}",
         swept.removed
     );
     run.kill();
-    wait_until("the keepers end what they kept", || run.living().is_empty());
+    wait_until("the keepers kill their services", || {
+        run.living().is_empty()
+    });
 
     let swept = sweep_in(run.state.path()).unwrap();
     assert!(swept.failures.is_empty(), "{:?}", swept.failures);
@@ -335,7 +339,7 @@ fn processes_whose_keepers_were_killed_too_are_swept() {
         .copied()
         .filter(|pid| parent_of(*pid) == run.child.id())
         .collect();
-    assert_eq!(keepers.len(), 5, "a keeper for each service");
+    assert_eq!(keepers.len(), 5, "each service has a keeper");
     for keeper in keepers {
         Command::new("kill")
             .args(["-9", &keeper.to_string()])
@@ -343,13 +347,14 @@ fn processes_whose_keepers_were_killed_too_are_swept() {
             .unwrap();
     }
     run.kill();
-    // Those in namespaces end with their first process; the native ones are orphans of the system's.
-    wait_until("the ends inside", || {
+    // Services in namespaces end with the first process of their namespace. Native services become
+    // orphans.
+    wait_until("the end of the services in namespaces", || {
         run.living().len() <= before.len() * 2 / 3
     });
     assert!(
         run.living().len() >= 5,
-        "there must be something to sweep: {:?}",
+        "no orphan is left to sweep: {:?}",
         run.living()
     );
 

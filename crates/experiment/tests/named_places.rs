@@ -1,7 +1,7 @@
 //! Named places and links on this machine: reachability, rates, settings and cleanup.
 //!
-//! The tests require root, iproute2 and nftables, and those that run a plan also nginx or Caddy. `cargo xtask test` installs
-//! them; the tests fail without them.
+//! The tests require root, iproute2 and nftables. Those that run a plan also require nginx or
+//! Caddy. `cargo xtask test` installs these programs; the tests fail without them.
 #![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,12 +37,12 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        place::check(PlaceKind::Named(0)).expect("these tests want root and iproute2");
+        place::check(PlaceKind::Named(0)).expect("these tests require root and iproute2");
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
         std::fs::create_dir(&state).unwrap();
         for dir in [folder.path(), &state] {
-            // nginx's workers, which are other users, have to get in.
+            // nginx's workers run as another user, who must be able to enter the folders.
             let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
             std::fs::set_permissions(dir, open).unwrap();
         }
@@ -57,7 +57,8 @@ impl Lab {
             .unwrap()
     }
 
-    /// Runs a plan whose places have names that end with `own`, and checks that none is left.
+    /// Runs a plan whose places have names that end with `own`, and checks that none of their
+    /// namespaces is left.
     fn run(
         &mut self,
         plan: &str,
@@ -83,8 +84,8 @@ impl Lab {
     }
 }
 
-/// Returns the namespaces of this process's runs whose names end with `own`. Other tests run in the same process
-/// at the same time.
+/// Returns the namespaces of this process's runs whose names end with `own`. Other tests run in the
+/// same process at the same time.
 fn namespaces(own: &str) -> BTreeSet<String> {
     let prefix = format!("prony-{}-", std::process::id());
     let names = std::fs::read_dir("/run/netns")
@@ -162,15 +163,16 @@ fn only_links_connect_places() {
     assert!(reaches(&front, address, hidden));
     assert!(
         !reaches(&clients, address, hidden),
-        "front passes nothing on"
+        "front must not forward packets"
     );
     let from_outside = TcpStream::connect_timeout(
         &SocketAddr::from((leg(CLIENTS), port)),
         Duration::from_millis(300),
     );
-    assert!(from_outside.is_err(), "the host is outside");
+    assert!(from_outside.is_err(), "the host must not reach a place");
 
-    // Every address of the block can be bound and reached.
+    // Accept pending connections. Then check that every address of the block can be bound and
+    // reached.
     while listener.set_nonblocking(true).is_ok() && listener.accept().is_ok() {}
     listener.set_nonblocking(false).unwrap();
     for source in ["10.50.0.1", "10.50.1.77", "10.50.3.254"] {
@@ -232,13 +234,13 @@ fn a_link_keeps_its_rate_both_ways_and_counts_every_frame() {
             CLIENTS => (crossed.forward_bytes, crossed.forward_packets),
             _ => (crossed.reverse_bytes, crossed.reverse_packets),
         };
-        // A busy machine can only make it slower.
+        // A busy machine can only make the transfer slower.
         let most = rate.bits_per_s as f64 / 8.0 * took_s * 1.05 + rate.burst_bytes as f64;
         assert!((bytes as f64) < most, "{bytes} bytes in {took_s} s");
-        // At 1,448 bytes of payload in a frame of 1,514, sent again or not.
+        // Each frame of 1,514 bytes holds at most 1,448 bytes of payload, retransmitted or not.
         assert!(
             packets >= (PAYLOAD / 1_448) as u64,
-            "{packets} packets are no frames"
+            "only {packets} packets: not counted as frames"
         );
         assert!(bytes >= PAYLOAD as u64 * 1_514 / 1_448, "{bytes} bytes");
         assert!(
@@ -248,7 +250,7 @@ fn a_link_keeps_its_rate_both_ways_and_counts_every_frame() {
     }
 }
 
-/// Sends datagrams from one place to another, which nobody reads.
+/// Sends datagrams from one place to another, where no socket receives them.
 fn send_datagrams(from: &NetnsHandle, to: Ipv4Addr, count: usize) {
     let send = || {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -259,7 +261,7 @@ fn send_datagrams(from: &NetnsHandle, to: Ipv4Addr, count: usize) {
     from.run_inside(send).unwrap();
 }
 
-/// Packets that the loss rules of a place dropped; `None` without such rules.
+/// Returns the number of packets that the loss rules of a place dropped; `None` without such rules.
 fn dropped_packets(netns: &NetnsHandle) -> Option<u64> {
     let list = || Command::new("nft").args(["list", "ruleset"]).output();
     let listed = netns.run_inside(list).unwrap().unwrap();
@@ -343,7 +345,8 @@ fn settings_are_the_places_own_and_those_of_the_machine_are_refused() {
     );
 }
 
-/// A load over a limited link to an nginx that is a proxy for another one, each in its own place.
+/// A load over a rate-limited link to an nginx that is a proxy for another nginx. Each runs in its
+/// own place.
 const TWO_LEGS: &str = r#"
 name = "two-legs"
 baseline = { rate = "slow" }
@@ -414,7 +417,7 @@ fn a_plan_with_two_legs_runs_and_leaves_nothing() {
         let overhead = median(variant, Metric::LinkOverheadShare);
         assert!(
             (0.01..0.5).contains(&overhead),
-            "heads and frames: {overhead}"
+            "overhead of headers and frames: {overhead}"
         );
     }
     let trial = |file: &str| {
@@ -437,11 +440,11 @@ fn a_plan_with_two_legs_runs_and_leaves_nothing() {
         "{:?}",
         record.totals
     );
-    // 40 Mbit/s in the measured second, and what the bucket and its edges let through.
+    // The link carries 40 Mbit/s. The token bucket allows an additional burst.
     let payload = record.totals.body_bytes_in as f64 / record.totals.elapsed_s;
     assert!(
         payload < 5_000_000.0 * 1.1,
-        "{payload} bytes of bodies a second"
+        "{payload} body bytes per second"
     );
     assert!(trial("telemetry.csv").contains(",link:wan,"));
     assert!(
@@ -477,11 +480,11 @@ fn an_interrupted_load_in_a_place_ends_at_once() {
     assert!(finished.interrupted && finished.failed.is_none());
     assert!(
         began.elapsed() < WAIT_TIMEOUT,
-        "it waited for the load's end"
+        "the interrupt did not end the load"
     );
 }
 
-/// HTTP/3 over a link that loses packets or doesn't.
+/// HTTP/3 over a link with and without packet loss.
 const LOSSY: &str = r#"
 name = "lossy"
 baseline = { loss = "none" }

@@ -1,7 +1,8 @@
 //! Telemetry of a remote machine, over ssh to a server that the test starts on this machine.
 //!
-//! The tests require python3 and the client and server of OpenSSH, which `cargo xtask test` installs. Any user
-//! can run them: the server then accepts logins of that user only.
+//! The tests require python3 and the client and server of OpenSSH, which `cargo xtask test`
+//! installs. They don't require root: without it, the ssh server accepts only logins of the user
+//! who runs them.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -49,7 +50,7 @@ fn server_program() -> PathBuf {
         .into_iter()
         .map(PathBuf::from)
         .find(|path| path.is_file())
-        .expect("these tests want an ssh server (package openssh-server)")
+        .expect("these tests require an ssh server (package openssh-server)")
 }
 
 fn free_port() -> u16 {
@@ -69,10 +70,10 @@ impl Sshd {
         }
         fs::copy(path("user_key.pub"), path("authorized")).unwrap();
         if run("id", &["-u"]) == "0" {
-            // Debian's own makes it at boot, and takes no connection without.
+            // sshd as root refuses connections without this folder, which Debian creates at boot.
             let _ = fs::create_dir("/run/sshd");
         }
-        // Another process may take the port in between; then another one is tried.
+        // Another process may take the port before sshd binds it. In that case, try another port.
         for _ in 0..5 {
             let port = free_port();
             let config = format!(
@@ -90,7 +91,7 @@ impl Sshd {
                 .spawn()
                 .map(Killed)
                 .unwrap();
-            // Check its log: another process may listen on the port.
+            // Check sshd's log, because another process may be listening on the port.
             let said = || fs::read_to_string(path("log")).unwrap_or_default();
             let listens = wait_for("the ssh server", || {
                 let has_ended = process.0.try_wait().unwrap().is_some();
@@ -106,14 +107,14 @@ impl Sshd {
             }
             assert!(said().contains("already in use"), "{}", said());
         }
-        panic!("each port was taken before the ssh server came to it");
+        panic!("each port was taken before the ssh server bound it");
     }
 
     fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Returns the options of ssh for this server.
+    /// Returns this ssh server as a machine with one service.
     fn machine(&self, name: &str, service: RemoteService) -> RemoteMachine {
         let key = self.folder.path().join("user_key");
         let words = [
@@ -144,12 +145,12 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(began.elapsed() < WAIT_TIMEOUT, "{what} did not come");
+        assert!(began.elapsed() < WAIT_TIMEOUT, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Starts a server with a busy worker, and returns its port.
+/// Starts a server with a busy worker. Returns the server and its port.
 fn server() -> (Killed, u16) {
     let program = "import os,socket,time\n\
         s=socket.create_server(('127.0.0.1',0))\n\
@@ -185,7 +186,7 @@ fn watch(machine: RemoteMachine) -> WatchSpec {
 
 fn assert_is_read(host: &mut LocalHost, sshd: &Sshd) {
     let is_read = host.sample().remote.is_some();
-    assert!(is_read, "{:?}\n{}", host.unwatched(), sshd.log());
+    assert!(is_read, "{:?}\n{}", host.take_findings(), sshd.log());
 }
 
 #[test]
@@ -200,9 +201,9 @@ fn a_remote_service_is_found_by_its_port_and_measured() {
     };
     host.watch(watch(sshd.machine("web", service)));
     let mut samples = vec![host.sample()];
-    wait_for("CPU of the worker there", || {
+    wait_for("CPU time of the remote worker", || {
         samples.push(host.sample());
-        let findings = host.unwatched();
+        let findings = host.take_findings();
         assert!(findings.is_empty(), "{findings:?}\n{}", sshd.log());
         let whole = summary(&samples)?;
         Some(whole).filter(|whole| whole.services["web"].cpu_s > 0.2)
@@ -220,7 +221,10 @@ fn a_remote_service_is_found_by_its_port_and_measured() {
         "{web:?}"
     );
     let remote = whole.remote.unwrap();
-    assert_eq!(remote.cores, whole.host.cores, "it is this very machine");
+    assert_eq!(
+        remote.cores, whole.host.cores,
+        "the remote machine is this one"
+    );
     assert!(remote.memory_used_mean_bytes > 0.0 && remote.interfaces.contains_key("lo"));
     assert!(samples.iter().all(|sample| sample.remote.is_some()));
 }
@@ -241,7 +245,7 @@ fn a_remote_pid_file_identifies_the_service() {
         sshd.machine("web", RemoteService { port: None, follow }),
     ));
     let sample = host.sample();
-    let findings = host.unwatched();
+    let findings = host.take_findings();
     assert!(findings.is_empty(), "{findings:?}\n{}", sshd.log());
     assert_eq!(sample.services["web"].processes, 2);
 }
@@ -258,20 +262,23 @@ fn an_ssh_failure_is_a_finding_and_sampling_continues() {
     };
     host.watch(watch(nobody));
     assert!(host.sample().remote.is_none());
-    let findings = host.unwatched();
+    let findings = host.take_findings();
     assert_eq!(findings.len(), 1);
     assert_eq!(findings[0].id, FindingId::TelemetryLost);
     assert!(findings[0].text.contains("refused"), "{}", findings[0].text);
-    assert!(host.unwatched().is_empty(), "it is reported once");
+    assert!(
+        host.take_findings().is_empty(),
+        "a failure is reported once"
+    );
 
     // A port without a listener.
-    let unheard = RemoteService {
+    let without_listener = RemoteService {
         port: Some(free_port()),
         ..RemoteService::default()
     };
-    host.watch(watch(sshd.machine("web", unheard)));
+    host.watch(watch(sshd.machine("web", without_listener)));
     host.sample();
-    let findings = host.unwatched();
+    let findings = host.take_findings();
     assert!(
         findings[0]
             .text
@@ -297,12 +304,12 @@ fn a_broken_connection_is_reopened_for_the_next_trial() {
     wait_for("the end of the connection", || {
         host.sample().remote.is_none().then_some(())
     });
-    let findings = host.unwatched();
+    let findings = host.take_findings();
     assert!(findings[0].text.contains("ended"), "{findings:?}");
     host.watch(watch(machine));
     assert_is_read(&mut host, &sshd);
     drop(host);
-    wait_for("the end of the shell there", || {
+    wait_for("the end of the remote shell", || {
         sessions_of(sshd.process.0.id()).is_empty().then_some(())
     });
     assert!(sshd.process.0.try_wait().unwrap().is_none());

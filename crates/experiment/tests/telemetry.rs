@@ -1,6 +1,7 @@
 //! Telemetry of real processes on this machine, inside and outside a keeper's tree.
 //!
-//! The tests require python3, and those with namespaces and control groups also root. They fail without them.
+//! The tests require python3. Those with namespaces or control groups also require root. They fail
+//! without these requirements.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -83,7 +84,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(began.elapsed() < WAIT_TIMEOUT, "{what} did not come");
+        assert!(began.elapsed() < WAIT_TIMEOUT, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -132,9 +133,10 @@ fn a_burst_shorter_than_a_tick_is_counted() {
             &[],
         );
     });
-    // Bursts of some 50 µs: what is between two samples is far less than a tick, most of the time.
+    // The bursts take about 50 µs each, so the increase between two samples is usually far less
+    // than a tick.
     let mut seen = Vec::new();
-    wait_for("growth of less than a tick", || {
+    wait_for("an increase of less than a tick", || {
         let before = bench.service().cpu_s;
         std::thread::sleep(Duration::from_millis(50));
         let grown_s = bench.service().cpu_s - before;
@@ -157,7 +159,7 @@ fn voluntary_and_involuntary_switches_are_distinguished() {
     });
     let mut busy = Bench::new();
     busy.start(PlaceKind::Native, |_, spec| {
-        // Two that never wait share one core.
+        // Two busy processes share one core.
         spec.command = python("import os\nos.fork()\nwhile True: pass\n", &[]);
         spec.cores = vec![0];
     });
@@ -175,7 +177,7 @@ fn a_namespaces_own_interfaces_and_counters_are_read() {
             panic!("{endpoint:?}")
         };
         address = Some(*own);
-        // A backlog of one, and nobody accepts.
+        // The server has a backlog of one and accepts no connection.
         let program = "import socket,sys,time\ns=socket.socket()\ns.bind((sys.argv[1],int(sys.argv[2])))\ns.listen(1)\ntime.sleep(1000)\n";
         spec.command = python(program, &[&own.ip().to_string(), &own.port().to_string()]);
     });
@@ -220,9 +222,9 @@ fn a_pid_file_adds_processes_outside_the_tree() {
     let is_theirs = |pid: i32| pid == stranger.0.id().cast_signed();
     assert!(
         !foreign.iter().any(|process| is_theirs(process.pid)),
-        "it is not foreign any more"
+        "a followed process is not foreign"
     );
-    // Telemetry continues without the file, and the total doesn't fall.
+    // Telemetry continues without the file, and the total doesn't decrease.
     fs::remove_file(&file).unwrap();
     let without = bench.service();
     assert_eq!(without.processes, 1);
@@ -256,7 +258,7 @@ impl Group {
             .into_iter()
             .map(Path::new)
             .find(|root| root.join("cgroup.procs").is_file())
-            .expect("this test wants control groups of version 2");
+            .expect("this test requires control groups of version 2");
         let folder = root.join(format!("prony-test-{}", std::process::id()));
         fs::create_dir(&folder).expect("this test needs root");
         Self(folder)
@@ -266,7 +268,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let began = Instant::now();
-        // It can go when its last process has.
+        // A control group can be removed once its last process has ended.
         while fs::remove_dir(&self.0).is_err() && began.elapsed() < WAIT_TIMEOUT {
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -311,7 +313,7 @@ fn counters_by_process_count_or_the_environment_has_the_reason() {
         ..WatchSpec::default()
     });
     bench.start(PlaceKind::Native, |_, spec| {
-        // What works is a grandchild.
+        // The busy process is a grandchild of the started one.
         spec.command = ["sh", "-c", "sh -c 'while :; do :; done' & wait"]
             .map(str::to_owned)
             .to_vec();
@@ -356,7 +358,8 @@ fn counters_by_core_count_for_a_service_alone_on_its_cores() {
     let own = whole.services["s"].hardware.unwrap().instructions.unwrap();
     let all = whole.host.hardware.unwrap().instructions.unwrap();
     assert!(own > 100_000 && all >= own, "{own} of {all}");
-    // Where the load may run there, too, nobody can tell whose they were.
+    // The load may also run on the service's core, so the counts can't be attributed to the
+    // service.
     bench.host.watch(watch(&[0, 1]));
     assert_eq!(bench.service().hardware, None);
 }

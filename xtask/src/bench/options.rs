@@ -13,12 +13,12 @@ use super::tool::{PEERS, Tool};
 pub(super) struct BenchOptions {
     pub(super) rows: Vec<&'static Row>,
     pub(super) fleet: Vec<FleetRow>,
-    /// Measure the row of the highest rates (`open-max`).
+    /// True to measure the row of the highest rates (`open-max`).
     pub(super) ceiling: bool,
-    /// Rows of HTTP/3.
+    /// HTTP/3 rows to measure.
     pub(super) quic: Vec<QuicRow>,
     pub(super) peers: Vec<Tool>,
-    /// Run only the best peer of each row.
+    /// True to run only the best peer of each row.
     pub(super) best_only: bool,
     /// Number of rotations (at least 1).
     pub(super) rotations: usize,
@@ -29,11 +29,11 @@ pub(super) struct BenchOptions {
     pub(super) prony: Option<PathBuf>,
     /// Cores of the server and of the generator.
     pub(super) cores: (usize, usize),
-    /// Install missing programs.
+    /// True to install missing programs.
     pub(super) install: bool,
-    /// Write the tables into docs/performance.md.
+    /// True to write the tables into docs/performance.md.
     pub(super) write: bool,
-    /// Fail if a target is missed.
+    /// True to fail if a target is missed.
     pub(super) check: bool,
 }
 
@@ -113,7 +113,7 @@ fn at_least_one(flag: &str, text: &str) -> Result<usize, String> {
     }
 }
 
-/// Rows of all kinds.
+/// Selected rows of all kinds.
 #[derive(Default)]
 struct ChosenRows {
     rows: Vec<&'static Row>,

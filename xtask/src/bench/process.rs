@@ -21,7 +21,7 @@ pub(super) struct Usage {
     pub(super) peak_bytes: u64,
 }
 
-/// Starts a command on a core, with the highest allowed limit of open files. The process receives
+/// Starts a command on a core, with the highest allowed limit on open files. The process receives
 /// `signal` if this program dies first.
 pub(super) fn start_on(core: usize, signal: i32, command: &mut Command) -> io::Result<Child> {
     let cores = set_of(core);

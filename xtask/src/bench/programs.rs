@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::tool::{PEERS, Tool};
 use crate::cargo::cargo;
-use crate::test::install::{bring, find_program, go_install};
+use crate::test::install::{find_program, go_install, install_missing};
 use crate::test::packages::{self, HEY_SOURCE, Need};
 
 /// The last version of fortio that `go install` accepts.
@@ -78,7 +78,7 @@ fn install_packages(peers: &[Tool]) {
         .iter()
         .filter(|n| peers.iter().any(|p| p.name() == n.name));
     let needs: Vec<&'static Need> = server.chain(wanted).collect();
-    bring(&needs);
+    install_missing(&needs);
 }
 
 /// Builds a tool that isn't available as a package, in the benchmark's folder.

@@ -17,7 +17,7 @@ use super::tool::Tool;
 use super::tools::RunParameters;
 use super::witness::{LogTotals, objection_to_most};
 
-/// Time beyond its duration after which a tool is killed.
+/// Time after the planned end of a run at which the tool is killed.
 const OVERTIME_MAX: Duration = Duration::from_secs(30);
 
 /// Duration of the trial run that checks a tool's behavior.
@@ -214,7 +214,8 @@ impl Arena<'_> {
         };
         let mut command = Command::new(program);
         command.args(tool.arguments(row, &errand));
-        // Tools may write files into the home folder; this one is removed with the benchmark's.
+        // Tools may write files into the home folder. This one is removed along with the
+        // benchmark's folder.
         command.env("HOME", self.folder);
         let log = self.folder.join(format!("{}.log", tool.name()));
         process::log_into(&mut command, &log).map_err(|e| e.to_string())?;
@@ -244,7 +245,7 @@ fn figures(usage: &Usage, requests: u64) -> Run {
     }
 }
 
-/// Lateness from a record of prony; an error if a request failed.
+/// Returns the lateness from prony's record; an error if a request failed.
 fn sound_record(text: &str) -> Result<Option<f64>, String> {
     let record: Value = serde_json::from_str(text).map_err(|e| format!("the record: {e}"))?;
     let failed = record.pointer("/totals/failed").and_then(Value::as_u64);
@@ -274,8 +275,8 @@ fn last_words(log: &str) -> String {
     last.join(" | ").chars().take(300).collect()
 }
 
-/// A different loopback address for each run, because connections in TIME_WAIT would use up the
-/// ports.
+/// Returns a different loopback address for each run, because connections in TIME_WAIT would use up
+/// the ports of one address.
 fn address(run: u32) -> String {
     let (high, low) = (run / 250 % 250, run % 250);
     format!("127.1.{high}.{}", low + 1)

@@ -16,7 +16,7 @@ pub(super) enum Shape {
 /// Encryption of the connections of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Security {
-    /// None.
+    /// No encryption.
     Clear,
     /// TLS from a server with session resumption.
     Resumable,

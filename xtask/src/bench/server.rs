@@ -11,7 +11,7 @@ use super::rows::{Http, Row, Security};
 use super::status::StatusPage;
 use super::witness;
 
-/// Name of the log of the logged ports, in nginx's folder.
+/// Name of the log that the logged ports write, in nginx's folder.
 pub(super) const WITNESS_LOG: &str = "witness.log";
 
 /// Paths of files and their sizes in bytes. `/13` is part of the configuration instead.

@@ -15,9 +15,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone)]
 pub(super) struct StatusPage {
     address: SocketAddrV4,
-    questions: u64,
-    /// Connections that sent no request.
-    visits: u64,
+    own_requests: u64,
+    /// Number of connections that were opened without sending a request.
+    probes: u64,
 }
 
 /// Counters from the page, without the client's own requests.
@@ -37,29 +37,29 @@ impl StatusPage {
     pub(super) fn new(port: u16) -> StatusPage {
         StatusPage {
             address: SocketAddrV4::new(Ipv4Addr::LOCALHOST, port),
-            questions: 0,
-            visits: 0,
+            own_requests: 0,
+            probes: 0,
         }
     }
 
     /// Returns true if nginx accepts connections; sends no request.
     pub(super) fn is_there(&mut self) -> bool {
         let there = TcpStream::connect(self.address).is_ok();
-        self.visits += u64::from(there);
+        self.probes += u64::from(there);
         there
     }
 
     /// Reads the counters.
     pub(super) fn read(&mut self) -> Result<Status, String> {
         let page = ask(self.address).map_err(|e| format!("nginx's status page: {e}"))?;
-        self.questions += 1;
+        self.own_requests += 1;
         let status = parse(&page).ok_or_else(|| {
             format!(
                 "nginx's status page is \
             invalid:\n{page}"
             )
         })?;
-        Ok(status.without(self.questions, self.visits))
+        Ok(status.without(self.own_requests, self.probes))
     }
 
     /// Runs `task` and polls the page meanwhile. Returns the task's result and the largest number
@@ -92,11 +92,11 @@ impl StatusPage {
 
 impl Status {
     /// Subtracts the client's own requests. The current one is still open, on its own connection.
-    fn without(self, questions: u64, visits: u64) -> Status {
+    fn without(self, own_requests: u64, probes: u64) -> Status {
         Status {
             open: self.open.saturating_sub(1),
-            connections: self.connections.saturating_sub(questions + visits),
-            requests: self.requests.saturating_sub(questions),
+            connections: self.connections.saturating_sub(own_requests + probes),
+            requests: self.requests.saturating_sub(own_requests),
             at_once: self.at_once.saturating_sub(1),
         }
     }
@@ -139,7 +139,7 @@ mod tests {
                         64 \n";
 
     #[test]
-    fn the_page_is_read_and_the_questions_taken_off() {
+    fn the_page_is_read_and_the_own_requests_taken_off() {
         let status = parse(PAGE).unwrap();
         let expected = Status {
             open: 65,
@@ -177,7 +177,7 @@ mod tests {
         });
         let (count, most) = page.watch(|| heard.iter().take(3).count());
         assert_eq!((count, most), (3, Ok(128)));
-        // The test server ends at a connection without a request.
+        // The test server exits after a connection without a request.
         assert!(page.is_there());
         server.join().unwrap();
     }

@@ -1,6 +1,6 @@
 //! Names of the tools.
 
-/// A generator of load.
+/// A load generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tool {
     Floor,

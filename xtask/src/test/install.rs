@@ -89,9 +89,9 @@ fn complete_machine() -> Ending {
     ending
 }
 
-/// Installs the missing ones of `needs`. Those that can't be installed are reported, and the rest
-/// are still installed.
-pub(crate) fn bring(needs: &[&'static Need]) {
+/// Installs those of `needs` that are missing. Needs that can't be installed are reported, and the
+/// rest are still installed.
+pub(crate) fn install_missing(needs: &[&'static Need]) {
     let selection = select(needs.iter().copied());
     for (need, reason) in &selection.unavailable {
         println!("missing: {} ({}): {reason}", need.name, need.why);
@@ -262,8 +262,7 @@ fn interpreter(script: &str) -> Option<PathBuf> {
         .then_some(path)
 }
 
-/// Finds a program: on the path, in the folders of servers and administration tools, or in the
-/// folder of built programs.
+/// Searches for a program in `PATH`, [`MORE_PATH`] and the folder of programs built from source.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

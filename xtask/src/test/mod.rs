@@ -192,7 +192,7 @@ fn clippy() -> Command {
     cargo(&[&["clippy"], &flags[..]].concat())
 }
 
-/// Waits for clippy, which runs next to the tests, and prints its output.
+/// Waits for clippy, which runs at the same time as the tests, and prints its output.
 fn print_lints(lints: thread::JoinHandle<std::io::Result<Output>>) -> Ending {
     println!("== {}: {}", Step::Clippy.name(), Step::Clippy.does());
     let ending = match lints.join() {

@@ -13,7 +13,7 @@ use crate::Ending;
 /// on a busy machine.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Interval at which the end of cargo is checked during silence.
+/// Interval at which the runner checks if cargo has ended while there is no output.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Runs a command whose tests are already built, and adds up the test results. Calls `started` at
@@ -23,8 +23,8 @@ pub(super) fn run(command: &mut Command, started: impl FnOnce()) -> (Ending, Tot
     follow(command, &mut std::io::stdout(), times, started)
 }
 
-/// `times` holds the silence after which a test program counts as hanging, and the interval of
-/// checks for the end.
+/// Implements [`run`]. `times` contains the silence after which a test program counts as hanging,
+/// and the interval between checks for the end of cargo.
 fn follow(
     command: &mut Command,
     out: &mut dyn Write,
@@ -42,7 +42,7 @@ fn follow(
     };
     let lines = child.stdout.take().map(lines_of);
     let hung =
-        lines.is_some_and(|lines| pass_on(&lines, &mut child, &mut totals, out, times, started));
+        lines.is_some_and(|lines| forward(&lines, &mut child, &mut totals, out, times, started));
     match child.wait() {
         Ok(status) if status.success() && totals.failed == 0 && !hung => (Ending::Well, totals),
         Ok(_) => (Ending::Failed, totals),
@@ -68,7 +68,7 @@ fn lines_of(output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
 }
 
 /// Forwards the lines until the end. Returns true if a test program hung.
-fn pass_on(
+fn forward(
     lines: &Receiver<Vec<u8>>,
     child: &mut Child,
     totals: &mut Totals,

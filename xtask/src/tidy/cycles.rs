@@ -160,7 +160,7 @@ fn edges(files: &[(&str, &Items)], names: &Names) -> Edges {
 fn cycles(edges: &Edges) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for ((from, to), (path, line)) in edges {
-        if let Some(way) = way(edges, to, from) {
+        if let Some(way) = shortest_path(edges, to, from) {
             let names: Vec<String> = std::iter::once(from)
                 .chain(way.iter())
                 .map(|m| m.join("::"))
@@ -173,7 +173,7 @@ fn cycles(edges: &Edges) -> Vec<Complaint> {
 }
 
 /// Returns the shortest path from one module to another along the edges, including both.
-fn way(edges: &Edges, from: &Module, to: &Module) -> Option<Vec<Module>> {
+fn shortest_path(edges: &Edges, from: &Module, to: &Module) -> Option<Vec<Module>> {
     let mut ways = vec![vec![from.clone()]];
     let mut visited = BTreeSet::from([from.clone()]);
     while !ways.is_empty() {

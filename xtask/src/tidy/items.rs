@@ -83,7 +83,7 @@ struct Scope {
     associated: bool,
 }
 
-/// Attributes, visibility and keyword that have been read of an incomplete item.
+/// Attributes, visibility and keyword of an item that has been read only in part.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pending {
     only_in_tests: bool,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::figures::CheckFigure;
 use super::program::{Origin, Prony};
 
-/// Work per request.
+/// CPU time that the origin spends on each request.
 const WORK: &str = "300us";
 /// Limits of the p99 response time, as multiples of the service time.
 const LIMITS: [f64; 3] = [2.0, 5.0, 20.0];

@@ -1,8 +1,8 @@
-//! `cargo xtask verify`: compares prony's results with known truths, in real time.
+//! `cargo xtask verify`: compares prony's results with known true values, in real time.
 //!
-//! Each check runs the release binary as a user would, in a situation with a known truth, and
-//! prints a table of figures. The checks need two idle cores. On a busy machine a check may fail
-//! although prony is correct; the figures show this.
+//! Each check runs the release binary as a user would, in a situation whose outcome is known, and
+//! prints a table of figures. The checks need two idle cores. On a busy machine, a check may fail
+//! even if prony is correct; the figures show this.
 
 mod aa;
 mod capacity;

@@ -1,4 +1,4 @@
-//! Check: at 20,000 requests per second from one core, all requests start, and on time.
+//! Check: at 20,000 requests per second from one core, every request starts on time.
 
 use serde_json::Value;
 

@@ -23,9 +23,9 @@ struct Case {
     server_work: Option<&'static str>,
     hashed: bool,
     args: &'static [&'static str],
-    /// Another generator runs on the same core.
-    company: bool,
-    /// The generator is the bottleneck.
+    /// True if another generator runs on the same core.
+    shares_core: bool,
+    /// True if the generator is the bottleneck.
     generator: bool,
 }
 
@@ -35,7 +35,7 @@ const CASES: &[Case] = &[
         server_work: Some("200us"),
         hashed: false,
         args: &["-c", "64"],
-        company: false,
+        shares_core: false,
         generator: false,
     },
     Case {
@@ -43,7 +43,7 @@ const CASES: &[Case] = &[
         server_work: Some("200us"),
         hashed: false,
         args: &["-c", "64", "--rate", "10000"],
-        company: false,
+        shares_core: false,
         generator: false,
     },
     Case {
@@ -51,7 +51,7 @@ const CASES: &[Case] = &[
         server_work: Some("20us"),
         hashed: false,
         args: &["-c", "1"],
-        company: false,
+        shares_core: false,
         generator: false,
     },
     Case {
@@ -59,7 +59,7 @@ const CASES: &[Case] = &[
         server_work: None,
         hashed: false,
         args: &["-c", "64", "--rate", "20000"],
-        company: false,
+        shares_core: false,
         generator: false,
     },
     Case {
@@ -67,7 +67,7 @@ const CASES: &[Case] = &[
         server_work: None,
         hashed: true,
         args: &["-c", "64"],
-        company: false,
+        shares_core: false,
         generator: true,
     },
     Case {
@@ -75,7 +75,7 @@ const CASES: &[Case] = &[
         server_work: None,
         hashed: true,
         args: &["-c", "64", "--rate", "100000"],
-        company: false,
+        shares_core: false,
         generator: true,
     },
     Case {
@@ -83,7 +83,7 @@ const CASES: &[Case] = &[
         server_work: None,
         hashed: false,
         args: &["-c", "64"],
-        company: true,
+        shares_core: true,
         generator: true,
     },
 ];
@@ -109,7 +109,7 @@ fn one(prony: &Prony, case: &Case) -> Result<CheckFigure, String> {
         args.extend(more);
         args.into_iter().map(str::to_owned).collect()
     };
-    let _company = match case.company {
+    let _other_generator = match case.shares_core {
         true => Some(prony.start(&load(true, &["-c", "64", "-d", "1m"]))?),
         false => None,
     };

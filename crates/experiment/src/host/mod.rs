@@ -88,7 +88,7 @@ pub trait Host: Send {
     fn log_tail(&self, service: &str, lines: usize) -> String;
 
     /// Sets the telemetry sources other than the services' processes. Must be called before
-    /// services start. [`Host::unwatched`] reports failures.
+    /// services start. [`Host::take_findings`] reports failures.
     fn watch(&mut self, watch: WatchSpec);
 
     /// Reads the resource usage of each running service and of the machine.
@@ -102,7 +102,7 @@ pub trait Host: Send {
 
     /// Returns the findings since the last call: failures of telemetry, and kernel messages about
     /// the services.
-    fn unwatched(&mut self) -> Vec<Finding>;
+    fn take_findings(&mut self) -> Vec<Finding>;
 
     /// Measures the cryptographic library that a running service has mapped, and returns a finding
     /// if it is slow. This takes seconds of CPU time for each new library.

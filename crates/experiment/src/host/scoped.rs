@@ -187,8 +187,8 @@ impl Host for ScopedHost<'_> {
 
     /// Returns the findings about this variant's services, and those that aren't about a specific
     /// service.
-    fn unwatched(&mut self) -> Vec<Finding> {
-        self.shared.findings.extend(self.host.unwatched());
+    fn take_findings(&mut self) -> Vec<Finding> {
+        self.shared.findings.extend(self.host.take_findings());
         let findings = self.shared.findings.iter();
         findings
             .filter_map(|finding| own_finding(finding, self.variant))

@@ -1,4 +1,4 @@
-//! Keepers that their service kills or stops.
+//! Services that kill or stop their keeper.
 
 use super::*;
 
@@ -26,7 +26,8 @@ fn a_keeper_killed_from_outside_ends_its_service() {
 fn a_service_that_kills_its_keeper_at_once_is_ended() {
     let mut bench = Bench::alone();
     bench.allocate(PlaceKind::Native, &[]);
-    // Nobody has seen these processes below the keeper, and one has a session of its own.
+    // The keeper is killed before any sample sees these processes as its descendants, and one of
+    // them has its own session.
     bench.start(
         PlaceKind::Native,
         "kill -9 $PPID; setsid sh -c 'echo stray $$; sleep 1000' & echo me $$; sleep 1000 & wait",

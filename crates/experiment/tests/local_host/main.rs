@@ -26,11 +26,11 @@ use prony_experiment::topology::Topology;
 /// Timeout for every wait, long enough for a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Held by each test. A host whose keeper was killed kills all children of this process that belong to no
-/// keeper of its own, so a test that kills a keeper runs alone.
+/// Lock that each test holds. A host whose keeper was killed kills all children of this process
+/// that don't belong to one of its own keepers, so a test that kills a keeper must run alone.
 static HOSTS: RwLock<()> = RwLock::new(());
 
-/// The part of [`HOSTS`] that a test holds.
+/// Guard of [`HOSTS`]: shared with other tests, or exclusive.
 enum HostsGuard {
     Shared(#[expect(dead_code, reason = "held until dropped")] RwLockReadGuard<'static, ()>),
     Alone(#[expect(dead_code, reason = "held until dropped")] RwLockWriteGuard<'static, ()>),
@@ -54,19 +54,19 @@ struct Bench {
 }
 
 impl Bench {
-    /// A host for a test that runs next to others.
+    /// Creates a host for a test that runs at the same time as others.
     fn new() -> Self {
         Self::with(HostsGuard::shared())
     }
 
-    /// A host for a test that kills a keeper.
+    /// Creates a host for a test that kills a keeper.
     fn alone() -> Self {
         Self::with(HostsGuard::alone())
     }
 
     fn with(hosts: HostsGuard) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Other users must get at the sockets, as with the usual state folder.
+        // Other users must be able to reach the sockets, as in the usual state folder.
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let state = folder.path().join("state");
@@ -114,7 +114,7 @@ impl Bench {
         self.host.log_tail("s", 100)
     }
 
-    /// Waits for a line with this prefix in the log, and returns its rest.
+    /// Waits for a line with this prefix in the log. Returns the text after the prefix.
     fn logged(&self, prefix: &str) -> String {
         wait_for(&format!("{prefix:?} in the log"), || {
             self.log()
@@ -165,8 +165,8 @@ fn places() -> [PlaceKind; 2] {
     [PlaceKind::Native, PlaceKind::Namespace]
 }
 
-/// Waits until no process writes to a log in this folder. Another test that starts a service at this
-/// moment has a copy of all open files for an instant.
+/// Waits until no process writes to a log in this folder. While another test starts a service, the
+/// forked process briefly has copies of all open files.
 fn wait_for_end_of_writers(folder: &Path) {
     wait_for("the end of all processes with a log in the folder", || {
         (log_writers(folder) == 0).then_some(())

@@ -29,7 +29,7 @@ fn a_namespace_isolates_network_processes_and_users() {
     assert_eq!(bench.logged("devices "), "2");
     assert_eq!(bench.logged("me "), "0");
     let processes: usize = bench.logged("processes ").parse().unwrap();
-    assert!(processes <= 6, "it sees {processes} processes");
+    assert!(processes <= 6, "the service sees {processes} processes");
 }
 
 #[test]
@@ -148,11 +148,11 @@ fn services_in_namespaces_reach_each_other_and_native_ones() {
         .unwrap_or_else(|error| panic!("{error}"));
     let address = |service: &str| match &allocated[service].endpoints[""] {
         Endpoint::Tcp(address) => *address,
-        other => panic!("{other:?}, though the test needs TCP"),
+        other => panic!("{other:?} is not a TCP endpoint"),
     };
     assert!(
         address("front").ip().is_loopback(),
-        "nobody in a namespace can need it"
+        "no service in a namespace needs this one"
     );
     let logs = bench.logs();
     let server = "import socket,sys\ns=socket.create_server((sys.argv[1],int(sys.argv[2])))\n\

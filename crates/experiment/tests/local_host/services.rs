@@ -56,7 +56,7 @@ fn a_stopped_service_leaves_no_process() {
     for place in places() {
         let mut bench = Bench::new();
         bench.allocate(place, &[]);
-        // A daemon that forks twice, in a session of its own, and a child that ignores SIGTERM.
+        // A daemon that forks twice and has its own session, and a child that ignores SIGTERM.
         bench.start(
             place,
             "setsid sh -c 'sleep 1001 & echo orphan >&2' & sh -c 'trap \"\" TERM; echo deaf; sleep 1002; sleep 1003' & \
@@ -73,7 +73,7 @@ fn a_stopped_service_leaves_no_process() {
         let stopped = bench.host.stop("s").unwrap();
         bench.logged("asked");
         assert_eq!(stopped.status.as_deref(), Some("exit status: 3"));
-        // The child that ignores SIGTERM is killed, at the latest after the timeout.
+        // The child that ignores SIGTERM is killed after the timeout at the latest.
         assert!(stopped.killed);
         wait_for_end_of_writers(bench.folder.path());
         assert!(bench.host.alive("s").is_err());
@@ -110,7 +110,7 @@ fn a_daemon_outlives_its_first_process_and_still_ends() {
         }
         assert!(
             !bench.host.stop("s").unwrap().killed,
-            "a daemon is asked to end, too"
+            "a daemon gets the stop signal"
         );
         wait_for_end_of_writers(bench.folder.path());
     }
@@ -122,11 +122,11 @@ fn cpu_of_ended_processes_still_counts() {
     for place in places() {
         let mut bench = Bench::new();
         bench.allocate(place, &[]);
-        // A child that is waited for, and an orphan.
+        // A child that the shell waits for, and an orphan.
         bench.start(place, &format!("sh -c '{SPIN}'; sh -c \"sh -c '{SPIN}; echo orphan done' &\"; echo done; sleep 1000"));
         bench.logged("done");
         bench.logged("orphan done");
-        let used = wait_for("the ended processes' CPU", || {
+        let used = wait_for("the CPU time of ended processes", || {
             let sample = bench.host.sample();
             let service = &sample.services["s"];
             (service.processes <= 2 && service.cpu_user_s > 0.0).then_some(service.cpu_user_s)
@@ -205,7 +205,7 @@ fn files_are_written_into_the_allocated_folder() {
     assert_eq!(bench.logged("content "), "1");
     assert_eq!(std::fs::read(&key).unwrap(), b"secret");
     let mode = std::fs::metadata(&key).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "for its owner alone");
+    assert_eq!(mode & 0o777, 0o600, "only the owner can read the key");
     spec.files.insert("../x".into(), Vec::new());
     bench.host.stop("s").unwrap();
     assert!(matches!(
@@ -372,7 +372,7 @@ fn datagrams_dropped_at_a_full_buffer_are_counted() {
         let Endpoint::Udp(address) = endpoints[0] else {
             panic!("{endpoints:?}")
         };
-        // It never reads.
+        // The server never reads.
         let program = "import socket,sys,time\n\
             s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n\
             s.setsockopt(socket.SOL_SOCKET,socket.SO_RCVBUF,4096)\n\
@@ -389,7 +389,7 @@ fn datagrams_dropped_at_a_full_buffer_are_counted() {
         for _ in 0..200 {
             client.send_to(&[0; 1_000], address).unwrap();
         }
-        // A few wait in the buffer.
+        // The receive buffer holds a few datagrams; the others are dropped.
         wait_for("dropped datagrams", || {
             let after = bench.host.sample().services["s"].udp;
             let dropped = after.receive_buffer_drops - before.receive_buffer_drops;

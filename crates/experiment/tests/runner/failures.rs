@@ -32,7 +32,7 @@ fn a_service_that_dies_under_load_withholds_the_verdict() {
     );
 }
 
-/// Kills the nginx with a pid file below `state`.
+/// Kills the nginx whose pid file is below `state`.
 pub(super) fn kill_nginx(state: &Path) {
     let mut folders = vec![state.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -64,10 +64,7 @@ fn a_service_that_does_not_start_is_found_before_the_first_block_with_its_varian
         &mut |_, event| trials += usize::from(matches!(event, ExperimentEvent::TrialBegan { .. })),
     );
     assert_eq!(trials, 0);
-    let failure = finished
-        .failed
-        .expect("the trial can't be made")
-        .to_string();
+    let failure = finished.failed.expect("the trial must fail").to_string();
     assert!(
         failure.starts_with("variant kind = other: service \"web\" ended before it was ready"),
         "{failure}"

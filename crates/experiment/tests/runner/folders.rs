@@ -20,7 +20,7 @@ fn a_corrected_plan_reuses_the_folder_of_a_failed_one() {
     );
     assert!(
         refused.is_err(),
-        "there is something of somebody else's in it"
+        "the folder contains a file that is not prony's"
     );
     std::fs::remove_file(lab.out().join("notes.txt")).unwrap();
     let finished = lab.run(&plan(&good), false, &mut quiet);
@@ -134,7 +134,7 @@ fn a_folder_that_another_run_writes_to_is_refused() {
     let out = lab.out();
     let mut refused = Vec::new();
     let finished = lab.run(&plan, false, &mut |_, event| {
-        // The first trial's folder is there, but no trial has ended yet.
+        // The first trial's folder exists, but no trial has ended yet.
         if let (ExperimentEvent::Loading { .. }, true) = (event, refused.is_empty()) {
             let both = [false, true];
             refused.extend(both.map(|resume| second(resume, out.clone(), other_state.path())));

@@ -92,7 +92,7 @@ fn an_interrupt_between_slices_keeps_the_complete_blocks() {
 #[test]
 fn slices_that_are_asked_for_hold_enough_requests_for_the_percentile_that_is_judged() {
     let mut lab = Lab::new();
-    // Each response takes half a second, as nginx limits its rate.
+    // Each response takes half a second, because nginx limits its rate.
     let text = nginx_plan("Hello", "")
         .replace("\"400ms\"", "\"1s\"")
         .replace("baseline =", "metrics = [\"p99\"]\nbaseline =")
@@ -107,7 +107,11 @@ fn slices_that_are_asked_for_hold_enough_requests_for_the_percentile_that_is_jud
         ..RunSettings::new(lab.out())
     };
     let finished = run(&plan, &mut lab.host, &settings, &lab.interrupt, &mut |_| {});
-    let failure = finished.unwrap().failed.expect("it is refused").to_string();
+    let failure = finished
+        .unwrap()
+        .failed
+        .expect("the slices are rejected")
+        .to_string();
     assert!(failure.contains("1000 requests"), "{failure}");
     assert!(failure.contains("set duration = "), "{failure}");
 }
@@ -115,7 +119,7 @@ fn slices_that_are_asked_for_hold_enough_requests_for_the_percentile_that_is_jud
 #[test]
 fn variants_that_exclude_each_other_run_one_after_the_other() {
     let mut lab = Lab::new();
-    // The second nginx can't create the folder that the first one has.
+    // The second nginx can't create a folder that the first one has already created.
     let taken = lab.folder.path().join("taken");
     let text = nginx_plan("Hello", "")
         .replace("\"400ms\"", "\"1s\"")

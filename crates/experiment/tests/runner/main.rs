@@ -1,6 +1,7 @@
 //! Whole experiments on real servers: nginx, and gunicorn with Django or php-fpm behind it.
 //!
-//! They require root and nginx, gunicorn, Django, php-fpm and iproute2, which `cargo xtask test` installs.
+//! They require root, nginx, gunicorn, Django, php-fpm and iproute2, which `cargo xtask test`
+//! installs.
 
 mod failures;
 mod folders;
@@ -70,7 +71,7 @@ struct Lab {
 impl Lab {
     fn new() -> Lab {
         let folder = tempfile::tempdir().unwrap();
-        // nginx runs its workers as another user, who must be able to enter.
+        // nginx's workers run as another user, who must be able to enter the folders.
         let state = folder.path().join("state");
         std::fs::create_dir(&state).unwrap();
         for dir in [folder.path(), &state] {
@@ -112,7 +113,7 @@ impl Lab {
         assert_eq!(
             left,
             Vec::<PathBuf>::new(),
-            "the host left something behind"
+            "the host left resources behind"
         );
         finished.unwrap_or_else(|error| panic!("{error}"))
     }

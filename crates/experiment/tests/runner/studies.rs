@@ -1,4 +1,4 @@
-//! Ready-made studies, shortened.
+//! Built-in studies, shortened.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn short_study(name: &str, changes: &[(&str, &str)]) -> Plan {
     let study = studies.join(name).join("plan.toml");
     let mut text = std::fs::read_to_string(&study).unwrap();
     for (old, new) in changes {
-        assert!(text.contains(old), "{name} has no {old} any more");
+        assert!(text.contains(old), "{name} no longer contains {old}");
         text = text.replace(old, new);
     }
     let plan =
@@ -18,8 +18,8 @@ fn short_study(name: &str, changes: &[(&str, &str)]) -> Plan {
     plan
 }
 
-/// Runs a study of one block, which must complete without a finding of severity error, unless the
-/// finding is that this machine stood still.
+/// Runs a study with one block. It must complete without a finding of severity `error`, except for
+/// a stall of this machine.
 fn run_whole(lab: &mut Lab, plan: &Plan) -> VerdictDocument {
     let finished = lab.run(plan, false, &mut quiet);
     assert!(finished.failed.is_none(), "{}", finished.failed.unwrap());
@@ -112,8 +112,8 @@ fn the_study_of_http3_completes() {
     }
 }
 
-/// Twelve variants of nginx with php-fpm. Both versions of HTTP return the same bytes without a finding; nginx's
-/// build options are stored, and private keys are not.
+/// Twelve variants of nginx with php-fpm. Both versions of HTTP return the same bytes without a
+/// finding. nginx's build options are stored; private keys are not.
 #[test]
 fn the_study_of_nginx_with_http2_completes() {
     let plan = short_study(
@@ -160,7 +160,7 @@ fn the_study_of_nginx_with_http2_completes() {
         assert!(trial.join("web/server.crt").is_file(), "{id}");
         assert!(
             !trial.join("web/server.key").exists(),
-            "{id} keeps a private key"
+            "{id} stores a private key"
         );
     }
     let stored = std::fs::read_to_string(lab.out().join("environment.json")).unwrap();

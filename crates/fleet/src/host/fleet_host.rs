@@ -333,8 +333,8 @@ impl Host for FleetHost {
         needed.any(|remote| remote.session.loss().is_some())
     }
 
-    fn unwatched(&mut self) -> Vec<Finding> {
-        let mut findings = self.here.unwatched();
+    fn take_findings(&mut self) -> Vec<Finding> {
+        let mut findings = self.here.take_findings();
         for (_, reply) in self.reservations.call_all(&HostCall::Unwatched) {
             if let Ok(HostReply::Findings { findings: more }) = reply {
                 findings.extend(claims::findings(more));

@@ -12,7 +12,7 @@ const END_NS: u64 = 100_000_000;
 /// rounds its intervals deviates slightly from the exact schedule; that isn't lateness.
 const RATE_TOLERANCE: f64 = 0.005;
 
-/// Smallest number of requests from which the lateness on a schedule is computed.
+/// Minimum number of requests for computing the lateness on a schedule.
 const REQUESTS_MIN: usize = 50;
 
 /// Arrival of one request.

@@ -33,7 +33,7 @@ const LATE_P99_MAX_US: f64 = 1_000.0;
 /// Duration of a probe in seconds; the first second is ignored.
 const PROBE_SECONDS: u32 = 3;
 
-/// Time beyond its duration after which a tool is killed.
+/// Time after the planned end of a probe at which the tool is killed.
 const OVERTIME_MAX: Duration = Duration::from_secs(10);
 
 /// Time limit for the responder to start, and to end.
@@ -46,8 +46,8 @@ const BUSY_SHARE: f64 = 0.9;
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Ceiling {
     rate: u32,
-    /// The responder's core was busy at a rate that the tool missed, so the tool might be faster
-    /// than measured.
+    /// True if the responder's core was busy at a rate that the tool missed, so the tool might be
+    /// faster than measured.
     server_limited: bool,
 }
 
@@ -67,11 +67,11 @@ pub(super) struct CeilingSettings<'a> {
     pub(super) prony: Option<&'a Path>,
     /// Cores of the server and of the generator.
     pub(super) cores: (usize, usize),
-    /// Install missing programs.
+    /// True to install missing programs.
     pub(super) install: bool,
 }
 
-/// Searches the highest rate of every suitable tool, in random order in each rotation.
+/// Searches for the highest rate of every suitable tool, in random order in each rotation.
 pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings, String> {
     let peers: Vec<Tool> = PEERS
         .iter()

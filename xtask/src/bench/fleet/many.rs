@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::process::{self, End};
 use super::site::{Program, json};
-use super::together::{memory, who_is_not_whole};
+use super::together::{incomplete_agent, memory};
 use super::{FleetFigure, FleetPrograms};
 
 const AGENTS: &str = "500";
@@ -60,7 +60,7 @@ pub(super) fn measure(programs: &FleetPrograms, folder: &Path) -> Result<Vec<Fle
     let said = agents.said();
     let sent = said.lines().last().unwrap_or_default().to_owned();
     let (record, sum) = (json(&record)?, json(&sum)?);
-    let lost = who_is_not_whole(&record);
+    let lost = incomplete_agent(&record);
     let share = usage.cpu.as_secs_f64() / SECONDS as f64;
     Ok(vec![
         FleetFigure::judged(

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::super::process;
 use crate::test::install::find_program;
 
-/// Prefix of the benchmark's namespaces; the process id follows.
+/// Prefix of the benchmark's namespaces; the process ID follows.
 const PREFIX: &str = "prony-bench-";
 
 /// Time limit for a program to start.

@@ -106,7 +106,7 @@ impl<'a> Site<'a> {
             return Err(format!("prony load: {}: {said}", usage.status));
         }
         let record = json(&record)?;
-        match who_is_not_whole(&record) {
+        match incomplete_agent(&record) {
             Some(name) => Err(format!("the results of {name} are incomplete")),
             None => Ok((record, usage)),
         }
@@ -114,7 +114,7 @@ impl<'a> Site<'a> {
 }
 
 /// Name of an agent whose results are incomplete, if there is one.
-pub(super) fn who_is_not_whole(record: &Value) -> Option<String> {
+pub(super) fn incomplete_agent(record: &Value) -> Option<String> {
     let agents = record.pointer("/fleet/agents").and_then(Value::as_array);
     let Some(agents) = agents else {
         return Some("every agent".to_owned());
@@ -237,8 +237,8 @@ mod tests {
     #[test]
     fn a_part_that_is_lost_is_named() {
         let record = |because: &str| serde_json::json!({"fleet": {"agents": [{"name": "a", "ended_because": because}]}});
-        assert_eq!(who_is_not_whole(&record("done")), None);
-        assert!(who_is_not_whole(&record("lost")).is_some());
-        assert!(who_is_not_whole(&serde_json::json!({})).is_some());
+        assert_eq!(incomplete_agent(&record("done")), None);
+        assert!(incomplete_agent(&record("lost")).is_some());
+        assert!(incomplete_agent(&serde_json::json!({})).is_some());
     }
 }

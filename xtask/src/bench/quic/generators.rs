@@ -1,11 +1,11 @@
-//! The generators of HTTP/3 and their command lines.
+//! The HTTP/3 generators and their command lines.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use crate::cargo::cargo;
 
-/// A generator in the rows of HTTP/3.
+/// A generator in the HTTP/3 rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Generator {
     Floor,
@@ -84,8 +84,8 @@ impl Generator {
     }
 }
 
-/// Path of an oha with HTTP/3 in the benchmark's own folder. Builds it first if that is allowed and
-/// it is missing.
+/// Returns the path of an oha with HTTP/3 in the benchmark's own folder. Builds oha first if it is
+/// missing and `install` is true.
 pub(super) fn oha(folder: &Path, install: bool) -> Option<PathBuf> {
     let root = folder.join("oha-http3");
     let program = root.join("bin/oha");

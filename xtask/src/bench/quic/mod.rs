@@ -1,8 +1,8 @@
 //! Rows `h3-…`: HTTP/3 against the origin and Caddy.
 //!
-//! nginx of Debian 12 speaks no QUIC, so these rows have servers of their own, and requests are
-//! those that each generator counts as complete. The reference is prony over HTTP/2 and TLS on the
-//! same server in the same rotation.
+//! The nginx of Debian 12 doesn't support QUIC, so these rows use other servers, and each generator
+//! counts its own complete requests. The reference is prony over HTTP/2 and TLS on the same server
+//! in the same rotation.
 
 mod generators;
 mod servers;
@@ -19,14 +19,14 @@ use super::server::BenchFolder;
 use generators::Generator;
 use servers::{RunningServer, ServerKind};
 
-/// Time beyond its duration after which a generator is killed.
+/// Time after the planned end of a run at which the generator is killed.
 const OVERTIME_MAX: Duration = Duration::from_secs(60);
 
-/// Largest cost of prony over HTTP/3 ÷ prony over HTTP/2, and ÷ oha.
+/// Largest cost of prony over HTTP/3 as a ratio to prony over HTTP/2, and as a ratio to oha.
 const TARGET_OF_H2: f64 = 1.5;
 const TARGET_OF_OHA: f64 = 0.5;
 
-/// A row: streams per connection of 16 connections, and a body.
+/// A row of the table, with its number of streams per connection and the body that is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct QuicRow {
     /// Name on the command line.
@@ -60,7 +60,7 @@ pub(super) const ROWS: &[QuicRow] = &[
 /// Selection and number of measurements.
 pub(super) struct QuicSettings<'a> {
     pub(super) rows: &'a [QuicRow],
-    /// Compare with oha.
+    /// True to compare with oha.
     pub(super) has_peer: bool,
     pub(super) rotations: usize,
     pub(super) seconds: u32,
@@ -69,7 +69,7 @@ pub(super) struct QuicSettings<'a> {
     pub(super) prony: Option<&'a Path>,
     /// Cores of the server and of the generator.
     pub(super) cores: (usize, usize),
-    /// Install missing programs.
+    /// True to install missing programs.
     pub(super) install: bool,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct QuicOutcomes {
     outcomes: Vec<QuicOutcome>,
 }
 
-/// Runs all generators against both servers, in each rotation in random order.
+/// Runs all generators against both servers, in random order within each rotation.
 pub(super) fn measure(settings: &QuicSettings, own: &Path) -> Result<QuicOutcomes, String> {
     let here = |e: std::io::Error| format!("{}: {e}", own.display());
     let prony = match settings.prony {
@@ -152,7 +152,7 @@ struct QuicCourse<'a> {
 }
 
 impl QuicCourse<'_> {
-    /// Returns `None` if the server is missing.
+    /// Runs the row against the server. Returns `None` if the server is not installed.
     fn run(&self, numbers: &mut Numbers) -> Result<Option<QuicOutcome>, String> {
         let (core, _) = self.settings.cores;
         let Some(server) = RunningServer::start(self.server, self.prony, self.folder, core)? else {
@@ -250,7 +250,7 @@ impl QuicOutcomes {
         self.outcomes.iter().all(QuicOutcome::is_met)
     }
 
-    /// The versions and the results, as Markdown.
+    /// Renders versions and results as Markdown.
     pub(super) fn render(&self) -> String {
         let mut table = "| row | server | prony ÷ floor | prony ÷ oha | prony ÷ its own HTTP/2 | \
                          targets met |\n|---|---|---|---|---|---|\n"

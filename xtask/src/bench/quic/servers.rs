@@ -1,4 +1,4 @@
-//! The servers of the rows of HTTP/3: prony's origin and Caddy, each on one core.
+//! The servers of the HTTP/3 rows: prony's origin and Caddy, each on one core.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;

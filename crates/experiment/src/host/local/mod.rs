@@ -463,7 +463,7 @@ impl Host for LocalHost {
         sample
     }
 
-    fn unwatched(&mut self) -> Vec<Finding> {
+    fn take_findings(&mut self) -> Vec<Finding> {
         let mut findings = self.monitors.findings();
         #[cfg(target_os = "linux")]
         findings.extend(self.monitors.syn_floods(&self.ports()));

@@ -233,7 +233,7 @@ impl Trial<'_> {
             search,
         } = loaded;
         let mut findings = self.ended_services(&resolved);
-        findings.extend(self.host.unwatched());
+        findings.extend(self.host.take_findings());
         findings.extend(self.examine_crypto(&resolved, position));
         findings.extend(self.stop(&resolved)?);
         findings.extend(limit_lines::finding(logs(&resolved, &dir)));

@@ -114,7 +114,7 @@ impl HostSession {
                 sample: Box::new(self.host.sample()),
             },
             HostCall::Unwatched => HostReply::Findings {
-                findings: self.host.unwatched(),
+                findings: self.host.take_findings(),
             },
             HostCall::Crypto { spec } => HostReply::Findings {
                 findings: self.host.examine_crypto(&spec).into_iter().collect(),

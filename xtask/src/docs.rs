@@ -1,9 +1,10 @@
 //! `cargo xtask docs`: the generated parts of the documents.
 //!
-//! In any Markdown file, a generated part begins with a line such as `<!-- generated: prony load
-//! --help -->` and ends with `<!-- end of generated -->`. The text in between is the output of the
-//! named prony command. A command that ends in `--help` prints text; one that ends in `--reference`
-//! or begins with `man` prints Markdown. The JSON schema of plans is generated too.
+//! In any Markdown file, a generated part begins with a line such as
+//! `<!-- generated: prony load --help -->` and ends with `<!-- end of generated -->`. The text in
+//! between is the output of the named prony command. A command that ends in `--help` prints text;
+//! one that ends in `--reference` or begins with `man` prints Markdown. The JSON schema of plans is
+//! generated too.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -42,7 +42,7 @@ pub(crate) enum CreatedResource {
         /// Start time in the system's unit. Process ID and start time together are unique.
         start: u64,
     },
-    /// A named network namespace.
+    /// A named network namespace that the run created.
     Namespace {
         /// Name of the namespace.
         name: String,
@@ -55,14 +55,14 @@ pub(crate) enum CreatedResource {
         /// that created the link.
         namespace: String,
     },
-    /// A jail.
+    /// A jail that the run created.
     Jail {
         /// Name of the jail.
         name: String,
     },
     /// An address added to the loopback interface.
     Address {
-        /// The added address.
+        /// Address that was added to the loopback interface.
         address: Ipv4Addr,
     },
 }
@@ -72,11 +72,11 @@ pub(crate) enum CreatedResource {
 pub enum RemovedResource {
     /// A process, by its ID and name.
     Process(i32, String),
-    /// A network namespace.
+    /// A network namespace, by its name.
     Namespace(String),
     /// The host's end of a veth pair.
     Link(String),
-    /// A jail.
+    /// A jail, by its name.
     Jail(String),
     /// An address of the loopback interface.
     Address(Ipv4Addr),
@@ -207,7 +207,7 @@ fn set_mode(path: &Path, mode: u32) -> Result<(), HostError> {
 
 /// A run whose prony process was killed.
 pub(crate) struct DeadRun {
-    /// The run's folder.
+    /// Folder that the dead run left.
     pub(crate) folder: PathBuf,
     /// Resources that the run recorded.
     pub(crate) made: Vec<CreatedResource>,

@@ -200,7 +200,7 @@ pub struct CoreTimes {
     pub user_s: f64,
     /// Kernel mode, on behalf of processes.
     pub system_s: f64,
-    /// Soft interrupts.
+    /// Soft interrupts, mostly network processing.
     pub softirq_s: f64,
     /// Hard interrupts.
     pub irq_s: f64,

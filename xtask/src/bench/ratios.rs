@@ -23,9 +23,9 @@ pub(super) struct Run {
 /// Measured quantity that a table shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measure {
-    /// CPU time per request.
+    /// CPU time of the generator per request.
     Cost,
-    /// Requests per second.
+    /// Requests per second that the server counted.
     Rate,
 }
 

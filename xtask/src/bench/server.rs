@@ -51,9 +51,9 @@ struct Listeners {
     clear: u16,
     resumable: u16,
     full: u16,
-    /// HTTP/2 by prior knowledge.
+    /// Port for HTTP/2 in cleartext, by prior knowledge.
     clear_h2: u16,
-    /// HTTP/2 by ALPN.
+    /// Port for HTTP/2 over TLS, negotiated by ALPN.
     secure_h2: u16,
 }
 

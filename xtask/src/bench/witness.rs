@@ -26,9 +26,9 @@ pub(super) struct LogTotals {
     connections: u64,
     /// Connections that resumed a TLS session.
     resumed: u64,
-    /// TLS versions.
+    /// TLS versions that occurred.
     protocols: BTreeSet<String>,
-    /// HTTP versions.
+    /// HTTP versions that occurred.
     versions: BTreeSet<String>,
 }
 

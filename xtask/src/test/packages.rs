@@ -4,19 +4,19 @@
 /// A program or module that the tests or the benchmark need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Need {
-    /// Name in messages.
+    /// Name of the requirement in messages.
     pub(crate) name: &'static str,
     /// Reason why it is needed, shown to the user.
     pub(crate) why: &'static str,
-    /// Check that detects it.
+    /// Check that detects if the requirement is met.
     pub(crate) probe: Probe,
-    /// The Debian package.
+    /// Name of the Debian package.
     pub(crate) package: &'static str,
     /// Source for `go install` on systems other than Debian and Ubuntu, or without a package.
     pub(crate) source: Option<&'static str>,
 }
 
-/// Check that detects whether a requirement is met.
+/// Way to detect if a requirement is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Probe {
     /// One of these programs is on the path.
@@ -28,7 +28,7 @@ pub(crate) enum Probe {
     Browser(&'static [&'static str]),
 }
 
-/// Names of Chromium.
+/// Names under which systems install Chromium or Chrome.
 pub(crate) const BROWSERS: &[&str] = &[
     "chromium",
     "chromium-browser",

@@ -24,8 +24,9 @@
 //! `probe_load.settings(&load).resolve(url)` and runs it with `prony_load::run_scripted`. For a
 //! named place, both must happen inside its network.
 //!
-//! [`SearchReport`]: prony_stats::capacity::SearchReport [`SearchSettings`]:
-//! prony_stats::capacity::SearchSettings
+//! [`SearchReport`]: prony_stats::capacity::SearchReport
+//!
+//! [`SearchSettings`]: prony_stats::capacity::SearchSettings
 
 mod goals;
 mod probe_load;

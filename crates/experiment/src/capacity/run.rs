@@ -24,14 +24,14 @@ const IDLE_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Pause between two checks for an idle server.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A search to run.
+/// A search, ready to run.
 #[derive(Debug, Clone, Copy)]
 pub struct CapacitySearch<'a> {
     /// Conditions that the server must meet.
     pub goals: &'a [Goal],
     /// Settings of the search.
     pub settings: SearchSettings,
-    /// Ends the search early.
+    /// Interrupt that ends the search early.
     pub interrupt: &'a Interrupt,
 }
 
@@ -43,7 +43,7 @@ pub enum SearchEvent<'a> {
         probe: &'a Probe,
         /// The probe's load.
         spec: &'a LoadSpec,
-        /// The running load.
+        /// Control of the running load.
         control: &'a Arc<Control>,
     },
     /// A probe has ended.

@@ -12,7 +12,7 @@ const EXECUTABLE_BYTES_MAX: u64 = 512 << 20;
 /// A library whose signature was found in an executable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BuiltInLibrary {
-    /// The library's name.
+    /// Name of the library.
     pub library: &'static str,
     /// The text that was found in the executable.
     pub text: String,

@@ -29,7 +29,7 @@ pub enum LibraryKind {
 pub struct MappedLibrary {
     /// Path that is valid in the process.
     pub path: PathBuf,
-    /// The kind of library.
+    /// Role of the library.
     #[serde(rename = "part")]
     pub kind: LibraryKind,
     /// True if the path no longer refers to the file that the process uses, for example after an

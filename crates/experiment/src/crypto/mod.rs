@@ -86,7 +86,7 @@ pub struct CryptoReport {
 pub struct CryptoBuild {
     /// The compiler's command line.
     pub compiler: Option<String>,
-    /// The build date.
+    /// Date on which the library was built, as it reports it.
     pub built_on: Option<String>,
     /// The platform that the library was configured for.
     pub platform: Option<String>,

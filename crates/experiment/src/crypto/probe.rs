@@ -33,7 +33,7 @@ pub(super) struct ProbeResult {
     pub(super) version: Option<String>,
     /// The compiler's command line.
     pub(super) compiler: Option<String>,
-    /// The build date.
+    /// Date on which the library was built, as it reports it.
     pub(super) built_on: Option<String>,
     /// Platform that the library was configured for.
     pub(super) platform: Option<String>,

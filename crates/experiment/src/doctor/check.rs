@@ -29,7 +29,7 @@ pub struct DoctorCheck {
     /// The observed value, with units.
     #[serde(rename = "seen")]
     pub observed: String,
-    /// The recommended value.
+    /// Recommended value, with units.
     pub expected: String,
     /// Reason why the value matters.
     pub why: &'static str,

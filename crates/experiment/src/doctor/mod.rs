@@ -51,7 +51,7 @@ pub struct DoctorReport {
 /// A server or machine that was examined.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DoctorSubject {
-    /// The kind of subject.
+    /// Server or machine.
     pub kind: SubjectKind,
     /// Name, such as `nginx, process 1234`.
     pub name: String,
@@ -72,7 +72,7 @@ pub struct DoctorSubject {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SubjectKind {
-    /// A running server.
+    /// A running server, named by its process ID.
     Server,
     /// This machine as a load generator.
     Machine,

@@ -90,7 +90,7 @@ pub(super) fn ask_to_signal(channel: &OwnedFd, signal: i32) -> io::Result<()> {
 
 /// Command from prony to the keeper.
 pub(super) enum KeeperCommand {
-    /// Forward this signal.
+    /// Forward this signal to the service.
     Signal(i32),
     /// Kill the service: prony has closed the channel or has ended.
     End,

@@ -216,7 +216,7 @@ impl RunningService {
     }
 
     /// Sends the stop signal and waits until all processes of the service have ended. Returns false
-    /// after `timeout`.
+    /// if `timeout` passes first.
     pub(super) fn ask_to_end(&mut self, timeout: Duration) -> bool {
         self.signal_keeper(Signal::CONT);
         if let Some(channel) = &self.channel {
@@ -226,7 +226,7 @@ impl RunningService {
         self.wait(timeout)
     }
 
-    /// Makes the keeper kill the service, and waits. Returns false after `timeout`.
+    /// Makes the keeper kill the service, and waits. Returns false if `timeout` passes first.
     pub(super) fn kill(&mut self, timeout: Duration) -> bool {
         self.receive_messages();
         self.signal_keeper(Signal::CONT);

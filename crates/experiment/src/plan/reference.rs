@@ -14,9 +14,9 @@ pub enum ValueType {
     Bool,
     /// A whole number within these bounds.
     Integer {
-        /// The smallest value.
+        /// Smallest accepted value.
         min: u64,
-        /// The largest value.
+        /// Largest accepted value.
         max: u64,
     },
     /// A whole number, or a string such as `"20k"`.

@@ -20,7 +20,7 @@ pub struct AgentLoadRequest<'a> {
     pub spec: &'a LoadSpec,
     /// Control that lets the caller stop the load.
     pub control: &'a Arc<Control>,
-    /// Conditions that end the load. The record then names the condition that held.
+    /// Conditions that end the load. If one of them holds, the record names it.
     pub abort_rules: Option<&'a AbortRules>,
     /// Called once with the time at which the measured part starts.
     pub measured_from: &'a (dyn Fn(Instant) + Sync),

@@ -59,7 +59,7 @@ pub enum ExperimentEvent<'a> {
         /// ID of the variant.
         id: &'a str,
     },
-    /// A service is starting.
+    /// A service is being started.
     Starting {
         /// Name of the service.
         service: &'a str,

@@ -32,7 +32,7 @@ pub enum ExperimentFolderError {
         dir: PathBuf,
         /// Number of the block in which the condition held, from 1.
         block: u32,
-        /// The condition.
+        /// The `--abort-if` condition that held.
         condition: String,
     },
     /// A file can't be read or written.

@@ -69,9 +69,9 @@ pub enum BlockTime {
     Planned(Duration),
     /// Each trial is a capacity search, whose time depends on the server.
     Searched {
-        /// Typical time.
+        /// Typical time of a block.
         usual: Duration,
-        /// Maximum time.
+        /// Maximum time of a block.
         longest: Duration,
     },
     /// Unknown until [`probe_block_time`] has measured it, because a number of requests ends some

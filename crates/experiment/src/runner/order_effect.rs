@@ -53,8 +53,8 @@ fn of_trials(results: &[TrialResult], variants: usize) -> Option<String> {
     let slope = slope(&[complete(blocks.into_values(), variants)], variants)?;
     Some(format!(
         "Each later position in a block changes the rate by {:+.1}%: a trial affects the next one \
-         (by heat, ports, caches). The random order spreads it over all variants. Use a pause \
-         between trials or a longer warm-up to remove it.",
+         (through heat, ports or caches). The random order spreads this effect over all variants. \
+         Use a pause between trials or a longer warm-up to remove it.",
         percent(slope)
     ))
 }
@@ -86,8 +86,8 @@ fn of_slices(results: &[TrialResult], variants: usize) -> Option<String> {
     };
     Some(format!(
         "Each later position in a round changes the {noun} by {:+.1}%: a slice affects the next \
-         one (by caches, unfinished work, heat). The random order spreads it over all variants. \
-         Use longer slices (--interleave 1s) to reduce it.",
+         one (through caches, unfinished work or heat). The random order spreads this effect over \
+         all variants. Use longer slices (--interleave 1s) to reduce it.",
         percent(slope)
     ))
 }

@@ -15,16 +15,16 @@ const LOG_LINES: usize = 15;
 /// Reason why a service did not become ready.
 #[derive(Debug)]
 pub enum ReadinessError {
-    /// The service ended.
+    /// The service ended before it was ready.
     Ended {
-        /// Exit status.
+        /// Exit status of the service.
         status: String,
         /// Last lines of the service's log.
         log: String,
     },
     /// No probe succeeded in time.
     TimedOut {
-        /// Time limit.
+        /// Time limit for the service to become ready.
         within: Duration,
         /// Result of the last probe.
         last: String,

@@ -25,9 +25,9 @@ pub struct ResponseDigests {
 /// Properties that all responses to a request share.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ResponseDigest {
-    /// Method and path.
+    /// Method and path of the request.
     pub request: String,
-    /// Method and URL.
+    /// Method and URL of the request.
     #[serde(default)]
     pub url: String,
     /// Status; `None` if it varies.
@@ -51,9 +51,9 @@ pub struct ResponseDigest {
 /// Length and hash of a body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredBody {
-    /// Length in bytes.
+    /// Length of the body in bytes.
     pub length: u64,
-    /// SHA-256 in hexadecimal.
+    /// SHA-256 of the body in hexadecimal.
     pub sha256: String,
 }
 
@@ -65,7 +65,7 @@ pub enum DecodedBody {
     /// didn't decode bodies.
     #[default]
     AsSent,
-    /// The decoded body.
+    /// Length and hash of the decoded body.
     Body(StoredBody),
     /// The body can't be decoded. Contains the reason.
     Undecodable(String),

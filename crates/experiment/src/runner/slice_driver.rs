@@ -82,7 +82,7 @@ pub(super) struct Driver<'a> {
     /// Metrics that get a verdict.
     pub(super) metrics: &'a [Metric],
     pub(super) seed: u64,
-    /// Cores that the loads use.
+    /// Cores that the loads use; the sampling thread avoids them.
     pub(super) avoid: Vec<usize>,
     pub(super) latest: &'a LatestSample,
 }

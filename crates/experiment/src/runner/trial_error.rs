@@ -1,4 +1,4 @@
-//! Errors of trials.
+//! Errors that make a trial fail.
 
 use std::fmt;
 use std::io;
@@ -26,7 +26,7 @@ pub enum TrialError {
     Engine(RunError),
     /// The agents did not complete the load.
     Agents(String),
-    /// The host failed.
+    /// The host failed, for example to start a service.
     Host(HostError),
     /// A service did not become ready.
     Service {
@@ -39,7 +39,7 @@ pub enum TrialError {
     ServiceEnded {
         /// Name of the service.
         service: String,
-        /// Exit status.
+        /// Exit status of the service.
         status: String,
         /// Last lines of the service's log.
         log: String,
@@ -135,8 +135,8 @@ impl fmt::Display for TrialError {
             }
             TrialError::TooFewRequests { expected, duration } => write!(
                 f,
-                "p99 is judged, which needs {COUNTED_REQUESTS_MIN} requests of each variant in a block, \
-                 and the slowest variant would have {expected}: set duration = \"{}\" or more",
+                "a verdict on p99 needs {COUNTED_REQUESTS_MIN} requests of each variant in a block, but \
+                 the slowest variant would have {expected} (set duration = \"{}\" or more)",
                 quantity::time_text(*duration)
             ),
             TrialError::Target { service, why, log } => {
@@ -197,7 +197,7 @@ impl From<ExperimentFolderError> for TrialError {
 pub struct FailedTrial {
     /// Variant, described by its levels; `None` if all variants failed.
     pub variant: Option<String>,
-    /// Cause.
+    /// Reason why the trial failed.
     pub error: Box<TrialError>,
 }
 

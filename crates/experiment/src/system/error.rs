@@ -23,7 +23,7 @@ pub enum HostError {
     PortTaken {
         /// Name of the service.
         service: String,
-        /// The occupied address.
+        /// Address that is already in use.
         address: SocketAddr,
         /// Protocol of the port.
         protocol: PortProtocol,
@@ -45,7 +45,7 @@ pub enum HostError {
         place: String,
         /// Name of the setting, with its value if the value is at fault.
         setting: String,
-        /// Cause.
+        /// Reason why the kernel rejected the setting.
         reason: String,
     },
     /// The path of a UNIX socket doesn't fit into a socket address (108 bytes on Linux, 104 on
@@ -63,7 +63,7 @@ pub enum HostError {
         service: String,
         /// The failed step, to follow "could not".
         step: &'static str,
-        /// Cause.
+        /// Error of the failed system call.
         source: io::Error,
     },
     /// A system command failed.
@@ -79,12 +79,12 @@ pub enum HostError {
         action: &'static str,
         /// Path of the file or folder.
         path: PathBuf,
-        /// Cause.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// Another machine failed or can't be reached.
     Elsewhere {
-        /// Name of its agent.
+        /// Name of the agent on that machine.
         host: String,
         /// Cause, as a message for the user.
         text: String,

@@ -26,15 +26,15 @@ const OUTPUT_BYTES_MAX: u64 = 64 << 10;
 
 /// Program of a process, as reported by the operating system.
 pub(crate) struct LoadedProgram {
-    /// Path of its executable.
+    /// Path of the process's executable.
     pub(crate) executable: PathBuf,
     /// Path at which the executable can be read.
     pub(crate) content: PathBuf,
-    /// Its arguments, starting with the program.
+    /// Arguments of the process, starting with the program.
     pub(crate) arguments: Vec<String>,
-    /// Value of `LD_LIBRARY_PATH`.
+    /// Value of `LD_LIBRARY_PATH` in the process's environment.
     pub(crate) search_path: Option<OsString>,
-    /// Files mapped into its memory.
+    /// Files mapped into the process's memory.
     pub(crate) files: Vec<PathBuf>,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Snapshot of a process.
+/// A process at the time when the process table was read.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Process {
     /// Process ID.

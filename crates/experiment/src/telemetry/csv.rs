@@ -171,7 +171,7 @@ fn seconds(seconds: f64) -> String {
     format!("{seconds:.2}")
 }
 
-/// A line under construction.
+/// A line of the file while it is being built.
 struct Line([String; COLUMNS.len()]);
 
 impl Line {

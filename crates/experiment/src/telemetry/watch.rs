@@ -17,7 +17,7 @@ pub enum CounterMode {
     /// switches counters at each context switch; on a virtual machine this can cost more than the
     /// context switch itself.
     Processes,
-    /// Don't count.
+    /// No counters are read.
     Off,
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use super::programs;
 use super::server::BenchFolder;
 
-/// One row.
+/// A row of the fleet table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FleetRow {
     /// Skew of the agents' starts.

@@ -42,7 +42,7 @@ const RECORDED_PROCESSES_MAX: usize = 256;
 /// Number of log lines in an error message.
 const LOG_TAIL_LINES: usize = 20;
 
-/// This machine.
+/// A host that runs services on this machine.
 #[derive(Debug)]
 pub struct LocalHost {
     base: PathBuf,

@@ -32,7 +32,7 @@ pub(super) struct RemoteSampler {
     failure: Option<String>,
 }
 
-/// An open connection.
+/// Connection to a remote shell that has responded.
 #[derive(Debug)]
 struct RemoteConnection {
     shell: Shell,

@@ -32,17 +32,17 @@ pub enum HostRequirement<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceAspect {
-    /// Key `host` or `agents`: the machines.
+    /// The machine itself: `host` of a service, or `agents` of the load.
     Host,
-    /// Key `command`: the program.
+    /// The program that `command` names.
     Command,
-    /// Key `wrapper`: the program that precedes the command.
+    /// The program that `wrapper` names.
     Wrapper,
-    /// Key `env`: the environment variables.
+    /// The variables in `env`.
     Env,
-    /// Key `cores`: the cores.
+    /// The numbers in `cores`.
     Cores,
-    /// Key `place`: the kind of place.
+    /// The kind of place that `place` names.
     Place,
 }
 

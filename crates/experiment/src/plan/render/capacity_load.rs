@@ -43,7 +43,7 @@ const PROBES_USUAL: f64 = 30.0;
 /// Goals and limits of a variant's capacity searches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapacityLoad {
-    /// The goals and limits.
+    /// Goals that the server must meet, and limits of the searches.
     pub goals: CapacityGoals,
     /// Arrival process of the probes' requests; Poisson by default.
     pub arrivals: Arrivals,

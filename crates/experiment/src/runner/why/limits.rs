@@ -97,7 +97,7 @@ fn nothing_full(
     if let Some(parties) = crowded.find(|parties| parties.lost_percent() >= CROWDED_PERCENT) {
         let text = format!(
             "{} on the same cores ({used}), so the services may have waited for a core. Nothing \
-             else that was watched was at its limit; on a quiet machine there would be more to see.",
+             else that was watched was at its limit; a quiet machine would show more.",
             neighbors_used(parties)
         );
         return (BottleneckKind::Machine, text);
@@ -110,13 +110,12 @@ fn nothing_full(
     let text = match machine.lost_percent() >= CROWDED_PERCENT {
         true => format!(
             "nothing that was watched was at its limit ({used}), but {} of this machine. They share \
-             its memory and caches; on a quiet machine there would be more to see.",
+             its memory and caches; a quiet machine would show more.",
             neighbors_used(machine)
         ),
         false => format!(
             "nothing that was watched was at its limit ({used}). Requests waited for something \
-             else: a lock, {disk}a backend, a thread that is busy alone, or there were too few \
-             connections."
+             else: a lock, {disk}a backend, a single busy thread, or too few connections."
         ),
     };
     (BottleneckKind::Waiting, text)

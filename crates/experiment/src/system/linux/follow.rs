@@ -27,7 +27,7 @@ const CLOCK_SLACK_S: f64 = 2.0;
 /// Processes of a service outside its process tree.
 #[derive(Debug, Default)]
 pub(super) struct FollowedProcesses<'a> {
-    /// The processes.
+    /// Processes that the service's `follow` setting describes.
     pub(super) processes: Vec<&'a Process>,
     /// Total, user and kernel CPU seconds of the group, including ended processes; `None` if the
     /// group doesn't report them, or no group is followed.

@@ -212,7 +212,7 @@ pub(crate) fn run<E>(
     Ok(record)
 }
 
-/// Adds the reason why the load was ended to its record.
+/// Adds the reason for ending the load to the load's record.
 pub fn note(abort: Option<LoadAbort>, record: &mut Record) {
     let Some(abort) = abort else {
         return;

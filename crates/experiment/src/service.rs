@@ -208,8 +208,8 @@ impl ScopedName {
 mod tests {
     use super::*;
 
-    /// Picks the endpoints of a service, with ports numbered from 1. A port for both protocols gets
-    /// 100 added.
+    /// Picks the endpoints of a service, with ports numbered from 1. If both protocols must share
+    /// the port, its number is 100 higher.
     fn picked(listen: &[(&str, ListenKind)]) -> Vec<(String, Endpoint)> {
         let listen = listen
             .iter()

@@ -26,7 +26,8 @@ const EXAMINED_SECONDS: u32 = 1;
 /// Duration of the trial run for a tool that waits for slow responses.
 const SLOW_EXAMINED_SECONDS: u32 = 3;
 
-/// Largest number of connections in a trial run. Rows with more rely on the result for fewer.
+/// Largest number of connections in a trial run. Rows with more connections rely on the result for
+/// fewer.
 const EXAMINED_CONNECTIONS_MAX: u32 = 1000;
 
 /// Name of prony's record file.

@@ -12,7 +12,7 @@ const OPEN_FILES_MIN: u64 = 4096;
 
 const FILES: CheckTopic = CheckTopic {
     id: "open-files",
-    expected: "a limit well above its connections, with two per connection for a proxy",
+    expected: "a limit well above the number of its connections (for a proxy, twice that number)",
     why: "each connection is an open file; at the limit the server can't accept connections, and \
         reports this only in its error log",
     change: "LimitNOFILE= in its systemd unit, worker_rlimit_nofile (nginx), ulimit-n (HAProxy), \
@@ -25,7 +25,7 @@ const QUOTA: CheckTopic = CheckTopic {
     expected: "no quota, or one that it never reaches",
     why: "a server that has used up its quota is stopped until the next period, for up to 100 ms; \
         this affects response times, but CPU usage doesn't show it",
-    change: "CPUQuota= of its systemd unit, or the CPU limit of the container",
+    change: "CPUQuota= in its systemd unit, or the CPU limit of the container",
     source: "cpu.max and cpu.stat in the kernel's admin-guide/cgroup-v2",
 };
 

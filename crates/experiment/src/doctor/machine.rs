@@ -58,8 +58,8 @@ const GOVERNOR: CheckTopic = CheckTopic {
 const STEAL: CheckTopic = CheckTopic {
     id: "steal",
     expected: "less than 1% of the cores' time",
-    why: "the hypervisor gave that time to other guests, so it is missing for the server and the \
-        generator; nothing in the guest can change that",
+    why: "the hypervisor gave that time to other guests, so the server and the \
+        generator lack it; nothing in the guest can change that",
     change: "measure at another time or on another machine, or use more blocks to average out the \
         disturbance",
     source: "proc_stat(5), steal",
@@ -68,7 +68,7 @@ const STEAL: CheckTopic = CheckTopic {
 const BUSY: CheckTopic = CheckTopic {
     id: "other-load",
     expected: "an idle machine",
-    why: "CPU time that other processes use is missing for the server and the generator",
+    why: "CPU time that other processes use is not available to the server and the generator",
     change: "stop those processes for the measurement",
     source: "proc_stat(5)",
 };

@@ -176,7 +176,7 @@ pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
     })
 }
 
-/// Examines this machine by the values that FreeBSD's `sysctl` prints.
+/// Examines this machine, based on the values that FreeBSD's `sysctl` prints.
 ///
 /// # Errors
 /// A process does not exist.

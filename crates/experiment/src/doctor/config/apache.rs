@@ -14,7 +14,7 @@ const WORKERS_MIN: u64 = 400;
 
 const WORKERS: CheckTopic = CheckTopic {
     id: "apache-max-request-workers",
-    expected: "at least the number of the load's requests in flight",
+    expected: "at least the number of requests that the load has in flight",
     why: "each request in flight uses a thread (event and worker) or a process (prefork); \
         additional connections wait in the listen queue",
     change: "MaxRequestWorkers, with ServerLimit × ThreadsPerChild no lower",

@@ -22,7 +22,7 @@ const MAXCONN: CheckTopic = CheckTopic {
 
 const SERVERS: CheckTopic = CheckTopic {
     id: "haproxy-server-maxconn",
-    expected: "no maxconn of servers, or one above the requests in flight to each",
+    expected: "no maxconn on servers, or one above the requests in flight to each server",
     why: "requests above the limit wait in HAProxy's queue (Tw in its log)",
     change: "a higher maxconn on the server lines",
     source: "HAProxy's configuration manual, 5.2 (server maxconn)",

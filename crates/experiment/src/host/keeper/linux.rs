@@ -11,8 +11,8 @@ pub(super) use crate::place::namespace::join_network;
 /// A set of cores, as Linux's system calls expect it.
 pub(in crate::host) type LinuxCoreSet = libc::cpu_set_t;
 
-/// Enters the namespaces. Returns true in the first process inside; does not return in the keeper
-/// outside.
+/// Enters the namespaces. Returns true in the first process inside them; does not return in the
+/// keeper, which stays outside.
 pub(super) fn enter_as_keeper(network: RawFd, channel: RawFd) -> io::Result<bool> {
     let init = namespace::enter(network, |step, result| {
         checked(channel, step, result).map(drop)
@@ -29,7 +29,7 @@ pub(super) fn enter_as_service(_network: RawFd, _channel: RawFd) -> io::Result<(
     Ok(())
 }
 
-/// Waits in the keeper outside until the process namespace has ended, then exits.
+/// Waits, in the keeper outside the process namespace, until that namespace has ended. Then exits.
 fn wait_for_namespace(init: i32) -> ! {
     detach(None);
     block_signals();

@@ -57,8 +57,8 @@ impl Plan {
     }
 }
 
-/// Renders every variant, and adds what depends on all of them to the plan: default metrics, the
-/// files that the plan names, and notes.
+/// Renders every variant. Adds to the plan the parts that depend on all variants: default metrics,
+/// the files that the plan names, and notes.
 pub(super) fn check_variants(
     plan: &mut Plan,
     metrics: Option<&TomlNode>,

@@ -49,7 +49,7 @@ pub(crate) fn run(mode: Mode) -> Ending {
             return Ending::Failed;
         }
     };
-    let mut ending = Ending::Well;
+    let mut ending = Ending::Success;
     for (path, text) in tree
         .texts()
         .filter(|(p, t)| p.ends_with(".md") && t.contains(OPEN))

@@ -40,7 +40,7 @@ Exit status: 0 all is well, 1 something is not, 2 wrong arguments, 3 something i
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// Everything succeeded.
-    Well,
+    Success,
     /// A check or a test failed; the failure has been printed.
     Failed,
     /// The arguments are invalid.
@@ -52,7 +52,7 @@ pub(crate) enum Ending {
 impl From<Ending> for ExitCode {
     fn from(ending: Ending) -> ExitCode {
         ExitCode::from(match ending {
-            Ending::Well => 0,
+            Ending::Success => 0,
             Ending::Failed => 1,
             Ending::Usage => 2,
             Ending::Missing => 3,
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         Some((&"archive", [name])) => package::archive(name),
         Some((&("help" | "--help" | "-h"), _)) => {
             print!("{USAGE}");
-            Ok(Ending::Well)
+            Ok(Ending::Success)
         }
         Some((task, rest)) => Err(format!("unknown task: {task} {}", rest.join(" "))),
         None => Err("which task?".to_string()),

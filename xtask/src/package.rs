@@ -25,7 +25,7 @@ pub(crate) fn check() -> Ending {
         .stdin(Stdio::null())
         .status();
     match status {
-        Ok(status) if status.success() => Ending::Well,
+        Ok(status) if status.success() => Ending::Success,
         Ok(_) => Ending::Failed,
         Err(error) => {
             println!("cargo publish: {error}");
@@ -53,7 +53,7 @@ pub(crate) fn archive(name: &str) -> Result<Ending, String> {
     match pack(&root, &binary, name) {
         Ok(archive) => {
             println!("{}", archive.display());
-            Ok(Ending::Well)
+            Ok(Ending::Success)
         }
         Err(problem) => {
             println!("{problem}");

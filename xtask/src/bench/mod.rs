@@ -71,7 +71,7 @@ pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
         for row in quic::ROWS {
             println!("  {:<14} {}", row.id, row.title);
         }
-        return Ok(Ending::Well);
+        return Ok(Ending::Success);
     }
     let options = BenchOptions::parse(args)?;
     Ok(bench(&options).unwrap_or_else(|problem| {
@@ -98,7 +98,7 @@ fn bench(options: &BenchOptions) -> Result<Ending, String> {
     }
     Ok(match options.check && !all_met {
         true => Ending::Failed,
-        false => Ending::Well,
+        false => Ending::Success,
     })
 }
 

@@ -23,7 +23,7 @@ const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 pub(super) fn run() -> Ending {
     let components = complete_toolchain();
     match complete_machine() {
-        Ending::Well => components,
+        Ending::Success => components,
         ending => ending,
     }
 }
@@ -40,7 +40,7 @@ fn complete_toolchain() -> Ending {
         .map(|(_, component)| *component)
         .collect();
     if missing.is_empty() {
-        return Ending::Well;
+        return Ending::Success;
     }
     println!("adding to the Rust toolchain: {}", missing.join(", "));
     let added = Command::new("rustup")
@@ -49,7 +49,7 @@ fn complete_toolchain() -> Ending {
         .current_dir(workspace_root())
         .status();
     if added.is_ok_and(|s| s.success()) {
-        return Ending::Well;
+        return Ending::Success;
     }
     println!(
         "missing Rust components: {} (rustup can't add them; install them the way you installed \
@@ -64,9 +64,9 @@ fn complete_machine() -> Ending {
     let selection = select(packages::NEEDS);
     if selection == Selection::default() {
         println!("all requirements of the tests are installed");
-        return Ending::Well;
+        return Ending::Success;
     }
-    let mut ending = Ending::Well;
+    let mut ending = Ending::Success;
     if !selection.install.is_empty() {
         ending = install(&selection.install);
     }
@@ -97,7 +97,7 @@ pub(crate) fn install_missing(needs: &[&'static Need]) {
         println!("missing: {} ({}): {reason}", need.name, need.why);
     }
     if selection.install.is_empty()
-        || install(&selection.install) == Ending::Well
+        || install(&selection.install) == Ending::Success
         || selection.install.len() == 1
     {
         return;
@@ -180,7 +180,7 @@ fn install(needs: &[&Need]) -> Ending {
         );
     }
     if still.is_empty() {
-        Ending::Well
+        Ending::Success
     } else {
         Ending::Missing
     }

@@ -128,13 +128,13 @@ pub(crate) fn run(options: &Options) -> Ending {
                 };
                 let (ending, sum) = tests(start_clippy);
                 totals = Some(sum);
-                if lints.is_some_and(|lints| print_lints(lints) != Ending::Well) {
+                if lints.is_some_and(|lints| print_lints(lints) != Ending::Success) {
                     failed.push(Step::Clippy.name());
                 }
                 ending
             }
         };
-        let word = if ending == Ending::Well {
+        let word = if ending == Ending::Success {
             "ok"
         } else {
             "FAILED"
@@ -147,10 +147,10 @@ pub(crate) fn run(options: &Options) -> Ending {
         if ending == Ending::Missing {
             return Ending::Missing;
         }
-        if step == Step::Build && ending != Ending::Well {
+        if step == Step::Build && ending != Ending::Success {
             return ending;
         }
-        if ending != Ending::Well {
+        if ending != Ending::Success {
             failed.push(step.name());
         }
     }
@@ -161,7 +161,7 @@ pub(crate) fn run(options: &Options) -> Ending {
         println!("{totals}");
     }
     if failed.is_empty() {
-        Ending::Well
+        Ending::Success
     } else {
         Ending::Failed
     }
@@ -170,7 +170,7 @@ pub(crate) fn run(options: &Options) -> Ending {
 /// Runs a command with its output connected to the terminal.
 fn command(command: &mut Command) -> Ending {
     match command.stdin(Stdio::null()).status() {
-        Ok(status) if status.success() => Ending::Well,
+        Ok(status) if status.success() => Ending::Success,
         Ok(_) => Ending::Failed,
         Err(error) => {
             println!("{}: {error}", command.get_program().display());
@@ -199,7 +199,7 @@ fn print_lints(lints: thread::JoinHandle<std::io::Result<Output>>) -> Ending {
         Ok(Ok(output)) => {
             print!("{}", String::from_utf8_lossy(&output.stderr));
             match output.status.success() {
-                true => Ending::Well,
+                true => Ending::Success,
                 false => Ending::Failed,
             }
         }
@@ -209,7 +209,7 @@ fn print_lints(lints: thread::JoinHandle<std::io::Result<Output>>) -> Ending {
         }
         Err(_) => Ending::Failed,
     };
-    let word = if ending == Ending::Well {
+    let word = if ending == Ending::Success {
         "ok"
     } else {
         "FAILED"

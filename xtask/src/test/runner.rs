@@ -44,7 +44,7 @@ fn follow(
     let hung =
         lines.is_some_and(|lines| forward(&lines, &mut child, &mut totals, out, times, started));
     match child.wait() {
-        Ok(status) if status.success() && totals.failed == 0 && !hung => (Ending::Well, totals),
+        Ok(status) if status.success() && totals.failed == 0 && !hung => (Ending::Success, totals),
         Ok(_) => (Ending::Failed, totals),
         Err(error) => {
             println!("{}: {error}", command.get_program().display());
@@ -136,7 +136,7 @@ mod tests {
     fn what_runners_say_is_added_up() {
         let said = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
         let (ending, totals) = shell(&format!("echo '{said}'; echo '{said}'"));
-        assert_eq!((ending, totals.passed), (Ending::Well, 6));
+        assert_eq!((ending, totals.passed), (Ending::Success, 6));
         assert_eq!(shell("exit 1").0, Ending::Failed);
     }
 

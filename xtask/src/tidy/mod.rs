@@ -85,7 +85,7 @@ pub(crate) fn run(only: Option<&str>) -> Ending {
         println!("{complaint}");
     }
     if complaints.is_empty() {
-        Ending::Well
+        Ending::Success
     } else {
         Ending::Failed
     }

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
         for check in CHECKS {
             println!("{:<12} {}", check.name, check.shows);
         }
-        return Ok(Ending::Well);
+        return Ok(Ending::Success);
     }
     let chosen = choose(args)?;
     let prony = match Prony::build() {
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
         }
     }
     if failed.is_empty() {
-        return Ok(Ending::Well);
+        return Ok(Ending::Success);
     }
     println!("failed: {}", failed.join(", "));
     Ok(Ending::Failed)

@@ -15,7 +15,7 @@ use crate::meter::{Meter, WorkerUtilization};
 
 /// No connect attempt has ended yet, except by refusal.
 const UNDECIDED: u8 = 0;
-/// At least one connect attempt ended in another way than refusal.
+/// At least one connect attempt ended in a way other than refusal.
 const REACHED: u8 = 1;
 /// Every connect was refused for too long, so the load ends.
 const GIVEN_UP: u8 = 2;
@@ -202,8 +202,8 @@ impl Control {
         self.gather().recent.as_ref()?.before(until)
     }
 
-    /// The moment, counted from the load's start, up to which every worker has published its data;
-    /// zero until the first half second of the measured part is over.
+    /// Time since the load's start up to which every worker has published its data; zero until the
+    /// first half second of the measured part is over.
     pub fn complete_until(&self) -> Nanos {
         let published = self.published().map(|published| published.until);
         published.min().unwrap_or_default()

@@ -14,7 +14,7 @@ use crate::protocols::Http;
 use crate::settings::{HttpVersion, LoadSettings};
 use crate::url::Url;
 
-/// A serialized request.
+/// A request in serialized form, ready to be sent.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Bytes for HTTP/1; empty if only later versions are possible.

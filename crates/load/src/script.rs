@@ -83,12 +83,12 @@ pub enum UserStep {
     Leave,
 }
 
-/// A complete response.
+/// A complete response, as a script receives it.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseView<'a> {
     /// The request; after redirects, the last one.
     pub request: &'a Request,
-    /// The final status.
+    /// Status of the final response.
     pub status: u16,
     /// The status line and header fields as text, one per line with CRLF. With HTTP/2, the text is
     /// composed from the fields. Empty if heads are not captured.

@@ -30,7 +30,7 @@ pub(crate) struct ListedRequest {
     pub(crate) weight: Option<f64>,
     /// Statuses that count as success, in place of those given by flags.
     pub(crate) expect_status: Option<StatusSet>,
-    /// Number of the line, from 1.
+    /// Line number in the file, counted from 1.
     pub(crate) number: usize,
 }
 

@@ -13,7 +13,7 @@ const STREAMS: u32 = 32;
 /// Number of different responses, for a server whose responses all differ.
 const DIFFERENT: usize = 1_000;
 const BODY: &[u8] = b"Hello, world!";
-/// Streams of the server.
+/// Identifiers of the server's streams.
 const CONTROL: u64 = 3;
 const ENCODER: u64 = 7;
 

@@ -1,7 +1,7 @@
 //! HTTP as a state machine: bytes and events, without I/O.
 //!
 //! Input: the requests, once before the run, and the bytes that a peer sent, in pieces of any size.
-//! Output: events (a head, a part of the body, the end), violations, and the bytes to send.
+//! Output: events (a head, part of the body, the end), violations, and the bytes to send.
 //!
 //! Invariants of this crate:
 //!

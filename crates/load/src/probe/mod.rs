@@ -45,7 +45,7 @@ pub struct ProbeResponse {
     /// Content codings in lower case (`gzip, br`), cut at `FIELD_LENGTH_MAX` characters; `None` if
     /// the body has none.
     pub content_encoding: Option<String>,
-    /// The negotiated protocols.
+    /// Protocols that the connection negotiated.
     pub negotiated: Negotiated,
 }
 

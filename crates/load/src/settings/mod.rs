@@ -439,7 +439,7 @@ impl LoadSettings {
     ///
     /// # Errors
     ///
-    /// The first contradiction.
+    /// Returns the first contradiction.
     pub fn check(&self) -> Result<(), SettingsError> {
         let (body, body_file) = (self.body.is_some(), self.body_file.is_some());
         let (proxy, source) = (self.proxy.is_some(), !self.source.is_empty());

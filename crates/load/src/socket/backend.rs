@@ -5,7 +5,7 @@ use std::io;
 use crate::error::SettingsError;
 use crate::settings::IoChoice;
 
-/// A socket backend.
+/// Implementation of the sockets that a load uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backend {
     /// Completions: io_uring.

@@ -19,7 +19,7 @@ pub(crate) const PORT_RANGE_NAME: &str = "net.inet.ip.portrange.first and last";
 /// A local address and local ports to use instead of the system's choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Source {
-    /// The local address.
+    /// Local address to bind to; `None` leaves the choice to the system.
     pub(crate) address: Option<IpAddr>,
     /// The kind of bind that the address requires.
     pub(crate) binding: Binding,

@@ -27,7 +27,7 @@ const IDLE_WAITS_MAX: u32 = 100;
 /// one time, so reaching the limit means that the worker spins.
 const WAITS_AT_ONCE_MAX: u32 = 20_000;
 
-/// A simulated server.
+/// A simulated server, which responds to connects and requests.
 pub(crate) trait Server {
     /// Responds to a connect.
     fn connect(&mut self, now: Nanos) -> Connect;
@@ -70,7 +70,7 @@ pub(crate) struct ReceivedRequest {
     /// Index of the send on the connection, counted from 0. With HTTP/1 without TLS, each send is a
     /// request.
     pub(crate) number: u64,
-    /// The bytes sent.
+    /// Bytes that the client sent.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -146,7 +146,7 @@ struct SimulatedLink<'run> {
     unsent: usize,
 }
 
-/// The simulated backend.
+/// Backend with a virtual clock. See [`Sockets`].
 pub(crate) struct SimulatedSockets<'run> {
     /// The worker's clock.
     clock: Nanos,

@@ -44,11 +44,11 @@ pub(crate) enum Function {
 /// Encoding of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Filter {
-    /// Unchanged.
+    /// The value is inserted unchanged.
     Raw,
-    /// Percent-encoded.
+    /// The value is percent-encoded.
     Url,
-    /// Escaped for a JSON string.
+    /// The value is escaped for a JSON string.
     Json,
 }
 
@@ -112,8 +112,9 @@ pub(crate) fn parse(text: &str) -> Result<Vec<TextPiece>, TemplateError> {
     Ok(pieces)
 }
 
-/// Length of the complete placeholder at the beginning of a text; `None` if there is none.
-/// Whitespace and quotes in the placeholder don't end the word that contains it.
+/// Returns the length of the complete placeholder at the beginning of a text; `None` if there is
+/// none. Callers that split a text into words skip placeholders, because whitespace and quotes in
+/// them don't end a word.
 pub(crate) fn skip_placeholder(text: &str) -> Option<usize> {
     text.starts_with("{{").then(|| placeholder_length(text))?
 }

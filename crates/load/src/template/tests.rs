@@ -14,7 +14,7 @@ fn table(text: &str) -> DataTable {
     DataTable::read(&path).unwrap()
 }
 
-/// The error of a table, without the folder of its file.
+/// Returns the error of a table, without the folder of its file.
 fn table_error(bytes: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("users.csv");

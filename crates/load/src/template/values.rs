@@ -27,7 +27,7 @@ pub(crate) struct ValueSource<'a> {
     pub(crate) row: usize,
     /// The request's number, from 0.
     pub(crate) number: u64,
-    /// Draws the random values.
+    /// Generator of the random values.
     pub(crate) random: &'a mut ChaCha8Rng,
 }
 

@@ -1,7 +1,7 @@
 //! Length of the public key in a certificate, for reports.
 
-/// Returns the bits of the public key in an X.509 certificate in DER (RFC 5280 §4.1), or `None` for
-/// an unknown kind of key or an invalid certificate.
+/// Returns the length, in bits, of the public key in an X.509 certificate in DER (RFC 5280 §4.1),
+/// or `None` for an unknown kind of key or an invalid certificate.
 pub(super) fn key_bits(certificate: &[u8]) -> Option<u32> {
     let (certificate, _) = element(certificate, SEQUENCE)?;
     let (mut signed, _) = element(certificate, SEQUENCE)?;
@@ -35,17 +35,17 @@ const SEQUENCE: u8 = 0x30;
 /// Tag of the explicit version field.
 const VERSION: u8 = 0xa0;
 
-/// 1.2.840.113549.1.1.1 (RFC 3279 §2.3.1)
+/// Object identifier 1.2.840.113549.1.1.1 (RFC 3279 §2.3.1).
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
-/// 1.2.840.10045.2.1 (RFC 5480 §2.1.1)
+/// Object identifier 1.2.840.10045.2.1 (RFC 5480 §2.1.1).
 const ELLIPTIC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
-/// 1.2.840.10045.3.1.7
+/// Object identifier 1.2.840.10045.3.1.7.
 const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-/// 1.3.132.0.34
+/// Object identifier 1.3.132.0.34.
 const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
-/// 1.3.132.0.35
+/// Object identifier 1.3.132.0.35.
 const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
-/// 1.3.101.112 (RFC 8410 §3)
+/// Object identifier 1.3.101.112 (RFC 8410 §3).
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 
 /// Content of the element with this tag, and the bytes after it (X.690 §8.1, §10.1).
@@ -65,9 +65,11 @@ fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-/// Length of the modulus, the first element of the key (RFC 8017 §A.1.1).
+/// Returns the length of the modulus in bits. The modulus is the first element of the key (RFC 8017
+/// §A.1.1).
 fn rsa_bits(key: &[u8]) -> Option<u32> {
-    // The first byte is the number of unused bits in the last byte, which is zero.
+    // The first byte of a bit string is the number of unused bits in its last byte, which is zero
+    // here.
     let (key, _) = element(key.strip_prefix(&[0])?, SEQUENCE)?;
     let (modulus, _) = element(key, INTEGER)?;
     let significant = modulus.iter().position(|byte| *byte != 0)?;

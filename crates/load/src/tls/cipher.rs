@@ -8,12 +8,13 @@ use rustls::{ConnectionTrafficSecrets, Error, ProtocolVersion};
 pub(super) const HEADER_BYTES: usize = 5;
 /// Largest plaintext of a record, in bytes.
 pub(super) const PLAINTEXT_BYTES_MAX: usize = 1 << 14;
-/// Largest growth by encryption, in bytes (RFC 5246 §6.2.3; less in RFC 8446 §5.2).
+/// Maximum number of bytes by which encryption lengthens a record (RFC 5246 §6.2.3; less in RFC
+/// 8446 §5.2).
 const EXPANSION_BYTES_MAX: usize = 2048;
 const TAG_BYTES: usize = 16;
-/// Explicit part of the nonce with AES-GCM in TLS 1.2, in bytes.
+/// Length of the explicit part of the nonce with AES-GCM in TLS 1.2, in bytes.
 const EXPLICIT_NONCE_BYTES: usize = 8;
-/// Version in the header of records of TLS 1.2, and of TLS 1.3 for compatibility.
+/// Version in record headers. TLS 1.3 uses that of TLS 1.2 for compatibility.
 const VERSION: [u8; 2] = [3, 3];
 
 /// Content type of a record.
@@ -69,7 +70,7 @@ enum RecordLayout {
     Tls13,
     /// TLS 1.2 with ChaCha20-Poly1305: the nonce is implicit.
     Tls12,
-    /// TLS 1.2 with AES-GCM: a part of the nonce is explicit.
+    /// TLS 1.2 with AES-GCM: part of the nonce is explicit.
     Tls12Gcm,
 }
 

@@ -183,7 +183,8 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// Returns an error if the peer violated TLS or refused; the connection can't be used further.
+    /// Returns an error if the peer violated TLS or ended the connection with an alert. The
+    /// connection can't be used further.
     #[inline]
     pub(crate) fn receive<'b>(
         &mut self,

@@ -1,4 +1,4 @@
-//! Headers of the records of a handshake.
+//! Parsing of the record headers in a handshake.
 
 use super::cipher::HEADER_BYTES;
 

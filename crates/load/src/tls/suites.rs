@@ -69,7 +69,7 @@ pub(super) fn name(suite: SupportedCipherSuite) -> String {
     name.replacen("TLS13_", "TLS_", 1)
 }
 
-/// OpenSSL's name of a suite; the same for TLS 1.3.
+/// OpenSSL's name of a suite. For TLS 1.3, it is the same as the IANA name.
 fn openssl_name(iana: &str) -> String {
     let Some((exchange, cipher)) = iana
         .strip_prefix("TLS_")

@@ -33,9 +33,9 @@ pub(crate) struct TlsTraffic {
     worn_after: u64,
     /// Sending keys that replace the current ones from the next record on.
     next_sealing: Option<Box<RecordCipher>>,
-    /// A partial record.
+    /// Beginning of a record whose rest has not arrived.
     partial: Vec<u8>,
-    /// A partial handshake message.
+    /// Beginning of a handshake message whose rest has not arrived.
     message: Vec<u8>,
     /// Output of the handshake that is not yet sent.
     outgoing: Vec<u8>,

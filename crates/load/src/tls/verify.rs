@@ -52,10 +52,10 @@ const RESULT_LIFETIME: Duration = Duration::from_secs(60);
 /// Largest number of cached chains.
 const CACHED_CHAINS_MAX: usize = 32;
 
-/// Caches for a minute the certificate chains that another verifier accepted, so a load of full
-/// handshakes doesn't verify the same chain each time. (Browsers cache results for longer.) A
-/// result applies only to the same bytes and the same server name. The signature that proves
-/// possession of the certificate's key is checked every time, and rejections aren't cached.
+/// Caches the certificate chains that another verifier accepted, for one minute each, so that a
+/// load of full handshakes doesn't verify the same chain each time. (Browsers cache results for
+/// longer.) A result applies only to the same bytes and the same server name. The signature that
+/// proves possession of the certificate's key is checked every time, and rejections aren't cached.
 #[derive(Debug)]
 pub(super) struct CachingVerifier {
     verifier: Arc<dyn ServerCertVerifier>,

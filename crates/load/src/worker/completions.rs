@@ -168,7 +168,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// HTTP/1: sends a request again if a *reused* connection lost it and the request is safe to
+    /// Sends an HTTP/1 request again if a *reused* connection lost it and the request is safe to
     /// repeat.
     fn retry(&mut self, index: u32, now: Nanos) -> bool {
         let slot = self.connections[index].slot;

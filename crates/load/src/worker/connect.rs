@@ -18,8 +18,8 @@ pub(super) const BACKOFF_MIN: Nanos = Nanos::from_millis(10);
 const BACKOFF_MAX: Nanos = Nanos::from_millis(500);
 /// Minimum and maximum pause between two attempts to connect to a UNIX socket whose backlog is
 /// full. Between these limits, the pause is a quarter of the time waited so far. If a thousand
-/// connections each retried every millisecond, the retries would occupy a whole core, and perhaps
-/// the server's.
+/// connections each retried every millisecond, the retries would occupy a whole core, perhaps the
+/// one that the server runs on.
 const RETRY_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_millis(20));
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
@@ -136,7 +136,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Continues after the handshake of a QUIC connection that was used before its end.
+    /// Continues after the handshake of a QUIC connection on which requests were sent before the
+    /// handshake ended.
     pub(super) fn end_early_data(&mut self, index: u32, now: Nanos) {
         let key = self.connections[index].key(index);
         let (Some(h3), Some(quic)) = (self.connections.h3_mut(index), self.sockets.quic(key))
@@ -161,7 +162,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.fill(index, now);
     }
 
-    /// Ends a successful connect, including a tunnel. Returns its duration.
+    /// Records that a connection is established, including any tunnel. Returns how long that took.
     fn end_connect(&mut self, index: u32, now: Nanos) -> Nanos {
         self.timers.connects.clear(index);
         let entry = &mut self.connections[index];
@@ -320,8 +321,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.connect_failed(index, outcome, reason, now);
     }
 
-    /// Handles a failed connect. The requests that waited for the connection, or were sent before
-    /// its end, have failed, and the next connect waits for a backoff.
+    /// Handles a failed connect. The requests that waited for the connection, or were sent as early
+    /// data, have failed. The next connect waits for a backoff.
     pub(super) fn connect_failed(
         &mut self,
         index: u32,

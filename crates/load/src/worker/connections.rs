@@ -25,11 +25,11 @@ pub(super) struct ConnectionEntry {
     pub(super) state: ConnectionState,
     pub(super) send: SendState,
     pub(super) generation: u32,
-    /// The last generation whose connection was made before the load began.
+    /// Generation of the entry's last connection that was made before the load began.
     fresh_generation: u32,
     /// The target that the connection leads to.
     pub(super) target: u32,
-    /// Number of the connection among all connections of its worker, from 0. Wraps after 2^32.
+    /// Sequence number of the connection within its worker, starting at 0. Wraps after 2^32.
     pub(super) number: u32,
     /// The request slot that opened the connection. With HTTP/1, the slot whose request is in
     /// flight.
@@ -117,7 +117,7 @@ pub(super) struct Connections {
     pub(super) buffers: SharedBuffers,
     /// Connections of HTTP/2 or 3 with output to send.
     dirty: Vec<u32>,
-    /// Number of the next connection.
+    /// Sequence number of the next connection.
     next_number: u32,
 }
 
@@ -144,7 +144,7 @@ impl Connections {
             .is_some_and(|entry| entry.generation == key.generation)
     }
 
-    /// A number for a new connection.
+    /// Returns the sequence number for a new connection.
     pub(super) fn take_number(&mut self) -> u32 {
         let number = self.next_number;
         self.next_number = number.wrapping_add(1);
@@ -209,7 +209,7 @@ impl Connections {
         state.peer_closed(expected, &mut self.buffers)
     }
 
-    /// Takes the output of a connection's HTTP/2. `body_of` returns the request body for a stream
+    /// Takes the HTTP/2 output of a connection. `body_of` returns the request body for a stream
     /// number.
     pub(super) fn take_frames<'b>(
         &mut self,

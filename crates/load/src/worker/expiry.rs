@@ -86,8 +86,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Cancels a stream that timed out; the others continue. If no byte arrived since the request
-    /// began, the connection may be dead.
+    /// Cancels a stream that timed out; the connection's other streams continue. If no byte arrived
+    /// since the request began, the connection may be dead.
     fn on_stream_timeout(&mut self, slot: u32, now: Nanos) {
         let taken = self.dispatcher.slot(slot);
         let (index, stream) = (taken.connection, taken.stream());

@@ -120,7 +120,7 @@ pub(crate) struct Worker<'run, S> {
     inspects_responses: bool,
     /// The ramp of a load with many connections; `None` once all are established.
     ramp: Option<ConnectRamp>,
-    /// Connections are being opened, and the load has not begun.
+    /// True while connections are being opened and the load has not begun.
     is_preconnecting: bool,
     /// End of the load, or of the current part of a slice.
     end: Nanos,

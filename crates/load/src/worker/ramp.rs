@@ -1,4 +1,4 @@
-//! A closed loop with many connections opens all of them before it sends a request on any.
+//! A closed loop with many connections opens all of them before it sends a request on any of them.
 //!
 //! A server accepts connections while it serves the existing ones. nginx accepts one connection
 //! each time it has served a request on all others. If the first thousands of ten thousand
@@ -55,7 +55,7 @@ pub(super) struct ConnectRamp {
     in_flight: u32,
     /// Time at which a connection was last established or failed.
     settled: Nanos,
-    /// Requests are no longer held.
+    /// True if requests are no longer held.
     is_released: bool,
 }
 

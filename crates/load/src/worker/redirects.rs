@@ -75,8 +75,8 @@ type Redirected<'a> = (RequestId, Option<&'a Arc<Request>>);
 /// Cached redirects of one request.
 #[derive(Default)]
 struct CachedRedirects {
-    /// The request, if it is not in the list. The reference is weak, because a later request may
-    /// have the same address.
+    /// The request, if it is not in the list. The `Weak` shows whether the request still exists:
+    /// the key is its memory address, which a later request may reuse.
     of: Weak<Request>,
     list: Vec<CachedRedirect>,
 }

@@ -26,14 +26,14 @@ pub(crate) struct Refusals {
     last: Nanos,
     /// The system's message for the last refusal.
     error: String,
-    /// A connect ended other than by refusal.
+    /// True if a connect ended in a way other than refusal.
     ruled_out: bool,
-    /// The other workers were notified that refusals are ruled out.
+    /// True if the other workers were notified that refusals are ruled out.
     announced: bool,
 }
 
 impl Refusals {
-    /// Records a failed connect. `error` is either a refusal or rules refusals out.
+    /// Records a failed connect. If `error` is not a refusal, it rules refusals out.
     pub(super) fn add(&mut self, error: &io::Error, now: Nanos) {
         if !system::is_refusal(error) {
             self.ruled_out = true;
@@ -58,7 +58,7 @@ impl Refusals {
         self.ruled_out |= other.ruled_out;
     }
 
-    /// Records that a connect ended other than by refusal.
+    /// Records that a connect ended in a way other than refusal.
     #[inline]
     pub(super) fn rule_out(&mut self) {
         self.ruled_out = true;

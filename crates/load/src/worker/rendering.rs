@@ -28,8 +28,8 @@ pub(super) struct Renderer<'run> {
     buffers: RenderBuffers,
     /// Requests that have ended, with their entries of the list. Their memory is reused.
     ended: Vec<(u32, Arc<Request>)>,
-    /// True if redirects are followed. They identify requests by address, so memory is then not
-    /// reused.
+    /// True if redirects are followed. Memory is then not reused, because redirected requests are
+    /// identified by their address in memory.
     follows_redirects: bool,
 }
 

@@ -15,12 +15,12 @@ const CALLS_MAX: u32 = 64;
 pub(crate) struct ScriptRunner<'run> {
     script: Box<dyn Script + 'run>,
     capture: CaptureSpec,
-    /// Number of the user of slot 0. The other users follow in the order of the slots.
+    /// Index of slot 0's user in the whole load. The other users follow in the order of the slots.
     first_user: u32,
     /// Number of users that will send no more requests.
     left: u32,
-    /// By slot, the durations of the connect and of the TLS handshake that the slot's request
-    /// waited for, if any.
+    /// For each slot, the durations of the connect and of the TLS handshake that its request waited
+    /// for, if any.
     waits: Vec<(Option<Nanos>, Option<Nanos>)>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct EndedRequest<'a> {
 }
 
 impl<'run> ScriptRunner<'run> {
-    /// Creates a runner of `script` for users from the number `first_user` on.
+    /// Creates a runner of `script` for users whose numbers start at `first_user`.
     pub(crate) fn new(
         script: Box<dyn Script + 'run>,
         capture: CaptureSpec,

@@ -35,7 +35,7 @@ enum UserStage {
 pub(super) struct ThinkTimes {
     time: ThinkTime,
     seed: u64,
-    /// Number of the user of slot 0.
+    /// Index of slot 0's user in the whole load.
     first_user: u64,
     /// Number of users of the whole load.
     all_users: u64,
@@ -90,7 +90,7 @@ impl ThinkTimes {
     }
 }
 
-/// Length of pause number `number` of a user. It depends on nothing else, so pauses are
+/// Length of pause number `number` of a user. It depends only on the arguments, so pauses are
 /// reproducible with any number of workers and any response times.
 fn pause(time: ThinkTime, seed: u64, user: u64, number: u64) -> Nanos {
     let mean = time.mean.as_secs_f64();

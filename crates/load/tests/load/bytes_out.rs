@@ -29,7 +29,7 @@ fn a_body_that_is_not_read_is_not_counted_as_sent() {
     assert_eq!(outcomes(&record), [(Timeout, 2)]);
     let counted = record.totals.bytes_out;
     assert!(counted < 2 * BUFFERED_BYTES_MAX, "{counted}");
-    // This server resets the connection instead.
+    // This server resets the connection instead of leaving it open.
     let server = Raw::new(|mut stream| {
         read_head(&mut stream);
         let socket = socket2::SockRef::from(&stream);

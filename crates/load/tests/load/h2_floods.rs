@@ -241,8 +241,8 @@ fn is_alone(test: &str) -> bool {
     let run = std::process::Command::new(std::env::current_exe().unwrap())
         .args([&name, "--exact", "--nocapture"])
         .env(ALONE, "1")
-        // Without this limit, each thread may have its own arena that keeps freed memory, and a
-        // busy machine has more threads.
+        // Otherwise glibc may give each thread its own arena that keeps freed memory, so peak
+        // memory would vary with scheduling.
         .env("MALLOC_ARENA_MAX", "1")
         .output()
         .unwrap();

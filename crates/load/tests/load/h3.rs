@@ -284,8 +284,8 @@ fn version_negotiation(initial: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// Starts a load of a peer that responds to each datagram with other datagrams. Returns the reason
-/// why the load did not begin.
+/// Starts a load against a peer that responds to each datagram with other datagrams. Returns the
+/// reason why the load did not begin.
 fn refusal_by(response: impl Fn(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> String {
     let peer = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = peer.local_addr().unwrap();

@@ -132,8 +132,8 @@ impl Served {
         path
     }
 
-    /// Loads a path of the origin. Uses HTTP/1.1 unless the flags request another version. The
-    /// origin's certificate is trusted.
+    /// Runs a load against `path` on the origin. Uses HTTP/1.1 unless the flags request another
+    /// version. The origin's certificate is trusted.
     pub(crate) fn load(&self, via: Via, path: &str, words: &str) -> Record {
         let (socket, ca) = (self.origin.unix_paths()[0].clone(), self.ca());
         let mut all: Vec<&str> = words.split_whitespace().collect();

@@ -14,7 +14,7 @@ const ROUNDS: u64 = 6;
 /// The record of a load, and the reports of its slices.
 type SlicedRecord = (Record, Vec<SliceReport>);
 
-/// Runs two loads with these flags in turn, with two workers each.
+/// Runs two loads that take turns, with these flags and two workers each.
 fn alternate(url: &str, words: [&str; 2], more: &[&str]) -> [SlicedRecord; 2] {
     let specs = words.map(|words| {
         let both = ["-t", "2", "--warmup", "5ms"].into_iter();

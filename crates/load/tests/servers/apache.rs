@@ -15,7 +15,7 @@ const MODULES: &[&str] = &[
     "/usr/lib/apache2",
 ];
 
-/// Apache refuses to serve as root, so the user has the id of `nobody`. If root did not start
+/// Apache refuses to serve as root, so the user has the ID of `nobody`. If root did not start
 /// Apache, `User` has no effect.
 const CONFIGURATION: &str = "
 ServerRoot {folder}

@@ -52,15 +52,15 @@ http {
 }
 ";
 
-/// nginx in the other namespace.
+/// An nginx server in the other namespace.
 struct FarServer {
     server: Server,
-    /// Lines of its log that were counted.
+    /// Number of lines of the server's log that were already counted.
     seen: usize,
 }
 
 impl FarServer {
-    /// Starts nginx. `h2` is ` http2` or empty.
+    /// Starts nginx. `h2` is ` http2` to enable HTTP/2, or empty.
     fn start(far: &FarEnd, h2: &str) -> FarServer {
         let server = far.run(|| {
             let place = ServerSetup::new();
@@ -78,7 +78,7 @@ impl FarServer {
         self.server.url(way, path).replace("127.0.0.1", host)
     }
 
-    /// Runs a load over AF_XDP of the file of `size` bytes, and verifies each body.
+    /// Runs a load over AF_XDP that requests the file of `size` bytes, and verifies each body.
     fn load(&self, way: Transport, host: &str, size: usize, words: &str) -> Record {
         let url = self.url(way, host, &format!("/bytes/{size}"));
         let ca = self.server.site.path("certificate.pem");
@@ -91,7 +91,7 @@ impl FarServer {
         load::run(&url, &all)
     }
 
-    /// The peers in the log after it has grown by this number of lines.
+    /// Returns the peers in the log after it has grown by this number of lines.
     fn peers(&mut self, lines: u64) -> BTreeMap<String, u64> {
         let began = Instant::now();
         loop {
@@ -195,8 +195,9 @@ fn drop_at_random(percent: u32) {
 fn sources_need_no_address_of_the_machine() {
     on_link(1, |far| {
         let mut nginx = FarServer::start(far, "");
-        // A block that the server reaches through a route needs one entry in its neighbor table. The
-        // table's size limits the number of addresses of its own subnet.
+        // An address block that the server reaches through a route needs only one entry in the
+        // server's neighbor table. Each address in the server's own subnet needs an entry, so the
+        // table's size limits their number.
         ip("route add local 10.50.0.0/16 dev lo");
         far.run(|| ip("route add 10.50.0.0/16 via 10.9.0.1"));
         for (host, block, count) in [

@@ -42,7 +42,7 @@ pub(crate) fn start_with(more: &str) -> Server {
     start_speaking("h1 h2 h2c", more)
 }
 
-/// Starts Caddy with HTTP/3 on the UDP port with the number of its port for TLS.
+/// Starts Caddy with HTTP/3 on the UDP port that has the same number as its TLS port.
 pub(crate) fn start_http3() -> Server {
     let server = start_speaking("h1 h2 h3", "");
     // Caddy accepts TCP connections before it has opened its UDP port.

@@ -19,7 +19,8 @@ fn requests(size: usize, streams: u64) -> u64 {
     }
 }
 
-/// Loads each size over one stream and over many streams. Every body must be complete and correct.
+/// Requests bodies of each size over one stream and over many streams. Every body must be complete
+/// and correct.
 pub(crate) fn bodies_of_every_size(server: &Server) {
     for_each_way(|way, io| {
         for streams in [1, 100] {
@@ -40,8 +41,8 @@ pub(crate) fn bodies_of_every_size(server: &Server) {
     });
 }
 
-/// Loads bodies of all sizes at the same time on a few connections. No response may contain bytes
-/// of another.
+/// Requests bodies of all sizes at the same time on a few connections. No response may contain
+/// bytes of another.
 pub(crate) fn bodies_of_all_sizes_at_once(server: &Server) {
     let list: String = SIZES
         .iter()
@@ -73,8 +74,8 @@ pub(crate) fn heads(server: &Server) {
     });
 }
 
-/// Loads `/echo`. The echoed bodies must be unchanged: one body that is larger than several
-/// windows, and small ones on many streams.
+/// Sends bodies to `/echo`. The echoed bodies must be unchanged: one body that is larger than
+/// several windows, and small ones on many streams.
 pub(crate) fn uploads(server: &Server) {
     for_each_way(|way, io| {
         for (size, n, streams) in [
@@ -99,7 +100,7 @@ pub(crate) fn uploads(server: &Server) {
     });
 }
 
-/// Loads a thousand URLs, some of which exceed the size of a frame's header table.
+/// Requests a thousand URLs of different lengths, up to 3 KB.
 pub(crate) fn long_lists(server: &Server) {
     let list: String = (0..1000)
         .map(|at| {

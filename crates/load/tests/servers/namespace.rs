@@ -154,7 +154,7 @@ fn a_local_route_allows_ipv6_sources_too() {
             assert_eq!(outcomes(&record), [(Outcome::Ok, 500)], "{io}");
             assert_eq!(peers(&server, &mut seen, 500).len(), 500, "{io}");
         }
-        // An address next to the block still does not belong to this machine.
+        // An address just outside the block does not belong to this machine.
         let error = refusal(&url, "fd00:5:0:1::1");
         assert!(error.contains("is not an address"), "{error}");
     });

@@ -53,7 +53,7 @@ fn header_tables_of_size_zero_and_of_a_large_size() {
 fn uploads_through_minimal_windows() {
     let server = start(&["-w", "10", "-W", "10"]);
     // The first request is sent before the server's settings arrive. It has no body: nghttpd 1.52
-    // rejects a body as too long if it reads it together with the acknowledgement of its settings.
+    // rejects a body as too long if it reads it together with the acknowledgment of its settings.
     let list = "/bytes/1024\n/echo POST <www/bytes/16385\n/echo POST <www/bytes/1048576\n";
     let list = server.site.file("uploads", list);
     for way in Transport::BOTH {

@@ -1,4 +1,4 @@
-//! nginx.
+//! The nginx server.
 
 use std::process::Command;
 

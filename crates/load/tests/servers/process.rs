@@ -127,11 +127,11 @@ impl Process {
 
     /// Sends a signal to the server's first process.
     pub(crate) fn signal(&self, signal: libc::c_int) {
-        // SAFETY: a plain system call. The process was not waited for, so its id is not reused.
+        // SAFETY: a plain system call. The process was not waited for, so its ID is not reused.
         unsafe { libc::kill(self.group(), signal) };
     }
 
-    /// The process group, whose number is the first process's.
+    /// ID of the process group, which is that of the first process.
     pub(crate) fn group(&self) -> libc::pid_t {
         self.child.id() as libc::pid_t
     }

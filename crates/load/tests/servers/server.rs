@@ -134,8 +134,8 @@ impl Server {
         }
     }
 
-    /// Runs a load of one of the server's paths, with flags separated by spaces. The server's
-    /// certificate is trusted.
+    /// Runs a load against `path` on this server. `words` holds flags, separated by spaces. The
+    /// server's certificate is trusted.
     pub(crate) fn load(&self, way: Transport, path: &str, words: &str) -> Record {
         let ca = self.site.path("certificate.pem");
         let mut words: Vec<&str> = words.split_whitespace().collect();

@@ -28,7 +28,7 @@ pub enum H1Violation {
     },
     /// A head longer than the limit.
     HeadTooLong {
-        /// The limit, in bytes.
+        /// Limit that was exceeded, in bytes.
         limit_bytes: usize,
     },
     /// A field line without a colon (RFC 9112 §5).
@@ -76,14 +76,14 @@ pub enum H1Violation {
     ChunkLineEnd,
     /// The line of a chunk's size is longer than the limit.
     ChunkLineTooLong {
-        /// The limit, in bytes.
+        /// Limit that was exceeded, in bytes.
         limit_bytes: usize,
     },
     /// A chunk's bytes aren't followed by CRLF, so its size is wrong (RFC 9112 §7.1).
     ChunkEnd,
     /// A trailer section longer than the limit.
     TrailerTooLong {
-        /// The limit, in bytes.
+        /// Limit that was exceeded, in bytes.
         limit_bytes: usize,
     },
     /// Bytes received when no response was expected: after the end of one, or before a request.

@@ -18,7 +18,7 @@ pub enum H2Violation {
     NoSettings,
     /// A frame larger than SETTINGS_MAX_FRAME_SIZE (RFC 9113 §4.2).
     FrameTooLong {
-        /// The limit, in bytes.
+        /// Limit that was exceeded, in bytes.
         limit_bytes: u32,
     },
     /// A frame whose length is invalid for its type (RFC 9113 §4.2).
@@ -59,7 +59,7 @@ pub enum H2Violation {
     },
     /// A field block longer than the limit on its fields permits (RFC 9113 §10.5.1).
     BlockTooLong {
-        /// The limit, in bytes.
+        /// Limit that was exceeded, in bytes.
         limit_bytes: u32,
     },
     /// A field block that can't be decoded (RFC 9113 §4.3).
@@ -79,7 +79,7 @@ pub enum H2Violation {
     },
     /// Too many acknowledgments that the peer requested but doesn't read.
     TooManyUnread {
-        /// The limit, in bytes.
+        /// Limit that was exceeded, in bytes.
         limit_bytes: u32,
     },
 }

@@ -10,7 +10,7 @@ use crate::response_stage::ResponseFault;
 /// A stream that each side may open only once (RFC 9114 §6.2, RFC 9204 §4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CriticalStream {
-    /// The control stream.
+    /// The control stream, which carries SETTINGS and GOAWAY.
     Control,
     /// The stream from the QPACK encoder.
     Encoder,
@@ -62,7 +62,7 @@ pub enum H3Violation {
     FrameTruncated,
     /// A frame on the control stream larger than the limit.
     FrameTooLong {
-        /// The limit, in bytes.
+        /// Limit that was exceeded, in bytes.
         limit_bytes: u32,
     },
     /// A push, which this client never allows: PUSH_PROMISE, CANCEL_PUSH or a push stream (RFC 9114
@@ -94,12 +94,12 @@ pub enum H3Violation {
     },
     /// More unsent instructions than the limit, because the peer doesn't read the decoder stream.
     TooManyUnread {
-        /// The limit, in bytes.
+        /// Limit that was exceeded, in bytes.
         limit_bytes: u32,
     },
     /// More bytes in incomplete field sections than the limit.
     TooManyParts {
-        /// The limit, in bytes.
+        /// Limit that was exceeded, in bytes.
         limit_bytes: u32,
     },
     /// More unidirectional streams without a complete type than the limit.
@@ -253,7 +253,7 @@ pub enum H3StreamViolation {
     Malformed(ResponseFault),
     /// A field section longer than the limit on its fields permits (RFC 9114 §4.2.2).
     SectionTooLong {
-        /// The limit, in bytes.
+        /// Limit that was exceeded, in bytes.
         limit_bytes: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! HTTP/1.
+//! Allocations of HTTP/1 parsers.
 
 use prony_protocol::h1::{Expects, Limits, ResponseEvent, ResponseParser};
 

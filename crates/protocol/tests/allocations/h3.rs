@@ -1,4 +1,4 @@
-//! HTTP/3.
+//! Allocations of HTTP/3 connections.
 
 use prony_protocol::h1::{RequestSpec, Version};
 use prony_protocol::h2::RequestScheme;
@@ -8,7 +8,7 @@ use crate::{allocations, most_held};
 
 const STREAMS: u32 = 8;
 
-/// Streams of the server.
+/// Identifiers of the server's streams.
 const CONTROL: u64 = 3;
 const ENCODER: u64 = 7;
 
@@ -185,7 +185,7 @@ fn a_hostile_peer_causes_little_memory_use() {
     const LIMIT_BYTES: i64 = 3 << 20;
     let mut round = Round::new();
     let mut coded = vec![0, 0, 0xd9, 0x21, b'a', 0xff, 0xf0, 0xfd, 0x03];
-    // Zeros, because the Huffman code encodes eight of them in five bytes.
+    // The values are zeros, because the Huffman code encodes eight of them in five bytes.
     coded.resize(9 + 65_391, 0);
     let sections = [
         vec![0xd9; 65_536],

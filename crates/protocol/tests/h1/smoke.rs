@@ -17,8 +17,8 @@ fn below(rng: &mut TestRng, end: usize) -> usize {
     rng.next_u32() as usize % end.max(1)
 }
 
-/// Applies one to eight changes: replaces, removes or inserts a byte, or duplicates a part, removes
-/// it, or takes one from another input.
+/// Applies one to eight changes. Each replaces, removes or inserts a byte, duplicates or removes a
+/// part, or inserts a part of another input.
 fn mutate(rng: &mut TestRng, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
     const TELLING: &[u8] = b"\r\n \t:;,\x000159afgHX\x7f\xff";
     for _ in 0..=below(rng, 8) {

@@ -9,7 +9,7 @@ use crate::bodies::drive::{Ending, drive};
 const HEAD: &str = "HTTP/1.1 200 OK\r\n";
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// Valid bytes, the bytes after them, and the violation that these contain.
+/// Valid bytes, the bytes after them, and the violation that the latter contain.
 pub(crate) type Row = (&'static str, &'static [u8], H1Violation);
 
 pub(crate) const OPENINGS: &[Row] = &[

@@ -205,7 +205,7 @@ fn a_tunnel_has_no_length() {
     );
     let events = client.receive(&[head, data(1, END_STREAM, b"abc")].concat());
     assert_eq!(events, ["0: head 200", "0: body abc", "0: end"]);
-    // The response to a rejected CONNECT is an ordinary one.
+    // The response to a rejected CONNECT is an ordinary response.
     client.start("CONNECT", b"", 1);
     let head = headers(
         3,

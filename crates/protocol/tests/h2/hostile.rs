@@ -14,8 +14,8 @@ const IDLE: &str = "TooManyIdleFrames { limit: 10000 }";
 const UNREAD: &str = "TooManyUnread { limit_bytes: 16384 }";
 const CALM: &str = "GOAWAY 0 11";
 
-/// Sends the same frame repeatedly, and reads the replies between. Returns the violation that ends
-/// the flood, if any.
+/// Sends the same frame repeatedly and reads the replies in between. Returns the violation that
+/// ends the flood, if any.
 fn flood(client: &mut Client, frame: &[u8]) -> Option<String> {
     for _ in 0..FLOOD {
         let seen = client.receive(frame);
@@ -76,7 +76,7 @@ fn frames_with_progress_are_unlimited() {
     let mut client = busy();
     let mixed = [data(1, NO_FLAGS, b"x"), frames::ping([0; 8]), settings(&[])].concat();
     assert_eq!(flood(&mut client, &mixed), None);
-    // A large request, whose windows are opened by one byte at a time.
+    // A large request whose windows grow by one byte at a time.
     let mut client = Client::with(SMALL, &[(4, 0)]);
     client.start("POST", &[0; 30_000], 0);
     let opened = window_update(1, 1);

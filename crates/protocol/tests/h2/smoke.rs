@@ -20,8 +20,8 @@ fn below(rng: &mut TestRng, end: usize) -> usize {
     rng.next_u32() as usize % end.max(1)
 }
 
-/// Applies one to six changes: replaces, removes or inserts a byte, or duplicates a part, removes
-/// it, or takes one from another input.
+/// Applies one to six changes. Each replaces, removes or inserts a byte, duplicates or removes a
+/// part, or inserts a part of another input.
 fn mutate(rng: &mut TestRng, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
     const TELLING: &[u8] = b"\x00\x01\x02\x04\x05\x08\x09\x20\x25\x3f\x40\x7f\x80\x88\xbe\xff";
     for _ in 0..=below(rng, 6) {

@@ -11,7 +11,7 @@ pub(crate) const SMALL: H3Settings = H3Settings {
     header_table_bytes: 4_096,
 };
 
-/// Streams of the server.
+/// Identifiers of the server's streams.
 pub(crate) const CONTROL: u64 = 3;
 pub(crate) const ENCODER: u64 = 7;
 pub(crate) const DECODER: u64 = 11;

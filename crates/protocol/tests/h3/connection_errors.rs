@@ -146,7 +146,7 @@ fn stream_types() -> Vec<Row> {
             "StreamTwice(Control)",
             CREATION_ERROR,
         ),
-        // A longer encoding of the same type.
+        // A longer encoding of the same stream type.
         row(
             bytes(OTHER, b"\x80\0\0\0"),
             "StreamTwice(Control)",

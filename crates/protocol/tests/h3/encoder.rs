@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) enum Coding {
     Literal,
     Huffman,
-    /// As a reference to an equal acknowledged entry of the dynamic table. If there is none, an
-    /// entry is inserted for later sections.
+    /// Reference to a matching acknowledged entry of the dynamic table. If there is none, encodes a
+    /// literal and inserts an entry for later sections.
     Indexed,
-    /// As a literal value with the name of an acknowledged entry, if there is one.
+    /// Literal value with the name of an acknowledged entry, if there is one.
     NamedByTable,
     /// Like `Indexed`, but also duplicates an entry that is about to be evicted.
     Duplicated,
@@ -86,7 +86,8 @@ fn string(bits: u32, pattern: u8, text: &str, huffman: bool, out: &mut Vec<u8>) 
 }
 
 impl Encoder {
-    /// Creates an encoder, without a table at first, for a decoder with this limit.
+    /// Creates an encoder for a decoder with this limit. At first, the dynamic table has no
+    /// capacity.
     pub(crate) fn new(capacity_limit: usize) -> Encoder {
         Encoder {
             entries: VecDeque::new(),
@@ -112,7 +113,8 @@ impl Encoder {
         lowest.unwrap_or(u64::MAX).min(self.known)
     }
 
-    /// Evicts entries until the rest fits. Returns false if an entry that must stay prevents this.
+    /// Evicts entries until the rest fits. Returns false if an entry that must not be evicted
+    /// prevents this.
     fn make_room(&mut self, most: usize) -> bool {
         let (pinned, mut count, mut bytes) = (self.pinned(), 0, self.bytes);
         for (name, value) in &self.entries {

@@ -118,7 +118,8 @@ fn the_peer_resets_streams() {
         let stream = client.get(1);
         assert_eq!(client.step(|client| client.reset(stream, code)), [event]);
     }
-    // After a part of the response has arrived, the request counts as processed, whatever the code.
+    // After part of the response has arrived, the request counts as processed, whatever the error
+    // code.
     let stream = client.get(1);
     client.receive(stream, &head("200"));
     let events = client.step(|client| client.reset(stream, 0x10b));

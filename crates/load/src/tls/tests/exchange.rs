@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Bytes without short repetitions.
+/// Returns bytes without short repetitions.
 fn bytes(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 + at / 251) as u8).collect()
 }

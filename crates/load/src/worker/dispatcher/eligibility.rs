@@ -33,8 +33,9 @@ enum Eligibility {
 }
 
 impl Dispatcher {
-    /// Takes the free slot that best fits a request for this target. With one target, slots that
-    /// can't take a request are parked. With several, each slot keeps its connection if possible.
+    /// Takes a free slot for a request to `target`. With a single target, takes the first usable
+    /// slot and parks unusable ones. With several targets, prefers a slot whose connection already
+    /// leads to `target`.
     #[inline]
     pub(in crate::worker) fn take_slot(
         &mut self,

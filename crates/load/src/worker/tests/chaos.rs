@@ -13,7 +13,7 @@ use crate::socket::simulated::SendTiming;
 
 const CASES: u64 = 1500;
 
-/// A server with random responses, good and bad.
+/// A server with random responses, some of them bad.
 struct RandomServer {
     random: ChaCha8Rng,
     /// Percentage of bad responses, from 0 to 100.
@@ -271,7 +271,7 @@ fn no_request_is_lost_or_hangs_for_any_server_behavior() {
         retried += outcomes.record.totals.retried;
         redirected += outcomes.record.totals.redirected;
     }
-    // The random cases reach all outcomes except those that need names, TLS or expectations.
+    // The random cases reach all outcomes except those that need host names, TLS or expectations.
     use Outcome::{Dns, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize};
     for outcome in Outcome::ALL {
         let beyond = [

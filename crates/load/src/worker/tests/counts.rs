@@ -105,7 +105,8 @@ fn a_timed_open_loop_measures_requests_due_after_the_warm_up() {
     assert_eq!(totals.started + totals.unstarted, 100);
     assert_eq!(outcomes.record.rate.offered_per_s, Some(1000.0));
     assert_eq!(totals.unfinished, 4);
-    // 14 rounds of four completed within 145 ms. 45 of those requests were due in the warm-up.
+    // 14 rounds of four requests completed within 145 ms. 45 of those requests were due in the
+    // warm-up.
     assert_eq!(totals.ok, 14 * 4 - 45);
 }
 

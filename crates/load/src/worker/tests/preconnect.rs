@@ -49,7 +49,7 @@ fn host(
     })
 }
 
-/// Creates a server with a function for the result of each connect.
+/// Creates a server that determines the result of each connect with a function.
 fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
     host(connect, |_| Vec::new())
 }

@@ -7,7 +7,8 @@ use prony_record::Outcome;
 
 use super::*;
 
-/// A server with a function for the result of the n-th connect. It responds to requests after 1 ms.
+/// Creates a server that determines the result of the n-th connect with a function, and responds to
+/// requests after 1 ms.
 fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
     let taken = Cell::new(0);
     Box::new(FunctionServer {

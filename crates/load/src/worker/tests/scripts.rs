@@ -8,7 +8,7 @@ use super::*;
 use crate::request::Request;
 use crate::script::{RequestEnd, ResponseView, UserStep};
 
-/// The calls of a script, as text in order.
+/// Calls of a script as text, in order.
 type Journal = Rc<RefCell<Vec<String>>>;
 
 /// A script that takes the steps of users from a function and records each call in a journal.

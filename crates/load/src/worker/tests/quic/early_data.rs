@@ -27,7 +27,7 @@ fn early_data_saves_a_round_trip_on_resumed_connections() {
     );
     assert_eq!(load.record.totals.tls_resumed, 45);
     let times = &load.record.response_time_us;
-    // One round trip or two, and a millisecond at the server.
+    // A request takes one or two round trips, and a millisecond at the server.
     assert!((15_900.0..16_100.0).contains(&times.mean), "{}", times.mean);
     assert!((21_000.0..21_100.0).contains(&times.p99), "{}", times.p99);
     // Early data doesn't shorten the handshake.

@@ -325,7 +325,7 @@ fn invalid_responses_fail_their_request_or_their_connection() {
     let unknown_entry = vec![0x01, 3, 1, 0, 0x80];
     // A literal field without a status.
     let no_status = vec![0x01, 6, 0, 0, 0x21, b'x', 0x01, b'y'];
-    // A head that announces more than any head may have.
+    // A head that declares a length above the limit.
     let bomb = [&[0x01, 0x80, 0xff, 0xff, 0xff][..], &vec![0; 200_000]].concat();
     for (name, bytes) in [
         ("DATA first", data_first),

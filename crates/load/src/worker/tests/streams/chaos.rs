@@ -347,7 +347,7 @@ fn no_request_is_lost_or_hangs_for_any_server_behavior() {
         retried += outcomes.record.totals.retried;
         redirected += outcomes.record.totals.redirected;
     }
-    // The random cases reach all outcomes except those that need names, TLS or expectations.
+    // The random cases reach all outcomes except those that need host names, TLS or expectations.
     use Outcome::{ConnectFailed, Dns, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize};
     let beyond = [
         Dns,

@@ -296,7 +296,7 @@ fn a_close_between_requests_fails_no_request() {
 }
 
 /// A server that ends its first connection in round `round`, while four streams are open. On one
-/// stream it has sent the head of the response, on another also a part of the body, and on two
+/// stream it has sent the head of the response, on another also part of the body, and on two
 /// nothing.
 fn cut(round: u64, last: Step) -> ScriptedH2Server {
     ScriptedH2Server::new(move |call| {

@@ -117,7 +117,7 @@ pub(super) fn after(time: Nanos, bytes: impl Into<Vec<u8>>) -> Steps {
     vec![(time, Step::Send(bytes.into()))]
 }
 
-/// A complete request.
+/// A request that the server has received completely.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     pub(super) now: Nanos,
@@ -230,7 +230,7 @@ impl H2Peer {
 
 type Scripted<ReceivedRequest, Said> = Box<dyn FnMut(ReceivedRequest) -> Said>;
 
-/// The scripted server.
+/// Server that runs a script on every connection, for the simulated sockets.
 pub(super) struct ScriptedH2Server {
     connect: Scripted<Nanos, Connect>,
     /// Steps on each new connection when its preface arrives.

@@ -1,16 +1,16 @@
-//! Sparse histograms with buckets of constant relative width. Only used buckets are stored.
+//! Sparse histograms with buckets of constant relative width. Only buckets in use are stored.
 
 /// A bucket number and its count. Lists are sorted by number and contain no empty buckets.
 pub(crate) type BucketCount = (u32, u64);
 
-/// Number of the bucket that contains a value. A bucket contains all values that agree in their
-/// first `bits` binary digits, so each of the smallest values has its own bucket.
+/// Returns the number of the bucket that contains a value. Values that agree in their first `bits`
+/// binary digits share a bucket, so each of the smallest values has its own.
 pub(crate) const fn bucket_of(bits: u32, value: u64) -> u32 {
     let dropped = (u64::BITS - value.leading_zeros()).saturating_sub(bits);
     dropped * (1 << (bits - 1)) + (value >> dropped) as u32
 }
 
-/// Middle of an existing bucket, the value that represents it.
+/// Returns the middle of an existing bucket, which represents the values in it.
 pub(crate) const fn middle_of(bits: u32, bucket: u32) -> u64 {
     let per_octave = 1 << (bits - 1);
     let dropped = (bucket / per_octave).saturating_sub(1);
@@ -18,14 +18,14 @@ pub(crate) const fn middle_of(bits: u32, bucket: u32) -> u64 {
     (((bucket - dropped * per_octave) as u64) << dropped) + half
 }
 
-/// Adds counts to others. Both lists are sorted by their keys.
+/// Adds a list of counts to another one. Both are sorted by key.
 pub(crate) fn add<K: Ord + Copy>(into: &mut Vec<(K, u64)>, counts: &[(K, u64)]) {
     let is_new = |(key, _): &&(K, u64)| into.binary_search_by_key(key, |it| it.0).is_err();
     let new = counts.iter().filter(is_new).count();
     let mut from = into.len();
     into.extend_from_slice(&counts[..new]);
     let mut to = into.len();
-    // Merging starts from the end, so it needs no memory except for new keys.
+    // Merging begins at the end, so it needs memory only for new keys.
     for &(key, count) in counts.iter().rev() {
         while from > 0 && into[from - 1].0 > key {
             (from, to) = (from - 1, to - 1);

@@ -15,7 +15,8 @@ const STATUS_COUNT: usize = 1000;
 /// merge exactly and in any order: the deltas of all intervals and workers add up to the whole load,
 /// bucket by bucket.
 ///
-/// A request counts in the interval in which it ends, except that [`Delta::started`] counts starts.
+/// A request is counted in the interval in which it ends, except in [`Delta::started`], which
+/// counts starts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Delta {
     /// Begin and end of the interval, relative to the start of the load. No part of the interval is
@@ -29,29 +30,29 @@ pub struct Delta {
     pub outcomes: OutcomeCounts,
     /// Final responses by status.
     pub statuses: Statuses,
-    /// Requests sent again because a reused connection lost them.
+    /// Times that a request was sent again because a reused connection lost it.
     pub retried: u64,
     /// Redirects followed within requests.
     pub redirected: u64,
-    /// HTTP bytes received, above TLS.
+    /// HTTP bytes received, not counting TLS.
     pub bytes_in: u64,
-    /// Bytes of response bodies, as part of `bytes_in`.
+    /// Bytes of response bodies, included in `bytes_in`.
     pub body_bytes_in: u64,
-    /// HTTP bytes sent, above TLS.
+    /// HTTP bytes sent, not counting TLS.
     pub bytes_out: u64,
     /// Connections opened.
     pub connections_opened: u64,
     /// TLS handshakes that resumed an earlier session.
     pub tls_resumed: u64,
-    /// From the intended start to the last byte, over successes and lower bounds.
+    /// Times from the intended start to the last byte, over successes and lower bounds.
     pub response_time: Distribution,
-    /// From the first byte sent to the last byte received.
+    /// Times from the first byte sent to the last byte received.
     pub service_time: Distribution,
-    /// From the first byte sent to the first byte received, over successes.
+    /// Times from the first byte sent to the first byte received, over successes.
     pub first_byte: Distribution,
-    /// Duration of connects, over connections opened.
+    /// Durations of connects, over connections opened.
     pub connect_time: Distribution,
-    /// Duration of TLS handshakes, over connections opened.
+    /// Durations of TLS handshakes, over connections opened.
     pub tls_time: Distribution,
     /// Counts and response times of each entry of the load's list.
     pub entries: EntryDeltas,
@@ -79,7 +80,7 @@ impl Delta {
         self.series.merge(&other.series);
     }
 
-    /// Resets everything without freeing memory.
+    /// Clears everything without freeing memory.
     pub fn clear(&mut self) {
         self.span = None;
         self.counts_mut().into_iter().for_each(|count| *count = 0);
@@ -96,7 +97,7 @@ impl Delta {
         self.series.clear();
     }
 
-    /// The slices of the time series. They are numbered from the start of the measured part.
+    /// Returns the slices of the time series, numbered from the start of the measured part.
     pub fn slices(&self) -> impl Iterator<Item = SliceTotals> + '_ {
         self.series.numbered().map(|(number, slice)| SliceTotals {
             number,
@@ -106,23 +107,24 @@ impl Delta {
         })
     }
 
-    /// Lateness of the starts that had a free connection; open loop only.
+    /// Returns the lateness of the starts that had a free connection; open loop only.
     pub fn late(&self) -> &Distribution {
         &self.starts.late
     }
 
-    /// Requests that ended, during the measured part or before it. Requests that never began are
-    /// not included.
+    /// Returns the number of requests that ended, during the measured part or before it. Excludes
+    /// requests that never began.
     pub fn ended(&self) -> u64 {
         self.unmeasured.saturating_add(self.outcomes.ended())
     }
 
-    /// Requests that have begun but not ended. The delta must cover the load from its start.
+    /// Returns the number of requests that have begun but not ended. The delta must cover the load
+    /// from its start.
     pub fn in_flight(&self) -> u64 {
         self.started.saturating_sub(self.ended())
     }
 
-    /// Length of the interval.
+    /// Returns the length of the interval.
     pub fn length(&self) -> Nanos {
         self.span
             .map_or(Nanos::ZERO, |(begin, end)| end.since(begin))
@@ -142,7 +144,7 @@ impl Delta {
         ]
     }
 
-    /// The counts in the order of [`Delta::counts_mut`].
+    /// Returns the counts in the order of [`Delta::counts_mut`].
     pub(crate) fn counts(&self) -> [u64; 9] {
         [
             self.started,
@@ -157,12 +159,12 @@ impl Delta {
         ]
     }
 
-    /// All distributions, including those of the starts.
+    /// Returns all distributions, including those of the starts.
     pub(crate) fn all_times(&self) -> impl Iterator<Item = &Distribution> {
         self.times().into_iter().chain(self.starts.times())
     }
 
-    /// All distributions in the order of [`Delta::all_times`].
+    /// Returns all distributions in the order of [`Delta::all_times`].
     pub(crate) fn all_times_mut(&mut self) -> [&mut Distribution; 8] {
         let [late, intended_gaps, actual_gaps] = self.starts.times_mut();
         [
@@ -187,7 +189,7 @@ impl Delta {
         ]
     }
 
-    /// The distributions in the order of [`Delta::times_mut`].
+    /// Returns the distributions in the order of [`Delta::times_mut`].
     fn times(&self) -> [&Distribution; 5] {
         [
             &self.response_time,
@@ -249,7 +251,7 @@ impl Statuses {
         self.0.fill(0);
     }
 
-    /// Each status that occurred, with its count.
+    /// Returns each status that occurred, with its count.
     pub fn iter(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         let counts = (0u16..).zip(self.0.iter().copied());
         counts.filter(|&(_, n)| n > 0)

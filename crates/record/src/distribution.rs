@@ -1,4 +1,4 @@
-//! A distribution of times. Some times may be lower bounds: the true time is "at least" that long.
+//! Distribution of times. Some times may be lower bounds: the true time is "at least" that long.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
 
-/// Longest time that can be represented, which is ten hours. Longer times count as ten hours.
+/// Longest time that can be represented: ten hours. Longer times are recorded as ten hours.
 pub(crate) const LONGEST_NS: u64 = 36_000_000_000_000;
-/// Relative resolution: three significant digits, which makes a bucket at most 0.1% wide.
+/// Significant decimal digits of a value. With three, a bucket is at most 0.1% wide.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// An HDR histogram of nanoseconds, and a second one for values that are lower bounds.
+/// HDR histogram of nanoseconds, with a second one for values that are lower bounds.
 #[derive(Clone)]
 pub struct Distribution {
     known: Histogram<u64>,
@@ -83,36 +83,37 @@ impl Distribution {
         }
     }
 
-    /// Resets everything without freeing memory.
+    /// Clears everything without freeing memory.
     pub fn clear(&mut self) {
         let all = [Some(&mut self.known), self.censored.as_deref_mut()];
         let used = all.into_iter().flatten().filter(|it| !it.is_empty());
         used.for_each(Histogram::reset);
     }
 
-    /// The histogram of the lower bounds, if any.
+    /// Returns the histogram of the lower bounds, if any.
     fn bounds(&self) -> Option<&Histogram<u64>> {
         self.censored.as_deref().filter(|bounds| !bounds.is_empty())
     }
 
-    /// Number of times, including lower bounds.
+    /// Returns the number of times, including lower bounds.
     pub fn count(&self) -> u64 {
         self.known.len() + self.censored()
     }
 
-    /// Number of lower bounds.
+    /// Returns the number of lower bounds.
     pub fn censored(&self) -> u64 {
         self.bounds().map_or(0, Histogram::len)
     }
 
-    /// Number of times and lower bounds that are not shorter than `time`.
+    /// Returns the number of times and lower bounds that are at least `time`.
     pub fn count_from(&self, time: Nanos) -> u64 {
         let both = [Some(&self.known), self.bounds()];
         let from = |times: &Histogram<u64>| times.count_between(time.0, LONGEST_NS);
         both.into_iter().flatten().map(from).sum()
     }
 
-    /// Standard deviation divided by mean, without lower bounds; zero if the distribution is empty.
+    /// Returns the standard deviation divided by the mean, without lower bounds; zero if the
+    /// distribution is empty.
     pub fn variation(&self) -> f64 {
         match self.known.mean() {
             mean if mean > 0.0 => self.known.stdev() / mean,
@@ -120,7 +121,7 @@ impl Distribution {
         }
     }
 
-    /// The used buckets, each with its highest value and its count, without lower bounds.
+    /// Returns the buckets in use, each with its highest value and its count, without lower bounds.
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         self.known.iter_recorded().map(|bucket| {
             (
@@ -130,7 +131,7 @@ impl Distribution {
         })
     }
 
-    /// The used buckets of the lower bounds.
+    /// Returns the buckets of the lower bounds that are in use.
     pub(crate) fn buckets_at_least(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         let bounds = self.bounds().into_iter();
         bounds.flat_map(Histogram::iter_recorded).map(|bucket| {
@@ -153,8 +154,8 @@ impl Distribution {
         self.known.saturating_record_n(time.0, count);
     }
 
-    /// The value at `quantile` (0 to 1), and true if it is only a lower bound. Lower bounds are
-    /// counted as if they were complete times.
+    /// Returns the value at `quantile` (0 to 1), and true if it is only a lower bound. Lower bounds
+    /// are counted as if they were complete times.
     pub fn quantile(&self, quantile: f64) -> (Nanos, bool) {
         let Some(censored) = self.bounds() else {
             return (Nanos(self.known.value_at_quantile(quantile)), false);
@@ -162,7 +163,8 @@ impl Distribution {
         let mut all = self.known.clone();
         add(&mut all, censored);
         let low = all.value_at_quantile(quantile);
-        // Assume the other extreme: every lower bound is actually longer than all complete times.
+        // In the opposite extreme case, every lower bound is actually longer than all complete
+        // times.
         let rank = (quantile * all.len() as f64).ceil().max(1.0);
         if rank > self.known.len() as f64 {
             return (Nanos(low), true);
@@ -171,14 +173,14 @@ impl Distribution {
         (Nanos(low), high as f64 > low as f64 * 1.01)
     }
 
-    /// Summary as stored in records.
+    /// Returns the summary as stored in records.
     pub fn summary(&self) -> Summary {
         if self.count() == 0 {
             return Summary::default();
         }
         let mut all = self.known.clone();
         let mut longest_is_bound = false;
-        // A request that was cut off early doesn't count as the shortest request.
+        // The age of a request that was cut off early must not become the minimum.
         let mut min = self.known.min();
         let mut shortest_is_bound = false;
         if let Some(censored) = self.bounds() {
@@ -221,8 +223,8 @@ impl Distribution {
         }
     }
 
-    /// The histogram as HDR V2 with deflate in base64, in which lower bounds are ordinary values.
-    /// Returns `None` if the distribution is empty.
+    /// Encodes the histogram as HDR V2 with deflate, in base64. Lower bounds are included as
+    /// ordinary values. Returns `None` if the distribution is empty.
     pub fn encode(&self) -> Option<String> {
         if self.count() == 0 {
             return None;
@@ -234,7 +236,7 @@ impl Distribution {
         encode(&all)
     }
 
-    /// The lower bounds only, in the same format.
+    /// Encodes only the lower bounds, in the same format.
     pub fn encode_bounds(&self) -> Option<String> {
         self.bounds().and_then(encode)
     }
@@ -283,28 +285,28 @@ fn micros(nanos: f64) -> f64 {
 /// Summary of a distribution, in microseconds. All figures are zero if the distribution is empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Summary {
-    /// The shortest complete time; if there is none, the shortest lower bound.
+    /// Shortest complete time, or the shortest lower bound if no time is complete.
     pub min: f64,
-    /// The arithmetic mean.
+    /// Arithmetic mean.
     pub mean: f64,
-    /// The median.
+    /// Median.
     pub p50: f64,
-    /// The 75th percentile; absent in records of earlier versions.
+    /// 75th percentile; absent in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p75: Option<f64>,
-    /// The 90th percentile.
+    /// 90th percentile.
     pub p90: f64,
-    /// The 95th percentile; absent in records of earlier versions.
+    /// 95th percentile; absent in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p95: Option<f64>,
-    /// The 99th percentile.
+    /// 99th percentile.
     pub p99: f64,
-    /// The 99.9th percentile.
+    /// 99.9th percentile.
     pub p99_9: f64,
-    /// The maximum.
+    /// Maximum.
     pub max: f64,
-    /// The standard deviation of the complete times. Absent without any complete time, and in
-    /// records of earlier versions.
+    /// Standard deviation of the complete times. Absent if there are none, and in records of
+    /// earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdev: Option<f64>,
     /// Names of the figures that are lower bounds because of timeouts or unfinished requests.
@@ -313,7 +315,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// A percentile in microseconds, and true if it is a lower bound. Returns `None` for a
+    /// Returns a percentile in microseconds, and true if it is a lower bound. Returns `None` for a
     /// percentile that is not stored.
     pub fn percentile(&self, percentile: f64) -> Option<(f64, bool)> {
         let kept = [
@@ -342,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_percentile_among_lower_bounds_is_marked() {
-        // 98 requests took a short time, and two were abandoned after 5 ms.
+        // 98 requests were fast, and two were abandoned after 5 ms.
         let quick = [1_000_000; 98];
         let with_bounds = of(&quick, &[5_000_000; 2]).summary();
         assert!((with_bounds.p50 / 1000.0 - 1.0).abs() < 0.001);
@@ -363,11 +365,13 @@ mod tests {
 
     #[test]
     fn a_short_lower_bound_can_not_improve_a_percentile() {
-        // Half of the requests were cut off immediately, so the median may be any higher value.
+        // Half of the requests were cut off immediately, so the true median may be any higher
+        // value.
         let cut = of(&[1_000_000; 50], &[1_000; 50]);
         let (_, bound) = cut.quantile(0.5);
         assert!(bound);
-        // A few requests that were cut off immediately don't affect very many equal times.
+        // A few requests that were cut off immediately don't affect the percentiles of very many
+        // equal times.
         let few = of(&[1_000_000; 10_000], &[1_000; 3]);
         assert!(!few.quantile(0.5).1);
         assert!(few.quantile(0.9999).1);
@@ -385,7 +389,7 @@ mod tests {
             Distribution::decode_with_bounds(&whole, Some(&bounds)),
             Some(all)
         );
-        // There are more bounds than values.
+        // In this case, there are more bounds than values.
         assert_eq!(
             Distribution::decode_with_bounds(&bounds, Some(&whole)),
             None

@@ -1,4 +1,4 @@
-//! The record of one load, stored in the schema `prony.record/1`.
+//! The record of one load, with the schema `prony.record/1`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,22 +34,22 @@ pub struct Record {
     pub status: BTreeMap<u16, u64>,
     /// Rates over the measured part.
     pub rate: Rates,
-    /// From the intended start to the last byte, over successes and lower bounds.
+    /// Times from the intended start to the last byte, over successes and lower bounds.
     #[serde(with = "unmeasured")]
     pub response_time_us: Summary,
-    /// From the first byte sent to the last byte received.
+    /// Times from the first byte sent to the last byte received.
     #[serde(with = "unmeasured")]
     pub service_time_us: Summary,
-    /// Duration of connects, over connections opened.
+    /// Durations of connects, over connections opened.
     #[serde(with = "unmeasured")]
     pub connect_time_us: Summary,
-    /// Duration of TLS handshakes, over connections opened.
+    /// Durations of TLS handshakes, over connections opened.
     #[serde(with = "unmeasured")]
     pub tls_time_us: Summary,
-    /// From the first byte sent to the first byte received, over successes.
+    /// Times from the first byte sent to the first byte received, over successes.
     #[serde(with = "unmeasured")]
     pub first_byte_us: Summary,
-    /// Results of each entry of the list, if the load has a list with several.
+    /// Results of each entry of the request list. Absent unless the list has at least two entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<EntryResults>,
     /// Time series in slices of half a second.
@@ -62,10 +62,10 @@ pub struct Record {
     /// Command line of the load, without secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Machine of the generator: operating system, processor, cores and memory.
+    /// Description of the generator's machine: operating system, processor, cores and memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// The agents of the load, if several machines made it.
+    /// Agents that took part, for a load by several machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetUse>,
     /// Protocols negotiated on the first connection.
@@ -79,20 +79,21 @@ pub struct Record {
     /// Findings that qualify the figures.
     pub findings: Vec<Finding>,
     /// Histograms by name (`response_time`, `first_byte` and so on) as HDR V2 in nanoseconds,
-    /// base64. They contain lower bounds as ordinary values. The histogram whose name ends with
-    /// `_at_least` contains only the lower bounds.
+    /// base64. They contain lower bounds as ordinary values. A second histogram, whose name ends
+    /// with `_at_least`, contains only the lower bounds.
     #[serde(default)]
     pub histograms: BTreeMap<String, String>,
 }
 
-/// Early end of a load by a condition of `--abort-if`.
+/// Early end of a load because of an `--abort-if` condition.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LoadAbort {
-    /// The condition, such as `p99>50ms`.
+    /// Condition that ended the load, such as `p99>50ms`.
     pub condition: String,
-    /// The measured value as a clause, such as `p99 is 61.3 ms`.
+    /// Measured value as a clause, such as `p99 is 61.3 ms`.
     pub measured: String,
-    /// Length in seconds of the window at the load's end in which the condition held.
+    /// Length, in seconds, of the window before the decision over which the condition was
+    /// evaluated.
     pub window_s: f64,
     /// Time of the decision, in seconds since the measured part began.
     pub at_s: f64,
@@ -101,7 +102,7 @@ pub struct LoadAbort {
 /// Configuration of a load.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LoadInfo {
-    /// The target, or the first of several.
+    /// URL of the target, or of the first of several.
     pub url: String,
     /// `closed` or `open`.
     pub model: String,
@@ -124,10 +125,10 @@ pub struct LoadInfo {
     pub stages: Vec<RateStage>,
     /// `constant` or `poisson`; open loop only.
     pub arrivals: Option<String>,
-    /// Pauses of a closed loop's virtual users between requests; `None` without pauses.
+    /// Think times of a closed loop's virtual users; `None` if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<ThinkTimeInfo>,
-    /// Requested HTTP version.
+    /// Requested HTTP version, or `auto`.
     pub http: String,
     /// True if connections are reused.
     pub keepalive: bool,
@@ -135,7 +136,7 @@ pub struct LoadInfo {
     pub tls: Option<String>,
     /// Worker threads.
     pub threads: u32,
-    /// The socket backend: `poll` or `uring`.
+    /// Socket backend: `poll`, `uring` or `xdp`.
     pub io: String,
     /// Number of source addresses; 0 if the operating system chooses.
     #[serde(default)]
@@ -164,14 +165,14 @@ pub struct LoadInfo {
     /// Response timeout (`--timeout`); zero for none.
     #[serde(default)]
     pub timeout_s: f64,
-    /// Names of the list's entries, if there are several. Records store the names with the results
-    /// instead.
+    /// Names of the entries of the request list, if there are at least two. Stored records contain
+    /// the names in the results instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<Box<EntryList>>,
 }
 
 impl LoadInfo {
-    /// The arrival rate of an open loop.
+    /// Returns the arrival rate of an open loop.
     pub fn rate_profile(&self) -> Option<RateProfile> {
         match (self.rate_per_s, self.stages.as_slice()) {
             (Some(rate_per_s), _) => Some(RateProfile::Constant(rate_per_s)),
@@ -190,12 +191,12 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Pauses of virtual users between their requests.
+/// Think times: pauses of virtual users between their requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThinkTimeInfo {
-    /// Mean length.
+    /// Mean length of a pause, in seconds.
     pub mean_s: f64,
-    /// `constant` or `exponential`.
+    /// Distribution of the pauses: `constant` or `exponential`.
     pub distribution: String,
 }
 
@@ -211,30 +212,31 @@ impl LoadInfo {
 pub struct Totals {
     /// Requests whose connect or send began.
     pub started: u64,
-    /// Successful requests.
+    /// Number of successful requests.
     pub ok: u64,
-    /// Failed requests.
+    /// Number of failed requests.
     pub failed: u64,
     /// Requests in flight when the load ended.
     pub unfinished: u64,
-    /// Unfinished requests that count without a time, because they were younger than the p99 at the
-    /// end of a closed loop or lost with their agent. Other unfinished requests are lower bounds.
+    /// Unfinished requests that were counted without a time. At the end of a closed loop, these are
+    /// the requests younger than the p99; in a load by agents, also the requests of lost agents.
+    /// The ages of all other unfinished requests are recorded as lower bounds.
     #[serde(default)]
     pub unfinished_untimed: u64,
     /// Requests that were due but not started when the load ended.
     pub unstarted: u64,
     /// Number of lower bounds in the response time distribution.
     pub censored: u64,
-    /// Requests sent again because a reused connection lost them.
+    /// Times that a request was sent again because a reused connection lost it.
     pub retried: u64,
     /// Redirects followed within requests.
     #[serde(default)]
     pub redirected: u64,
-    /// HTTP bytes received, above TLS.
+    /// HTTP bytes received, not counting TLS.
     pub bytes_in: u64,
-    /// Bytes of response bodies, as part of `bytes_in`.
+    /// Bytes of response bodies, included in `bytes_in`.
     pub body_bytes_in: u64,
-    /// HTTP bytes sent, above TLS.
+    /// HTTP bytes sent, not counting TLS.
     pub bytes_out: u64,
     /// Connections opened.
     pub connections_opened: u64,
@@ -248,7 +250,7 @@ pub struct Totals {
     pub elapsed_s: f64,
 }
 
-/// An error in a record: its JSON is invalid, or its counts contradict each other.
+/// Error in a record: its JSON is invalid, or its counts contradict each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordError(String);
 
@@ -261,7 +263,7 @@ impl fmt::Display for RecordError {
 impl std::error::Error for RecordError {}
 
 impl Totals {
-    /// Checks the accounting identity `started = ok + failed + unfinished`.
+    /// Checks that `started = ok + failed + unfinished`.
     pub fn check(&self) -> Result<(), RecordError> {
         if self.started == self.ok + self.failed + self.unfinished {
             return Ok(());
@@ -295,24 +297,24 @@ pub struct Generator {
     pub cpu_user_s: f64,
     /// Kernel CPU time of all workers over the measured part.
     pub cpu_system_s: f64,
-    /// Fraction of the time in which the busiest worker was not waiting, 0 to 1.
+    /// Fraction of the time in which the busiest worker was not waiting for events, 0 to 1.
     pub busy_share: f64,
-    /// Fraction of the time in which a worker was running or ready to run, 0 to 1; of the worker
-    /// with the largest fraction.
+    /// Fraction of the time in which a worker was running or ready to run, 0 to 1. Refers to the
+    /// worker with the largest fraction.
     #[serde(default)]
     pub awake_share: f64,
     /// Mean fraction of a worker's connections that waited for the generator instead of the server,
-    /// 0 to 1; of the worker with the largest fraction. Meaningful only in a closed loop.
+    /// 0 to 1. Refers to the worker with the largest fraction. Meaningful only in a closed loop.
     #[serde(default)]
     pub queue_share: f64,
-    /// Fraction of the time in which a worker was ready to run but had no core, 0 to 1; of the
-    /// worker with the largest fraction. 0 if the operating system does not report it.
+    /// Fraction of the time in which a worker was ready to run but had no core, 0 to 1. Refers to
+    /// the worker with the largest fraction. 0 if the operating system does not report it.
     #[serde(default)]
     pub starved_share: f64,
     /// Lateness of the starts that had a free connection; open loop only.
     #[serde(with = "unmeasured")]
     pub late_us: Summary,
-    /// Gaps between the starts of each worker; open loop only.
+    /// Gaps between successive starts of each worker; open loop only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_gaps: Option<StartGaps>,
     /// Stalls of the generator; `None` if there were none.
@@ -326,7 +328,8 @@ pub struct Generator {
 }
 
 /// Stalls of a worker: pauses of 500 ms or longer because its process was stopped or its machine
-/// was paused or suspended. A load stores those of the worker with the longest total.
+/// was paused or suspended. The record of a load contains the stalls of the worker with the longest
+/// total.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stalls {
     /// Number of stalls.
@@ -355,7 +358,7 @@ impl Stalls {
     }
 
     /// Returns the stalls with the longer total. The workers of a process stall at the same time,
-    /// so their stalls don't add up.
+    /// so their stalls must not be added up.
     #[must_use]
     pub fn longer(self, other: Stalls) -> Stalls {
         match other.total_s > self.total_s {
@@ -394,7 +397,7 @@ pub struct QuicUse {
     /// Packets received.
     #[serde(default)]
     pub packets_received: u64,
-    /// Sent packets that were declared lost (RFC 9002 §6.1). The content of most is sent again.
+    /// Sent packets that were declared lost (RFC 9002 §6.1). Most of their content was sent again.
     pub packets_lost: u64,
     /// UDP datagrams sent. A datagram contains one packet or, during a handshake, several.
     pub datagrams_sent: u64,
@@ -406,7 +409,7 @@ pub struct QuicUse {
     pub send_calls: u64,
     /// System calls that received datagrams.
     pub receive_calls: u64,
-    /// Largest datagram that a path was confirmed to carry, in bytes of UDP payload.
+    /// Largest datagram that a path is confirmed to carry, in bytes of UDP payload.
     pub mtu_bytes: u16,
     /// Connections that offered early data (0-RTT, RFC 9001 §4.6).
     #[serde(default)]
@@ -417,7 +420,7 @@ pub struct QuicUse {
 }
 
 impl QuicUse {
-    /// Adds another worker's or connection's counts.
+    /// Adds the counts of another worker or connection.
     pub fn merge(&mut self, other: &QuicUse) {
         self.version = self.version.max(other.version);
         self.packets_sent += other.packets_sent;
@@ -434,27 +437,28 @@ impl QuicUse {
     }
 }
 
-/// Packets, drops and sleeps of a load over AF_XDP, including its warm-up: all workers together.
+/// Packets, drops and sleeps of all workers of a load over AF_XDP, including its warm-up.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct XdpUse {
-    /// Point at which packets bypassed the kernel: `native`, in the driver, or `generic`.
+    /// Point at which packets bypassed the kernel: `native` (in the driver) or `generic`.
     pub mode: String,
-    /// Frames were not copied between the driver and the workers.
+    /// True if frames were not copied between the driver and the workers.
     pub zero_copy: bool,
-    /// Receive queues.
+    /// Number of receive queues.
     pub queues: u64,
-    /// Memory of the sockets' frames and rings.
+    /// Memory of the sockets' frames and rings, in bytes.
     pub ring_bytes: u64,
     /// IP packets sent.
     pub packets_sent: u64,
     /// Frames received.
     pub packets_received: u64,
-    /// Received packets that belonged to another worker, which got a copy.
+    /// Received packets that belonged to another worker and were copied to it.
     pub packets_exchanged: u64,
-    /// Received packets of another worker whose inbox was full.
+    /// Received packets that were lost because the inbox of the worker that they belonged to was
+    /// full.
     pub exchange_dropped: u64,
-    /// Received frames that the kernel dropped because a ring was full, or a frame too large.
+    /// Received frames that the kernel dropped because a ring was full or the frame was too large.
     pub receive_drops: u64,
     /// Frames to send that the kernel rejected.
     pub transmit_drops: u64,
@@ -464,18 +468,18 @@ pub struct XdpUse {
     pub out_of_order: u64,
     /// TCP segments that were sent again.
     pub retransmitted: u64,
-    /// Retransmission timeouts.
+    /// Number of retransmission timeouts.
     pub timeouts: u64,
-    /// Requests for the MAC address of a source that were answered.
+    /// Answered requests for the MAC address of a source address.
     pub neighbor_replies: u64,
     /// Times that a worker went to sleep.
     pub polls: u64,
-    /// Sleeps that a packet ended.
+    /// Sleeps that the arrival of a packet ended.
     pub wakes: u64,
 }
 
 impl XdpUse {
-    /// Adds another worker's counts.
+    /// Adds the counts of another worker.
     pub fn merge(&mut self, other: &XdpUse) {
         self.mode.clone_from(&other.mode);
         self.zero_copy &= other.zero_copy;
@@ -500,7 +504,7 @@ impl XdpUse {
 impl Record {
     /// Builds the record from the merged deltas of a load, finished or not.
     ///
-    /// `begin` and `end` delimit the measured part; if it is empty, all rates are zero.
+    /// `begin` and `end` delimit the measured part. If it is empty, all rates are zero.
     pub fn build(
         mut load: LoadInfo,
         all: &Delta,
@@ -575,7 +579,7 @@ impl Record {
         record
     }
 
-    /// Stores the histograms of each entry's response times. `deltas` must cover the whole load.
+    /// Stores the histogram of each entry's response times. `deltas` must cover the whole load.
     pub fn keep_entry_histograms(&mut self, deltas: &EntryDeltas) {
         if let Some(entries) = &mut self.entries {
             entries.keep_histograms(deltas);
@@ -590,7 +594,8 @@ impl Record {
     }
 
     /// Returns the distribution stored under a name. Returns `None` if an earlier version wrote the
-    /// record and it has lower bounds, because such a record doesn't state which values they are.
+    /// record and the distribution has lower bounds, because such a record doesn't state which
+    /// values they are.
     pub fn distribution(&self, name: &str) -> Option<Distribution> {
         let bounds = self.histograms.get(&bounds_name(name));
         let lacks_bounds = self.totals.censored > 0
@@ -626,12 +631,12 @@ impl Record {
     }
 }
 
-/// Name under which the lower bounds of a distribution are stored.
+/// Returns the name under which the lower bounds of a distribution are stored.
 fn bounds_name(name: &str) -> String {
     format!("{name}_at_least")
 }
 
-/// Number of requests with a censored outcome for which no lower bound was recorded.
+/// Returns the number of unfinished requests that have no lower bound.
 fn unfinished_untimed(all: &Delta) -> u64 {
     let bounds = all.outcomes.happened().filter(|(it, _)| it.is_censored());
     let bounds: u64 = bounds.map(|(_, count)| count).sum();

@@ -7,11 +7,11 @@ use crate::distribution::LONGEST_NS;
 const PER_OCTAVE: usize = 1 << PER_OCTAVE_BITS;
 const PER_OCTAVE_BITS: u32 = 10;
 
-/// A histogram with the buckets of a [`crate::Distribution`] but without its checks. It takes 150
-/// KB of address space, of which only the used parts are touched.
+/// A histogram with the buckets of a [`crate::Distribution`] but without its checks. It reserves
+/// 150 KB of address space, but touches only the pages that it uses.
 #[derive(Debug, Clone)]
 pub(crate) struct FastHistogram {
-    /// 32 bits suffice: the histogram is emptied every half second.
+    /// Each count fits into 32 bits, because the histogram is emptied every half second.
     counts: Box<[u32; BUCKETS]>,
     is_empty: bool,
 }
@@ -35,8 +35,8 @@ impl FastHistogram {
         self.counts[bucket_of(time.0.min(LONGEST_NS))] += 1;
     }
 
-    /// Empties the histogram, and calls `each` with the shortest time and the count of every used
-    /// bucket.
+    /// Empties the histogram, and calls `each` with the shortest time and the count of each bucket
+    /// in use.
     pub(crate) fn take(&mut self, mut each: impl FnMut(Nanos, u64)) {
         if std::mem::replace(&mut self.is_empty, true) {
             return;
@@ -50,8 +50,8 @@ impl FastHistogram {
     }
 }
 
-/// Number of the bucket that contains a time. Each time below twice [`PER_OCTAVE`] has its own
-/// bucket; each octave above has [`PER_OCTAVE`] buckets.
+/// Returns the number of the bucket that contains a time. Each time below twice [`PER_OCTAVE`] has
+/// its own bucket; each octave above has [`PER_OCTAVE`] buckets.
 #[inline]
 pub(crate) const fn bucket_of(nanos: u64) -> usize {
     let in_one = 2 * PER_OCTAVE as u64 - 1;
@@ -59,7 +59,7 @@ pub(crate) const fn bucket_of(nanos: u64) -> usize {
     octave as usize * PER_OCTAVE + (nanos >> octave) as usize
 }
 
-/// The shortest time in a bucket.
+/// Returns the shortest time in a bucket.
 pub(crate) const fn start_of(bucket: usize) -> Nanos {
     let octave = (bucket / PER_OCTAVE).saturating_sub(1);
     Nanos(((bucket - octave * PER_OCTAVE) as u64) << octave)

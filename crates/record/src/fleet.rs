@@ -1,4 +1,4 @@
-//! Part of a record that exists only for a load by several agents.
+//! Part of a record that exists only for loads by several agents.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +9,10 @@ pub struct FleetUse {
     pub run: String,
     /// The agents' parts, sorted by name.
     pub agents: Vec<FleetAgent>,
-    /// Largest minus smallest `first_start_us`; `None` if fewer than two agents started. Its error
-    /// is at most twice `clock_bound_us`.
+    /// Largest minus smallest `first_start_us`, with an error of at most twice `clock_bound_us`.
+    /// `None` if fewer than two agents started.
     pub start_skew_us: Option<f64>,
-    /// Largest error of an agent's clock offset.
+    /// Largest error of any agent's clock offset.
     pub clock_bound_us: f64,
 }
 
@@ -33,7 +33,8 @@ pub struct FleetAgent {
     pub ok: u64,
     /// Failed requests of the measured part.
     pub failed: u64,
-    /// Successful requests per second, over its own measured part; `None` if it measured nothing.
+    /// Successful requests per second over the agent's own measured part; `None` if it measured
+    /// nothing.
     #[serde(default)]
     pub ok_per_s: Option<f64>,
     /// 99th percentile of the agent's response times as the agent reports it, in microseconds;
@@ -43,18 +44,20 @@ pub struct FleetAgent {
     /// True if `p99_us` is only a lower bound, because requests timed out or were cut off.
     #[serde(default)]
     pub p99_at_least: bool,
-    /// CPU use of the agent's load, in percent of one core; `None` if its part did not finish.
+    /// CPU usage of the agent's load generator, in percent of one core; `None` if its part did not
+    /// finish.
     #[serde(default)]
     pub cpu_percent: Option<f64>,
-    /// The agent's clock minus the coordinator's, before the load.
+    /// Agent's clock minus the coordinator's clock, before the load.
     pub clock_offset_us: Option<f64>,
     /// Maximum error of `clock_offset_us`.
     pub clock_bound_us: Option<f64>,
-    /// Delay of the agent's first request on the coordinator's clock: after the common start, or in
-    /// an open loop after the agent's first scheduled arrival. `None` if the agent made no request
-    /// or the delay is unknown.
+    /// Delay of the agent's first request by the coordinator's clock, relative to the common start
+    /// or, in an open loop, to the agent's first scheduled arrival. `None` if the agent made no
+    /// request or the delay is unknown.
     pub first_start_us: Option<f64>,
-    /// Delay of the agent's first request relative to the agent that started first.
+    /// Delay of the agent's first request relative to the first request of the agent that started
+    /// first.
     #[serde(default)]
     pub start_skew_us: Option<f64>,
     /// `done`, `stopped`, `agent-ended`, `lease-ended`, `failed` or `lost`.

@@ -22,13 +22,13 @@ pub const MEASURES: &str = "the metrics are p50, p99 or any other pN, min, mean,
      ok, failed, the outcomes by name, unfinished, unstarted, retried and busy; partial and agent-lost \
      (findings of a load by agents)";
 
-/// Returns the finding with this id if conditions accept it, that is, if it means that part of the
-/// load is missing.
+/// Returns the finding with this ID if conditions accept it: if it means that part of the load is
+/// missing.
 pub fn finding(id: &str) -> Option<FindingId> {
     FindingId::parse(id).filter(|id| id.info().incomplete_load)
 }
 
-/// A metric of a condition: one number of a record.
+/// Metric of a condition: one number of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measure(MeasureKind);
 
@@ -69,7 +69,7 @@ enum CountKind {
     Finding(FindingId),
 }
 
-/// The comparison of a figure with its limit.
+/// Relation between a figure and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
     /// `>`
@@ -83,7 +83,7 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// Splits a leading comparison sign from the rest of `text`.
+    /// Splits a leading comparison operator from the rest of `text`.
     pub fn split(text: &str) -> Option<(Relation, &str)> {
         [
             (">=", Relation::AtLeast),
@@ -95,7 +95,7 @@ impl Relation {
         .find_map(|(sign, is)| Some((is, text.strip_prefix(sign)?)))
     }
 
-    /// The relation that holds exactly if this one does not.
+    /// Returns the relation that holds exactly if this one does not.
     pub fn inverse(self) -> Relation {
         match self {
             Relation::Above => Relation::AtMost,
@@ -105,7 +105,7 @@ impl Relation {
         }
     }
 
-    /// True if the relation holds between `seen` and `limit`.
+    /// Returns true if the relation holds between `seen` and `limit`.
     pub fn holds(self, seen: f64, limit: f64) -> bool {
         match self {
             Relation::Above => seen > limit,
@@ -141,14 +141,14 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// The figure without its unit.
+    /// Returns the figure without its unit.
     pub fn value(self) -> f64 {
         let (Amount::Micros(value) | Amount::Number(value) | Amount::Share(value)) = self;
         value
     }
 }
 
-/// The figure with its unit, as reports print it: `61.3 ms`, `0.12%`, `995`.
+/// Formats the figure with its unit, as reports print it: `61.3 ms`, `0.12%`, `995`.
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&match *self {
@@ -224,8 +224,10 @@ impl Measure {
         match (times, figure) {
             (TimeKind::Response | TimeKind::Service, _) => {}
             (_, TimeFigure::Quantile(q)) if ![0.5, 0.9, 0.99, 0.999].contains(&q) => {
+                let prefix = name.split('.').next().unwrap_or(name);
                 return Err(format!(
-                    "\"{name}\" is not recorded; these times have min, mean, p50, p90, p99, p99.9 and max"
+                    "\"{name}\" is not recorded; use min, mean, p50, p90, p99, p99.9 or max after \
+                     \"{prefix}.\""
                 ));
             }
             _ => {}
@@ -233,7 +235,7 @@ impl Measure {
         Ok(Measure(MeasureKind::Time(times, figure)))
     }
 
-    /// The kind of the metric's figures.
+    /// Returns the kind of the metric's figures.
     pub fn kind(&self) -> AmountKind {
         match self.0 {
             MeasureKind::Time(..) => AmountKind::Time,
@@ -243,8 +245,8 @@ impl Measure {
         }
     }
 
-    /// Value of the metric in a record, with counts as plain numbers. `None` if it was not
-    /// measured.
+    /// Returns the value of the metric in a record, with counts as plain numbers. Returns `None` if
+    /// it was not measured.
     pub fn amount(&self, record: &Record) -> Option<Amount> {
         Some(match self.0 {
             MeasureKind::Time(times, figure) => Amount::Micros(times.figure(figure, record)?),
@@ -254,7 +256,7 @@ impl Measure {
         })
     }
 
-    /// Returns the corresponding metric of service times, if this is a metric of response times.
+    /// Returns the same metric of service times, if this is a metric of response times.
     pub fn of_service_times(&self) -> Option<Measure> {
         match self.0 {
             MeasureKind::Time(TimeKind::Response, figure) => {
@@ -264,7 +266,7 @@ impl Measure {
         }
     }
 
-    /// The quantile (0 to 1) of a percentile. `None` for other metrics.
+    /// Returns the quantile (0 to 1) of a percentile, or `None` for other metrics.
     pub fn quantile(&self) -> Option<f64> {
         match self.0 {
             MeasureKind::Time(_, TimeFigure::Quantile(quantile)) => Some(quantile),
@@ -378,7 +380,7 @@ impl TimeKind {
         }
     }
 
-    /// The figure in microseconds; `None` if nothing was measured.
+    /// Returns the figure in microseconds, or `None` if nothing was measured.
     fn figure(self, figure: TimeFigure, record: &Record) -> Option<f64> {
         let summary = self.summary(record);
         if summary.max == 0.0 {

@@ -1,8 +1,8 @@
-//! Number formatting for people: common rules for units, digits and signs.
+//! Number formatting for display: common rules for units, digits and signs.
 
 use crate::RateStage;
 
-/// A whole number with commas between thousands: `1,234,567`.
+/// Formats a whole number with commas between thousands: `1,234,567`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -15,7 +15,8 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// `value` with `digits` significant digits and commas between thousands, never with an exponent.
+/// Formats `value` with `digits` significant digits and commas between thousands, never with an
+/// exponent.
 pub fn significant(value: f64, digits: i32) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -26,12 +27,12 @@ pub fn significant(value: f64, digits: i32) -> String {
     let magnitude = |v: f64| v.abs().log10().floor() as i32;
     let round = |v: f64, decimals: i32| (v * 10f64.powi(decimals)).round() / 10f64.powi(decimals);
     let rounded = round(value, digits - 1 - magnitude(value));
-    // 999.6 to three digits is 1,000, which has one more digit before the point.
+    // Rounding 999.6 to three digits gives 1,000, which has one more digit before the point.
     let decimals = (digits - 1 - magnitude(rounded)).max(0) as usize;
     fixed(rounded, decimals)
 }
 
-/// `value` with this number of decimals and commas between thousands.
+/// Formats `value` with this number of decimals and commas between thousands.
 pub fn fixed(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -48,7 +49,7 @@ fn group(whole: &str) -> String {
     whole.parse().map_or_else(|_| whole.to_owned(), count)
 }
 
-/// Requests per second: `769 req/s`, `48,210 req/s`.
+/// Formats requests per second: `769 req/s`, `48,210 req/s`.
 pub fn rate(per_s: f64) -> String {
     format!("{} req/s", rate_figure(per_s))
 }
@@ -59,11 +60,11 @@ pub fn rate_figure(per_s: f64) -> String {
     significant(per_s, digits)
 }
 
-/// The stages of a rate that changes: `100 to 5,000 req/s over 30 s`, or
-/// `0 to 500 req/s over 30 s, 500 for 5 min, to 0 over 10 s`.
+/// Formats the stages of a changing rate: `100 to 5,000 req/s over 30 s`, or `0 to 500 req/s over
+/// 30 s, 500 for 5 min, to 0 over 10 s`.
 pub fn rate_stages(stages: &[RateStage]) -> String {
     let mut parts: Vec<String> = Vec::new();
-    // Rate at the end of the previous stage, and the rate after any jumps since then.
+    // `before` is the rate at the end of the previous stage, `from` the rate after any jumps since.
     let (mut before, mut from) = (None, 0.0);
     for stage in stages {
         let to = stage.rate_per_s;
@@ -93,7 +94,7 @@ pub fn rate_stages(stages: &[RateStage]) -> String {
 /// Maximum number of stages that are listed individually.
 const DESCRIBED_STAGES_MAX: usize = 6;
 
-/// A time given in microseconds, in a suitable unit: `870 µs`, `12.3 ms`, `1.23 s`.
+/// Formats a time given in microseconds, in a suitable unit: `870 µs`, `12.3 ms`, `1.23 s`.
 pub fn time(us: f64) -> String {
     let rounds_below = |limit: f64| us.abs() < limit * 0.9995;
     if us == 0.0 {
@@ -107,13 +108,13 @@ pub fn time(us: f64) -> String {
     }
 }
 
-/// A duration in seconds: `500 ms`, `10 s`, `4 min 5 s`, `1 h 2 min`.
+/// Formats a duration given in seconds: `500 ms`, `10 s`, `4 min 5 s`, `1 h 2 min`.
 pub fn span(seconds: f64) -> String {
     if !seconds.is_finite() || seconds < 0.0 {
         return "–".to_owned();
     }
     if seconds < 60.0 {
-        // Durations are usually round numbers that someone chose: `10 s`, not `10.0 s`.
+        // Durations are usually round numbers that somebody chose: `10 s`, not `10.0 s`.
         return trimmed(&time(seconds * 1e6));
     }
     let whole = seconds.round() as u64;
@@ -126,7 +127,7 @@ pub fn span(seconds: f64) -> String {
     }
 }
 
-/// Bytes in binary multiples: `512 B`, `5.38 MiB`.
+/// Formats bytes in binary multiples: `512 B`, `5.38 MiB`.
 pub fn bytes(n: f64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = n;
@@ -138,7 +139,7 @@ pub fn bytes(n: f64) -> String {
     format!("{} {}", significant(value, 3), UNITS[unit])
 }
 
-/// Bytes per second in decimal multiples, as is usual for ciphers: `123 MB/s`, `8.10 GB/s`.
+/// Formats bytes per second in decimal multiples, as is usual for ciphers: `123 MB/s`, `8.10 GB/s`.
 pub fn bytes_per_s(n: f64) -> String {
     match n {
         n if n >= 1e9 => format!("{:.2} GB/s", n / 1e9),
@@ -146,7 +147,7 @@ pub fn bytes_per_s(n: f64) -> String {
     }
 }
 
-/// Bits per second in decimal multiples, as is usual for networks: `940 Mbit/s`.
+/// Formats bits per second in decimal multiples, as is usual for networks: `940 Mbit/s`.
 pub fn bits_per_s(n: f64) -> String {
     const UNITS: [&str; 4] = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"];
     let mut value = n;
@@ -158,7 +159,7 @@ pub fn bits_per_s(n: f64) -> String {
     format!("{} {}", significant(value, 3), UNITS[unit])
 }
 
-/// A share of 0 to 1 as a percentage. The smaller of the share and its remainder gets two
+/// Formats a share from 0 to 1 as a percentage. The smaller of the share and its remainder gets two
 /// significant digits: `50%`, `3.3%` and `96.7%`, `0.68%` and `99.32%`. Two shares that make up a
 /// total therefore add up to 100%, and a small number of failures never rounds to zero.
 pub fn share(share: f64) -> String {
@@ -177,7 +178,7 @@ pub fn share(share: f64) -> String {
     format!("{percent:.decimals$}%")
 }
 
-/// Removes trailing zeros, for numbers that someone chose: `50 ms`, not `50.0 ms`.
+/// Removes trailing zeros from numbers that somebody chose: `50 ms`, not `50.0 ms`.
 pub fn trimmed(figure: &str) -> String {
     let unit = figure.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '−' | '+')));
     let (number, unit) = figure.split_at(unit.unwrap_or(figure.len()));
@@ -188,13 +189,13 @@ pub fn trimmed(figure: &str) -> String {
     format!("{number}{unit}")
 }
 
-/// A margin given as a share, without trailing zeros: `±2%`, `±0.5%`.
+/// Formats a margin given as a share, without trailing zeros: `±2%`, `±0.5%`.
 pub fn margin(share: f64) -> String {
-    // The margin is rounded; otherwise 0.07 would print as 7.000000000000001%.
+    // Rounding the margin prevents output such as 7.000000000000001% for 0.07.
     format!("±{}%", (share * 1e6).round() / 1e4)
 }
 
-/// A count with the noun in singular or plural: `1 block`, `5 blocks`.
+/// Formats a count with its noun in singular or plural: `1 block`, `5 blocks`.
 pub fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }

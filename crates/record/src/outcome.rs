@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The party responsible for an [`Outcome`].
+/// Party responsible for an [`Outcome`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponsibleParty {
     /// No party: the request succeeded.
     None,
-    /// The server, or something between the server and the generator.
+    /// The server, or a device or proxy between the server and the generator.
     Server,
     /// The generator or the machine it runs on.
     Generator,
@@ -17,7 +17,7 @@ pub enum ResponsibleParty {
 
 macro_rules! outcomes {
     ($($variant:ident = $name:literal, $party:ident, $doc:literal;)*) => {
-        /// The outcome of a request. Every request has exactly one.
+        /// Outcome of a request. Every request has exactly one.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         #[repr(u8)]
@@ -27,12 +27,12 @@ macro_rules! outcomes {
             /// Every outcome, in the order in which records list them.
             pub const ALL: &'static [Outcome] = &[$(Outcome::$variant,)*];
 
-            /// Name in records.
+            /// Returns the name in records.
             pub const fn name(self) -> &'static str {
                 match self { $(Outcome::$variant => $name,)* }
             }
 
-            /// The party responsible for the outcome.
+            /// Returns the party responsible for the outcome.
             pub const fn party(self) -> ResponsibleParty {
                 match self { $(Outcome::$variant => ResponsibleParty::$party,)* }
             }
@@ -64,8 +64,8 @@ outcomes! {
 }
 
 impl Outcome {
-    /// Returns true if the outcome counts as failed. Requests cut off by the end of the load do
-    /// not.
+    /// Returns true if the outcome counts as a failure. Requests cut off by the end of the load
+    /// don't.
     pub const fn is_failure(self) -> bool {
         matches!(
             self.party(),
@@ -104,12 +104,12 @@ impl OutcomeCounts {
         *count = count.saturating_add(n);
     }
 
-    /// The number of requests with this outcome.
+    /// Returns the number of requests with this outcome.
     pub fn get(&self, outcome: Outcome) -> u64 {
         self.0[outcome as usize]
     }
 
-    /// The number of failed requests.
+    /// Returns the number of failed requests.
     pub fn failed(&self) -> u64 {
         Outcome::ALL
             .iter()
@@ -119,7 +119,7 @@ impl OutcomeCounts {
             .fold(0, u64::saturating_add)
     }
 
-    /// Number of requests that ended. Requests that never began are not included.
+    /// Returns the number of requests that ended. Excludes requests that never began.
     pub fn ended(&self) -> u64 {
         let all = self.happened().map(|(_, n)| n);
         let all = all.fold(0, u64::saturating_add);
@@ -133,7 +133,7 @@ impl OutcomeCounts {
         }
     }
 
-    /// The outcomes that occurred, with their counts, in the order of [`Outcome::ALL`].
+    /// Returns the outcomes that occurred, with their counts, in the order of [`Outcome::ALL`].
     pub fn happened(&self) -> impl Iterator<Item = (Outcome, u64)> + '_ {
         Outcome::ALL
             .iter()

@@ -36,7 +36,7 @@ pub fn positive_time(typed: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses a time that may be in days, such as `90m`, `12h` or `30d`.
+/// Parses a time that may be given in days, such as `90m`, `12h` or `30d`.
 pub fn age(typed: &str) -> Result<Duration, String> {
     let time = match split_number(typed) {
         Some((days, "d")) => Duration::try_from_secs_f64(days * 86_400.0).ok(),
@@ -65,7 +65,7 @@ pub fn size(typed: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("\"{typed}\" is not a size; write it in bytes or like 1K, 10M"))
 }
 
-/// Parses bytes with an optional binary unit: `512`, `1.5MiB`, `100MB`, `1G`.
+/// Parses a number of bytes with an optional binary unit: `512`, `1.5MiB`, `100MB`, `1G`.
 pub fn bytes(typed: &str) -> Option<f64> {
     let (number, unit) = split_number(typed)?;
     let each: u64 = match unit {
@@ -115,7 +115,7 @@ pub fn rate(typed: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses a number per second, which may be 0: `1000`, `20k`, `1200/m`.
+/// Parses a rate per second, which may be 0: `1000`, `20k`, `1200/m`.
 pub fn per_second(typed: &str) -> Option<f64> {
     let (number, unit) = split_number(typed)?;
     match unit {
@@ -147,7 +147,7 @@ pub fn count(typed: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses a list of cores such as `0`, `0,2` or `0-3,6`. Keeps the order and removes repetitions.
+/// Parses a list of cores such as `0`, `0,2` or `0-3,6`. Keeps the order and removes duplicates.
 pub fn cores(typed: &str) -> Result<Vec<usize>, String> {
     let expected = || format!("\"{typed}\" is not a list of cores; write it like 0,2 or 0-3");
     let mut cores = Vec::new();
@@ -164,7 +164,7 @@ pub fn cores(typed: &str) -> Result<Vec<usize>, String> {
     Ok(cores)
 }
 
-/// Splits digits, with at most one decimal point, from the unit that follows.
+/// Splits a number, with at most one decimal point, from the unit that follows it.
 fn split_number(typed: &str) -> Option<(f64, &str)> {
     let end = typed
         .find(|c: char| !c.is_ascii_digit() && c != '.')

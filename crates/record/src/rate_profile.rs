@@ -1,12 +1,12 @@
-//! The arrival rate of an open loop as a function of time: constant, or piecewise linear.
+//! Arrival rate of an open loop as a function of time: constant, or piecewise linear.
 //!
 //! Time zero is the start of the measured part. With Λ(t), the integral of the rate from zero to t,
-//! a load has Λ(t) arrivals until t. [`ArrivalTimes`] computes the inverse of Λ.
+//! Λ(t) requests have arrived by time t. [`ArrivalTimes`] computes the inverse of Λ.
 
 use serde::{Deserialize, Serialize};
 
-/// A stage of a rate profile. The rate changes linearly to `rate_per_s`, from that of the previous
-/// stage or, in the first stage, from zero. A stage of length zero is a jump.
+/// A stage of a rate profile. The rate changes linearly from that of the previous stage (zero
+/// before the first stage) to `rate_per_s`. A stage of length zero is a jump.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RateStage {
     /// Requests per second at the end of the stage.
@@ -18,7 +18,7 @@ pub struct RateStage {
 /// The arrival rate of an open loop.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RateProfile {
-    /// The same number of requests per second at any time.
+    /// A constant number of requests per second.
     Constant(f64),
     /// A rate that changes over time.
     Staged(StagedRate),
@@ -31,8 +31,8 @@ impl From<f64> for RateProfile {
 }
 
 impl RateProfile {
-    /// Requests per second at a time in seconds. Before zero, as in the warm-up, this is the
-    /// initial rate; after the last stage it is zero.
+    /// Returns the rate, in requests per second, at a time in seconds. Before zero, as in the
+    /// warm-up, this is the initial rate; after the last stage it is zero.
     pub fn rate_at(&self, time_s: f64) -> f64 {
         match self {
             RateProfile::Constant(rate_per_s) => *rate_per_s,
@@ -40,7 +40,7 @@ impl RateProfile {
         }
     }
 
-    /// Number of arrivals from the start to a time in seconds.
+    /// Returns the number of arrivals from the start to a time in seconds.
     pub fn arrivals_until(&self, time_s: f64) -> f64 {
         match self {
             RateProfile::Constant(rate_per_s) => rate_per_s * time_s.max(0.0),
@@ -48,7 +48,8 @@ impl RateProfile {
         }
     }
 
-    /// Mean rate between two times in seconds. If they are equal, the rate at that time.
+    /// Returns the mean rate between two times in seconds. If they are equal, this is the rate at
+    /// that time.
     pub fn mean_between(&self, from_s: f64, to_s: f64) -> f64 {
         match self {
             RateProfile::Constant(rate_per_s) => *rate_per_s,
@@ -59,7 +60,7 @@ impl RateProfile {
         }
     }
 
-    /// Highest rate at any time.
+    /// Returns the highest rate at any time.
     pub fn highest(&self) -> f64 {
         match self {
             RateProfile::Constant(rate_per_s) => *rate_per_s,
@@ -70,8 +71,8 @@ impl RateProfile {
         }
     }
 
-    /// The same profile preceded by a warm-up at its initial rate. Times count from the start of
-    /// the warm-up.
+    /// Returns the same profile preceded by a warm-up at its initial rate. Times then count from
+    /// the start of the warm-up.
     #[must_use]
     pub fn after_warmup(&self, warmup_s: f64) -> RateProfile {
         match self {
@@ -80,8 +81,8 @@ impl RateProfile {
         }
     }
 
-    /// The first time, in seconds, at which this number of requests has arrived. `None` if that
-    /// never happens.
+    /// Returns the first time, in seconds, at which this number of requests has arrived, or `None`
+    /// if that never happens.
     pub fn time_of(&self, arrivals: f64) -> Option<f64> {
         match self {
             RateProfile::Constant(rate_per_s) => Some(arrivals / rate_per_s),
@@ -94,11 +95,11 @@ impl RateProfile {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StagedRate {
     segments: Vec<Segment>,
-    /// Number of arrivals until the end.
+    /// Number of arrivals until the end of the last stage.
     arrivals: f64,
 }
 
-/// A segment of time in which the rate is linear. Its length is above zero.
+/// Period in which the rate is linear. Its length is above zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Segment {
     begin_s: f64,
@@ -110,17 +111,18 @@ struct Segment {
 }
 
 impl Segment {
-    /// Change of the rate per second.
+    /// Returns the change of the rate per second.
     fn slope(&self) -> f64 {
         (self.to_per_s - self.from_per_s) / self.length_s
     }
 
-    /// Number of arrivals in the first `elapsed_s` of the segment.
+    /// Returns the number of arrivals in the first `elapsed_s` of the segment.
     fn arrivals_in(&self, elapsed_s: f64) -> f64 {
         elapsed_s * (self.from_per_s + self.slope() * elapsed_s / 2.0)
     }
 
-    /// Time from the start of the segment until this number of requests has arrived in it.
+    /// Returns the time from the start of the segment until this number of requests has arrived in
+    /// it.
     fn elapsed_at(&self, arrivals: f64) -> f64 {
         if arrivals <= 0.0 {
             return 0.0;
@@ -158,8 +160,8 @@ impl StagedRate {
         self.arrivals += length_s * (from_per_s + to_per_s) / 2.0;
     }
 
-    /// The same rate preceded by a warm-up at its initial rate. Times count from the start of the
-    /// warm-up.
+    /// Returns the same rate preceded by a warm-up at its initial rate. Times then count from the
+    /// start of the warm-up.
     #[must_use]
     pub fn after_warmup(&self, warmup_s: f64) -> StagedRate {
         let mut all = StagedRate::default();
@@ -181,7 +183,7 @@ impl StagedRate {
         segment.map_or(0.0, |it| it.from_per_s + it.slope() * (time_s - it.begin_s))
     }
 
-    /// Number of arrivals from the start to a time in seconds.
+    /// Returns the number of arrivals from the start to a time in seconds.
     pub fn arrivals_until(&self, time_s: f64) -> f64 {
         let mut segments = self.segments.iter();
         match segments.find(|it| time_s < it.begin_s + it.length_s) {
@@ -193,9 +195,9 @@ impl StagedRate {
         }
     }
 
-    /// Returns the last time in seconds at which no more than `arrivals` requests have arrived, and
-    /// the number of the segment that contains it. Returns `None` if there are never more.
-    /// `segment` must belong to the same or an earlier time.
+    /// Returns the last time, in seconds, at which no more than `arrivals` requests have arrived,
+    /// and the number of the segment that contains it. Returns `None` if `arrivals` is never
+    /// exceeded. `segment`, where the search begins, must contain the same or an earlier time.
     fn inverse(&self, arrivals: f64, mut segment: usize) -> Option<(f64, usize)> {
         if arrivals.is_nan() || arrivals >= self.arrivals {
             return None;
@@ -211,11 +213,11 @@ impl StagedRate {
     }
 }
 
-/// The inverse of the integrated rate, for ascending numbers of arrivals.
+/// Inverse of the integrated rate, for ascending numbers of arrivals.
 #[derive(Debug, Clone)]
 pub struct ArrivalTimes {
     rate: StagedRate,
-    /// The segment of the last result.
+    /// Number of the segment that contains the last result.
     segment: usize,
 }
 
@@ -225,9 +227,9 @@ impl ArrivalTimes {
         ArrivalTimes { rate, segment: 0 }
     }
 
-    /// Returns the last time in seconds at which no more than `arrivals` requests have arrived. No
-    /// request therefore arrives while the rate is zero. Returns `None` if there are never more.
-    /// `arrivals` must not be less than in the previous call.
+    /// Returns the last time, in seconds, at which no more than `arrivals` requests have arrived,
+    /// so no request arrives while the rate is zero. Returns `None` if `arrivals` is never
+    /// exceeded. `arrivals` must not be less than in the previous call.
     pub fn at(&mut self, arrivals: f64) -> Option<f64> {
         let (at_s, segment) = self.rate.inverse(arrivals, self.segment)?;
         self.segment = segment;

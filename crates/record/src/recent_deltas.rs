@@ -1,10 +1,11 @@
-//! The last seconds of a running load.
+//! Sum of the last seconds of a running load.
 
 use std::collections::VecDeque;
 
 use crate::{Delta, Nanos};
 
-/// Additional time for which deltas are kept, because some workers publish later than others.
+/// Additional time for which deltas are kept, because workers publish their deltas at different
+/// times.
 const PUBLICATION_DELAY_MAX: Nanos = Nanos::from_secs(5);
 
 /// A sliding window over the deltas of a running load.
@@ -28,13 +29,13 @@ impl RecentDeltas {
         }
     }
 
-    /// Returns the same window without deltas.
+    /// Removes all deltas.
     #[must_use]
     pub fn emptied(self) -> RecentDeltas {
         RecentDeltas::new(self.length)
     }
 
-    /// Adds a delta, and drops those that are too old for any later window.
+    /// Adds a delta, and drops those that are too old for any later sum.
     pub fn add(&mut self, delta: &Delta) {
         let Some((_, end)) = delta.span else {
             return;
@@ -48,7 +49,8 @@ impl RecentDeltas {
             .retain(|delta| delta.span.is_some_and(|(_, end)| end >= oldest));
     }
 
-    /// The sum of the deltas that end within the window before `until`; `None` if there are none.
+    /// Returns the sum of the deltas that end within the window before `until`, or `None` if there
+    /// are none.
     pub fn before(&self, until: Nanos) -> Option<Delta> {
         let from = until.since(self.length);
         let mut sum: Option<Delta> = None;
@@ -88,7 +90,7 @@ mod tests {
             (0, 500, 1),
             (500, 1_000, 10),
             (1_000, 1_500, 100),
-            // A late delta of another worker.
+            // This delta of another worker is published late.
             (0, 1_000, 1_000),
         ] {
             recent.add(&delta(begin_ms, end_ms, started));

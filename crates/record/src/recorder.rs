@@ -3,7 +3,7 @@
 //! In an open loop, a request belongs to the measured part if it was *due* in it; in a closed loop,
 //! if it *ended* (or was in flight) in it. The rate of a closed loop therefore counts the requests
 //! that the server completed in the measured part, and the percentiles of an open loop contain no
-//! backlog of the warm-up. If a closed loop ends after a number of requests, those that were due
+//! backlog from the warm-up. If a closed loop ends after a number of requests, the requests due
 //! after the warm-up belong to the measured part, so exactly that number is measured.
 //!
 //! In an interleaved load, requests that started in the settling part of a slice do not belong to the
@@ -14,16 +14,17 @@ use crate::fast_histogram::FastHistogram;
 use crate::series::SliceCounts;
 use crate::{Delta, Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
 
-/// At the end of a load, recent requests in flight count without a time if the measured part is at
-/// least this multiple of the p99.
+/// Minimum length of the measured part, as a multiple of the p99, for which young requests that are
+/// in flight at the end of a load count without a time.
 const MEASURED_TO_P99_MIN: u64 = 10;
 
 /// Rule that decides which requests belong to the measured part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeasuredPart {
-    /// For open loops and for a number of requests: the intended start is at or after this time.
+    /// Used for open loops and for loads with a number of requests: the intended start is at or
+    /// after this time.
     DueFrom(Nanos),
-    /// For closed loops with a duration: the end is at or after this time.
+    /// Used for closed loops with a duration: the end is at or after this time.
     EndedFrom(Nanos),
 }
 
@@ -42,26 +43,25 @@ impl MeasuredPart {
     }
 }
 
-/// The times and sizes of one request. All times count from the start of the load.
+/// Times and sizes of one request. All times count from the start of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
-    /// The time at which the request was due. In a closed loop, this is when its request slot
-    /// became free.
+    /// Time at which the request was due. In a closed loop, its request slot became free at this
+    /// time.
     pub intended: Nanos,
-    /// The time at which the first byte was passed to the socket or, if no byte was, the start of
-    /// the connect.
+    /// Time at which the first byte was passed to the socket. If none was, start of the connect.
     pub sent: Nanos,
-    /// The time of the first byte of the response, if there was one.
+    /// Time of the first byte of the response, if there was one.
     pub first_byte: Option<Nanos>,
-    /// The time of the last byte of the response, or of the failure.
+    /// Time of the last byte of the response, or of the failure.
     pub ended: Nanos,
     /// Status of the final response, if received.
     pub status: Option<u16>,
-    /// HTTP bytes received, above TLS.
+    /// HTTP bytes received, not counting TLS.
     pub bytes_in: u64,
-    /// Bytes of the response body, as part of `bytes_in`.
+    /// Bytes of the response body, included in `bytes_in`.
     pub body_bytes_in: u64,
-    /// HTTP bytes sent, above TLS.
+    /// HTTP bytes sent, not counting TLS.
     pub bytes_out: u64,
     /// True if the request started in the settling part of a slice.
     pub is_settling: bool,
@@ -91,22 +91,23 @@ pub struct TlsHandshake {
 #[derive(Debug, Clone)]
 pub struct Recorder {
     measured: MeasuredPart,
-    /// The current slice.
+    /// Counts and times of the current slice.
     slice: Delta,
-    /// Requests whose response time, service time and time to first byte are equal, like most
-    /// requests of a closed loop. They are recorded once, and copied to all three distributions at
-    /// the end of the slice.
+    /// Times of the requests whose response time, service time and time to first byte are equal, as
+    /// for most requests of a closed loop. They are recorded once, and copied to all three
+    /// distributions at the end of the slice.
     equal_times: FastHistogram,
-    /// Response times by entry, moved to the entries at the end of the slice.
+    /// Response times by entry in the current slice. They are moved to the entries at the end of
+    /// the slice.
     entry_times: DenseTimes,
     slice_end: Nanos,
     slices_ended: usize,
-    /// Requests in flight at the end that are younger than this count without a time; see
+    /// Age below which requests in flight at the end count without a time; see
     /// [`Recorder::stop_at`].
     untimed_below: Nanos,
     /// Sum of all finished slices.
     total: Delta,
-    /// Finished slices that have not been handed over yet, if the load has a viewer.
+    /// Sum of the finished slices that have not been handed over yet, if the load has a viewer.
     untaken: Option<Box<Delta>>,
     /// Requests that succeeded or failed, including those of the warm-up.
     ended: u64,
@@ -116,7 +117,7 @@ pub struct Recorder {
     succeeded: (u64, u128),
     /// True in the settling part of a slice.
     is_settling: bool,
-    /// The time series does not advance beyond this time.
+    /// Time beyond which the time series does not advance.
     series_limit: Nanos,
 }
 
@@ -141,8 +142,8 @@ impl Recorder {
         }
     }
 
-    /// Enables counting by entry. Requests with higher numbers count for the last of these
-    /// `entries`.
+    /// Enables counting by entry. Requests with a higher entry number are counted in the last of
+    /// these `entries`.
     pub fn count_entries(&mut self, entries: usize) {
         self.slice.entries = EntryDeltas::new(entries);
         self.entry_times = DenseTimes::new(entries);
@@ -154,14 +155,14 @@ impl Recorder {
         self.is_settling = is_settling;
     }
 
-    /// Sets the end of the current slice of an interleaved load. Requests that end later count as
-    /// if they had ended in the slice, because the load's clock is set back to the end of the
-    /// slice.
+    /// Sets the end of the current slice of an interleaved load. Requests that end later are
+    /// counted as if they had ended in the slice, because the load's clock is set back to the end
+    /// of the slice.
     pub fn limit_series(&mut self, slice_end: Nanos) {
         self.series_limit = Nanos(slice_end.0.saturating_sub(1));
     }
 
-    /// Returns true at times that belong to the measured part.
+    /// Returns true if `now` belongs to the measured part.
     #[inline]
     fn is_measured_at(&self, now: Nanos) -> bool {
         now >= self.measured.start() && !self.is_settling
@@ -199,7 +200,7 @@ impl Recorder {
         }
     }
 
-    /// Records a start in a closed loop with think times. The user's pause ended at `due`.
+    /// Records a start in a closed loop with think times. The virtual user's pause ended at `due`.
     pub fn started_after_pause(&mut self, due: Nanos, actual: Nanos) {
         if due >= self.measured.start() {
             self.slice.starts.late.record(actual.since(due));
@@ -314,7 +315,7 @@ impl Recorder {
     }
 
     /// Closes the slices before `moment`. Afterwards, no request may end before `moment`. The end
-    /// of a request also closes slices, but may be too late for a waiting viewer.
+    /// of a request closes slices, too, but that may be too late for a waiting viewer.
     #[inline]
     pub fn passed(&mut self, moment: Nanos) {
         let moment = moment.min(self.series_limit);
@@ -342,8 +343,8 @@ impl Recorder {
         }
     }
 
-    /// The response time at `quantile` (0 to 1) over all requests so far, including those of the
-    /// current slice. Zero if there are none.
+    /// Returns the response time at `quantile` (0 to 1) over all requests so far, including those
+    /// of the current slice. Zero if there are none.
     pub fn response_time_quantile(&mut self, quantile: f64) -> Nanos {
         self.distribute_equal_times();
         let mut times = self.total.response_time.clone();
@@ -401,7 +402,7 @@ impl Recorder {
         self.succeeded.1 += other.succeeded.1;
     }
 
-    /// Returns true if [`Recorder::hand_over`] has anything to hand over.
+    /// Returns true if [`Recorder::hand_over`] would hand over anything.
     #[inline]
     pub fn has_news(&self) -> bool {
         self.untaken
@@ -422,64 +423,65 @@ impl Recorder {
         untaken.clear();
     }
 
-    /// Sum of all finished slices. After [`Recorder::finish`], this is the whole load.
+    /// Returns the sum of all finished slices. After [`Recorder::finish`], this is the whole load.
     pub fn total(&self) -> &Delta {
         &self.total
     }
 
-    /// Requests of the measured part whose connect or send began. Starts are counted independently
-    /// of ends, which makes the check in [`crate::Totals::check`] meaningful.
+    /// Returns the number of requests of the measured part whose connect or send began. Starts are
+    /// counted independently of ends, which makes the check in [`crate::Totals::check`] meaningful.
     pub fn started_count(&self) -> u64 {
         self.total.started - self.total.unmeasured
     }
 
-    /// Requests of the measured part by outcome, in finished slices.
+    /// Returns the requests of the measured part by outcome, in finished slices.
     pub fn outcomes(&self) -> &OutcomeCounts {
         &self.total.outcomes
     }
 
-    /// Requests of the measured part that failed so far, for progress output.
+    /// Returns the number of failed requests of the measured part so far, for progress output.
     pub fn failed_count(&self) -> u64 {
         self.failed
     }
 
-    /// Requests that ended so far, including those of the warm-up, for progress output.
+    /// Returns the number of requests that have ended, including those of the warm-up, for progress
+    /// output.
     pub fn ended_count(&self) -> u64 {
         self.ended
     }
 
-    /// Number of successful requests of the measured part so far, and the sum of their response times
-    /// in nanoseconds.
+    /// Returns the number of successful requests of the measured part so far, and the sum of their
+    /// response times in nanoseconds.
     pub fn succeeded(&self) -> (u64, u128) {
         self.succeeded
     }
 
-    /// Each status that occurred in finished slices, with its count.
+    /// Returns each status that occurred in finished slices, with its count.
     pub fn statuses(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         self.total.statuses.iter()
     }
 
-    /// Response times of all finished slices.
+    /// Returns the response times of all finished slices.
     pub fn response_time(&self) -> &Distribution {
         &self.total.response_time
     }
 
-    /// Durations of connects, over connections opened.
+    /// Returns the durations of connects, over connections opened.
     pub fn connect_time(&self) -> &Distribution {
         &self.total.connect_time
     }
 
-    /// Durations of TLS handshakes, over connections opened.
+    /// Returns the durations of TLS handshakes, over connections opened.
     pub fn tls_time(&self) -> &Distribution {
         &self.total.tls_time
     }
 
-    /// Service times of all finished slices.
+    /// Returns the service times of all finished slices.
     pub fn service_time(&self) -> &Distribution {
         &self.total.service_time
     }
 
-    /// Times to first byte of all finished slices.
+    /// Returns the times to first byte of all finished slices.
     pub fn first_byte(&self) -> &Distribution {
         &self.total.first_byte
     }

@@ -1,6 +1,6 @@
 //! Hides credentials in text that is stored or shown: values of Authorization, Cookie, X-Api-Key
 //! and similar headers, user and password in URLs, and the passwords of `user` and `proxy`
-//! settings. Credentials under other names, or within bodies, are not recognized.
+//! settings. Credentials under other names or in bodies are not recognized.
 //!
 //! The text may be a plan, a list of arguments or JSON. [`split`] returns the removed credentials.
 //! [`restore`] puts them back for a run that needs them.
@@ -26,13 +26,13 @@ const SECRET_HEADERS: [&str; 15] = [
     "x-vault-token",
 ];
 
-/// Replaces a credential in text that is only shown.
+/// Replacement of a credential in text that is only shown.
 pub const REDACTED: &str = "[redacted]";
 
-/// Begins a numbered placeholder: `[redacted 1]`.
+/// Beginning of a numbered placeholder: `[redacted 1]`.
 const NUMBERED: &str = "[redacted ";
 
-/// Redacted text, and the credentials that were removed from it.
+/// Redacted text, with the credentials that were removed from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted {
     /// The text with a numbered placeholder for each credential.
@@ -41,12 +41,12 @@ pub struct Redacted {
     pub secrets: Vec<String>,
 }
 
-/// The text with every credential replaced by [`REDACTED`].
+/// Returns the text with every credential replaced by [`REDACTED`].
 pub fn hide(text: &str) -> String {
     replaced(text, |_| REDACTED.to_owned())
 }
 
-/// Replaces the credentials of a text with placeholders.
+/// Replaces the credentials in a text with numbered placeholders.
 pub fn split(text: &str) -> Redacted {
     let mut secrets: Vec<String> = Vec::new();
     let text = replaced(text, |secret| {
@@ -60,7 +60,7 @@ pub fn split(text: &str) -> Redacted {
     Redacted { text, secrets }
 }
 
-/// Puts the credentials back.
+/// Replaces the placeholders in a text with the credentials.
 pub fn restore(text: &str, secrets: &[String]) -> String {
     let numbered = secrets.iter().enumerate();
     numbered.fold(text.to_owned(), |text, (index, secret)| {
@@ -68,7 +68,7 @@ pub fn restore(text: &str, secrets: &[String]) -> String {
     })
 }
 
-/// True if the text contains placeholders from [`split`].
+/// Returns true if the text contains placeholders from [`split`].
 pub fn is_redacted(text: &str) -> bool {
     let mut found = text.match_indices(NUMBERED);
     found.any(|(at, _)| {
@@ -78,7 +78,7 @@ pub fn is_redacted(text: &str) -> bool {
     })
 }
 
-/// A URL without user and password.
+/// Returns the URL without user and password.
 pub fn url(url: &str) -> String {
     match userinfo_range(url) {
         Some(range) => format!("{}{}", &url[..range.start], &url[range.end + 1..]),
@@ -86,7 +86,7 @@ pub fn url(url: &str) -> String {
     }
 }
 
-/// User and password of a URL with a scheme, as written.
+/// Returns the user and password of a URL with a scheme, as written.
 pub fn userinfo(url: &str) -> Option<&str> {
     userinfo_range(url).map(|range| &url[range])
 }
@@ -106,7 +106,7 @@ fn replaced(text: &str, mut stand_in: impl FnMut(&str) -> String) -> String {
     kept + &text[from..]
 }
 
-/// The ranges of credentials, in order and without overlaps.
+/// Returns the ranges of all credentials, in order and without overlaps.
 fn credentials(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for header in SECRET_HEADERS {
@@ -139,8 +139,8 @@ fn credentials(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns true if the value is a credential that must be hidden. This excludes templates that only
-/// name a variable, and values that are already hidden.
+/// Returns true if the value is a credential that must be hidden. Templates that only name a
+/// variable and values that are already hidden are not.
 fn is_credential(value: &str) -> bool {
     let value = value.trim();
     let is_template =
@@ -148,7 +148,8 @@ fn is_credential(value: &str) -> bool {
     !value.is_empty() && !is_template && !value.starts_with("[redacted")
 }
 
-/// The values after `name` and a separator: `name: value`, `name = "value"`, `"name": "value"`.
+/// Returns the ranges of the values after `name` and a separator: `name: value`, `name = "value"`,
+/// `"name": "value"`.
 fn values(text: &str, name: &str, separators: &[char]) -> Vec<Range<usize>> {
     let lower = text.to_ascii_lowercase();
     let found = lower.match_indices(name).filter_map(|(at, _)| {
@@ -183,7 +184,7 @@ fn is_quote(c: char) -> bool {
     c == '"' || c == '\''
 }
 
-/// Length of a value that ends at a quote or, without a quote, at the end of its line.
+/// Returns the length of a value that ends at a quote or, without a quote, at the end of its line.
 fn end_of(text: &str, quote: Option<char>) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -196,7 +197,7 @@ fn end_of(text: &str, quote: Option<char>) -> usize {
     text.len()
 }
 
-/// User and password of a URL, if it has a password or is an HTTP URL.
+/// Returns the range of the user and password of a URL, if it has a password or is an HTTP URL.
 fn userinfo_range(url: &str) -> Option<Range<usize>> {
     let (scheme, rest) = url.split_once("://")?;
     let from = scheme.len() + 3;

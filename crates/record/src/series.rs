@@ -1,13 +1,13 @@
-//! The time series: counts and response times of each half second.
+//! Time series: counts and response times of each half second.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Distribution, Nanos, buckets, unmeasured};
 
-/// Length of one slice of the time series.
+/// Length of a slice of the time series.
 pub const SLICE: Nanos = Nanos::from_millis(500);
 
-/// One slice of the time series, as records store it.
+/// A slice of the time series, as stored in records.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Slice {
     /// End of the slice in seconds since the measured part began. The last slice may be shorter than
@@ -26,7 +26,7 @@ pub struct Slice {
     /// Median response time in microseconds; 0 (null in JSON) if no request ended.
     #[serde(with = "unmeasured")]
     pub p50_us: f64,
-    /// 90th percentile of the response time in microseconds. Also 0 in records of earlier versions.
+    /// 90th percentile of the response time in microseconds; 0 in records of earlier versions, too.
     #[serde(default, with = "unmeasured")]
     pub p90_us: f64,
     /// 99th percentile of the response time in microseconds.
@@ -34,7 +34,7 @@ pub struct Slice {
     pub p99_us: f64,
 }
 
-/// Consecutive slices during the load. Unlike percentiles, slices can be merged exactly.
+/// Consecutive slices of a running load. Unlike percentiles, slices can be merged exactly.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Series {
     /// Number of the first slice; slice 0 begins with the measured part.
@@ -43,7 +43,7 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// A series whose first slice has the number `first`.
+    /// Creates a series whose first slice has the number `first`.
     pub(crate) fn of(first: usize, slices: Vec<SliceCounts>) -> Series {
         Series { first, slices }
     }
@@ -80,42 +80,44 @@ impl Series {
         }
     }
 
-    /// The slices with their numbers.
+    /// Returns the slices with their numbers.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &SliceCounts)> {
         (self.first..).zip(&self.slices)
     }
 
-    /// All slices since the start of the measured part.
+    /// Returns all slices since the start of the measured part.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SliceCounts> {
         static NONE: SliceCounts = SliceCounts::NONE;
         std::iter::repeat_n(&NONE, self.first).chain(&self.slices)
     }
 }
 
-/// Counts of one slice during the load.
+/// Counts of one slice of a running load.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct SliceCounts {
     pub(crate) ok: u64,
     pub(crate) failed: u64,
     pub(crate) bytes_in: u64,
-    /// Response times that ended in the slice, in coarse buckets: value and count, sorted by value.
+    /// Response times of the requests that ended in the slice, in coarse buckets: value and count,
+    /// sorted by value.
     pub(crate) times: Vec<(Nanos, u64)>,
 }
 
-/// Number of significant bits of a response time in a slice. Values are exact within 1.6%, and a
-/// slice has a few hundred buckets at most, so the series of an hour takes only a few megabytes.
+/// Number of significant bits of a response time in a slice. Values are exact within 1.6%. A slice
+/// has a few hundred buckets at most, so the series of an hour takes only a few megabytes.
 const COARSE_BITS: u32 = 6;
 
 fn coarse(time: Nanos) -> Nanos {
     coarse_time(coarse_bucket(time.0))
 }
 
-/// Number of the coarse bucket that contains a time. Each of the shortest times has its own bucket.
+/// Returns the number of the coarse bucket that contains a time. Each of the shortest times has its
+/// own bucket.
 pub(crate) const fn coarse_bucket(nanos: u64) -> u32 {
     buckets::bucket_of(COARSE_BITS, nanos)
 }
 
-/// Middle of an existing coarse bucket, the time that represents it.
+/// Returns the middle of an existing coarse bucket, which represents the times in it.
 pub(crate) const fn coarse_time(bucket: u32) -> Nanos {
     Nanos(buckets::middle_of(COARSE_BITS, bucket))
 }
@@ -128,7 +130,7 @@ impl SliceCounts {
         times: Vec::new(),
     };
 
-    /// Adds the response times that ended in this slice.
+    /// Adds the response times of requests that ended in this slice.
     pub(crate) fn keep_times(&mut self, times: &Distribution) {
         for (time, count) in times.buckets() {
             let time = coarse(time);

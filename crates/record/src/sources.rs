@@ -4,13 +4,15 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// If more addresses than this were used, only totals are stored.
+/// Maximum number of used addresses that are stored individually. If there are more, only totals
+/// are stored.
 const LISTED_MAX: usize = 1_000;
 
 /// Use of the source addresses in the measured part. Stored only if the load has source addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SourceUse {
-    /// `bound`: connections came from these addresses. `told`: a PROXY protocol header named them.
+    /// `bound`: connections came from these addresses. `told`: a PROXY protocol header contained
+    /// them.
     pub kind: String,
     /// Order in which connections use the addresses: `round-robin`, `random` or `per-user`.
     pub order: String,
@@ -24,8 +26,8 @@ pub struct SourceUse {
     pub ok: SourceSpread,
     /// Failed requests, by address used.
     pub failed: SourceSpread,
-    /// Totals of the last addresses of a very long list. They are not counted individually or in
-    /// `used`.
+    /// Totals of the last addresses of a very long list, which are not counted individually. `used`
+    /// doesn't include them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beyond: Option<SourceTotals>,
     /// The used addresses in the order in which they were given; empty if more than 1,000 were used.
@@ -35,31 +37,31 @@ pub struct SourceUse {
 /// Distribution of a count over the addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SourceSpread {
-    /// The smallest count of an address.
+    /// Smallest count of any address.
     pub least: u64,
-    /// The median count. With an even number of addresses, the lower of the two middle counts.
+    /// Median count. With an even number of addresses, the lower of the two middle counts.
     pub median: u64,
-    /// The largest count of an address.
+    /// Largest count of any address.
     pub most: u64,
 }
 
-/// Connections and requests of one address, or of several together.
+/// Connections and requests of one address, or of several in total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SourceTotals {
     /// Connections opened.
     pub connections: u64,
-    /// Successes.
+    /// Successful requests.
     pub ok: u64,
-    /// Failures of every kind.
+    /// Failed requests, whatever the reason.
     pub failed: u64,
 }
 
 /// Connections and requests of one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceCount {
-    /// The address.
+    /// Source address.
     pub address: IpAddr,
-    /// Its connections and requests.
+    /// Connections and requests of the address.
     #[serde(flatten)]
     pub totals: SourceTotals,
 }
@@ -71,7 +73,7 @@ impl SourceTotals {
 }
 
 impl SourceUse {
-    /// Sums up the counts of all addresses. Unused addresses are ignored.
+    /// Sums the counts of all addresses. Ignores unused addresses.
     pub fn of(counts: impl Iterator<Item = SourceCount>) -> SourceUse {
         let used: Vec<SourceCount> = counts.filter(|count| !count.totals.is_unused()).collect();
         let spread = |figure: fn(&SourceTotals) -> u64| {

@@ -1,11 +1,11 @@
-//! Lateness of the starts in an open loop, and the gaps between them.
+//! Lateness of the starts in an open loop, and gaps between starts.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Distribution, Nanos};
 
-/// Lateness and gaps of the starts of one worker. Each gap is between two starts of the same
-/// worker, also after merging.
+/// Lateness of starts, and gaps between them. Each gap is between two starts of the same worker,
+/// even after merging.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Starts {
     pub(crate) late: Distribution,
@@ -15,7 +15,7 @@ pub(crate) struct Starts {
     last: Option<(Nanos, Nanos)>,
 }
 
-/// The last start does not affect equality.
+/// Equality ignores the last start.
 impl PartialEq for Starts {
     fn eq(&self, other: &Self) -> bool {
         self.late == other.late
@@ -37,19 +37,19 @@ impl Starts {
         self.last = Some((intended, actual));
     }
 
-    /// Resets everything except the last start, at which the next gap begins.
+    /// Clears everything except the last start, at which the next gap begins.
     pub(crate) fn clear(&mut self) {
         self.late.clear();
         self.intended_gaps.clear();
         self.actual_gaps.clear();
     }
 
-    /// Lateness, intended gaps and actual gaps.
+    /// Returns the lateness, the intended gaps and the actual gaps.
     pub(crate) fn times(&self) -> [&Distribution; 3] {
         [&self.late, &self.intended_gaps, &self.actual_gaps]
     }
 
-    /// Mutable access to the distributions of [`Starts::times`], in the same order.
+    /// Returns the distributions of [`Starts::times`] for writing, in the same order.
     pub(crate) fn times_mut(&mut self) -> [&mut Distribution; 3] {
         [
             &mut self.late,
@@ -64,7 +64,7 @@ impl Starts {
         self.actual_gaps.merge(&other.actual_gaps);
     }
 
-    /// A summary of the gaps; `None` if there was no gap.
+    /// Returns a summary of the gaps, or `None` if there was no gap.
     pub(crate) fn gaps(&self) -> Option<StartGaps> {
         (self.actual_gaps.count() > 0).then(|| StartGaps {
             intended: GapSummary::of(&self.intended_gaps),
@@ -73,30 +73,30 @@ impl Starts {
     }
 }
 
-/// Gaps between consecutive starts of the same worker. Each of *n* workers has every *n*-th arrival
-/// of the schedule, so the gaps are *n* times as long on average, and with Poisson arrivals they
-/// vary less.
+/// Gaps between consecutive starts of the same worker. Each of *n* workers makes every *n*-th
+/// arrival of the schedule, so these gaps are *n* times as long on average as the schedule's, and
+/// with Poisson arrivals they vary less.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StartGaps {
     /// Gaps between the intended starts of the requests that were started.
     pub intended: GapSummary,
-    /// Gaps between their actual starts.
+    /// Gaps between the actual starts of the same requests.
     pub actual: GapSummary,
 }
 
 /// Summary of a distribution of gaps.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct GapSummary {
-    /// The arithmetic mean.
+    /// Arithmetic mean.
     pub mean_us: f64,
-    /// The coefficient of variation (standard deviation / mean): 0 for equal gaps, 1 for exponential
+    /// Coefficient of variation (standard deviation / mean): 0 for equal gaps, 1 for exponential
     /// ones, more for bursts.
     pub variation: f64,
-    /// The median.
+    /// Median.
     pub p50_us: f64,
-    /// The 99th percentile.
+    /// 99th percentile.
     pub p99_us: f64,
-    /// The maximum.
+    /// Maximum.
     pub max_us: f64,
 }
 
@@ -117,7 +117,7 @@ impl GapSummary {
 mod tests {
     use super::*;
 
-    /// Records starts every 50 µs, each late by the given time.
+    /// Records starts that are due every 50 µs, each late by the given time.
     fn started(late_ns: &[u64]) -> Starts {
         let mut starts = Starts::default();
         for (number, &late) in (0u64..).zip(late_ns) {
@@ -146,7 +146,7 @@ mod tests {
         let late: Vec<u64> = (0..1001).map(|n| (n % 2) * 50_000).collect();
         let gaps = started(&late).gaps().unwrap();
         assert_eq!(gaps.intended.variation, 0.0);
-        // Gaps alternate between 100 and 0 µs, so the deviation equals the mean.
+        // Gaps alternate between 100 and 0 µs, so the standard deviation equals the mean.
         close_to(gaps.actual.mean_us, 50.0);
         close_to(gaps.actual.variation, 1.0);
         close_to(gaps.actual.max_us, 100.0);

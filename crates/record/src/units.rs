@@ -11,7 +11,7 @@ pub struct Nanos(pub u64);
 impl Nanos {
     /// The start of the load, or an empty duration.
     pub const ZERO: Nanos = Nanos(0);
-    /// Later than any point of a load: "never" for a timer.
+    /// Later than any point of a load. For a timer, it means "never".
     pub const MAX: Nanos = Nanos(u64::MAX);
 
     /// Converts whole microseconds.
@@ -36,17 +36,17 @@ impl Nanos {
         Nanos((secs * 1e9) as u64)
     }
 
-    /// The value in seconds.
+    /// Returns the value in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The value in microseconds.
+    /// Returns the value in microseconds.
     pub fn as_micros_f64(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// The duration from `earlier` to this point; zero if `earlier` is later.
+    /// Returns the duration from `earlier` to this point, or zero if `earlier` is later.
     pub fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }

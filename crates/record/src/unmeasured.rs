@@ -1,5 +1,6 @@
-//! Serde functions for figures that may not have been measured: null in JSON, the default value in
-//! memory. Zeros, which earlier versions wrote instead of null, are read as not measured.
+//! Serde functions for figures that may not have been measured. Such a figure is null in JSON and
+//! the default value in memory. Earlier versions wrote zeros instead of null; these are read as not
+//! measured.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

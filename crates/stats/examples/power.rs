@@ -18,7 +18,7 @@ fn main() {
     peeking(experiments);
 }
 
-/// Error rates of experiments in which no variant differs, or one of four does.
+/// Prints the error rates of experiments in which no variant differs, or one of four does.
 fn errors(experiments: u32) {
     println!("### Error rates ({experiments} experiments a row)\n");
     println!(
@@ -66,7 +66,8 @@ fn errors(experiments: u32) {
     println!();
 }
 
-/// Share of experiments that report `slower`, by true slowdown, number of blocks and noise.
+/// Prints the share of experiments that report `slower`, by true slowdown, number of blocks and
+/// noise.
 fn power(experiments: u32) {
     println!("### Power ({experiments} experiments a cell; at most 1.6 points of error, 95%)\n");
     let noises = [0.005, 0.01, 0.02, 0.03, 0.05];
@@ -114,8 +115,8 @@ fn power(experiments: u32) {
     println!();
 }
 
-/// Error rate if an experiment is evaluated after every block and stopped at the first significant
-/// result.
+/// Prints the error rate of experiments that are evaluated after every block and stopped at the
+/// first significant result.
 fn peeking(experiments: u32) {
     let mut setting = Setting::new(&[1.0, 1.0], 0.02, (5, 15));
     setting.margin = 0.0001;
@@ -142,7 +143,7 @@ fn peeking(experiments: u32) {
     );
 }
 
-/// Mean number of blocks that experiments of 5 to 15 blocks take.
+/// Prints the mean number of blocks that experiments of 5 to 15 blocks take.
 fn looks(experiments: u32) {
     println!("### Blocks taken, 5 to 15 planned, 4 variants, one of them slower\n");
     println!("| slower by | noise | mean blocks | coverage of its interval |");

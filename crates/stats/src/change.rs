@@ -11,7 +11,7 @@ use prony_record::number;
 use crate::comparison::Effect;
 use crate::metric::{Metric, Scale, Unit};
 
-/// Ratio above which a change is printed as a factor; as a percentage it would exceed 100%.
+/// Ratio above which a change is printed as a factor, because the percentage would exceed 100%.
 const FACTOR_FORM_ABOVE: f64 = 2.0;
 
 /// Largest number of decimals in any figure.
@@ -20,13 +20,13 @@ const DECIMALS_MAX: usize = 6;
 /// Unit in which a change is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChangeForm {
-    /// In percent of the baseline.
+    /// Percent of the baseline.
     Percent,
-    /// As a multiple of the baseline.
+    /// Multiple of the baseline.
     Factor,
-    /// In percentage points.
+    /// Percentage points.
     Points,
-    /// As a plain number.
+    /// Plain number.
     Count,
 }
 
@@ -78,7 +78,7 @@ impl Change {
         }
     }
 
-    /// Returns true if the variant has less of the metric than its baseline.
+    /// Returns true if the variant's value is below its baseline's.
     pub fn is_less(&self) -> bool {
         self.mid < self.none()
     }
@@ -101,18 +101,19 @@ impl Change {
         self.form == ChangeForm::Factor
     }
 
-    /// The change without its sign, for a sentence that names the direction: `3.1%`, `3.8 ×`.
+    /// Returns the change without its sign, for a sentence that names the direction: `3.1%`, `3.8
+    /// ×`.
     pub fn amount(&self) -> String {
         self.figure(self.mid.abs())
     }
 
-    /// The change with its sign: `−3.1%`, `+0.30 points`. A factor has no sign.
+    /// Returns the change with its sign: `−3.1%`, `+0.30 points`. A factor has no sign.
     pub fn signed(&self) -> String {
         self.signed_figure(self.mid)
     }
 
-    /// The interval to print after an [`amount`](Self::amount): `2.2% to 4.0%`. It is signed if no
-    /// direction can be stated.
+    /// Returns the interval to print after an [`amount`](Self::amount): `2.2% to 4.0%`. It is
+    /// signed if no direction can be stated.
     pub fn range(&self) -> Option<String> {
         let (low, high) = self.ends?;
         if !self.is_one_sided() {
@@ -126,13 +127,13 @@ impl Change {
         Some(self.joined(&self.figure(near), &self.figure(far)))
     }
 
-    /// The interval to print after [`signed`](Self::signed): `−4.0% to −2.2%`.
+    /// Returns the interval to print after [`signed`](Self::signed): `−4.0% to −2.2%`.
     pub fn signed_range(&self) -> Option<String> {
         let (low, high) = self.ends?;
         Some(self.joined(&self.signed_figure(low), &self.signed_figure(high)))
     }
 
-    /// The signed change and its interval: `−3.1% (−4.0% to −2.2%)`.
+    /// Returns the signed change and its interval: `−3.1% (−4.0% to −2.2%)`.
     pub fn with_interval(&self) -> String {
         match self.signed_range() {
             Some(range) => format!("{} ({range})", self.signed()),
@@ -140,8 +141,8 @@ impl Change {
         }
     }
 
-    /// Joins both ends of an interval. A unit that is a word is left out, because the estimate
-    /// already has it.
+    /// Joins both ends of an interval. Omits a unit that is a word, because the estimate is printed
+    /// with it.
     fn joined(&self, low: &str, high: &str) -> String {
         let without = |end: &str, unit: &str| end.trim_end_matches(unit).to_owned();
         match self.form {
@@ -177,8 +178,8 @@ impl Change {
         }
     }
 
-    /// Returns the number of decimals that suits the interval's width. Decimals are added while
-    /// rounding would make an end look like "no change" although it isn't.
+    /// Returns the number of decimals that suits the interval's width. Decimals are added until no
+    /// end of the interval rounds to "no change" unless it is exactly that.
     fn fitting_decimals(&self) -> usize {
         let none = self.none();
         let width = self.ends.map(|(low, high)| high - low);

@@ -41,7 +41,7 @@ pub struct Effect {
 const EFFECT_MAX: f64 = 1e300;
 
 impl Effect {
-    /// Missing estimate.
+    /// Effect without an estimate.
     pub(crate) const NONE: Effect = Effect {
         ratio: None,
         difference: None,
@@ -79,12 +79,12 @@ pub struct Comparison {
     pub levels: Levels,
     /// Levels of the variant's baseline.
     pub against: Levels,
-    /// Metric that is compared.
+    /// Metric on which they are compared.
     pub metric: Metric,
-    /// The estimate from all blocks used, and its interval.
+    /// Estimate from all blocks used, with its interval.
     #[serde(flatten)]
     pub effect: Effect,
-    /// The conclusion.
+    /// Conclusion from the interval.
     pub verdict: Verdict,
     /// The comparison as one sentence.
     pub text: String,
@@ -99,7 +99,7 @@ pub struct Comparison {
     pub doubt: Option<String>,
     /// Name of the variant's baseline in sentences.
     pub name: String,
-    /// Name of its baseline in sentences.
+    /// Name of the variant's baseline in sentences.
     pub against_name: String,
 }
 
@@ -111,12 +111,12 @@ pub struct Description {
     pub levels: Levels,
     /// Levels of the variant's baseline.
     pub against: Levels,
-    /// Metric that is compared.
+    /// Metric on which they are compared.
     pub metric: Metric,
-    /// The estimate and its interval.
+    /// Estimate with its interval.
     #[serde(flatten)]
     pub effect: Effect,
-    /// Complete blocks in which both have a value.
+    /// Complete blocks in which both variant and baseline have a value.
     pub blocks: u32,
     /// The comparison as one sentence.
     pub text: String,

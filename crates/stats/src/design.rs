@@ -22,7 +22,7 @@ pub const BLOCKS_MAX: u32 = 1_000;
 /// blocks, the looks are at 5, 7, 10 and 15.
 const LOOK_GROWTH: f64 = 1.4;
 
-/// One setting that varies between variants.
+/// Setting that varies between variants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Factor {
     /// Name of the factor in the plan.
@@ -51,8 +51,8 @@ pub struct Design {
     /// with the variant that has the baseline's levels in those factors and the same levels in the
     /// others.
     pub baseline: Levels,
-    /// Half the width of the range that counts as no difference, as a fraction (0.02 for ±2%): of
-    /// the ratio, or of the difference between two shares.
+    /// Largest change in either direction that counts as no difference, as a fraction (0.02 for
+    /// ±2%) of the ratio, or as a difference between two shares.
     pub margin: f64,
     /// The metrics that share the error rate and decide when to stop.
     pub family: Vec<Metric>,
@@ -73,7 +73,7 @@ pub struct Design {
 pub struct Pair {
     /// Variant that the verdict is about.
     pub variant: usize,
-    /// Its baseline.
+    /// The variant's baseline.
     pub against: usize,
 }
 
@@ -84,9 +84,9 @@ pub enum DesignError {
     UnknownFactor(String),
     /// The baseline, or a variant, names a level that its factor lacks.
     UnknownLevel {
-        /// The factor.
+        /// Name of the factor.
         factor: String,
-        /// The missing level.
+        /// Level that the factor lacks.
         level: String,
     },
     /// A variant does not give a level for this factor.
@@ -105,9 +105,9 @@ pub enum DesignError {
     SameMetricTwice(Metric),
     /// `blocks_min` and `blocks_max` violate 1 ≤ `blocks_min` ≤ `blocks_max` ≤ [`BLOCKS_MAX`].
     Blocks {
-        /// `blocks_min` as given.
+        /// The given `blocks_min`.
         min: u32,
-        /// `blocks_max` as given.
+        /// The given `blocks_max`.
         max: u32,
     },
     /// The margin is not above 0 and below 1.
@@ -147,8 +147,9 @@ impl Design {
         self.variants.iter().position(|levels| *levels == wanted)
     }
 
-    /// Numbers of complete blocks at the planned looks: from `blocks_min`, growing by two fifths,
-    /// to `blocks_max`. Empty if `blocks_max` is below [`INTERVAL_BLOCKS_MIN`].
+    /// Returns the numbers of complete blocks at the planned looks: from `blocks_min` to
+    /// `blocks_max`, each about 40% larger than the one before. Empty if `blocks_max` is below
+    /// [`INTERVAL_BLOCKS_MIN`].
     pub fn planned_looks(&self) -> Vec<u32> {
         let mut looks = Vec::new();
         let mut next = self.blocks_min.max(INTERVAL_BLOCKS_MIN);
@@ -263,7 +264,7 @@ impl fmt::Display for DesignError {
             Self::NoMetric => out.write_str("no metric to judge the variants by"),
             Self::NoDirection(metric) => write!(
                 out,
-                "no verdict can be given on {metric}: neither more nor less of it is better"
+                "no verdict can be given on {metric}: neither a higher nor a lower value is better"
             ),
             Self::SameMetricTwice(metric) => write!(out, "metric {metric} is listed twice"),
             Self::Blocks { min, max } => write!(

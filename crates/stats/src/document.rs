@@ -20,7 +20,7 @@ pub const VERDICT_SCHEMA: &str = "prony.verdict/1";
 /// Conclusions of an experiment. Readers ignore unknown keys.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VerdictDocument {
-    /// [`VERDICT_SCHEMA`].
+    /// Always [`VERDICT_SCHEMA`].
     pub schema: String,
     /// The plan's name.
     pub name: String,
@@ -45,7 +45,7 @@ pub struct VerdictDocument {
     pub variants: Vec<VariantSummary>,
     /// Comparisons of the family, with verdicts.
     pub comparisons: Vec<Comparison>,
-    /// The comparisons on all other metrics, without verdicts.
+    /// Comparisons on all other metrics, without verdicts.
     #[serde(default)]
     pub described: Vec<Description>,
     /// Explanation of each difference: the metrics that changed with it. Empty in documents of

@@ -22,7 +22,7 @@ use crate::trials::Block;
 pub enum EffectKind {
     /// Effect of one level instead of another, averaged over the other factors.
     Main,
-    /// Change of a main effect between two levels of another factor, as a ratio of ratios.
+    /// Dependence of a main effect on the level of another factor, as a ratio of ratios.
     Interaction,
 }
 
@@ -31,16 +31,16 @@ pub enum EffectKind {
 pub struct FactorEffect {
     /// Main effect or interaction.
     pub kind: EffectKind,
-    /// Metric that is compared.
+    /// Metric that the effect is on.
     pub metric: Metric,
-    /// Level of the factor, or of both factors.
+    /// Level of one factor (main effect) or of two (interaction).
     pub levels: Levels,
     /// Reference: the baseline's level, or the factor's first level if the baseline fixes none.
     pub against: Levels,
-    /// The estimate and its 95% interval.
+    /// Estimate with its 95% interval.
     #[serde(flatten)]
     pub effect: Effect,
-    /// The effect in words.
+    /// The effect as one sentence.
     pub text: String,
 }
 
@@ -209,7 +209,7 @@ impl<'a> CellValues<'a> {
         self.estimated(&changes)
     }
 
-    /// Returns, for each other factor, its name and the way in which it changes the step's effect.
+    /// Returns, for each other factor, its name and the way the step's effect depends on it.
     fn dependence(&self, step: LevelStep) -> Vec<(&'a str, Dependence)> {
         let others = (0..self.product.factors.len()).filter(|&other| other != step.factor);
         others

@@ -4,8 +4,8 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::design::INTERVAL_BLOCKS_MIN;
 
-/// Standard deviation, relative to the largest magnitude, below which values are equal except for
-/// rounding.
+/// Ratio of the standard deviation to the largest magnitude below which values are treated as
+/// equal, because only rounding separates them.
 const ROUNDING_TOLERANCE: f64 = 1e-12;
 
 /// A closed range of values.
@@ -81,7 +81,7 @@ impl Estimate {
         })
     }
 
-    /// Standard error of the mean.
+    /// Returns the standard error of the mean.
     pub fn error(&self) -> f64 {
         self.deviation / f64::from(self.blocks).sqrt()
     }
@@ -119,11 +119,11 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
 /// Critical value of Student's t: the magnitude that `|t|` exceeds with probability `miss`, for
 /// `freedom` ≥ 1 degrees of freedom. Infinite if `miss` ≤ 0, and zero if `miss` ≥ 1.
 pub fn critical(miss: f64, freedom: u32) -> f64 {
-    critical_between(miss, f64::from(freedom))
+    critical_fractional(miss, f64::from(freedom))
 }
 
 /// Like [`critical`], for fractional degrees of freedom, as in Welch's test.
-pub(crate) fn critical_between(miss: f64, freedom: f64) -> f64 {
+pub(crate) fn critical_fractional(miss: f64, freedom: f64) -> f64 {
     if miss <= 0.0 {
         return f64::INFINITY;
     }
@@ -138,11 +138,11 @@ pub(crate) fn critical_between(miss: f64, freedom: f64) -> f64 {
 
 /// Probability that Student's t exceeds `t` ≥ 0.
 pub(crate) fn upper_tail(t: f64, freedom: u32) -> f64 {
-    upper_tail_between(t, f64::from(freedom))
+    upper_tail_fractional(t, f64::from(freedom))
 }
 
 /// Like [`upper_tail`], for fractional degrees of freedom.
-pub(crate) fn upper_tail_between(t: f64, freedom: f64) -> f64 {
+pub(crate) fn upper_tail_fractional(t: f64, freedom: f64) -> f64 {
     student(freedom).map_or(1.0, |student| student.sf(t))
 }
 

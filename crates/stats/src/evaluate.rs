@@ -1,8 +1,8 @@
 //! Evaluation of trials: from a design and measurements to verdicts.
 //!
 //! All looks are replayed from the first. A hypothesis that was rejected at one look stays
-//! rejected, and from that look on its share of the error rate is passed on to the hypotheses still
-//! open (Holm 1979; with looks, Ye et al. 2013 and Maurer and Bretz 2013). The same trials
+//! rejected, and from then on its share of the error rate is available to the hypotheses that are
+//! still open (Holm 1979; with looks, Ye et al. 2013 and Maurer and Bretz 2013). The same trials
 //! therefore always give the same verdicts, regardless of earlier evaluations.
 
 use crate::comparison::{Comparison, Description, Effect, Verdict};
@@ -28,7 +28,7 @@ pub struct Evaluation {
     pub looks: Vec<Look>,
     /// Comparisons of the family, in the order of variants, then of metrics.
     pub comparisons: Vec<Comparison>,
-    /// Comparisons on all measured metrics outside the family.
+    /// Comparisons on metrics outside the family for which there are measurements.
     pub described: Vec<Description>,
     /// Other metrics that differ between each variant and its baseline.
     pub movements: Vec<Movement>,
@@ -55,8 +55,8 @@ impl Evaluation {
     }
 
     /// Withholds the verdicts of the comparisons for which `distorted` returns true. Also removes
-    /// the factor effects on their metrics, because those average over all variants, including the
-    /// distorted ones.
+    /// the factor effects on the same metrics, because factor effects average over all variants,
+    /// including the distorted ones.
     pub fn withhold(&mut self, distorted: impl Fn(&Comparison) -> bool, reason: &str) {
         for comparison in &mut self.comparisons {
             if distorted(comparison) {
@@ -316,9 +316,9 @@ impl<'a> Family<'a> {
 
 impl Hypothesis {
     /// Updates the estimate and the interval from the first `blocks` blocks. The intervals of all
-    /// looks hold simultaneously with 95%, so the result is their intersection. If the estimate
-    /// from all blocks is outside the intersection, the later blocks contradict the earlier ones,
-    /// and the newest interval is used alone.
+    /// looks contain the true value simultaneously with a probability of 95%, so the result is
+    /// their intersection. If the estimate from all blocks is outside the intersection, the later
+    /// blocks contradict the earlier ones, and the newest interval is used alone.
     fn update(&mut self, blocks: usize, miss: f64) {
         let PairedValues::Complete(values) = &self.paired else {
             return;
@@ -333,8 +333,8 @@ impl Hypothesis {
         let borne_out = overlap.contains(estimate.mean);
         self.estimate = Some(estimate);
         self.interval = Some(if borne_out { overlap } else { newest });
-        // Later blocks may contradict an earlier rejection, which is then revoked. This look may
-        // reject again.
+        // Later blocks may contradict an earlier rejection, which is then revoked. The test at this
+        // look may reject the hypothesis again.
         self.rejected &= borne_out;
     }
 

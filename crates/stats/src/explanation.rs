@@ -8,26 +8,26 @@ use crate::metric::Metric;
 use crate::sentences::verdicts as sentence;
 
 /// Observations that accompany a difference between a variant and its baseline. They are
-/// correlations, not established causes.
+/// correlations, not proven causes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// Levels of the variant.
     pub levels: Levels,
-    /// Levels of its baseline.
+    /// Levels of the variant's baseline.
     pub against: Levels,
     /// Name of the variant in sentences.
     pub name: String,
-    /// Name of its baseline in sentences.
+    /// Name of the variant's baseline in sentences.
     pub against_name: String,
     /// Metrics of the comparisons that this entry explains. None of them is `equivalent`, and all
     /// have the same direction.
     pub metrics: Vec<Metric>,
     /// Summary of a few sentences.
     pub text: String,
-    /// Bottleneck of the variant, then that of its baseline.
+    /// Bottleneck of the variant, followed by the bottleneck of its baseline.
     #[serde(default)]
     pub limits: Vec<Bottleneck>,
-    /// Findings that only one of the two has and that may explain a difference.
+    /// Findings on only one of the two that may explain a difference.
     #[serde(default)]
     pub findings: Vec<OneSidedFinding>,
     /// Metrics that moved, the best candidates first. docs/method.md documents the order.
@@ -36,7 +36,7 @@ pub struct Explanation {
     /// Metrics that didn't move: the whole interval is within the plan's margin.
     #[serde(default)]
     pub same: Vec<Metric>,
-    /// Metrics that are too noisy for a statement.
+    /// Metrics whose intervals are too wide to tell if they moved.
     #[serde(default)]
     pub unclear: Vec<Metric>,
 }
@@ -101,8 +101,8 @@ pub struct Bottleneck {
 pub enum BottleneckKind {
     /// The cores available to the services were fully used.
     ServerCores,
-    /// Services used up the cores or may have waited for them, and other processes contributed to
-    /// that.
+    /// The cores were fully used, or services may have had to wait for them, and processes other
+    /// than the services contributed.
     Machine,
     /// The load generator reached its own limit.
     Generator,
@@ -116,30 +116,30 @@ pub enum BottleneckKind {
     Unknown,
 }
 
-/// A finding of one variant that the other doesn't have.
+/// Finding on one of the two variants that the other one doesn't have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OneSidedFinding {
     /// Identifier of the finding.
     pub id: String,
-    /// Name in sentences of the variant that has it.
+    /// Name, in sentences, of the variant with the finding.
     pub name: String,
 }
 
 /// One metric that moved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MovedMetric {
-    /// The metric.
+    /// Metric that moved.
     pub metric: Metric,
     /// Relation between this metric and the difference in speed.
     pub part: MovementRole,
     /// Mean of the variant over the blocks; geometric if a ratio is given.
     pub value: f64,
-    /// Mean of its baseline over the blocks.
+    /// Mean of the variant's baseline over the blocks.
     pub against_value: f64,
     /// Size of the change, with its interval.
     #[serde(flatten)]
     pub effect: Effect,
-    /// Complete blocks in which both have a value.
+    /// Complete blocks in which both variant and baseline have a value.
     pub blocks: u32,
     /// The comparison as one sentence.
     pub text: String,

@@ -10,24 +10,25 @@ const DECISION_PROBABILITY: f64 = 0.8;
 /// Forecasts above this multiple of the planned number of blocks are not reported.
 const PLAN_FACTOR_MAX: u32 = 10;
 
-/// A future look.
+/// Planned or hypothetical look in the future.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FutureLook {
     /// Complete blocks at the look.
     pub(crate) blocks: u32,
-    /// Significance level of its test if the hypotheses still open share the error rate.
+    /// Significance level of each test at this look if the error rate is split among the hypotheses
+    /// that are still open.
     pub(crate) shared: f64,
     /// Significance level of a single interval.
     pub(crate) alone: f64,
 }
 
-/// The future looks.
+/// Future looks of a design.
 #[derive(Debug, Clone)]
 pub(crate) struct Outlook {
-    /// Looks of the plan.
+    /// Remaining looks of the plan.
     pub(crate) planned: Vec<FutureLook>,
-    /// Last look of the plan. A longer plan with a single look would have the same significance
-    /// levels.
+    /// Last look of the plan. If a longer plan had a single look, that look would have the same
+    /// significance levels.
     pub(crate) longest: FutureLook,
 }
 

@@ -15,7 +15,7 @@ pub enum Ruling {
 }
 
 impl Ruling {
-    /// Name in JSON and in reports.
+    /// Returns the name in JSON and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Ruling::Failed => "failed",
@@ -34,20 +34,20 @@ pub struct GateResult {
     pub name: String,
     /// Name of the measured quantity; `verdict` for a gate on verdicts.
     pub measure: String,
-    /// The outcome.
+    /// Outcome of the gate.
     pub ruling: Ruling,
     /// Sentence with the measured figure and the limit.
     pub text: String,
     /// Scale of `value`, `low`, `high` and `limit`: a figure in the measure's unit, its ratio to
     /// the reference's figure, or its difference from it. `None` without figures.
     pub scale: Option<GateScale>,
-    /// The estimate.
+    /// Estimate, on the scale `scale`.
     pub value: Option<f64>,
     /// Lower end of the 95% interval.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of the 95% interval.
     pub high: Option<f64>,
-    /// The limit.
+    /// Limit that the figure was compared with.
     pub limit: Option<f64>,
 }
 

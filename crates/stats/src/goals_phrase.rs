@@ -1,12 +1,12 @@
 //! Goals in sentences.
 
-/// The goals as a phrase: `p99 < 50 ms and failed < 0.1%`.
+/// Joins the goals to a phrase: `p99 < 50 ms and failed < 0.1%`.
 pub fn goals_phrase(goals: &[String]) -> String {
     let spaced: Vec<String> = goals.iter().map(|goal| spaced(goal)).collect();
     spaced.join(" and ")
 }
 
-/// A goal with spaces around its sign and before its unit.
+/// Returns a goal with spaces around its comparison operator and before its unit.
 fn spaced(goal: &str) -> String {
     let is_sign = |c: char| matches!(c, '<' | '>' | '=');
     let (Some(from), Some(to)) = (goal.find(is_sign), goal.rfind(is_sign)) else {

@@ -13,16 +13,16 @@ use crate::trials::Trials;
 pub struct InterimEstimate {
     /// Name of the variant in sentences.
     pub name: String,
-    /// Name of its baseline in sentences.
+    /// Name of the variant's baseline in sentences.
     pub against_name: String,
     /// Metric of the comparison.
     pub metric: Metric,
-    /// Estimate from the blocks in which both variants have a value. Its 95% interval is computed
-    /// as if this were the only look, and is absent with too few blocks.
+    /// Estimate from the blocks in which both variants have a value. The 95% interval is computed
+    /// as if this were the only look. It is absent if there are too few blocks.
     pub effect: Effect,
 }
 
-/// Returns an estimate of every comparison of the family, in the order of
+/// Returns an estimate for every comparison of the family, in the order of
 /// [`crate::Evaluation::comparisons`]. Spends no error rate and gives no verdicts.
 ///
 /// # Errors

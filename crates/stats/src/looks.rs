@@ -27,8 +27,8 @@ use serde::{Deserialize, Serialize};
 use crate::design::{Design, INTERVAL_BLOCKS_MIN};
 use crate::estimate::{critical, upper_tail};
 
-/// A look: a moment at which verdicts are reached. Looks are stored with the results. If an
-/// experiment stopped at an unplanned block is resumed, that look is also accounted for.
+/// A moment at which verdicts are reached. Looks are stored with the results. If an experiment
+/// stopped at an unplanned block is resumed, that look is also accounted for.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Look {
     /// Complete blocks at the look.
@@ -43,12 +43,11 @@ pub fn spent_share(fraction: f64) -> f64 {
     (1.0 + (E - 1.0) * fraction.clamp(0.0, 1.0)).ln()
 }
 
-/// Returns the looks up to `blocks` complete blocks: those in `earlier`, the planned ones since,
-/// and one now. If all of the error rate has been spent, there is no look now.
+/// Returns the looks up to `blocks` complete blocks: those in `earlier`, the planned ones after
+/// them, and one at `blocks`. The last is omitted if all of the error rate has been spent.
 pub(crate) fn looks_until(design: &Design, earlier: &[Look], blocks: u32) -> Vec<Look> {
     let mut looks: Vec<Look> = Vec::new();
-    // If the blocks of an earlier look are missing, it can't be replayed, but its error rate stays
-    // spent.
+    // An earlier look whose blocks are missing can't be replayed, but its error rate stays spent.
     let mut spent: f64 = 0.0;
     let mut given: Vec<Look> = earlier.to_vec();
     given.sort_by(|a, b| {
@@ -117,7 +116,7 @@ impl AlphaTable {
         Self::default()
     }
 
-    /// Cached [`nominal_alphas`].
+    /// Like the function [`nominal_alphas`], but cached.
     pub(crate) fn nominal_alphas(&mut self, looks: &[Look], alpha: f64) -> &[f64] {
         let looked = |look: &Look| (look.blocks, look.spent_share.to_bits());
         let question = AlphaKey {
@@ -160,8 +159,8 @@ pub fn nominal_alphas(looks: &[Look], alpha: f64) -> Vec<f64> {
 
 /// Distribution of |u| over the paths that have passed some look, if the mean is zero.
 struct CrossedMass {
-    /// Mass at `|u| = i / GRID_CELLS`. It represents the cell that extends half a width to each
-    /// side.
+    /// Mass at `|u| = i / GRID_CELLS`. Each value represents the cell that extends half a cell
+    /// width to each side.
     mass: Vec<f64>,
 }
 
@@ -187,7 +186,7 @@ impl CrossedMass {
             let u = cell as f64 / GRID_CELLS as f64;
             for step in &angle_steps {
                 let moved = (old * step.cos * u + new * step.sin).abs().min(1.0);
-                // Splitting the mass between the two nearest points preserves the mean.
+                // Linear splitting of the mass between the two nearest points preserves the mean.
                 let place = moved * GRID_CELLS as f64;
                 let below = (place as usize).min(GRID_CELLS - 1);
                 let part = place - below as f64;
@@ -218,7 +217,7 @@ impl CrossedMass {
         low
     }
 
-    /// Mass at |u| ≥ `from`.
+    /// Returns the mass at |u| ≥ `from`.
     fn beyond(&self, from: f64) -> f64 {
         let place = from * GRID_CELLS as f64 + 0.5;
         let cell = (place as usize).min(GRID_CELLS);
@@ -274,7 +273,7 @@ fn angle_steps(n: f64) -> Vec<AngleStep> {
     angle_steps
 }
 
-/// Value of |u| that is exceeded with probability `level` if the mean is zero.
+/// Returns the value of |u| that is exceeded with probability `level` if the mean is zero.
 fn cosine(level: f64, blocks: u32) -> f64 {
     let t = critical(level, blocks - 1);
     if t.is_infinite() {
@@ -283,7 +282,7 @@ fn cosine(level: f64, blocks: u32) -> f64 {
     t / (f64::from(blocks - 1) + t * t).sqrt()
 }
 
-/// Probability that |u| ≥ `from`.
+/// Returns the probability that |u| ≥ `from`.
 fn chance_beyond(from: f64, blocks: u32) -> f64 {
     if from >= 1.0 {
         return 0.0;

@@ -7,8 +7,8 @@ use prony_record::number;
 use serde::{Deserialize, Serialize};
 
 /// Table of metrics: name in JSON and in plans (which ends with the unit), name in sentences, unit,
-/// better direction, scale, and role in explanations. A new metric needs an entry here, a value in
-/// the experiment's `runner/values.rs`, and its name in the schema.
+/// better direction, scale, and role in explanations. To add a metric, add an entry here, a value
+/// in the experiment's `runner/values.rs`, and its name in the schema.
 macro_rules! metrics {
     ($($(#[$doc:meta])* $metric:ident = $name:literal, $noun:literal, $unit:ident, $direction:ident,
         $scale:ident, $role:ident;)*) => {
@@ -24,33 +24,33 @@ macro_rules! metrics {
             /// Every metric, in the order of output.
             pub const ALL: &'static [Metric] = &[$(Metric::$metric,)*];
 
-            /// The name in JSON and in plans.
+            /// Returns the name in JSON and in plans.
             pub fn name(self) -> &'static str {
                 match self { $(Metric::$metric => $name,)* }
             }
 
-            /// Name in sentences.
+            /// Returns the name in sentences.
             pub fn noun(self) -> &'static str {
                 match self { $(Metric::$metric => $noun,)* }
             }
 
-            /// Unit of the values.
+            /// Returns the unit of the values.
             pub fn unit(self) -> Unit {
                 match self { $(Metric::$metric => Unit::$unit,)* }
             }
 
-            /// Better direction. Metrics that depend on the amount of work (network traffic) or
-            /// that describe the generator have none.
+            /// Returns the better direction. Metrics that depend on the amount of work (network
+            /// traffic) or that describe the generator have none.
             pub fn direction(self) -> Direction {
                 match self { $(Metric::$metric => Direction::$direction,)* }
             }
 
-            /// Scale on which variants are compared.
+            /// Returns the scale on which variants are compared.
             pub fn scale(self) -> Scale {
                 match self { $(Metric::$metric => Scale::$scale,)* }
             }
 
-            /// Role in explaining a difference in speed.
+            /// Returns the role in explaining a difference in speed.
             pub fn role(self) -> MetricRole {
                 match self { $(Metric::$metric => MetricRole::$role,)* }
             }
@@ -63,8 +63,8 @@ metrics! {
     RatePerS = "rate_per_s", "request rate", PerS, Higher, Ratio, Result;
     /// Highest request rate that meets the goals of a capacity search, in requests per second.
     CapacityPerS = "capacity_per_s", "capacity", PerS, Higher, Ratio, Result;
-    /// Time until all requests were completed, in microseconds; for loads with a fixed number of
-    /// requests that all succeeded.
+    /// Time until all requests were completed, in microseconds. Only for loads with a fixed number
+    /// of requests, all of which succeeded.
     TotalTimeUs = "total_time_us", "time for all requests", Micros, Lower, Ratio, Result;
     /// Median response time, in microseconds.
     P50Us = "p50_us", "median response time", Micros, Lower, Ratio, Result;
@@ -88,11 +88,12 @@ metrics! {
     ServerCpuSystemPercent = "server_cpu_system_percent", "system CPU of the server", Percent, Lower, Ratio, Result;
     /// Context switches of the services' threads per request.
     ContextSwitchesPerRequest = "context_switches_per_request", "context switches per request", Count, Neither, Ratio, Cost;
-    /// User CPU of the services' whole machine, in percent of one core.
+    /// User CPU of the whole machine that runs the services, in percent of one core.
     MachineUserPercent = "machine_user_percent", "user CPU of the machine", Percent, Neither, Ratio, Aside;
-    /// System CPU of the services' whole machine without interrupts, in percent of one core.
+    /// System CPU, without interrupts, of the whole machine that runs the services, in percent of
+    /// one core.
     MachineSystemPercent = "machine_system_percent", "system CPU of the machine", Percent, Neither, Ratio, Aside;
-    /// Idle CPU of the services' whole machine, in percent of one core.
+    /// Idle CPU of the whole machine that runs the services, in percent of one core.
     MachineIdlePercent = "machine_idle_percent", "idle CPU of the machine", Percent, Neither, Ratio, Aside;
     /// Calls of `read`, `write` and their variants by the services, per request. Linux does not count
     /// other system calls for a process, such as `send` and `recv`.
@@ -105,23 +106,24 @@ metrics! {
     ServerMemoryBytes = "server_memory_bytes", "server memory", Bytes, Lower, Ratio, Aside;
     /// Traffic sent by the target's place, in bits per second.
     NetworkOutBitsPerS = "network_out_bits_per_s", "network traffic", BitsPerS, Neither, Ratio, Result;
-    /// HTTP bytes received by the load per request, above TLS.
+    /// HTTP bytes received by the load generator per request, not counting TLS.
     BytesInPerRequest = "bytes_in_per_request", "HTTP bytes received per request", Bytes, Neither, Ratio, Cost;
-    /// Body bytes received by the load per request.
+    /// Body bytes received by the load generator per request.
     BodyBytesInPerRequest = "body_bytes_in_per_request", "body bytes per request", Bytes, Neither, Ratio, Cost;
     /// Bytes in both directions through the link of the target's place, per request; only if no
     /// other place uses the link.
     LinkBytesPerRequest = "link_bytes_per_request", "bytes on the link per request", Bytes, Neither, Ratio, Cost;
     /// Packets in both directions through the interfaces of the target's place, per request; only
-    /// if the place belongs to the target alone.
+    /// if no other service runs there.
     PacketsPerRequest = "packets_per_request", "packets per request", Count, Neither, Ratio, Cost;
-    /// Fraction of the link's rate used in the busier direction, 0 to 1; for a link between named
-    /// places that has a rate.
+    /// Fraction of the link's rate used in the busier direction, 0 to 1; for links between named
+    /// places that have a rate.
     LinkUsedShare = "link_used_share", "share of the link's rate", Share, Neither, Difference, Result;
-    /// Fraction of the bytes from the target to the load that were not body bytes, 0 to 1: HTTP
-    /// heads, TLS, TCP, IP, Ethernet and retransmissions; for a link between named places.
+    /// Fraction of the bytes from the target to the load generator that were not body bytes, 0 to
+    /// 1: HTTP headers and framing, TLS, TCP, IP, Ethernet and retransmissions; for links between
+    /// named places.
     LinkOverheadShare = "link_overhead_share", "protocol overhead on the link", Share, Neither, Difference, Cost;
-    /// Connections opened by the load per request.
+    /// Connections opened by the load generator per request.
     ConnectionsPerRequest = "connections_per_request", "connections opened per request", Count, Neither, Difference, Cost;
     /// TCP connections opened by the target to its upstream servers, per request.
     UpstreamConnectionsPerRequest = "upstream_connections_per_request", "upstream connections opened per request", Count, Neither, Difference, Cost;
@@ -188,9 +190,9 @@ pub enum Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Ratio within the block, averaged on the log scale. Values must be above zero.
+    /// Ratio within each block, averaged on the log scale. Values must be above zero.
     Ratio,
-    /// Difference within the block, for values that may be zero.
+    /// Difference within each block, for values that may be zero.
     Difference,
 }
 

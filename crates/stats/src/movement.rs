@@ -3,7 +3,7 @@
 //! Every metric that could explain a difference in speed is compared with the baseline within each
 //! block. Because many metrics are compared, some would seem to change by chance. A metric
 //! therefore counts as moved only if Holm's procedure over all metrics of one comparison rejects
-//! equality. docs/method.md documents their ranking.
+//! equality. docs/method.md documents how moved metrics are ranked.
 
 use crate::comparison::Effect;
 use crate::design::{Design, Levels, Pair};
@@ -13,22 +13,22 @@ use crate::pairing;
 use crate::sentences::verdicts as sentence;
 use crate::trials::Block;
 
-/// Added to both counts before they are divided, because a count may be zero. The value is one per
-/// thousand requests.
+/// Added to a count of each side before the two are divided, because a count may be zero. The value
+/// is one per thousand requests.
 const COUNT_OFFSET: f64 = 1e-3;
 
-/// Change of one metric between a variant and its baseline.
+/// Change of one metric from a baseline to a variant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Movement {
     /// Levels of the variant.
     pub levels: Levels,
-    /// Levels of its baseline.
+    /// Levels of the variant's baseline.
     pub against: Levels,
     /// Metric that may have moved.
     pub metric: Metric,
     /// Size of the change, with its interval.
     pub effect: Effect,
-    /// Complete blocks in which both have a value.
+    /// Complete blocks in which both variant and baseline have a value.
     pub blocks: u32,
     /// Means of the variant and of its baseline over these blocks; geometric for ratios.
     pub means: (f64, f64),
@@ -77,7 +77,7 @@ pub(crate) fn of(
     pairs.iter().flat_map(of_pair).collect()
 }
 
-/// Returns a p-value and a movement. The caller sets `moved`.
+/// Returns the movement of one metric and its p-value. The caller sets `moved`.
 fn seen(
     design: &Design,
     blocks: &[Block<'_>],
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(least(interval(-0.2, -0.1)), 0.1);
         let count =
             |low, high, against| least(as_ratio(Scale::Difference, interval(low, high), against));
-        // A count that rises from zero to one per request.
+        // A count that rises from 0 to 1 per request.
         assert!((count(1.0, 1.0, 0.0) - 1001.0_f64.ln()).abs() < 1e-9);
         assert!((count(-1.0, -1.0, 1.0) - 1001.0_f64.ln()).abs() < 1e-9);
         // One retransmit in ten thousand requests is negligible.

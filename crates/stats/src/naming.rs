@@ -7,8 +7,8 @@ const BARE_WORDS: [&str; 22] = [
     "some", "all", "default", "auto", "small", "medium", "large", "low", "high", "few", "many",
 ];
 
-/// Returns true if the levels of a factor are named together with it: if any level is a number, a
-/// size or a word such as `off`, which could belong to any factor.
+/// Returns true if the levels of a factor are printed together with its name: if any level is a
+/// number, a size or a word such as `off`, which could belong to any factor.
 pub fn is_named_with_factor<'a>(levels: impl IntoIterator<Item = &'a str>) -> bool {
     levels.into_iter().any(|level| {
         let starts_as_word = level.starts_with(char::is_alphabetic);

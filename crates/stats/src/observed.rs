@@ -5,7 +5,7 @@ use prony_record::Record;
 use crate::metric::Metric;
 use crate::trials::Values;
 
-/// Returns true if a load's record is enough to compute the metric.
+/// Returns true if the metric can be computed from a load's record alone.
 pub(crate) fn is_of_record(metric: Metric) -> bool {
     matches!(
         metric,
@@ -23,8 +23,8 @@ pub(crate) fn is_of_record(metric: Metric) -> bool {
     )
 }
 
-/// Returns the metrics computed from this record alone. A load in which no request succeeded has
-/// neither rate nor times.
+/// Returns the metrics computed from this record alone. A load without a successful request has no
+/// rate and no times.
 pub fn of_record(record: &Record) -> Values {
     let mut values = Values::new();
     let totals = &record.totals;
@@ -33,7 +33,7 @@ pub fn of_record(record: &Record) -> Values {
         values.insert(Metric::P50Us, record.response_time_us.p50);
         values.insert(Metric::P99Us, record.response_time_us.p99);
     }
-    // If requests failed, the load may have ended sooner than a complete one.
+    // A load with failed requests may have ended sooner than one in which all succeeded.
     if record.load.requests == Some(totals.ok) {
         values.insert(Metric::TotalTimeUs, totals.elapsed_s * 1e6);
     }
@@ -52,7 +52,7 @@ pub fn of_record(record: &Record) -> Values {
     values
 }
 
-/// Returns totals of the load divided by the completed requests.
+/// Returns the load's totals, each divided by the number of completed requests.
 fn per_request(record: &Record, ended: f64) -> Values {
     let totals = &record.totals;
     let generator = &record.generator;

@@ -1,26 +1,26 @@
-//! Differences between two variants within each block: of logarithms, or of values.
+//! Within-block differences between two variants, on the log scale or on the plain scale.
 
 use crate::design::Pair;
 use crate::estimate::{Interval, mean};
 use crate::metric::{Metric, Scale};
 use crate::trials::Block;
 
-/// Differences of one comparison on one metric.
+/// Within-block differences of one pair of variants on one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum PairedValues {
-    /// One number per block.
+    /// One difference per block.
     Complete(Vec<f64>),
-    /// Some block can't be compared. Omitting that block would favor a variant that sometimes
-    /// fails, so there is no comparison.
+    /// At least one block can't be compared. Omitting such a block would favor a variant that
+    /// sometimes fails, so the pair is not compared at all.
     Incomplete(Unmeasured),
 }
 
-/// Blocks in which a value is missing, or zero on the ratio scale.
+/// Blocks in which a value is missing, or is zero on the ratio scale.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Unmeasured {
-    /// Numbers of the blocks without a value of the variant.
+    /// Numbers of the blocks in which the variant has no value.
     pub(crate) variant: Vec<u32>,
-    /// Numbers of the blocks without a value of its baseline.
+    /// Numbers of the blocks in which its baseline has no value.
     pub(crate) against: Vec<u32>,
 }
 
@@ -33,7 +33,7 @@ impl PairedValues {
     }
 }
 
-/// Differences of a pair in every block.
+/// Returns the differences of a pair if every block has both values.
 pub(crate) fn pair(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> PairedValues {
     let mut values = Vec::with_capacity(blocks.len());
     let mut unmeasured = Unmeasured::default();
@@ -57,7 +57,7 @@ pub(crate) fn pair(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> PairedVa
     }
 }
 
-/// Differences of a pair in the blocks in which both values are present.
+/// Returns the differences of a pair in the blocks that have both values.
 pub(crate) fn present(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> Vec<f64> {
     blocks
         .iter()

@@ -28,9 +28,9 @@ pub(crate) struct Quantity {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum QuantitySource {
-    /// Taken from the trial's values.
+    /// A metric, taken from the trial's values.
     Metric(Metric),
-    /// Taken from the trial's record.
+    /// A measure, computed from the trial's record.
     Measure(Measure),
 }
 
@@ -88,8 +88,8 @@ impl Quantity {
         }
     }
 
-    /// Returns the measure if its figures count requests. Against a fixed limit, such figures are
-    /// facts rather than estimates.
+    /// Returns the measure if the quantity counts requests. Such a count is a fact rather than an
+    /// estimate when it is compared with a fixed limit.
     pub(crate) fn counts(&self) -> Option<Measure> {
         match self.what {
             QuantitySource::Measure(measure) if measure.kind() == AmountKind::Count => {
@@ -107,7 +107,8 @@ impl Quantity {
         }
     }
 
-    /// Returns the count in a record and its total, for quantities that count requests.
+    /// Returns the count in a record and the total that it is a part of, for quantities that count
+    /// requests.
     pub(crate) fn count(&self, record: &Record) -> Option<(u64, u64)> {
         self.counts()?.count(record)
     }
@@ -120,8 +121,8 @@ impl Quantity {
         }
     }
 
-    /// Parses a limit in the quantity's unit. The second value is true if the limit is a fraction
-    /// of the total.
+    /// Parses a limit in the quantity's unit. The second part of the result is true if the limit is
+    /// a fraction of the total.
     pub(crate) fn value(&self, text: &str) -> Result<(f64, bool), String> {
         let of_kind = |kind: AmountKind| {
             let amount = kind.amount(text)?;
@@ -174,7 +175,7 @@ pub(crate) fn metric(name: &str) -> Option<Metric> {
         .or_else(|| name.parse().ok())
 }
 
-/// Lists the accepted names, as a clause of an error message.
+/// Lists the accepted names as a clause of an error message.
 fn known() -> String {
     let names: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
     format!(

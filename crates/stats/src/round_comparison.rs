@@ -17,7 +17,7 @@ pub enum RoundMetric {
 }
 
 impl RoundMetric {
-    /// Name in sentences.
+    /// Returns the name in sentences.
     pub fn noun(self) -> &'static str {
         match self {
             RoundMetric::RatePerS => "request rate",
@@ -25,7 +25,7 @@ impl RoundMetric {
         }
     }
 
-    /// Value of a slice; `None` if it can't be part of a ratio.
+    /// Returns the value of a slice, or `None` if it can't be part of a ratio.
     pub fn value(self, ok: u64, length_s: f64, mean_response_us: Option<f64>) -> Option<f64> {
         let value = match self {
             RoundMetric::RatePerS => ok as f64 / length_s,
@@ -40,11 +40,11 @@ impl RoundMetric {
 pub struct RoundComparison {
     /// Levels of the variant.
     pub levels: Levels,
-    /// Levels of its baseline.
+    /// Levels of the variant's baseline.
     pub against: Levels,
     /// Name of the variant in sentences.
     pub name: String,
-    /// Name of its baseline in sentences.
+    /// Name of the variant's baseline in sentences.
     pub against_name: String,
     /// Quantity by which slices are compared.
     pub metric: RoundMetric,

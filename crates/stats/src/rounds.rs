@@ -29,7 +29,7 @@ pub struct RoundRatio {
     pub block: u32,
     /// Round within the block, from 0.
     pub round: u32,
-    /// Value of the variant / value of its baseline.
+    /// The variant's value divided by its baseline's.
     pub ratio: f64,
 }
 
@@ -105,7 +105,7 @@ fn of_pair(
     Some(comparison)
 }
 
-/// Effect on the rate, computed from blocks.
+/// Returns the effect on the rate that the comparison of the blocks found.
 fn judged_effect(evaluation: &Evaluation, levels: &Levels, against: &Levels) -> Option<Effect> {
     let judged = evaluation.comparisons.iter();
     let judged = judged.map(|it| (it.metric, &it.levels, &it.against, &it.effect));
@@ -117,17 +117,17 @@ fn judged_effect(evaluation: &Evaluation, levels: &Levels, against: &Levels) -> 
     Some(effect.clone())
 }
 
-/// Mean log ratio of the rounds and its error within blocks.
+/// Mean log ratio of the rounds, and its standard error from the spread within blocks.
 struct RoundSpread {
     block_means: Vec<f64>,
     mean: f64,
-    /// `None` without a block of two rounds, or without any spread.
+    /// `None` if no block has two rounds, or if the ratios don't vary.
     error: Option<f64>,
     freedom: u32,
 }
 
 impl RoundSpread {
-    /// `None` without a round.
+    /// Returns `None` if there is no round.
     fn of(ratios: &[RoundRatio]) -> Option<RoundSpread> {
         let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for round in ratios {

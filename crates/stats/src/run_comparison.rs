@@ -14,7 +14,7 @@ pub const RUNS_SCHEMA: &str = "prony.runs/1";
 /// Comparison of two runs. Readers ignore unknown keys.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunsDocument {
-    /// [`RUNS_SCHEMA`].
+    /// Always [`RUNS_SCHEMA`].
     pub schema: String,
     /// The older run, which is the reference.
     pub old: RunInfo,
@@ -37,7 +37,7 @@ pub struct RunsDocument {
     /// Results of the gates.
     #[serde(default)]
     pub gates: Vec<GateResult>,
-    /// Findings that qualify the results, of either run.
+    /// Findings of either run that qualify the results.
     pub findings: Vec<RunFinding>,
 }
 
@@ -92,7 +92,7 @@ pub enum DifferencePart {
 }
 
 impl DifferencePart {
-    /// Name in JSON and CSV.
+    /// Returns the name in JSON and CSV.
     pub fn name(self) -> &'static str {
         match self {
             DifferencePart::Prony => "prony",
@@ -115,7 +115,8 @@ pub struct RunComparison {
     pub name: String,
     /// Metric that is compared.
     pub metric: Metric,
-    /// Ratio of the new run's value to the old run's, with its interval.
+    /// Ratio of the new run's value to the old run's (a difference for metrics that are compared by
+    /// difference), with its interval.
     #[serde(flatten)]
     pub effect: Effect,
     /// Mean of the old run's trials; geometric if runs are compared by ratio.
@@ -144,11 +145,11 @@ pub struct RunComparison {
 pub struct RelativeChange {
     /// Levels of the variant.
     pub levels: Levels,
-    /// Levels of its baseline.
+    /// Levels of the variant's baseline.
     pub against: Levels,
     /// Name of the variant in sentences.
     pub name: String,
-    /// Name of its baseline in sentences.
+    /// Name of the variant's baseline in sentences.
     pub against_name: String,
     /// Metric that is compared.
     pub metric: Metric,
@@ -156,7 +157,7 @@ pub struct RelativeChange {
     pub old: f64,
     /// The variant relative to its baseline in the new run.
     pub new: f64,
-    /// Ratio of the new value to the old one, with its interval.
+    /// Change from the old value to the new one (a ratio, or a difference), with its interval.
     #[serde(flatten)]
     pub effect: Effect,
     /// The comparison as one sentence.

@@ -1,4 +1,4 @@
-//! Scaling of a metric along a factor whose levels are numbers: cores, workers, connections.
+//! Scaling of a metric with a numeric factor, such as cores, workers or connections.
 //!
 //! The scaling is computed from the variants' means over the blocks, with one line for each
 //! combination of the other factors' levels. It is descriptive and has no verdict.
@@ -11,10 +11,10 @@ use crate::design::{Design, Factor, Levels};
 use crate::metric::{Direction, Metric, Scale};
 use crate::summary::VariantSummary;
 
-/// Scaling of one metric along one factor, with the other factors fixed.
+/// Scaling of one metric with one factor, with the other factors fixed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scaling {
-    /// The factor whose levels are numbers.
+    /// Name of the numeric factor.
     pub factor: String,
     /// Levels of the other factors.
     pub levels: Levels,
@@ -29,7 +29,7 @@ pub struct Scaling {
     pub straightness: Option<f64>,
 }
 
-/// A level and the metric's value at that level.
+/// Level of the factor and the metric's value at that level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ScalingPoint {
     /// The level as a number.
@@ -41,7 +41,7 @@ pub struct ScalingPoint {
     pub low: Option<f64>,
     /// Upper end of the 95% interval.
     pub high: Option<f64>,
-    /// The value divided by that of proportional (linear) scaling from the first level; 1 means
+    /// The value divided by the one that linear scaling from the first level would reach; 1 means
     /// linear.
     pub in_step: f64,
 }
@@ -57,7 +57,7 @@ impl ScalingPoint {
     }
 }
 
-/// Returns every scaling line that the variants form.
+/// Returns one line for each metric and each combination of the other factors' levels.
 pub(crate) fn of(design: &Design, variants: &[VariantSummary]) -> Vec<Scaling> {
     let grows = |metric: &&Metric| {
         metric.direction() == Direction::Higher && metric.scale() == Scale::Ratio

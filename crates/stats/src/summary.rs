@@ -41,7 +41,7 @@ impl MetricSummary {
     pub fn level(&self, metric: Metric) -> f64 {
         let center = match (self.low.zip(self.high), metric.scale()) {
             (Some((low, high)), Scale::Ratio) if low > 0.0 => Some((low * high).sqrt()),
-            // The interval is centered on the mean only if no end was clamped to 0 or 1.
+            // The interval is centered on the mean only if neither end was clamped to 0 or 1.
             (Some((low, high)), Scale::Difference) if low > 0.0 && high < 1.0 => {
                 Some(f64::midpoint(low, high))
             }
@@ -66,8 +66,8 @@ pub struct VariantSummary {
     pub relative_percent: Option<f64>,
     /// Summaries by metric.
     pub metrics: BTreeMap<Metric, MetricSummary>,
-    /// Results of each entry of the request list over all trials, without intervals. Absent if the
-    /// load has no list of several entries.
+    /// Results of each entry of the request list over all trials, without intervals. Absent unless
+    /// the load has a list of at least two entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<EntryResults>,
 }
@@ -128,7 +128,7 @@ fn summarise(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<Met
                 Scale::Ratio => level.exp(),
                 Scale::Difference => level,
             })
-            // Zero has no logarithm, so the mean is arithmetic.
+            // Zero has no logarithm, so the arithmetic mean is used.
             .or_else(|| Some(mean(&values)))
             .filter(|level| level.is_finite()),
         low: interval.map(|interval| interval.low),

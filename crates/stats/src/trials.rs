@@ -15,7 +15,7 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// Creates an empty set of trials.
+    /// Creates an empty collection.
     pub fn new() -> Self {
         Self::default()
     }
@@ -42,8 +42,8 @@ impl Trials {
         u32::try_from(self.complete(variants).len()).unwrap_or(u32::MAX)
     }
 
-    /// Returns the complete blocks in the order of their numbers. Completeness depends only on the
-    /// presence of trials, never on their values.
+    /// Returns the complete blocks in the order of their numbers. A block is complete if it has a
+    /// trial of each variant, whatever the trials' values.
     pub(crate) fn complete(&self, variants: usize) -> Vec<Block<'_>> {
         self.blocks
             .iter()

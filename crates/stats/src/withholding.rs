@@ -4,7 +4,7 @@ use crate::comparison::{Comparison, Verdict};
 use crate::sentences::verdicts as sentence;
 
 impl Comparison {
-    /// Adds a doubt to the verdict and its sentence, without changing the verdict.
+    /// Appends a doubt to the comparison and its sentence, without changing the verdict.
     pub fn doubt(&mut self, doubt: &str) {
         self.text = format!("{}; {doubt}", self.text);
         self.doubt = Some(doubt.to_owned());

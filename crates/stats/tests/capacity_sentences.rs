@@ -25,7 +25,7 @@ fn design(servers: &[&str]) -> Design {
     }
 }
 
-/// Five blocks whose capacities vary by 1% around the given ones.
+/// Returns five blocks in which each variant's capacity varies by 1% around the given one.
 fn trials(capacities: &[f64]) -> Trials {
     let mut trials = Trials::new();
     for (block, noise) in (1..).zip([0.99, 1.01, 1.0, 0.995, 1.005]) {

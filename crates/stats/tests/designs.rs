@@ -1,4 +1,4 @@
-//! Baselines, full products of factors, effects, and contradictory designs.
+//! Baselines, full products of factors, factor effects, and contradictory designs.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn levels(pairs: &[(&str, &str)]) -> Levels {
         .collect()
 }
 
-/// A full product of {native, jail} × {tcp, unix}.
+/// Returns a full product of {native, jail} × {tcp, unix}.
 fn places(baseline: &[(&str, &str)]) -> Design {
     let variants = [
         ("native", "tcp"),
@@ -48,8 +48,8 @@ fn places(baseline: &[(&str, &str)]) -> Design {
     }
 }
 
-/// Five blocks in which each variant has its own rate. Rates vary much between blocks, and little
-/// within.
+/// Runs five blocks in which each variant has its own rate. Rates vary a lot between blocks, and
+/// little within them.
 fn run(design: &Design, rates: &[f64]) -> Evaluation {
     let mut trials = Trials::new();
     for block in 0..5_u32 {
@@ -121,8 +121,8 @@ fn an_effect_that_is_the_same_everywhere_says_so() {
     assert_eq!(
         texts,
         [
-            "jail instead of native: costs 8.0% (7.6% to 8.4%), whichever the socket",
-            "tcp instead of unix: costs 3.0% (2.3% to 3.6%), whichever the place",
+            "jail instead of native: costs 8.0% (7.6% to 8.4%), regardless of the socket",
+            "tcp instead of unix: costs 3.0% (2.3% to 3.6%), regardless of the place",
             "with tcp instead of unix, the effect of jail instead of native on the request rate \
              changes by 0.0% (−1.1% to +1.1%)",
         ]
@@ -171,7 +171,7 @@ fn a_part_of_a_product_has_no_effects() {
     design.variants.pop();
     let evaluation = run(&design, &[97.0, 100.0, 87.0]);
     assert_eq!(evaluation.effects, []);
-    // `native, unix` has no counterpart, `jail, tcp` has one.
+    // The variant `native, unix` has no counterpart; `jail, tcp` has one.
     assert_eq!(compared(&evaluation), [("jail, tcp", "native, tcp")]);
 }
 
@@ -199,7 +199,7 @@ fn other_metrics_are_described_without_a_verdict() {
             trials.add(block, variant as usize, values);
         }
     }
-    // A trial without telemetry.
+    // This trial has no telemetry.
     trials.add(5, 0, BTreeMap::from([(Metric::RatePerS, 100.0)]));
     for variant in 1..4 {
         let values = BTreeMap::from([

@@ -16,7 +16,8 @@ fn share(of: u32, seed: u64, mut holds: impl FnMut(&mut Draws) -> bool) -> Share
     Share { count, of }
 }
 
-/// Asserts at most `limit`, with a tolerance of three standard errors of the simulation.
+/// Asserts that the share is at most `limit`, with a tolerance of three standard errors of the
+/// simulation.
 fn assert_at_most(share: Share, limit: f64, what: &str) {
     let error = (limit * (1.0 - limit) / f64::from(share.of)).sqrt();
     println!("{what}: {:.3} ± {error:.3}, at most {limit}", share.value());
@@ -36,7 +37,7 @@ fn any_apart(evaluation: &Evaluation) -> bool {
         .any(|comparison| apart(comparison.verdict))
 }
 
-/// A setting without any difference, with a margin too small to hide a false alarm.
+/// A setting without any difference. Its margin is so small that it can't hide a false alarm.
 fn nothing(variants: usize, blocks: (u32, u32)) -> Setting {
     let mut setting = Setting::new(&vec![1.0; variants], 0.02, blocks);
     setting.margin = 1e-4;
@@ -126,7 +127,7 @@ fn false_alarms_stay_rare_when_noise_is_not_normal() {
 
 #[test]
 fn the_simulation_sees_naive_peeking() {
-    // If each look used the whole 5%, the simulation would show it.
+    // If each look could spend the whole 5%, the simulation would show it.
     let mut draws = Draws::seeded(7);
     let alarms = (0..EXPERIMENTS)
         .filter(|_| {
@@ -192,12 +193,12 @@ fn a_slowdown_is_found() {
         })
         .value()
     };
-    // A difference of 3% with 1% and 2% of noise. With 2%, it is nearly always found within 15
-    // blocks.
+    // The true difference is 3%, with 1% and 2% of noise. Even with 2%, it is nearly always found
+    // within 15 blocks.
     assert!(slower(&[1.0, 0.97], 0.01, (5, 5), 14) > 0.95);
     assert!(slower(&[1.0, 0.97], 0.02, (5, 15), 15) > 0.95);
     assert!(slower(&[1.0, 0.97, 1.0, 1.0], 0.02, (5, 15), 16) > 0.9);
-    // A difference of 10% with 2% of noise, four variants and five blocks.
+    // The true difference is 10%, with 2% of noise, four variants and five blocks.
     assert!(slower(&[1.0, 0.9, 1.0, 1.0], 0.02, (5, 5), 17) > 0.98);
 }
 

@@ -19,7 +19,7 @@ fn variant(name: &str, pairs: &[(&str, &str)]) -> RunVariant {
     }
 }
 
-/// A scope of two places and two sockets; `native, unix` is the baseline.
+/// Returns a scope of two places and two sockets; `native, unix` is the baseline.
 fn crossed() -> GateScope {
     let cells = [
         ("native", "tcp"),
@@ -101,16 +101,16 @@ fn valid_gates_are_parsed() {
 fn errors_mark_their_position_and_list_alternatives() {
     let known = new_and_old();
     for (typed, marked, told) in [
-        ("", "", "a metric, a sign and a limit"),
+        ("", "", "expected a metric, a comparison operator"),
         (
             "p99 of nwe > baseline + 5%",
             "nwe",
             "the variants are new, old; server=new",
         ),
         ("latency of new > 5ms", "latency", "the metrics are p50"),
-        ("p99 of new", "", "a sign is needed"),
-        ("p99 new > 5ms", "new", "a sign is needed"),
-        ("p99 of new >", "", "a limit is needed"),
+        ("p99 of new", "", "expected a comparison operator"),
+        ("p99 new > 5ms", "new", "expected a comparison operator"),
+        ("p99 of new >", "", "expected a limit"),
         ("p99 of new > 50", "50", "is not a time with its unit"),
         (
             "p99 of new > 50 apples",
@@ -133,7 +133,7 @@ fn errors_mark_their_position_and_list_alternatives() {
         (
             "p99 of new > baseline + ten%",
             "ten%",
-            "a percentage is needed",
+            "expected a percentage",
         ),
         (
             "p99 of new > baseline 5%",
@@ -166,7 +166,8 @@ fn errors_mark_their_position_and_list_alternatives() {
     }
 }
 
-/// In each of `blocks` blocks, `new` is `ratio` times `old` on the rate, and the inverse on p99.
+/// Experiment with `blocks` blocks, in each of which the rate of `new` is `ratio` times the rate of
+/// `old`. The ratio of p99 is the inverse.
 struct Lab {
     run: Run,
     records: Vec<(u32, usize, Record)>,
@@ -186,7 +187,7 @@ fn lab(ratio: f64, noise: f64, blocks: u32) -> Lab {
     let mut trials = Trials::new();
     for block in 1..=blocks {
         for place in 0..2 {
-            // A fixed pattern replaces noise. It is different for each variant.
+            // A fixed pattern, different for each variant, stands in for noise.
             let wave = (f64::from(block) * 2.4 + place as f64 * 1.3).sin();
             let rate = 1_000.0 * if place == 0 { ratio } else { 1.0 } * (noise * wave).exp();
             let values: Values = [
@@ -297,7 +298,7 @@ fn a_gate_fails_or_passes_only_where_the_whole_interval_does() {
     ] {
         assert_eq!(slower.ruling(typed), ruling, "{typed}");
     }
-    // The interval is the one that belongs to the verdict.
+    // The gate uses the same interval as the verdict.
     let stated = &slower.comparisons[0].effect;
     let result = &slower.judge("rate of new < 0.95 baseline", None)[0];
     assert_eq!((result.low, result.high), (stated.low, stated.high));

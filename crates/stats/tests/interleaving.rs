@@ -10,25 +10,25 @@ use simulation::machine::{BlockMode, MachineExperiment, MachineKind, MachineResu
 use simulation::{Draws, Setting, Share};
 
 const EXPERIMENTS: u32 = 2_000;
-/// The second server's requests need 8% more work.
+/// Relative rate of the second server, whose requests need 8% more work.
 const SLOWER: f64 = 1.0 / 1.08;
 const COVERAGE_MIN: f64 = 0.93;
 
 /// Results of many experiments of one kind.
 struct Simulated {
     covered: Share,
-    /// `faster` or `slower`.
+    /// Share of experiments with the verdict `faster` or `slower`.
     apart: Share,
-    /// Geometric mean of the ratio high / low of the intervals, as a logarithm.
+    /// Mean width of the intervals: the mean logarithm of high / low.
     width: f64,
-    /// Mean of the log ratios minus the true one.
+    /// Mean error of the estimated log ratios.
     bias: f64,
 }
 
 fn design() -> Design {
     let blocks = (MachineExperiment::BLOCKS, MachineExperiment::BLOCKS);
     let mut setting = Setting::new(&[1.0, 1.0], 0.0, blocks);
-    // This margin is too small to hide a false alarm.
+    // The margin is so small that it can't hide a false alarm.
     setting.margin = 1e-6;
     setting.design()
 }
@@ -73,8 +73,8 @@ fn interval(comparison: &Comparison) -> (f64, f64) {
     (effect.low.unwrap(), effect.high.unwrap())
 }
 
-/// Simulates both modes with a known difference, and returns the width of the interleaved intervals
-/// divided by that of the sequential ones.
+/// Simulates both modes with a known difference. Returns the width of the interleaved intervals
+/// divided by the width of the sequential ones.
 fn relative_width(kind: MachineKind, seed: u64) -> f64 {
     let modes = [BlockMode::Sequential, BlockMode::Interleaved];
     let [sequential, interleaved] = modes.map(|mode| {
@@ -151,7 +151,7 @@ fn the_interval_from_rounds_alone_misses_too_often() {
         let [compared] = &compared[..] else {
             panic!("{compared:?}");
         };
-        // For rates, the effect from blocks is the one of the verdict.
+        // For rates, the effect from blocks is the same as that of the verdict.
         assert_eq!(compared.effect, evaluation.comparisons[0].effect);
         assert!(
             (compared.rounds_ratio / compared.effect.ratio.unwrap())

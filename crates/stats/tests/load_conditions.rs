@@ -3,7 +3,8 @@
 use prony_record::{Distribution, Finding, FindingId, Nanos, Outcome, Record, Severity};
 use prony_stats::gate::LoadCondition;
 
-/// 10,000 requests of 1 to 100 ms, of which 10 timed out and 40 were reset.
+/// Returns a record of 10,000 requests that took 1 to 100 ms. Of these, 10 timed out and 40 were
+/// reset.
 fn record() -> Record {
     let mut times = Distribution::new();
     for step in 0..9_950u64 {
@@ -123,11 +124,11 @@ fn unmeasured_times_and_shares_do_not_hold() {
 #[test]
 fn invalid_conditions_are_rejected_with_a_hint() {
     for (typed, error_part) in [
-        ("", "a metric, a sign and a limit"),
-        ("p99", "a sign is needed"),
-        ("p99=50ms", "a sign is needed"),
-        (">50ms", "a metric, a sign and a limit"),
-        ("p99>", "a limit is needed"),
+        ("", "expected a metric, a comparison operator"),
+        ("p99", "expected a comparison operator"),
+        ("p99=50ms", "expected a comparison operator"),
+        (">50ms", "expected a metric, a comparison operator"),
+        ("p99>", "expected a limit"),
         ("p99>50", "is not a time with its unit"),
         ("p99>50%", "is not a time with its unit"),
         ("p99>-5ms", "is not a time"),

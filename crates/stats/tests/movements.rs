@@ -1,5 +1,5 @@
-//! Movements are rarely reported by chance, whatever the number of metrics, and reliably if a
-//! metric changed. The seeds are fixed.
+//! Movements are rarely reported by chance, whatever the number of metrics, and reliably reported
+//! if a metric changed. The seeds are fixed.
 
 mod simulation;
 
@@ -20,7 +20,7 @@ fn explaining() -> Vec<Metric> {
 /// Runs an experiment in which the second variant has `factor` times as much of one metric.
 fn run(draws: &mut Draws, table: &mut AlphaTable, raised: Metric, factor: f64) -> Evaluation {
     let mut design: Design = Setting::new(&[1.0, 1.0], 0.02, (BLOCKS, BLOCKS)).design();
-    // This margin is too small to hide a false alarm.
+    // The margin is so small that it can't hide a false alarm.
     design.margin = 1e-9;
     let mut trials = Trials::new();
     for block in 1..=BLOCKS {

@@ -28,7 +28,7 @@ fn design(variants: usize, blocks: (u32, u32), margin: f64, family: &[Metric]) -
     }
 }
 
-/// Trials of one metric, from values by block, then by variant.
+/// Returns trials with one metric. `blocks` contains the values by block, then by variant.
 fn trials(blocks: &[Vec<f64>]) -> Trials {
     let mut trials = Trials::new();
     for (block, variants) in (0..).zip(blocks) {
@@ -39,7 +39,7 @@ fn trials(blocks: &[Vec<f64>]) -> Trials {
     trials
 }
 
-/// Probability that |t| is exceeded, computed by summing the density in small steps.
+/// Probability that |t| exceeds `t`, computed by summing the density in small steps.
 fn naive_p(t: f64, freedom: u32) -> f64 {
     let v = f64::from(freedom);
     let density = |x: f64| (1.0 + x * x / v).powf(-(v + 1.0) / 2.0);
@@ -82,7 +82,7 @@ fn rates(variants: usize, blocks: std::ops::Range<usize>) -> impl Strategy<Value
     prop::collection::vec(block, blocks)
 }
 
-/// Any value that a broken trial might yield.
+/// Generates any value that a broken trial might yield.
 fn anything() -> impl Strategy<Value = Option<f64>> {
     prop_oneof![
         4 => (0.9..1.1_f64).prop_map(Some),
@@ -150,7 +150,7 @@ proptest! {
             block[2] *= shift.sqrt();
         }
         let count = blocks.len() as u32;
-        // This margin is so small that no verdict is `equivalent`.
+        // The margin is so small that no verdict is `equivalent`.
         let design = design(5, (count, count), 1e-9, &[Metric::RatePerS]);
         let evaluation = evaluate(&design, &trials(&blocks), &[]).unwrap();
         let p_values: Vec<f64> = (1..5)
@@ -241,7 +241,7 @@ proptest! {
         let turned = match verdict(&forth) {
             Verdict::Faster => Verdict::Slower,
             Verdict::Slower => Verdict::Faster,
-            // ±2% of a ratio is a slightly different range than ±2% of its inverse.
+            // ±2% of a ratio is a slightly different range from ±2% of its inverse.
             Verdict::Equivalent => return Ok(()),
             same => same,
         };
@@ -282,7 +282,7 @@ proptest! {
         }
         let document = VerdictDocument::new(ExperimentInfo::default(), &design, evaluation, Vec::new());
         let json = serde_json::to_string(&document).unwrap();
-        // NaN and infinity would be printed as null, which isn't a number.
+        // serde_json would print NaN and infinity as null, which can't be read back as a number.
         let back: VerdictDocument = serde_json::from_str(&json).unwrap();
         prop_assert_eq!(back.comparisons.len(), document.comparisons.len());
     }
@@ -298,7 +298,8 @@ proptest! {
             prop_assert_eq!(&step, &evaluate(&design, &seen, &[]).unwrap());
             for (before, now) in before.iter().zip(&step.comparisons) {
                 // A verdict may be refined to `equivalent`. It is revoked only if later blocks
-                // contradict it: if their mean is outside the range that the earlier looks allowed.
+                // contradict it, which means that their mean is outside the range that the earlier
+                // looks allowed.
                 let ratio = now.effect.ratio.unwrap();
                 let allowed = before.effect.low.unwrap()..=before.effect.high.unwrap();
                 prop_assert!(

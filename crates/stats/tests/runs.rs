@@ -29,13 +29,13 @@ fn levels(level: &str) -> Levels {
     [("socket".to_owned(), level.to_owned())].into()
 }
 
-/// A run with these rates of `tcp` and `unix` (the baseline) in `blocks` blocks.
+/// Returns a run in which `tcp` and `unix` (the baseline) have these rates, with `blocks` blocks.
 fn run(rates: [f64; 2], noise: f64, blocks: u32, random: &mut ChaCha8Rng) -> Run {
     let mut normal = || -> f64 { (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0 };
     let names = ["tcp", "unix"];
     let mut trials = Vec::new();
     for block in 1..=blocks {
-        // This factor is shared by all trials of a block.
+        // All trials of a block share this factor.
         let shared = (noise * normal()).exp();
         for (variant, rate) in rates.iter().enumerate() {
             let value = rate * shared * (noise * normal()).exp();
@@ -85,7 +85,7 @@ fn a_slower_variant_is_named_with_its_regression_and_the_others_are_equivalent()
         tcp.text
     );
     assert!(tcp.text.ends_with("8 and 6 blocks)"), "{}", tcp.text);
-    // The ratio to the baseline within each run changed by the same amount.
+    // The ratio to the baseline changed by the same amount.
     let relative = &document.relative[0];
     assert!((relative.effect.ratio.unwrap() - 0.9).abs() < 0.02);
     assert!(
@@ -167,8 +167,8 @@ fn variants_that_one_run_lacks_are_named() {
     assert_eq!(document.comparisons.len(), 1);
 }
 
-/// If nothing changed, at most one run in twenty reports a difference, and the intervals cover.
-/// False regressions are much rarer.
+/// If nothing changed, at most one run in twenty reports a difference, and the intervals contain
+/// the true value. False regressions are much rarer.
 #[test]
 fn false_alarms_are_at_most_five_percent() {
     let mut random = ChaCha8Rng::seed_from_u64(6);

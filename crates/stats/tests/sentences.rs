@@ -21,7 +21,7 @@ fn levels(pairs: &[(&str, &str)]) -> Levels {
         .collect()
 }
 
-/// A design with unix (the baseline) and tcp.
+/// Returns a design with `unix` (the baseline) and `tcp`.
 fn sockets(metric: Metric) -> Design {
     Design {
         factors: vec![factor("socket", &["unix", "tcp"])],
@@ -36,7 +36,7 @@ fn sockets(metric: Metric) -> Design {
     }
 }
 
-/// One block per pair of values.
+/// Evaluates one block for each pair of values.
 fn run(design: &Design, metric: Metric, blocks: &[(f64, f64)]) -> Evaluation {
     let mut trials = Trials::new();
     for (block, &(unix, tcp)) in (1..).zip(blocks) {
@@ -46,7 +46,8 @@ fn run(design: &Design, metric: Metric, blocks: &[(f64, f64)]) -> Evaluation {
     evaluate(design, &trials, &[]).unwrap()
 }
 
-/// Eight blocks around a ratio, with a spread of about `spread`.
+/// Returns eight pairs of values whose ratios scatter around `ratio`; `spread` is the approximate
+/// deviation on the log scale.
 fn around(base: f64, ratio: f64, spread: f64) -> Vec<(f64, f64)> {
     [-1.0, 1.0, -0.5, 0.5, -1.2, 1.2, 0.0, 0.0]
         .map(|step: f64| (base, base * ratio * (spread * step).exp()))
@@ -191,12 +192,12 @@ fn too_few_blocks_give_no_interval() {
         (
             1,
             "tcp and unix can't be distinguished yet: request rate −2.0% from 1 complete block, \
-             and an interval needs 3",
+             but an interval needs 3",
         ),
         (
             2,
             "tcp and unix can't be distinguished yet: request rate −2.0% from 2 complete blocks, \
-             and an interval needs 3",
+             but an interval needs 3",
         ),
     ] {
         let evaluation = run(
@@ -265,7 +266,7 @@ fn withholding_keeps_the_estimate() {
     );
 }
 
-/// `count` blocks around a ratio, alternately a little above and below.
+/// Returns `count` blocks whose ratios are alternately a little above and below `ratio`.
 fn blocks_of(ratio: f64, spread: f64, count: usize) -> Vec<(f64, f64)> {
     [spread, -spread]
         .iter()
@@ -279,8 +280,8 @@ fn blocks_of(ratio: f64, spread: f64, count: usize) -> Vec<(f64, f64)> {
 fn a_verdict_stays_at_later_looks() {
     let mut design = sockets(Metric::RatePerS);
     (design.blocks_min, design.blocks_max) = (5, 15);
-    // The result is significant after five blocks. The next ten are so noisy that fifteen blocks
-    // alone would not be.
+    // The result is significant after five blocks. The next ten blocks are so noisy that a fixed
+    // design of fifteen blocks would not find it.
     let mut blocks = blocks_of(0.97, 0.006, 5);
     let steps: [f64; 10] = [0.1, -0.1, 0.1, -0.05, -0.05, 0.1, -0.1, 0.1, -0.1, 0.0];
     blocks.extend(steps.map(|step| (1.0, 0.97 * step.exp())));

@@ -1,8 +1,8 @@
 //! A bit stream of numbers, most of which are small.
 //!
-//! The encoding is the gamma code (Elias 1975), extended by 0. A number of n bits is written as n
-//! zeros, followed by its bits, the first of which is a one. Zero is written as a single one. So 0
-//! takes 1 bit, 1 takes 2 bits, 2 and 3 take 4 bits, and so on.
+//! The encoding is the gamma code (Elias 1975), extended to include 0. A number of n bits is
+//! written as n zeros, followed by its bits, the first of which is a one. Zero is written as a
+//! single one. So 0 takes 1 bit, 1 takes 2 bits, 2 and 3 take 4 bits, and so on.
 
 /// Maximum number of bits that are written or read at once.
 const BITS_AT_ONCE: u32 = 32;
@@ -11,7 +11,7 @@ const BITS_AT_ONCE: u32 = 32;
 #[derive(Debug, Default)]
 pub(super) struct BitWriter {
     bytes: Vec<u8>,
-    /// The lowest `open_bits` bits do not form a whole byte yet.
+    /// Bits that do not form a whole byte yet, as the lowest `open_bits` bits.
     open: u64,
     open_bits: u32,
 }
@@ -21,7 +21,7 @@ impl BitWriter {
         let length = u64::BITS - number.leading_zeros();
         match length {
             0 => self.put(1, 1),
-            // The leading zeros of `number` also encode its length.
+            // The leading zeros of `number` serve as the zeros that encode its length.
             _ if 2 * length <= BITS_AT_ONCE => self.put(number, 2 * length),
             _ => {
                 self.put(0, length.min(BITS_AT_ONCE));
@@ -74,7 +74,7 @@ impl BitReader<'_> {
             self.pass(1)?;
             return Some(0);
         }
-        // `ahead` returns at least this many bits, wherever in a byte they begin.
+        // `ahead` returns at least this many bits, whatever the position within a byte.
         if 2 * length <= u64::BITS - 8 {
             self.pass(2 * length)?;
             return Some(ahead << length >> (u64::BITS - length));
@@ -109,7 +109,7 @@ impl BitReader<'_> {
         self.left() < 8 && self.ahead() == 0
     }
 
-    /// Number of unread bits.
+    /// Returns the number of unread bits.
     pub(super) fn left(&self) -> usize {
         8 * self.bytes.len() - self.at
     }
@@ -120,7 +120,8 @@ impl BitReader<'_> {
         Some(bits)
     }
 
-    /// The next bits, highest first: at least 57, followed by zeros at the end of the input.
+    /// Returns the next bits, highest first: at least 57, padded with zeros at the end of the
+    /// input.
     #[inline]
     fn ahead(&self) -> u64 {
         let rest = self.bytes.get(self.at / 8..).unwrap_or_default();

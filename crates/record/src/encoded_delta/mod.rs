@@ -1,4 +1,4 @@
-//! Compact form of a [`Delta`] that agents send: only numbers that are not zero.
+//! Compact form of a [`Delta`] that agents send. It contains only numbers that are not zero.
 
 mod bits;
 #[cfg(test)]
@@ -36,18 +36,18 @@ pub struct EncodedDelta {
 
 /// Number of distributions in a delta.
 const DISTRIBUTIONS: usize = 8;
-/// Number of buckets of a distribution, up to the end of the octave of the longest time.
+/// Number of buckets of a distribution, up to the end of the octave that contains the longest time.
 const BUCKETS: usize = bucket_of(LONGEST_NS.next_power_of_two() - 1) + 1;
 
-/// The used buckets of a distribution, numbered by [`bucket_of`].
+/// Buckets of a distribution that are in use, numbered by [`bucket_of`].
 #[derive(Debug, Clone, PartialEq, Default)]
 struct EncodedTimes {
     known: Vec<BucketCount>,
-    /// The used buckets of the lower bounds.
+    /// Buckets of the lower bounds that are in use.
     at_least: Vec<BucketCount>,
 }
 
-/// A slice of the time series, with its times in the buckets of [`coarse_bucket`].
+/// Slice of the time series, with its times in the buckets of [`coarse_bucket`].
 #[derive(Debug, Clone, PartialEq, Default)]
 struct EncodedSlice {
     ok: u64,
@@ -69,7 +69,7 @@ impl<'de> Deserialize<'de> for EncodedDelta {
     }
 }
 
-/// Sum of the counts of encoded deltas, without times. Keeping the times of each agent separately
+/// Sums of the counts of encoded deltas, without times. Keeping the times of each agent separately
 /// would take megabytes per agent.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct DeltaTotals {
@@ -107,9 +107,9 @@ impl std::fmt::Display for ImplausibleDelta {
 
 impl std::error::Error for ImplausibleDelta {}
 
-/// Maximum number of slices: the half seconds in a week.
+/// Maximum number of slices: the number of half seconds in a week.
 const SLICES_MAX: usize = 2 * 86_400 * 7;
-/// Exclusive limit of each count. No interval can have more, and thousands of deltas can be added
+/// Exclusive limit of each count. No real count reaches it, and thousands of deltas can be added
 /// without overflow.
 const COUNT_MAX: u64 = 1 << 50;
 
@@ -130,7 +130,7 @@ impl EncodedDelta {
         }
     }
 
-    /// Adds everything to a delta, or nothing if a number is impossible.
+    /// Adds this delta to `delta`. Adds nothing if a number is impossible.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ impl EncodedDelta {
         Ok(())
     }
 
-    /// Adds the counts to `counted`. The delta must be one that [`EncodedDelta::add_to`] accepts.
+    /// Adds the counts to `counted`. [`EncodedDelta::add_to`] must have accepted this delta.
     pub fn count_into(&self, counted: &mut DeltaTotals) {
         counted.span = self.span_with(counted.span);
         let [started, unmeasured, ..] = self.counts;
@@ -154,7 +154,7 @@ impl EncodedDelta {
         }
     }
 
-    /// The interval that covers this one and `other`.
+    /// Returns the interval that covers this delta's interval and `other`.
     fn span_with(&self, other: Option<(Nanos, Nanos)>) -> Option<(Nanos, Nanos)> {
         let Some((begin, end)) = self.span else {
             return other;
@@ -188,7 +188,7 @@ impl EncodedDelta {
         pieces
     }
 
-    /// Removes all lists of buckets.
+    /// Removes and returns all lists of buckets.
     fn take_lists(&mut self) -> Vec<(BucketList, Vec<BucketCount>)> {
         let times = std::mem::take(&mut self.times);
         let of_times = times.into_iter().enumerate().flat_map(|(index, times)| {
@@ -222,8 +222,8 @@ impl EncodedDelta {
         }
     }
 
-    /// Number of slices from the start of the measured part to the last slice in this delta; 0
-    /// without slices.
+    /// Returns the number of slices from the start of the measured part to the last slice in this
+    /// delta; 0 if there are none.
     pub fn slices(&self) -> usize {
         match self.slices.len() {
             0 => 0,
@@ -231,7 +231,8 @@ impl EncodedDelta {
         }
     }
 
-    /// End of the interval in nanoseconds since the start of the load; 0 without an interval.
+    /// Returns the end of the interval in nanoseconds since the start of the load; 0 without an
+    /// interval.
     pub fn latest_ns(&self) -> u64 {
         self.span.map_or(0, |(begin, end)| begin.max(end))
     }
@@ -255,8 +256,8 @@ impl EncodedDelta {
             && self.entries_add_up()
     }
 
-    /// Returns true if the counts of the entries (if any) are possible and add up to those of all
-    /// requests.
+    /// Returns true if the counts of the entries (if any) are possible and their sums equal the
+    /// counts of all requests.
     fn entries_add_up(&self) -> bool {
         let few = |count: &u64| *count < COUNT_MAX;
         let are_few = self.entries.iter().all(|entry| {
@@ -299,8 +300,8 @@ impl EncodedDelta {
     }
 }
 
-/// Identifies a list of buckets in an encoded delta: the complete times or the lower bounds of the
-/// distribution or the entry with this index.
+/// Identifies a list of buckets in an encoded delta: the complete times, or the lower bounds, of
+/// the distribution or entry with this index.
 #[derive(Debug, Clone, Copy)]
 enum BucketList {
     Known(usize),

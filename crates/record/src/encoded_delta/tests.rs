@@ -1,4 +1,4 @@
-//! Tests that encoded deltas are decoded without loss, and that invalid input does no harm.
+//! Checks that encoded deltas are decoded without loss, and that invalid input does no harm.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
@@ -134,7 +134,8 @@ impl Random {
         self.0.random()
     }
 
-    /// A number with a random bit length, so that small numbers are as likely as large ones.
+    /// Returns a number with a random bit length, so that small numbers are as likely as large
+    /// ones.
     fn up_to_bits(&mut self, bits: u64) -> u64 {
         let bits = self.next() % (bits + 1);
         self.next().checked_shr(64 - bits as u32).unwrap_or(0)
@@ -150,7 +151,7 @@ impl Random {
         }
     }
 
-    /// Adds entries to a delta whose counts add up to those of the delta.
+    /// Adds entries to a delta. Their counts add up to those of the delta.
     fn entries(&mut self, delta: &mut Delta) {
         let mut sum = EntryDelta::default();
         let mut entries = vec![EntryDelta::default(); 1 + (self.next() % 9) as usize];
@@ -198,7 +199,7 @@ impl Random {
             let mut times = Distribution::new();
             self.times(&mut times);
             slice.keep_times(&times);
-            // As in a recorder, the times of a slice are also among the response times.
+            // As in a recorder, the times of a slice are also among the delta's response times.
             if first.is_multiple_of(2) {
                 delta.response_time.merge(&times);
             }
@@ -255,7 +256,7 @@ fn invalid_input_is_an_error_or_is_added_without_a_panic() {
     let (mut read, mut taken) = (0, 0);
     let mut sum = Delta::default();
     for round in 0..3_000 {
-        // Some inputs are entirely random, and some begin validly.
+        // Some inputs are entirely random; others have a valid beginning.
         let mut bits = match round % 3 {
             0 => Vec::new(),
             _ => BASE64
@@ -286,7 +287,7 @@ fn invalid_input_is_an_error_or_is_added_without_a_panic() {
 #[test]
 fn a_false_length_allocates_no_memory() {
     let mut list = bits::BitWriter::default();
-    // No span and no counts, then an endless list of outcomes.
+    // The delta has no span and no counts, followed by an endless list of outcomes.
     list.flag(false);
     (0..9).for_each(|_| list.number(0));
     list.number(u64::MAX);

@@ -2,9 +2,9 @@
 //!
 //! Most of the stream consists of buckets. A list of buckets is written as its length and, for each
 //! bucket, the number of empty buckets before it and its count minus 1. Both are mostly 0, so a
-//! bucket takes only a few bits. Repetitions are avoided: a distribution that equals an earlier one
-//! is written as the distance to that one, and the times of the last slice are usually omitted,
-//! because they are the response times minus those of the other slices.
+//! bucket takes only a few bits. Duplicate data are avoided: a distribution that equals an earlier
+//! one is written as the distance to it, and the times of the last slice are usually omitted,
+//! because they equal the response times minus the times of the other slices.
 //!
 //! HDR V2 with deflate has a similar size (`examples/message_cost.rs` prints both). It is not used
 //! because each decoded histogram is dense, with 300 KB for each of eight distributions, and
@@ -95,8 +95,8 @@ fn write_list(to: &mut BitWriter, buckets: &[BucketCount]) {
     }
 }
 
-/// Parses a serialized delta; `None` if it is invalid. Memory is bounded by the length of the text and
-/// the size of the largest distributions.
+/// Parses a serialized delta. Returns `None` if it is invalid. Memory is bounded by the length of
+/// the text and the size of the largest distributions.
 pub(super) fn read(text: &str) -> Option<EncodedDelta> {
     let bytes = BASE64.decode(text).ok()?;
     let mut from = BitReader::new(&bytes);
@@ -138,7 +138,7 @@ fn read_outcomes(from: &mut BitReader<'_>) -> Option<Vec<(Outcome, u64)>> {
 
 fn read_entries(from: &mut BitReader<'_>) -> Option<Vec<EntryDelta>> {
     let length = usize::try_from(from.number()?).ok()?;
-    // The maximum is one more, for all entries without their own results.
+    // One more than [`ENTRIES_MAX`] is allowed, for all entries without their own results.
     if length > ENTRIES_MAX + 1 {
         return None;
     }
@@ -188,7 +188,7 @@ const COARSE_BUCKETS: usize = coarse_bucket(u64::MAX) as usize + 1;
 /// Reads a list of buckets whose numbers are below `below`.
 fn read_list(from: &mut BitReader<'_>, below: usize) -> Option<Vec<BucketCount>> {
     let length = from.number()?;
-    // Each bucket takes at least two bits, so a wrong length can't cause a large allocation.
+    // Each bucket takes at least two bits, which bounds the allocation if the length is wrong.
     let most = (from.left() / 2).min(below);
     let mut buckets = Vec::with_capacity(usize::try_from(length).map_or(most, |it| it.min(most)));
     let mut next = 0_u64;
@@ -203,8 +203,8 @@ fn read_list(from: &mut BitReader<'_>, below: usize) -> Option<Vec<BucketCount>>
     Some(buckets)
 }
 
-/// Returns the response times minus those of `slices`, in coarse buckets. Returns `None` if the
-/// slices contain times that the response times do not.
+/// Returns the response times minus the times of `slices`, in coarse buckets. Returns `None` if the
+/// slices contain times that are not among the response times.
 fn rest(times: &[EncodedTimes], slices: &[EncodedSlice]) -> Option<Vec<BucketCount>> {
     let mut rest: Vec<BucketCount> = Vec::new();
     for &(bucket, count) in &times.first()?.known {

@@ -3,8 +3,8 @@
 use super::SparseTimes;
 use crate::{Outcome, OutcomeCounts};
 
-/// Counts and response times of one entry in one interval of a load. A request counts in the interval in
-/// which it ends; only [`EntryDelta::started`] counts starts.
+/// Counts and response times of one entry in one interval of a load. A request is counted in the
+/// interval in which it ends, except in [`EntryDelta::started`], which counts starts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EntryDelta {
     /// Requests whose connect or send began, including those of the warm-up.
@@ -13,11 +13,11 @@ pub struct EntryDelta {
     pub unmeasured: u64,
     /// Requests by outcome.
     pub outcomes: OutcomeCounts,
-    /// HTTP bytes received, above TLS.
+    /// HTTP bytes received, not counting TLS.
     pub bytes_in: u64,
-    /// HTTP bytes sent, above TLS.
+    /// HTTP bytes sent, not counting TLS.
     pub bytes_out: u64,
-    /// From the intended start to the last byte, over successes and lower bounds.
+    /// Times from the intended start to the last byte, over successes and lower bounds.
     pub times: SparseTimes,
 }
 
@@ -36,14 +36,15 @@ impl EntryDelta {
         self.outcomes.merge(&other.outcomes);
     }
 
-    /// Resets everything without freeing memory.
+    /// Clears everything without freeing memory.
     fn clear(&mut self) {
         self.counts_mut().into_iter().for_each(|count| *count = 0);
         self.outcomes = OutcomeCounts::default();
         self.times.clear();
     }
 
-    /// Requests that have begun but not ended. The delta must cover the load from its start.
+    /// Returns the number of requests that have begun but not ended. The delta must cover the load
+    /// from its start.
     pub fn in_flight(&self) -> u64 {
         let ended = self.unmeasured.saturating_add(self.outcomes.ended());
         self.started.saturating_sub(ended)
@@ -58,14 +59,14 @@ impl EntryDelta {
         ]
     }
 
-    /// The counts in the order of [`EntryDelta::counts_mut`].
+    /// Returns the counts in the order of [`EntryDelta::counts_mut`].
     pub(crate) fn counts(&self) -> [u64; 4] {
         [self.started, self.unmeasured, self.bytes_in, self.bytes_out]
     }
 }
 
-/// The entries of a load in one interval, by number. The last one combines all entries without
-/// their own results. Empty if the load has a single entry.
+/// Results of a load's entries in one interval, by entry number. The last one combines all entries
+/// without their own results. Empty if the load has a single entry.
 #[derive(Debug, Clone, Default)]
 pub struct EntryDeltas(pub(crate) Vec<EntryDelta>);
 
@@ -85,20 +86,20 @@ impl EntryDeltas {
         EntryDeltas(vec![EntryDelta::default(); entries])
     }
 
-    /// The entries by number.
+    /// Returns the entries by number.
     pub fn iter(&self) -> impl Iterator<Item = &EntryDelta> {
         self.0.iter()
     }
 
-    /// Returns the entry with this number, or the last one if the number is too large; `None` if no
-    /// entries are counted.
+    /// Returns the entry with this number, or the last one if the number is too large. Returns
+    /// `None` if no entries are counted.
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut EntryDelta> {
         let last = self.0.len().checked_sub(1)?;
         self.0.get_mut(last.min(number as usize))
     }
 
-    /// The response times of each entry.
+    /// Returns the response times of each entry.
     pub(crate) fn times_mut(&mut self) -> impl Iterator<Item = &mut SparseTimes> {
         self.0.iter_mut().map(|entry| &mut entry.times)
     }
@@ -107,7 +108,7 @@ impl EntryDeltas {
         self.merge_all(&other.0);
     }
 
-    /// Adds entries by number.
+    /// Adds each entry of `others` to the entry with the same number.
     pub(crate) fn merge_all(&mut self, others: &[EntryDelta]) {
         if self.0.len() < others.len() {
             self.0.resize_with(others.len(), EntryDelta::default);
@@ -117,7 +118,7 @@ impl EntryDeltas {
         }
     }
 
-    /// The entries up to the last one that has a request.
+    /// Returns the entries up to the last one that has a request.
     pub(crate) fn used(&self) -> &[EntryDelta] {
         let unused = EntryDelta::default();
         let used = self.0.iter().rposition(|entry| *entry != unused);

@@ -2,27 +2,28 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The entries of a load, numbered in this order. All `other` entries share the number after the
-/// last one.
+/// Entries of a load. Their numbers are the positions in this list; all entries in `other` share
+/// the number after the last one.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EntryList {
-    /// The property that the requests of an entry have in common.
+    /// Property that the requests of an entry have in common.
     pub grouping: EntryGrouping,
-    /// The entries that have their own results.
+    /// Entries that have their own results.
     pub each: Vec<EntryInfo>,
-    /// The other entries, if there are any.
+    /// The remaining entries, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<OtherEntries>,
 }
 
-/// The property that the requests of an entry have in common.
+/// Property that the requests of an entry have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryGrouping {
-    /// Method and URL.
+    /// Requests with the same method and URL.
     #[default]
     Url,
-    /// Method and path. The query, and numbers and identifiers in the path, may differ.
+    /// Requests with the same method and path. They may differ in the query, and in numbers and
+    /// identifiers within the path.
     Path,
 }
 
@@ -45,7 +46,8 @@ pub struct OtherEntries {
 }
 
 impl EntryList {
-    /// Number of results that a recorder keeps: one for each entry, and one for all others.
+    /// Returns the number of results that a recorder keeps: one for each entry, and one for all
+    /// others.
     pub fn results(&self) -> usize {
         self.each.len() + 1
     }

@@ -1,4 +1,4 @@
-//! Results of the entries of a list of requests: counts and response times of each.
+//! Results of the entries of a request list: counts and response times of each.
 //!
 //! An entry is a method and a URL, or a group of URLs. At most [`ENTRIES_MAX`] entries of a load
 //! have their own results; the others are combined. A load with a single entry has no results by

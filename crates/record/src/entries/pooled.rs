@@ -6,8 +6,8 @@ use crate::Summary;
 impl EntryResults {
     /// Combines the results of several loads, each given with its measured seconds. Counts are
     /// added, rates refer to the total time, and times come from the merged histograms. If an entry
-    /// has no histogram in one of the loads, its times are absent. Returns `None` if the loads have
-    /// different entries.
+    /// lacks a histogram in one of the loads, the combined entry has no times. Returns `None` if
+    /// the loads have different entries.
     pub fn pooled<'a>(
         loads: impl IntoIterator<Item = (&'a EntryResults, f64)>,
     ) -> Option<EntryResults> {
@@ -21,7 +21,7 @@ impl EntryResults {
             let rows = loads.iter().map(|(load, _)| &load.each[number]);
             pooled_row(rows.collect(), elapsed_s)
         });
-        // This row exists only in loads that sent requests without an entry.
+        // The row `other` exists only in loads that sent requests without an entry of their own.
         let other: Vec<&EntryResult> = loads.iter().filter_map(|it| it.0.other.as_ref()).collect();
         Some(EntryResults {
             grouping: first.grouping,

@@ -13,13 +13,13 @@ const OTHER: &str = "other";
 /// Results of the entries of a load's list. Their counts add up to those of the whole load.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EntryResults {
-    /// The property that the requests of an entry have in common.
+    /// Property that the requests of an entry have in common.
     pub grouping: EntryGrouping,
     /// Number of entries, including those without their own results.
     pub count: u64,
-    /// The entries that have their own results, in the order of the list.
+    /// Results of the entries that have their own, in the order of the list.
     pub each: Vec<EntryResult>,
-    /// Sum of all other entries; absent if there are none.
+    /// Combined results of all other entries; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<EntryResult>,
 }
@@ -45,16 +45,18 @@ pub struct EntryResult {
     pub outcomes: BTreeMap<Outcome, u64>,
     /// Successful requests per second.
     pub ok_per_s: f64,
-    /// HTTP bytes received, above TLS.
+    /// HTTP bytes received, not counting TLS.
     pub bytes_in: u64,
-    /// HTTP bytes sent, above TLS.
+    /// HTTP bytes sent, not counting TLS.
     pub bytes_out: u64,
-    /// From the intended start to the last byte, over successes and lower bounds; within 0.4%.
+    /// Times from the intended start to the last byte, over successes and lower bounds. Values are
+    /// exact within 0.4%.
     #[serde(with = "unmeasured")]
     pub response_time_us: Summary,
-    /// Histogram of these times, in the format of [`Record::histograms`](crate::Record::histograms). It
-    /// contains lower bounds as ordinary values. Absent in results of running loads, in pooled results,
-    /// and in records of earlier versions.
+    /// Histogram of the response times, in the format of
+    /// [`Record::histograms`](crate::Record::histograms). It contains lower bounds as ordinary
+    /// values. Absent in results of running loads, in pooled results, and in records of earlier
+    /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<String>,
     /// Histogram of only the lower bounds; absent if there are none.
@@ -89,7 +91,7 @@ impl EntryResults {
         }
     }
 
-    /// Adds histograms. This takes too long for a running load.
+    /// Adds the histograms. This takes too long while a load runs.
     pub(crate) fn keep_histograms(&mut self, deltas: &EntryDeltas) {
         for (result, delta) in self.each.iter_mut().chain(&mut self.other).zip(&deltas.0) {
             let times = delta.times.to_distribution();
@@ -98,7 +100,7 @@ impl EntryResults {
         }
     }
 
-    /// All rows: first the entries, then the combined others.
+    /// Returns all rows: the entries, followed by the combined others.
     pub fn rows(&self) -> impl Iterator<Item = &EntryResult> {
         self.each.iter().chain(&self.other)
     }
@@ -129,7 +131,7 @@ impl EntryResult {
         }
     }
 
-    /// The response times; `None` if their histogram is missing or invalid.
+    /// Returns the response times, or `None` if their histogram is missing or invalid.
     pub(super) fn times(&self) -> Option<SparseTimes> {
         let is_unmeasured = self.response_time_us == Summary::default();
         match &self.histogram {
@@ -142,12 +144,12 @@ impl EntryResult {
         }
     }
 
-    /// True if a request of this entry was due.
+    /// Returns true if any request of this entry was due.
     pub fn is_sent(&self) -> bool {
         self.started + self.unstarted > 0
     }
 
-    /// Share of the ended requests that failed, 0 to 1.
+    /// Returns the share of the ended requests that failed, 0 to 1.
     pub fn failed_share(&self) -> f64 {
         self.failed as f64 / (self.ok + self.failed).max(1) as f64
     }

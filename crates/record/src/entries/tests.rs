@@ -1,4 +1,4 @@
-//! Entries add up to the whole load, in a recorder and in messages.
+//! Checks that the entries add up to the whole load, in a recorder and in messages.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -8,7 +8,7 @@ use crate::{
     Delta, EncodedDelta, Exchange, LoadInfo, MeasuredPart, Nanos, Outcome, Record, Recorder,
 };
 
-/// Records requests of every kind for random entries. Some numbers are beyond the last entry.
+/// Records requests of every kind for random entry numbers, some of which exceed the last entry.
 fn recorded(entries: usize, seed: u64, each: &mut dyn FnMut(&mut Recorder)) -> Recorder {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let warm_up = Nanos::from_millis(700 * (seed % 2));
@@ -205,7 +205,7 @@ fn pooled_entries_are_those_of_one_load_of_all_requests() {
     let expected = EntryResults::of(&list, &whole.entries, all_time);
     assert_eq!(timed(&loads), Some(expected));
 
-    // Without one of the histograms, there are all counts but no percentiles.
+    // If one of the histograms is missing, the counts are complete, but there are no percentiles.
     let mut lacking = loads.clone();
     lacking[1].each[2].histogram = None;
     let pooled = timed(&lacking).unwrap();

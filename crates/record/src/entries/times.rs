@@ -1,4 +1,5 @@
-//! Response times of an entry: sparse buckets for storing and sending, dense buckets for recording.
+//! Response times of an entry, in sparse buckets for storing and sending, and in dense buckets for
+//! recording.
 
 use std::borrow::Cow;
 
@@ -10,7 +11,7 @@ use crate::{Distribution, Nanos, Summary};
 /// time in it.
 const TIME_BITS: u32 = 8;
 
-/// Number of buckets up to the longest time.
+/// Number of buckets up to the one that contains the longest time.
 pub(crate) const TIME_BUCKETS: usize = bucket_of(Nanos(LONGEST_NS)) as usize + 1;
 
 const fn bucket_of(time: Nanos) -> u32 {
@@ -21,10 +22,10 @@ const fn bucket_of(time: Nanos) -> u32 {
     buckets::bucket_of(TIME_BITS, nanos)
 }
 
-/// The used buckets of an entry's response times.
+/// Buckets of an entry's response times that are in use.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SparseTimes {
-    /// Response times of the successes.
+    /// Response times of the successful requests.
     pub(crate) known: Vec<BucketCount>,
     /// Lower bounds of response times.
     pub(crate) at_least: Vec<BucketCount>,
@@ -63,8 +64,8 @@ impl SparseTimes {
         times
     }
 
-    /// Inverse of [`SparseTimes::to_distribution`]. Each bucket of a distribution is within one
-    /// sparse bucket.
+    /// Converts a distribution, as the inverse of [`SparseTimes::to_distribution`]. Each bucket of
+    /// a distribution is within one sparse bucket.
     pub(super) fn of_distribution(times: &Distribution) -> SparseTimes {
         let sparse = |buckets: &mut dyn Iterator<Item = (Nanos, u64)>| {
             let mut sparse: Vec<BucketCount> = Vec::new();
@@ -82,17 +83,17 @@ impl SparseTimes {
         }
     }
 
-    /// Number of times, including lower bounds.
+    /// Returns the number of times, including lower bounds.
     pub fn count(&self) -> u64 {
         number(&self.known) + self.censored()
     }
 
-    /// Number of lower bounds.
+    /// Returns the number of lower bounds.
     pub fn censored(&self) -> u64 {
         number(&self.at_least)
     }
 
-    /// All times, including lower bounds.
+    /// Returns all times, including lower bounds.
     fn all(&self) -> Cow<'_, [BucketCount]> {
         if self.at_least.is_empty() {
             return Cow::Borrowed(&self.known);
@@ -102,7 +103,7 @@ impl SparseTimes {
         Cow::Owned(all)
     }
 
-    /// Summary by the rules of [`crate::Distribution::summary`].
+    /// Returns a summary by the rules of [`crate::Distribution::summary`].
     pub fn summary(&self) -> Summary {
         let all = self.all();
         let (Some(first), Some(last)) = (all.first(), all.last()) else {
@@ -116,7 +117,7 @@ impl SparseTimes {
         let mut at = |name: &str, quantile: f64| {
             let rank = (quantile * number(&all) as f64).ceil().max(1.0) as u64;
             let low = value_at(&all, rank);
-            // Assume the other extreme: every lower bound is actually longer than all complete
+            // In the opposite extreme case, every lower bound is actually longer than all complete
             // times.
             let is_bound = rank > known || value_at(&self.known, rank) > low * 1.01;
             if is_bound {
@@ -131,7 +132,7 @@ impl SparseTimes {
         if longest_bound.is_some_and(|bound| self.known.last().is_none_or(|it| bound >= it.0)) {
             at_least.push("max".to_owned());
         }
-        // A request that was cut off early doesn't count as the shortest one.
+        // The age of a request that was cut off early must not become the minimum.
         let shortest = self.known.first().unwrap_or(first);
         Summary {
             min: micros(shortest.0),
@@ -153,7 +154,7 @@ fn number(buckets: &[BucketCount]) -> u64 {
     buckets.iter().map(|(_, count)| count).sum()
 }
 
-/// The middle of a bucket in microseconds.
+/// Returns the middle of a bucket in microseconds.
 fn micros(bucket: u32) -> f64 {
     buckets::middle_of(TIME_BITS, bucket) as f64 / 1e3
 }
@@ -163,7 +164,7 @@ fn rounded(micros: f64) -> f64 {
     (micros * 1e3).round() / 1e3
 }
 
-/// The value with this rank, in microseconds. Ranks begin at 1.
+/// Returns the value with this rank, in microseconds. Ranks begin at 1.
 fn value_at(buckets: &[BucketCount], rank: u64) -> f64 {
     let mut below = 0;
     let found = buckets.iter().find(|(_, count)| {
@@ -188,10 +189,10 @@ fn deviation(buckets: &[BucketCount]) -> f64 {
 /// increments a number. Zeros take no memory until they are written.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DenseTimes {
-    /// [`TIME_BUCKETS`] counts for each entry. 32 bits suffice, because the buckets are emptied
-    /// every half second.
+    /// [`TIME_BUCKETS`] counts for each entry. Each fits into 32 bits, because the buckets are
+    /// emptied every half second.
     counts: Vec<u32>,
-    /// First and last used bucket of each entry.
+    /// First and last bucket of each entry that are in use.
     used: Vec<(u32, u32)>,
 }
 

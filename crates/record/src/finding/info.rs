@@ -5,14 +5,14 @@ use super::Severity;
 /// Row of the registry: all fixed properties of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FindingInfo {
-    /// The part of prony that creates the finding.
+    /// Part of prony that creates the finding.
     pub scope: FindingScope,
-    /// Statement of the observation, as a sentence.
+    /// Observation, as a sentence.
     pub seen: &'static str,
     /// Possible severities, mildest first, each with its condition. The condition is empty if there
     /// is only one severity.
     pub severities: &'static [(Severity, &'static str)],
-    /// The verdicts that the finding withholds when it is an error.
+    /// Verdicts that the finding withholds if it is an error.
     pub withholds: WithheldVerdicts,
     /// Consequences for the result, in sentences.
     pub meaning: &'static str,
@@ -31,7 +31,7 @@ pub struct FindingInfo {
 }
 
 impl FindingInfo {
-    /// Default row. The other rows list only the fields that differ from it.
+    /// Defaults of a row. The rows list only the fields that differ from them.
     pub(super) const BASE: FindingInfo = FindingInfo {
         scope: FindingScope::Load,
         seen: "",
@@ -53,21 +53,21 @@ impl FindingInfo {
     }
 }
 
-/// The part of prony that creates a finding.
+/// Part of prony that creates a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FindingScope {
     /// Any load.
     Load,
     /// A load by several agents.
     FleetLoad,
-    /// One trial of an experiment: its services and their machines.
+    /// A single trial of an experiment, with its services and their machines.
     Trial,
-    /// An experiment as a whole: several trials compared.
+    /// An experiment as a whole.
     Experiment,
 }
 
 impl FindingScope {
-    /// All scopes, in the documentation's order.
+    /// All scopes, in the order of the documentation.
     pub const ALL: [FindingScope; 4] = [
         FindingScope::Load,
         FindingScope::FleetLoad,
@@ -76,8 +76,8 @@ impl FindingScope {
     ];
 }
 
-/// The verdicts that a finding of severity [`Severity::Error`] withholds, in comparisons that
-/// include an affected variant.
+/// Verdicts that a finding of severity [`Severity::Error`] withholds, in comparisons that include
+/// an affected variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithheldVerdicts {
     /// No verdict; such a finding is never an error.
@@ -85,7 +85,7 @@ pub enum WithheldVerdicts {
     /// Verdicts on the rate and on response times.
     Speed,
     /// Verdicts on the rate and on response times, unless only the faster variant is affected. The
-    /// slower variant is then still slower, so the direction stays valid.
+    /// finding then only understates the difference, so the direction stays valid.
     SpeedUnlessFaster,
     /// Verdicts on every metric except the share of failed requests.
     AllButFailures,
@@ -98,9 +98,9 @@ pub enum WithheldVerdicts {
 /// Rule that combines the findings of a variant's trials into one finding of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrialFolding {
-    /// The severity reached in at least half of the trials; at most a warning if fewer trials have
-    /// the finding.
+    /// Severity reached in at least half of the trials. If fewer trials have the finding, it is at
+    /// most a warning.
     Median,
-    /// The severity in the worst trial.
+    /// Severity in the worst trial.
     Worst,
 }

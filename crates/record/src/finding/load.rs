@@ -22,8 +22,8 @@ pub(super) const GENERATOR_SATURATED: FindingInfo = FindingInfo {
     withholds: WithheldVerdicts::SpeedUnlessFaster,
     meaning: "A generator at its limit makes servers look alike. If only the faster of two \
         variants reached that limit, the direction is still right, and the ratio is a lower bound \
-        of the difference. A worker always handles one connection, so a third of a connection per \
-        worker is added to both limits.",
+        of the difference. Each worker is always busy with one connection, so both limits are \
+        raised by a third of a connection per worker.",
     action: "Give the generator more cores (`--cores`, `--threads`), or reduce the load.",
     ..BASE
 };
@@ -77,8 +77,8 @@ pub(super) const ERRORS: FindingInfo = FindingInfo {
         (Warning, "more than 0.1% failed"),
         (
             Error,
-            "more than 5% failed, or in more than 10% of the half seconds requests failed and none \
-             succeeded",
+            "more than 5% failed, or in more than 10% of the half-second slices, requests failed \
+             and none succeeded",
         ),
     ],
     withholds: WithheldVerdicts::AllButFailures,
@@ -106,9 +106,9 @@ pub(super) const SYN_RETRANSMITTED: FindingInfo = FindingInfo {
     severities: &[
         (
             Note,
-            "a connect took 1, 2, 3, 4, 5 or 7 s, or up to 100 ms and 4% longer",
+            "a connect took 1, 2, 3, 4, 5 or 7 s, or longer than that by up to 100 ms plus 4%",
         ),
-        (Warning, "more than 1% of the connects did"),
+        (Warning, "more than 1% of the connects took that long"),
     ],
     meaning: "The server's listen queue overflowed, or packets were lost.",
     action: "Raise the server's backlog (on Linux with `net.core.somaxconn`), or look for packet \

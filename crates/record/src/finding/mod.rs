@@ -21,7 +21,7 @@ pub use registry::{FindingId, FindingName};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Informational.
+    /// The finding is informational.
     Note,
     /// The result must be interpreted with care.
     Warning,
@@ -30,7 +30,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// The severity's name in JSON and in the documentation.
+    /// Returns the severity's name in JSON and in the documentation.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Note => "note",
@@ -43,11 +43,11 @@ impl Severity {
 /// An observation that qualifies a result: what was seen, what it means, what to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Id of the finding.
+    /// ID of the finding.
     pub id: FindingName,
     /// Severity of the finding.
     pub severity: Severity,
-    /// Text for the user: one to three sentences.
+    /// Text of one to three sentences for the user.
     pub text: String,
 }
 
@@ -65,7 +65,7 @@ impl Finding {
         }
     }
 
-    /// The finding's registry row; `None` if another version of prony defined the id.
+    /// Returns the finding's registry row, or `None` if the ID is from another version of prony.
     pub fn info(&self) -> Option<&'static FindingInfo> {
         self.id.known().map(FindingId::info)
     }

@@ -1,4 +1,4 @@
-//! The registry: every finding with its id and its row.
+//! Registry of findings: the ID and the row of each.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{FindingInfo, experiment, fleet, load, trial};
 
-/// Defines [`FindingId`] from one line for each finding: the variant, its id, ids of earlier
-/// versions, and its row.
+/// Defines [`FindingId`]. Each line contains a variant, its ID, the IDs that earlier versions used,
+/// and its row.
 macro_rules! registry {
     ($($variant:ident $id:literal $([$($old:literal),+])? => $row:expr,)+) => {
-        /// Every finding that this version of prony can create. JSON contains its id
+        /// Every finding that this version of prony can create. JSON contains its ID
         /// ([`FindingId::as_str`]), which never changes its meaning.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum FindingId {
@@ -19,24 +19,24 @@ macro_rules! registry {
         }
 
         impl FindingId {
-            /// All findings, in the documentation's order.
+            /// All findings, in the order of the documentation.
             pub const ALL: &[FindingId] = &[$(FindingId::$variant,)+];
 
-            /// The stable id, such as `generator-saturated`.
+            /// Returns the stable ID, such as `generator-saturated`.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(FindingId::$variant => $id,)+
                 }
             }
 
-            /// The finding's row.
+            /// Returns the finding's row.
             pub const fn info(self) -> &'static FindingInfo {
                 match self {
                     $(FindingId::$variant => &$row,)+
                 }
             }
 
-            /// Ids that earlier versions used for this finding.
+            /// Returns the IDs that earlier versions used for this finding.
             pub const fn former_ids(self) -> &'static [&'static str] {
                 match self {
                     $(FindingId::$variant => &[$($($old),+)?],)+
@@ -104,13 +104,13 @@ registry! {
 }
 
 impl FindingId {
-    /// The finding with this id, or with this id in an earlier version.
+    /// Returns the finding that has this ID, or had it in an earlier version.
     pub fn parse(id: &str) -> Option<FindingId> {
         let has_id = |known: &FindingId| known.as_str() == id || known.former_ids().contains(&id);
         FindingId::ALL.iter().copied().find(has_id)
     }
 
-    /// Anchor of the finding's description in the documentation.
+    /// Returns the anchor of the finding's description in the documentation.
     pub fn reference(self) -> String {
         format!("docs/findings.md#{self}")
     }
@@ -122,19 +122,19 @@ impl fmt::Display for FindingId {
     }
 }
 
-/// A finding's id as stored. Files and agents of other versions may contain ids that this version
+/// ID of a finding, as stored. Files and agents of other versions may contain IDs that this version
 /// does not define; these are kept and shown unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum FindingName {
     /// A finding of this version.
     Known(FindingId),
-    /// An id that this version does not define.
+    /// An ID that this version does not define.
     Unknown(Box<str>),
 }
 
 impl FindingName {
-    /// The finding, if this version defines it.
+    /// Returns the finding, if this version defines it.
     pub fn known(&self) -> Option<FindingId> {
         match self {
             FindingName::Known(id) => Some(*id),
@@ -142,7 +142,7 @@ impl FindingName {
         }
     }
 
-    /// The id as shown in JSON and reports.
+    /// Returns the ID as shown in JSON and reports.
     pub fn as_str(&self) -> &str {
         match self {
             FindingName::Known(id) => id.as_str(),

@@ -1,4 +1,4 @@
-//! Counts, histograms and time series of requests with known times.
+//! Checks counts, histograms and time series of requests with known times.
 
 use super::*;
 
@@ -89,11 +89,11 @@ fn requests_in_flight_at_a_closed_loops_end_are_bounds_only_beyond_the_p99() {
     let closed = MeasuredPart::EndedFrom(Nanos::ZERO);
     assert_eq!(ends(closed, 90, &[0, 30, 89]), 0);
     assert_eq!(ends(closed, 90, &[0, 30, 89, 120, 900]), 2);
-    // The p99 is more than a tenth of the measured part, or does not exist.
+    // Either the p99 is more than a tenth of the measured part, or there is none.
     assert_eq!(ends(closed, 125, &[0, 30]), 2);
     assert_eq!(ends(closed, 2_000, &[0, 30]), 2);
     // The schedule of an open loop does not depend on the server, and a load with a number of
-    // requests does not end by time.
+    // requests has no fixed end time.
     assert_eq!(ends(MeasuredPart::DueFrom(Nanos::ZERO), 90, &[0, 30]), 2);
 }
 
@@ -208,7 +208,7 @@ fn handed_over_deltas_add_up_to_the_whole() {
                 _ => MeasuredPart::DueFrom(Nanos::from_millis(warm_up)),
             };
             let mut each = |recorder: &mut Recorder, now: u64| {
-                // One worker hands over as soon as it has data, the other only rarely.
+                // One worker hands over its data immediately, the other one only rarely.
                 if recorder.has_news() && now.is_multiple_of(1 + worker * 7) {
                     recorder.hand_over(&mut into);
                     pieces += 1;

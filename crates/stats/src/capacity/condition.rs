@@ -1,4 +1,4 @@
-//! Conditions on capacities, such as `capacity<8000`.
+//! Conditions on capacities.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::gate_result::Ruling;
 /// The only metric that these conditions accept.
 const METRIC: &str = "capacity";
 
-/// A condition of `--fail-if` on a capacity.
+/// A `--fail-if` condition on a capacity, such as `capacity<8000`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapacityCondition {
     typed: String,
@@ -23,7 +23,7 @@ impl CapacityCondition {
     ///
     /// # Errors
     ///
-    /// Returns the reason and the accepted form.
+    /// Returns the reason for the rejection and the accepted form.
     pub fn parse(typed: &str) -> Result<CapacityCondition, String> {
         let compact: String = typed.chars().filter(|c| !c.is_whitespace()).collect();
         let refused = |reason: &str| format!("{typed}: {reason} (write capacity<8000)");

@@ -4,15 +4,15 @@ use prony_record::{Finding, FindingId, Severity, number};
 
 use super::search_report::{ProbeReport, SearchReport};
 
-/// Only probes up to this multiple of the capacity count, because those at higher rates say little
-/// about it.
+/// Probes at rates above this multiple of the capacity are ignored, because they say little about
+/// the capacity.
 const REACH: f64 = 2.0;
 /// If a probe's median service time exceeds the shortest median of all probes by this factor, the
 /// load slows the server. More connections would then only move the queue into the server.
 const SLOWDOWN_MAX: f64 = 2.0;
 
 /// Returns the finding if at least half of the probes that failed near the capacity failed only
-/// because requests waited for a free connection. Their service times meet the goals, and are about
+/// because requests waited for a free connection: their service times meet the goals and are about
 /// as short as at low rates.
 pub fn connections_limited(search: &SearchReport) -> Option<Finding> {
     let capacity = search.outcome()?.per_s();
@@ -60,7 +60,7 @@ mod tests {
     const CAPACITY_PER_S: f64 = 200.0;
 
     /// Creates a probe with these percentiles of response and service times, in milliseconds. The
-    /// limit is 50 ms.
+    /// goal is 50 ms.
     fn probe(rate: f64, response_ms: f64, service_ms: f64) -> ProbeReport {
         let times = |ms: f64| ProbeTimes {
             p50: 0.8e3 * ms,

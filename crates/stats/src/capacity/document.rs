@@ -1,4 +1,4 @@
-//! The stored result of `prony capacity`.
+//! Stored result of `prony capacity`.
 
 use prony_record::Finding;
 use serde::{Deserialize, Serialize};
@@ -12,45 +12,46 @@ use super::sentences;
 use crate::gate_result::Ruling;
 use crate::goals_phrase::goals_phrase;
 
-/// The schema of [`CapacityDocument`].
+/// Value of `schema` in new documents.
 pub const CAPACITY_SCHEMA: &str = "prony.capacity/1";
 
 /// All searches of one server and the result.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CapacityDocument {
-    /// [`CAPACITY_SCHEMA`].
+    /// Always [`CAPACITY_SCHEMA`].
     pub schema: String,
-    /// The version of prony that measured the capacity.
+    /// Version of prony that measured the capacity.
     pub version: String,
-    /// Start time (RFC 3339).
+    /// Start time (UTC, RFC 3339).
     pub started_at: String,
-    /// The command line, without secrets.
+    /// Command line, without secrets.
     pub command: String,
-    /// The machine that ran the load generator.
+    /// Description of the machine that ran the load generator.
     pub machine: String,
     /// URL without credentials.
     pub url: String,
-    /// The goals as typed.
+    /// Goals as typed.
     pub goals: Vec<String>,
-    /// Spacing of the requests.
+    /// Spacing of the arrivals.
     pub arrivals: String,
     /// False if the searches were interrupted.
     pub complete: bool,
-    /// Highest rate that meets the goals, in requests per second; absent if only a bound is known.
+    /// Highest rate that meets the goals, in requests per second. Absent if only a bound is known.
     pub capacity_per_s: Option<f64>,
-    /// Lower end of its 95% interval.
+    /// Lower end of the capacity's 95% interval.
     pub low_per_s: Option<f64>,
-    /// Upper end of its 95% interval.
+    /// Upper end of the capacity's 95% interval.
     pub high_per_s: Option<f64>,
-    /// A rate that meets the goals, if no higher one could be judged.
+    /// Lower bound of the capacity: a rate that meets the goals, if no higher one could be judged.
     pub at_least_per_s: Option<f64>,
-    /// Reason why only this lower bound is known.
+    /// Reason why only a lower bound is known.
     pub bound_reason: Option<BoundReason>,
-    /// A rate that does not meet the goals, if no lower rate does or could be judged.
+    /// Upper bound of the capacity: a rate that does not meet the goals, if no lower rate does or
+    /// could be judged.
     pub below_per_s: Option<f64>,
     /// The result as a sentence.
     pub text: String,
-    /// The conditions of `--fail-if`.
+    /// Results of the `--fail-if` conditions.
     pub conditions: Vec<ConditionResult>,
     /// The searches, in order.
     pub searches: Vec<SearchReport>,
@@ -58,12 +59,12 @@ pub struct CapacityDocument {
     pub findings: Vec<Finding>,
 }
 
-/// A condition of `--fail-if` with its outcome.
+/// A `--fail-if` condition with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConditionResult {
     /// The condition as typed, without spaces.
     pub condition: String,
-    /// Its outcome.
+    /// Outcome of the condition.
     pub ruling: Ruling,
 }
 
@@ -142,7 +143,7 @@ impl CapacityDocument {
         }
     }
 
-    /// True if a rate was found that meets the goals.
+    /// Returns true if a rate was found that meets the goals.
     pub fn is_met(&self) -> bool {
         self.capacity_per_s.is_some() || self.at_least_per_s.is_some()
     }

@@ -1,12 +1,12 @@
-//! Results of the probes that the fit uses.
+//! Results of the probes from which the capacity is fitted.
 
 use super::fit::{Crossing, FitPoint, crossing, refined};
 use super::probe::ProbeResult;
 
-/// Excess assigned to a probe in which the server doesn't keep up.
+/// Excess assigned to a probe during which the server doesn't keep up.
 const OVERLOAD_EXCESS: f64 = 100.0;
 
-/// Results of the probes at the edge, with the logarithms of their rates.
+/// Results of the probes that enter the fit, with the logarithms of their rates.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EdgeResults(Vec<(f64, ProbeResult)>);
 
@@ -15,7 +15,7 @@ impl EdgeResults {
         self.0.push((log_rate, result));
     }
 
-    /// Logarithms of the lowest and the highest rate.
+    /// Returns the logarithms of the lowest and the highest rate.
     pub(super) fn range(&self) -> (f64, f64) {
         let logs = self.0.iter().map(|(log_rate, _)| *log_rate);
         logs.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), log| {
@@ -23,7 +23,7 @@ impl EdgeResults {
         })
     }
 
-    /// Crossing of the goal that is exceeded first.
+    /// Returns the crossing of the goal that is exceeded at the lowest rate.
     pub(super) fn lowest_crossing(&self) -> Crossing {
         let crossings = (0..self.goal_count()).map(|goal| crossing(&self.points(goal)));
         crossings
@@ -31,15 +31,16 @@ impl EdgeResults {
             .unwrap_or(Crossing::Below)
     }
 
-    /// Logarithm of the rate at which the first goal is exceeded, computed from the probes within
-    /// `reach` of a first crossing.
+    /// Returns the logarithm of the lowest rate at which a goal is exceeded, computed from the
+    /// probes within `reach` of `log_rate`, an earlier estimate.
     pub(super) fn refined_crossing(&self, log_rate: f64, reach: f64) -> f64 {
         let refine = |points: &[FitPoint]| {
             let first = match crossing(points) {
                 Crossing::At { log_rate: at, .. } if (at - log_rate).abs() <= reach => at,
                 _ => log_rate,
             };
-            // The window is centered on the probes, regardless of their results.
+            // The window is centered on the rate around which the probes were chosen, not on the
+            // crossing, because the latter depends on their results.
             match refined(points, log_rate, reach) {
                 unchanged if unchanged == log_rate => first,
                 refined => refined,
@@ -68,7 +69,8 @@ impl EdgeResults {
         2 * saturated > all
     }
 
-    /// Number of goals; at least 1, so probes without readings count as overload.
+    /// Returns the number of goals, but at least 1, so that probes without readings count as
+    /// overload.
     fn goal_count(&self) -> usize {
         let goals = self.0.iter().map(|(_, result)| result.goals.len());
         goals.max().unwrap_or(0).max(1)

@@ -1,4 +1,4 @@
-//! The capacity of a server from several searches.
+//! Capacity of a server, estimated from several searches.
 
 use super::outcome::{BoundReason, SearchOutcome};
 use crate::estimate::{Estimate, Interval};
@@ -6,12 +6,12 @@ use crate::estimate::{Estimate, Interval};
 /// Probability that an interval misses the capacity.
 const MISS: f64 = 0.05;
 
-/// The result of several searches.
+/// Combined result of several searches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CapacityEstimate {
-    /// Geometric mean of the searches' capacities, in requests per second.
+    /// Each search found a capacity.
     Capacity {
-        /// Geometric mean.
+        /// Geometric mean of the searches' capacities, in requests per second.
         per_s: f64,
         /// 95% interval by Student's t on the log scale; `None` for fewer searches than an interval
         /// needs.
@@ -21,25 +21,25 @@ pub enum CapacityEstimate {
     },
     /// A search found no upper limit, so the capacity is at least this rate.
     AtLeast {
-        /// The lowest rate with which a search ended.
+        /// Lowest rate, in requests per second, with which a search ended.
         per_s: f64,
         /// Reason why there is only a bound.
         reason: BoundReason,
     },
     /// A search found no rate that meets the goals, and could not judge lower rates.
     Below {
-        /// The lowest rate at which a search found that the goals are not met.
+        /// Lowest rate, in requests per second, at which a search found that the goals are not met.
         per_s: f64,
     },
     /// The goals are not met even at the lowest rate.
     Unmet {
-        /// Lowest rate that was probed.
+        /// Lowest rate that was probed, in requests per second.
         per_s: f64,
     },
 }
 
 impl CapacityEstimate {
-    /// Combines the searches; `None` if there are none.
+    /// Combines the searches. Returns `None` if there are none.
     pub fn of(searches: &[SearchOutcome]) -> Option<CapacityEstimate> {
         let unmet = searches.iter().find_map(|search| match *search {
             SearchOutcome::Unmet { per_s } => Some(CapacityEstimate::Unmet { per_s }),
@@ -58,7 +58,7 @@ impl CapacityEstimate {
             SearchOutcome::AtLeast { reason, .. } => Some(*reason),
             _ => None,
         });
-        // A mean of capacities and lower bounds would not estimate anything.
+        // The mean of a mixture of capacities and lower bounds would not estimate anything.
         if let Some(reason) = reason {
             let per_s = searches
                 .iter()

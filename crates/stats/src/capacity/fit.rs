@@ -1,10 +1,10 @@
 //! Monotone fits of a goal's excess against the offered rate.
 //!
-//! The first fit is isotonic regression by the pool-adjacent-violators algorithm (Ayer, Brunk, Ewing, Reid and
-//! Silverman, "An empirical distribution function for sampling with incomplete information", Annals
-//! of Mathematical Statistics 26, 1955). The share of requests beyond a limit is unbiased at each
-//! rate, whatever the correlation between requests, and so are the pooled means. Percentiles of
-//! short probes are not.
+//! The first fit is isotonic regression by the pool-adjacent-violators algorithm (Ayer, Brunk,
+//! Ewing, Reid and Silverman, "An empirical distribution function for sampling with incomplete
+//! information", Annals of Mathematical Statistics 26, 1955). The share of requests beyond a limit
+//! is an unbiased estimate at each rate, even if requests are correlated, and so are the pooled
+//! means. Percentiles of short probes are biased.
 //!
 //! Slow responses come in clusters, so the excess of a probe is skewed, and an isotonic fit then
 //! crosses the goal too late. The second fit is a straight line on both log scales near that
@@ -13,19 +13,19 @@
 //! of all nearby probes and never takes the logarithm of a single probe. Where the excess jumps,
 //! only the first fit is used.
 
-/// Range of the log excess, to each side of the goal, that further probes should cover.
+/// Range of the log excess, on each side of the goal, that further probes should cover.
 const EXCESS_RANGE: f64 = 1.2;
 
-/// The excess jumps if it rises from the reciprocal of this value to this value within the window
-/// of a line.
+/// The excess jumps if, within the window of a line, it rises from the reciprocal of this value to
+/// this value.
 const JUMP_EXCESS: f64 = 25.0;
 /// Minimum number of points for a line.
 const LINE_POINTS_MIN: usize = 4;
 /// Maximum number of iterations of the line fit.
 const LINE_STEPS: usize = 60;
-/// Largest variance of the logarithm for which the line is corrected.
+/// Maximum variance of the logarithm that is used to correct the line.
 const VARIANCE_MAX: f64 = 0.5;
-/// Bounds of a line's slope on the log scales, and the initial slope of the iteration.
+/// Minimum of the slope of a line on the log scales.
 const SLOPE_MIN: f64 = 0.3;
 const SLOPE_FIRST: f64 = 10.0;
 const SLOPE_MAX: f64 = 400.0;
@@ -43,16 +43,18 @@ pub(super) struct FitPoint {
     pub(super) weight: f64,
 }
 
-/// Edge relative to the probed rates. The edge is the rate at which the excess reaches 1.
+/// Position of the edge relative to the probed rates. The edge is the rate at which the excess
+/// reaches 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Crossing {
     /// The fit exceeds the goal even at the lowest rates.
     Below,
     /// The fit crosses the goal.
     At {
-        /// Logarithm of the rate.
+        /// Logarithm of the rate at which the fit crosses the goal.
         log_rate: f64,
-        /// Largest distance from `log_rate`, in further probes, at which the crossing is plausible.
+        /// Distance from `log_rate`, on the log scale, within which further probes should look for
+        /// the crossing.
         reach: f64,
     },
     /// The fit meets the goal even at the highest rates.
@@ -60,7 +62,7 @@ pub(super) enum Crossing {
 }
 
 impl Crossing {
-    /// Logarithm of the rate, infinite if the fit doesn't cross the goal.
+    /// Returns the logarithm of the crossing's rate, infinite if the fit doesn't cross the goal.
     pub(super) fn log_rate(&self) -> f64 {
         match self {
             Crossing::Below => f64::NEG_INFINITY,
@@ -70,7 +72,7 @@ impl Crossing {
     }
 }
 
-/// Weighted mean of neighboring points.
+/// Adjacent points that were merged to their weighted mean.
 #[derive(Debug, Clone, Copy)]
 struct Pool {
     log_rate: f64,
@@ -177,7 +179,7 @@ struct LineSums {
     s0: f64,
     s1: f64,
     s2: f64,
-    /// Squared residuals relative to the expected variance.
+    /// Sum of the squared residuals, each relative to its expected variance.
     squares: f64,
 }
 

@@ -15,7 +15,7 @@ use super::reading::{GoalReading, TailCount};
 const TAIL_REQUESTS_MIN: f64 = 10.0;
 /// Number of requests that a probe needs for any goal.
 const REQUESTS_MIN: f64 = 100.0;
-/// Smallest excess of a reading that isn't a share; zero would have no logarithm.
+/// Minimum excess of a reading that isn't a share, because zero has no logarithm.
 const EXCESS_MIN: f64 = 1e-3;
 
 /// A condition that the server must meet, such as `p99<50ms`.
@@ -69,8 +69,8 @@ impl Goal {
         Ok(Goal { condition, measure })
     }
 
-    /// Number of requests that a probe needs to judge the goal: enough for ten beyond the
-    /// percentile or the limit.
+    /// Returns the number of requests that a probe needs to judge the goal: enough for ten beyond
+    /// the percentile or the limit.
     pub fn requests_min(&self) -> f64 {
         let (limit, is_share) = self.condition.limit();
         let share = match self.measure.quantile() {
@@ -81,23 +81,23 @@ impl Goal {
         (TAIL_REQUESTS_MIN / share).max(REQUESTS_MIN).round()
     }
 
-    /// The limit: microseconds, or a share from 0 to 1.
+    /// Returns the limit: microseconds, or a share from 0 to 1.
     pub fn limit(&self) -> f64 {
         self.condition.limit().0
     }
 
-    /// The limit in seconds, if the goal is about a time.
+    /// Returns the limit in seconds if the goal is on a time.
     pub fn limit_s(&self) -> Option<f64> {
         let is_time = self.measure.kind() == AmountKind::Time;
         is_time.then(|| self.condition.limit().0 / 1e6)
     }
 
-    /// The longest limit of the goals that are about a time, in seconds; 0 if there is none.
+    /// Returns the longest limit, in seconds, of the goals on times; 0 if there are none.
     pub fn longest_limit_s(goals: &[Goal]) -> f64 {
         goals.iter().filter_map(Goal::limit_s).fold(0.0, f64::max)
     }
 
-    /// Reads the goal's metric in the record of a probe; `None` if it was not measured.
+    /// Reads the goal's metric from the record of a probe. Returns `None` if it was not measured.
     pub fn read(&self, record: &Record) -> Option<GoalReading> {
         let judged = self.condition.judge(record)?;
         let (limit, is_share) = self.condition.limit();
@@ -143,7 +143,7 @@ impl Goal {
     }
 
     /// Returns true if the service times, which exclude the wait for a free connection, meet the
-    /// goal. For a goal that isn't about response times, this is the usual reading.
+    /// goal. A goal that isn't on response times is judged by its usual reading.
     pub(super) fn is_met_by_service_times(&self, record: &Record) -> bool {
         let Some(measure) = self.measure.of_service_times() else {
             return self.read(record).is_some_and(|reading| reading.met);
@@ -153,7 +153,7 @@ impl Goal {
         amount.is_some_and(|amount| !failing.holds(amount.value(), limit))
     }
 
-    /// The readings of all goals; empty if one of them was not measured.
+    /// Returns the readings of all goals, or none if one of them was not measured.
     pub fn read_all(goals: &[Goal], record: &Record) -> Vec<GoalReading> {
         let readings = goals.iter().map(|goal| goal.read(record));
         readings.collect::<Option<Vec<_>>>().unwrap_or_default()

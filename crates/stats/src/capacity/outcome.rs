@@ -18,33 +18,33 @@ pub enum BoundReason {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SearchOutcome {
-    /// The highest rate at which all goals are met.
+    /// A highest rate at which all goals are met was found.
     Capacity {
-        /// Requests per second.
+        /// The highest rate, in requests per second.
         per_s: f64,
     },
     /// All goals are met at this rate, and no higher rate could be judged.
     AtLeast {
-        /// Requests per second.
+        /// The rate, in requests per second.
         per_s: f64,
         /// Reason why there is only a bound.
         reason: BoundReason,
     },
-    /// The goals are not met at this rate. Lower rates can't be judged, because they have too few
+    /// The goals are not met at this rate. Lower rates can't be judged, because they yield too few
     /// requests within the time of the search.
     Below {
-        /// Requests per second.
+        /// The rate, in requests per second.
         per_s: f64,
     },
     /// The goals are not met even at this rate, the lowest that was probed.
     Unmet {
-        /// Requests per second.
+        /// The rate, in requests per second.
         per_s: f64,
     },
 }
 
 impl SearchOutcome {
-    /// The rate, in requests per second.
+    /// Returns the capacity or bound, in requests per second.
     pub fn per_s(&self) -> f64 {
         match self {
             SearchOutcome::Capacity { per_s }

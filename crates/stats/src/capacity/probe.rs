@@ -4,23 +4,23 @@ use serde::{Deserialize, Serialize};
 
 use super::reading::GoalReading;
 
-/// Length of the settling part relative to the measured part.
+/// Length of a probe's settling part relative to its measured part.
 pub(super) const SETTLE_SHARE: f64 = 0.2;
-/// A server keeps up if it completes this share of the offered requests.
+/// Share of the offered requests that a server must complete to be considered as keeping up.
 const KEEPS_UP_SHARE: f64 = 0.9;
-/// Maximum number of requests in flight at the end of a probe that don't count as arrears, at low
-/// rates.
+/// Number of requests that may be in flight at the end of a probe without counting as arrears.
+/// Matters at low rates only.
 const IN_FLIGHT: f64 = 3.0;
-/// A server is hopelessly overloaded if this share of a probe's requests is in arrears.
+/// Share of a probe's requests that must be in arrears for the server to be hopelessly overloaded.
 const HOPELESS_SHARE: f64 = 0.3;
-/// Ratio of slow requests to those allowed in the whole probe, above which a probe at the edge is
-/// an overload.
+/// Slow requests so far, as a multiple of those allowed in the whole probe, above which a probe at
+/// the edge is an overload.
 const OVERLOAD_TAIL: f64 = 4.0;
-/// Number of additional slow requests that chance could explain. A goal is clearly met only if it
-/// allows that many more.
+/// Number of slow requests that could be missing by chance. A goal is clearly met only if it allows
+/// this many more than there were.
 const TAIL_ROOM: f64 = 3.0;
 
-/// The part of the search that a probe belongs to.
+/// Part of the search that a probe belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbePurpose {
@@ -43,7 +43,7 @@ pub struct Probe {
     pub settle_s: f64,
     /// Length of the measured part, in seconds.
     pub measure_s: f64,
-    /// The part of the search that this probe belongs to.
+    /// Part of the search that this probe belongs to.
     pub purpose: ProbePurpose,
 }
 
@@ -54,9 +54,9 @@ pub struct ProbeResult {
     pub offered_per_s: f64,
     /// Requests per second that ended, whether successful or not.
     pub achieved_per_s: f64,
-    /// Measured requests.
+    /// Number of measured requests.
     pub requests: u64,
-    /// The longest limit of a goal that is a time, in seconds; 0 without such a goal.
+    /// Longest limit of the goals on times, in seconds; 0 if there are none.
     pub limit_s: f64,
     /// The reading of each goal; empty if nothing was measured.
     pub goals: Vec<GoalReading>,
@@ -69,14 +69,14 @@ pub struct ProbeResult {
 }
 
 impl ProbeResult {
-    /// True if the server kept up and met all goals.
+    /// Returns true if the server kept up and met all goals.
     pub fn is_met(&self) -> bool {
         self.keeps_up() && !self.goals.is_empty() && self.goals.iter().all(|goal| goal.met)
     }
 
-    /// Returns true if the server completed about as many requests as were due. The number of
-    /// requests that may be in flight while the goals are met is not counted as arrears, because it
-    /// is a large share of a short probe.
+    /// Returns true if the server completed about as many requests as were due. Requests that may
+    /// still be in flight while the goals are met don't count as arrears, because they can be a
+    /// large share of a short probe.
     pub fn keeps_up(&self) -> bool {
         let (due, ended) = (self.offered_per_s, self.achieved_per_s);
         if ended >= KEEPS_UP_SHARE * due {
@@ -87,12 +87,12 @@ impl ProbeResult {
     }
 }
 
-/// The state of a running probe.
+/// Measurements of a running probe so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbeProgress {
     /// Time since the start of the probe, in seconds.
     pub elapsed_s: f64,
-    /// Requests that ended in this time.
+    /// Number of requests that have ended.
     pub ended: u64,
     /// The reading of each goal so far; empty before the measured part.
     pub goals: Vec<GoalReading>,
@@ -108,27 +108,28 @@ pub enum EarlyEnd {
 }
 
 impl Probe {
-    /// Planned length in seconds.
+    /// Returns the planned length in seconds.
     pub fn planned_s(&self) -> f64 {
         self.settle_s + self.measure_s
     }
 
-    /// Decides if the probe can end early. `limit_s` is the longest limit of a goal that is a time.
+    /// Decides if the probe can end early. `limit_s` is the longest limit of the goals on times.
     ///
-    /// The results of the bracket only choose the rates of the edge, so they may depend on the moment
-    /// at which a probe ends: it ends as soon as more requests are slow than are allowed in the whole
-    /// probe, or when the allowed share is far away.
+    /// The results of the bracket only choose the rates of the edge, so they may depend on the
+    /// moment at which a probe ends. A probe of the bracket ends as soon as more requests are slow
+    /// than are allowed in the whole probe, or when the number of slow requests is far below the
+    /// allowed one.
     ///
-    /// The other probes enter the fit. A probe that ended early because it had many slow requests so
-    /// far would count too many, and one that ended because it had few would count too few: the fit
-    /// would be biased. Thus a probe at the edge ends early only in an overload that is far above the
-    /// goal, where it is outside of the fit's window, and one near the crossing only if the server is
-    /// hopelessly behind.
+    /// The other probes enter the fit. If they ended because of many slow requests so far, the
+    /// share of slow requests would be overestimated; if they ended because of few, it would be
+    /// underestimated. Either would bias the fit. A probe at the edge therefore ends early only if
+    /// the overload is so far above the goal that the probe is outside the fit's window, and a
+    /// probe near the crossing only if the server is hopelessly behind.
     pub fn early_end(&self, progress: &ProbeProgress, limit_s: f64) -> Option<EarlyEnd> {
         let rate = self.rate_per_s?;
         let due = rate * progress.elapsed_s;
-        // The number of Poisson arrivals varies by its square root. Requests in flight for less
-        // than the time limit are not in arrears.
+        // The number of Poisson arrivals has a standard deviation of its square root. Requests that
+        // have been in flight for less than the time limit are not in arrears.
         let arrears = due - progress.ended as f64 - 3.0 * due.sqrt() - rate * limit_s;
         let planned = rate * self.planned_s();
         if arrears > HOPELESS_SHARE * planned {

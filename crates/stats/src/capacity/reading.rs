@@ -1,36 +1,36 @@
-//! The reading of a goal in one probe.
+//! Reading of a goal in one probe.
 
-/// The value of a goal's metric in one probe, relative to the limit.
+/// Value of a goal's metric in one probe, relative to the limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GoalReading {
     /// True if the probe meets the goal.
     pub met: bool,
     /// For a percentile or a share of requests: the share of requests beyond the limit divided by
-    /// the allowed share. For other metrics: value / limit. The limit of the goal is at 1.
+    /// the allowed share. For other metrics: value / limit. The goal is met up to 1.
     pub excess: f64,
-    /// Excess that corresponds to half a request; the resolution if the reading is zero.
+    /// Excess that half a request would cause; the smallest excess that a reading can show.
     pub resolution: f64,
-    /// Requests beyond the limit; `None` if the goal isn't about a share of requests.
+    /// Count of requests beyond the limit; `None` if the goal isn't on a share of requests.
     pub tail: Option<TailCount>,
-    /// The metric's value in its own unit: microseconds, or a share from 0 to 1.
+    /// Value of the metric in its own unit: microseconds, or a share from 0 to 1.
     pub value: f64,
     /// The measured value as a clause: `p99 is 61.3 ms`.
     pub text: String,
 }
 
-/// Number of requests beyond a goal's limit.
+/// Number of requests beyond a goal's limit, out of all.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TailCount {
-    /// Requests beyond the limit.
+    /// Number of requests beyond the limit.
     pub over: u64,
-    /// All requests.
+    /// Number of all requests.
     pub all: u64,
     /// Share of all requests that the goal allows beyond the limit.
     pub allowed_share: f64,
 }
 
 impl TailCount {
-    /// Number of requests that may be beyond the limit, out of `requests`.
+    /// Returns the number of requests that may be beyond the limit, out of `requests`.
     pub(super) fn allowed_of(&self, requests: f64) -> f64 {
         self.allowed_share * requests
     }

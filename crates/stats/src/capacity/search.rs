@@ -8,8 +8,8 @@
 //! 4. **Crossing**: longer probes cover the rates around the crossing.
 //!
 //! Only the probes of the last two parts enter the fit, because the choice of the earlier rates
-//! depended on their results. They share the remaining time. A search of a slow server therefore
-//! also ends in time, but its result varies more.
+//! depended on their results. These probes share the remaining time. A search of a slow server
+//! therefore ends in time, too, but its result varies more.
 //!
 //! If the capacity of an earlier search is given, the search begins with the edge.
 
@@ -27,9 +27,9 @@ const BRACKET_TIME_SHARE: f64 = 0.25;
 const BRACKET_TIME_SHARE_MAX: f64 = 0.6;
 /// Maximum length of a probe of the bracket, relative to the search's time.
 const BRACKET_PROBE_SHARE: f64 = 1.0 / 12.0;
-/// Ratio of the bracket's ends that is narrow enough to begin with the edge.
+/// Ratio of the bracket's ends at or below which the search continues with the edge.
 const BRACKET_RATIO: f64 = 1.3;
-/// Largest step of the bracket.
+/// Maximum ratio between successive rates of the bracket.
 const STEP_MAX: f64 = 16.0;
 /// Number of probes at the edge.
 const EDGE_PROBES: usize = 7;
@@ -49,10 +49,10 @@ const EXTENSION_PROBES: usize = 3;
 /// more.
 const EDGE_LENGTH: f64 = 2.0;
 const CROSSING_LENGTH: f64 = 6.0;
-/// The bracket begins at this share of the closed loop's rate.
+/// First rate of the bracket, as a share of the closed loop's rate.
 const FIRST_SHARE: f64 = 0.6;
-/// Minimum slow requests and excess that prove a goal unmet at the lowest rate, at which a probe
-/// has few requests.
+/// Minimum number of slow requests that proves a goal unmet at the lowest rate, at which a probe
+/// has few requests. The excess must also be at least `UNMET_EXCESS_MIN`.
 const UNMET_REQUESTS_MIN: u64 = 2;
 const UNMET_EXCESS_MIN: f64 = 3.0;
 
@@ -69,16 +69,16 @@ struct Bracket {
     probes: usize,
 }
 
-/// Probes that enter the fit.
+/// Remaining probes whose results enter the fit.
 #[derive(Debug, Clone, PartialEq)]
 struct EdgePlan {
     /// Rates to probe, the next one last.
     pending: Vec<f64>,
-    /// Time of the search at which these probes should be over, in seconds.
+    /// Deadline of these probes, in seconds of the search's time.
     until_s: f64,
     extensions: usize,
-    /// For the probes near the crossing, which come last: the logarithm of the crossing's rate, and
-    /// the maximum distance of the probes from it.
+    /// Set for the probes near the crossing, which come last: logarithm of the crossing's rate, and
+    /// maximum distance of the probes from it on the log scale.
     near: Option<(f64, f64)>,
 }
 
@@ -86,9 +86,9 @@ struct EdgePlan {
 enum Phase {
     Explore,
     Bracket(Bracket),
-    /// A last probe, at the lowest rate.
+    /// Last probe, at the lowest rate.
     Lowest {
-        /// The lowest rate that was judged. It did not meet the goals.
+        /// Lowest rate that was judged. It did not meet the goals.
         judged: f64,
     },
     Edge(EdgePlan),
@@ -101,10 +101,10 @@ pub struct Search {
     settings: SearchSettings,
     phase: Phase,
     edge: EdgeResults,
-    /// Time taken by all probes so far, and time available to the search, in seconds.
+    /// Time taken by all probes so far, in seconds. `time_s` is the time available to the search.
     spent_s: f64,
     time_s: f64,
-    /// Highest rate that met the goals, and lowest that didn't.
+    /// Highest rate that met the goals so far. `unmet` is the lowest that didn't.
     met: Option<f64>,
     unmet: Option<f64>,
     random: u64,
@@ -129,7 +129,7 @@ impl Search {
         search
     }
 
-    /// Maximum number of probes of a search with these settings.
+    /// Returns the maximum number of probes of a search with these settings.
     pub fn probes_max(settings: &SearchSettings) -> usize {
         let edge = EDGE_PROBES + EXTENSIONS_MAX * EXTENSION_PROBES + CROSSING_PROBES + 1;
         match settings.start_at {
@@ -138,8 +138,8 @@ impl Search {
         }
     }
 
-    /// Maximum duration of a search with these settings, in seconds, without the time for
-    /// connecting.
+    /// Returns the maximum duration of a search with these settings, in seconds, without the time
+    /// for connecting.
     pub fn time_s_max(settings: &SearchSettings) -> f64 {
         match settings.probe_s {
             Some(probe_s) => Self::probes_max(settings) as f64 * (1.0 + SETTLE_SHARE) * probe_s,
@@ -147,7 +147,7 @@ impl Search {
         }
     }
 
-    /// The next load to run; `None` at the end of the search.
+    /// Returns the next load to run, or `None` at the end of the search.
     pub fn next(&self) -> Option<Probe> {
         let settings = &self.settings;
         let shortest = settings.measure_s_min();
@@ -190,12 +190,12 @@ impl Search {
         })
     }
 
-    /// The highest rate that met the goals so far, and the lowest that did not.
+    /// Returns the highest rate that met the goals so far, and the lowest that did not.
     pub fn bracket(&self) -> (Option<f64>, Option<f64>) {
         (self.met, self.unmet)
     }
 
-    /// The end of the search.
+    /// Returns the outcome once the search has ended.
     pub fn outcome(&self) -> Option<SearchOutcome> {
         match self.phase {
             Phase::Ended(outcome) => Some(outcome),
@@ -203,7 +203,7 @@ impl Search {
         }
     }
 
-    /// Processes the result of the load that [`Search::next`] returned last.
+    /// Processes the result of the load that [`Search::next`] returned most recently.
     pub fn take(&mut self, result: ProbeResult) {
         self.spent_s += result.took_s;
         let phase = std::mem::replace(&mut self.phase, Phase::Explore);
@@ -266,7 +266,7 @@ impl Search {
         rate.max(self.settings.rate_min()).min(highest)
     }
 
-    /// Chooses the next rate of the bracket, or ends it.
+    /// Chooses the next rate of the bracket, or ends the bracket.
     fn bracketed(&mut self, bracket: Bracket) -> Phase {
         let step = (2.0 * bracket.step).min(STEP_MAX);
         let is_late = |share: f64| {
@@ -277,7 +277,7 @@ impl Search {
             (Some(met), Some(unmet))
                 if unmet / met <= BRACKET_RATIO || is_late(BRACKET_TIME_SHARE) =>
             {
-                // Probes at the edge would only show the generator's limit.
+                // Probes at the edge would only measure the generator's limit.
                 return match bracket.saturated {
                     true => self.saturated(),
                     false => self.edge_around((met * unmet).sqrt().ln()),
@@ -348,7 +348,7 @@ impl Search {
         rates
     }
 
-    /// Fits the results at the edge, and extends the edge if the fit doesn't cross the goals.
+    /// Fits the results at the edge. Extends the edge if the fit doesn't cross the goals.
     fn judge_edge(&mut self, extensions: usize) -> Phase {
         let (lowest, highest) = self.edge.range();
         let is_last = extensions == EXTENSIONS_MAX;

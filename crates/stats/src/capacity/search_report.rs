@@ -1,4 +1,4 @@
-//! The result of one search, as stored.
+//! Stored result of one search.
 
 use prony_record::{Finding, Record, Severity, Summary};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use super::reading::GoalReading;
 pub enum SearchEnd {
     /// The search found a capacity or a bound.
     Outcome {
-        /// The capacity or the bound.
+        /// The capacity or a bound.
         outcome: SearchOutcome,
     },
     /// No request succeeded.
@@ -23,7 +23,7 @@ pub enum SearchEnd {
     Interrupted,
 }
 
-/// One search.
+/// Result of one search, with its probes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchReport {
     /// Outcome of the search, or the reason why it has none.
@@ -38,10 +38,10 @@ pub struct SearchReport {
     pub findings: Vec<Finding>,
 }
 
-/// One probe.
+/// Settings and result of one probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeReport {
-    /// The part of the search that the probe belongs to.
+    /// Part of the search that the probe belongs to.
     pub purpose: ProbePurpose,
     /// Offered requests per second; absent for a closed loop.
     pub rate_per_s: Option<f64>,
@@ -55,21 +55,21 @@ pub struct ProbeReport {
     pub settle_s: f64,
     /// Length of the measured part, in seconds.
     pub measured_s: f64,
-    /// Started requests.
+    /// Number of started requests.
     pub started: u64,
-    /// Successful requests.
+    /// Number of successful requests.
     pub ok: u64,
-    /// Failed requests.
+    /// Number of failed requests.
     pub failed: u64,
-    /// Requests in flight at the end.
+    /// Number of requests in flight at the end.
     pub unfinished: u64,
-    /// Requests that were due but not started.
+    /// Number of requests that were due but not started.
     pub unstarted: u64,
     /// True if the server kept up and met all goals.
     pub met: bool,
     /// True if the server completed about as many requests as were due.
     pub kept_up: bool,
-    /// True if the probe was ended early, because its result was clear.
+    /// True if the probe was ended early because its result was clear.
     pub cut_short: bool,
     /// True if the load generator was saturated.
     pub generator_saturated: bool,
@@ -77,11 +77,11 @@ pub struct ProbeReport {
     /// no finding invalidates them.
     #[serde(default)]
     pub service_times_meet_goals: bool,
-    /// The goals; empty if nothing was measured.
+    /// Readings of the goals; empty if nothing was measured.
     pub goals: Vec<GoalValue>,
-    /// Response times.
+    /// Percentiles of the response times.
     pub response_time_us: ProbeTimes,
-    /// Service times, which exclude the wait for a free connection.
+    /// Percentiles of the service times, which exclude the wait for a free connection.
     pub service_time_us: ProbeTimes,
     /// Wait until the server was idle before the probe, in seconds.
     pub waited_s: f64,
@@ -89,21 +89,21 @@ pub struct ProbeReport {
     pub took_s: f64,
 }
 
-/// The reading of one goal in a probe.
+/// Reading of one goal in a probe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GoalValue {
-    /// The goal as typed.
+    /// Goal as typed.
     pub goal: String,
     /// True if the probe met the goal.
     pub met: bool,
-    /// The metric's value: microseconds, or a share from 0 to 1.
+    /// Value of the metric: microseconds, or a share from 0 to 1.
     pub value: f64,
-    /// The share of requests beyond the limit, relative to the allowed share; for other metrics, the
-    /// value relative to the limit.
+    /// Share of requests beyond the limit divided by the allowed share. For other metrics, the
+    /// value divided by the limit.
     pub excess: f64,
-    /// Requests beyond the limit; absent if the goal isn't about a share of requests.
+    /// Number of requests beyond the limit; absent if the goal isn't on a share of requests.
     pub over: Option<u64>,
-    /// All requests that the goal refers to.
+    /// Number of all requests that the goal refers to.
     pub all: Option<u64>,
     /// The value as a clause: `p99 is 61.3 ms`.
     pub text: String,
@@ -191,8 +191,8 @@ impl ProbeReport {
         }
     }
 
-    /// The readings of all goals as one clause. If the probe failed because the server did not keep
-    /// up, the clause states that.
+    /// Returns the readings of all goals as one clause. If the probe failed because the server did
+    /// not keep up, the clause states that.
     pub fn readings(&self) -> String {
         let mut texts: Vec<&str> = self.goals.iter().map(|goal| goal.text.as_str()).collect();
         if !self.kept_up {
@@ -203,7 +203,7 @@ impl ProbeReport {
 }
 
 impl SearchReport {
-    /// The capacity or the bound that the search found.
+    /// Returns the capacity or the bound that the search found.
     pub fn outcome(&self) -> Option<SearchOutcome> {
         match self.end {
             SearchEnd::Outcome { outcome } => Some(outcome),
@@ -211,12 +211,12 @@ impl SearchReport {
         }
     }
 
-    /// Total duration of all probes, in seconds.
+    /// Returns the total duration of all probes, in seconds.
     pub fn took_s(&self) -> f64 {
         self.probes.iter().map(|probe| probe.took_s).sum()
     }
 
-    /// The capacity in requests per second, if the search found more than a bound.
+    /// Returns the capacity in requests per second, if the search found more than a bound.
     pub fn capacity_per_s(&self) -> Option<f64> {
         match self.outcome() {
             Some(SearchOutcome::Capacity { per_s }) => Some(per_s),

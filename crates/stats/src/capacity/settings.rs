@@ -2,9 +2,9 @@
 
 use super::probe::SETTLE_SHARE;
 
-/// Default time of a search, in seconds, unless the goals need more.
+/// Default duration of a search, in seconds, unless the goals need more.
 const SEARCH_S: f64 = 60.0;
-/// Maximum time of a search of a slow server, as a multiple of the usual time.
+/// Maximum duration of a search of a slow server, as a multiple of the usual duration.
 const SLOW_SERVER_FACTOR: f64 = 5.0;
 /// Shortest measured part of a probe, in seconds. Each probe should be long enough to include
 /// periodic work of the server.
@@ -12,16 +12,16 @@ const MEASURE_S_MIN: f64 = 1.0;
 /// Minimum measured part, as a multiple of the longest time limit. A shorter probe could end before
 /// an overload shows.
 const LIMITS_PER_PROBE: f64 = 3.0;
-/// Number of probes of the shortest length for which a search must have time.
+/// Number of probes of minimum length that must fit into the duration of a search.
 const SHORTEST_PROBES: f64 = 20.0;
 /// Number of requests that a search needs, as a multiple of [`SearchSettings::requests_min`]. With
 /// fewer, there are too few slow requests, and the interval contains the capacity too rarely.
 const REQUESTS_PER_SEARCH: f64 = 20.0;
-/// Maximum of this multiple, for goals whose slow requests come in long clusters.
+/// Maximum of the same multiple for goals whose slow requests come in long clusters.
 const REQUESTS_PER_SEARCH_MAX: f64 = 50.0;
-/// Number of requests due within the time limit of a goal above which a search needs more requests.
-/// If the limit is many times the service time, slow requests come in clusters, and the clusters grow
-/// with this number. With few clusters, the estimate is skewed, and on average too high.
+/// Number of requests due within a goal's time limit above which a search needs more requests. If
+/// the limit is many times the service time, slow requests come in clusters, whose length grows
+/// with this number. With few clusters, the estimate is skewed and on average too high.
 const REQUESTS_WITHIN_LIMIT: f64 = 8.0;
 /// Time per probe for connecting and for waiting until the server is idle, in seconds.
 const OVERHEAD_S: f64 = 0.2;
@@ -31,41 +31,41 @@ const OVERHEAD_S: f64 = 0.2;
 pub struct SearchSettings {
     /// Requests that a probe needs to judge all goals.
     pub requests_min: f64,
-    /// The longest limit of a goal that is a time, in seconds; 0 without such a goal.
+    /// Longest limit of the goals on times, in seconds; 0 if there are none.
     pub limit_s: f64,
-    /// Time of the whole search, in seconds. The probes are as long as the goals require and must
-    /// fit into this time.
+    /// Duration of the whole search, in seconds. The probes are as long as the goals require and
+    /// must fit into this time.
     pub time_s: f64,
-    /// Maximum time of a search, in seconds, for a server so slow that `time_s` has too few
-    /// requests.
+    /// Maximum duration of a search, in seconds. Applies to servers so slow that there are too few
+    /// requests in `time_s`.
     pub time_s_max: f64,
     /// Length of the measured part of each probe, in seconds. Overrides the lengths that follow
     /// from `time_s`.
     pub probe_s: Option<f64>,
     /// Highest rate that may be probed, in requests per second.
     pub rate_max: Option<f64>,
-    /// Capacity that an earlier search found; the search begins there.
+    /// Capacity that an earlier search found. The search begins around this rate.
     pub start_at: Option<f64>,
     /// Seed that determines the rates and their order.
     pub seed: u64,
 }
 
 impl SearchSettings {
-    /// Returns the times of a search, in seconds, for goals whose longest limit is `limit_s`. The
-    /// first is one minute, or more if the limit is about a second or longer. The second is the
-    /// maximum for slow servers.
+    /// Returns two durations of a search, in seconds, for goals whose longest limit is `limit_s`:
+    /// the usual one and the maximum for slow servers. The usual duration is one minute, or more if
+    /// the limit is about a second or longer.
     pub fn times_s_for(limit_s: f64) -> (f64, f64) {
         let time_s = time_s_min(limit_s).max(SEARCH_S);
         (time_s, SLOW_SERVER_FACTOR * time_s)
     }
 
-    /// Minimum time of a search, in seconds, in which a rate can be judged.
+    /// Returns the minimum duration of a search, in seconds, that can judge this rate.
     pub fn time_s_to_judge(&self, rate_per_s: f64) -> f64 {
         let time_s = REQUESTS_PER_SEARCH * self.requests_min / rate_per_s;
         time_s.max(time_s_min(self.limit_s))
     }
 
-    /// Time of a search of a server with about this capacity, in seconds.
+    /// Returns the duration, in seconds, of a search of a server with about this capacity.
     pub(super) fn time_s_at(&self, rate_per_s: f64) -> f64 {
         let most = REQUESTS_PER_SEARCH_MAX / REQUESTS_PER_SEARCH;
         let clusters = (rate_per_s * self.limit_s / REQUESTS_WITHIN_LIMIT).clamp(1.0, most);
@@ -73,7 +73,8 @@ impl SearchSettings {
         needed_s.min(self.time_s_max).max(self.time_s)
     }
 
-    /// Capacity from which a search takes no longer than `time_s`.
+    /// Returns the capacity from which on a search takes no longer than the time required at
+    /// Returns the lowest capacity for which a search takes no longer than `time_s`.
     pub fn rate_of_usual_time(&self) -> f64 {
         let most = REQUESTS_PER_SEARCH_MAX / REQUESTS_PER_SEARCH;
         let fast = REQUESTS_PER_SEARCH * self.requests_min / self.time_s;
@@ -92,13 +93,13 @@ impl SearchSettings {
         lowest.max(RATE_MIN)
     }
 
-    /// Shortest measured part of a probe, in seconds.
+    /// Returns the shortest measured part of a probe, in seconds.
     pub(super) fn measure_s_min(&self) -> f64 {
         self.probe_s.unwrap_or(measure_s_min(self.limit_s))
     }
 
-    /// Length of the measured part of a probe, in seconds: long enough for this number of requests,
-    /// but at most an equal part of `left_s` for each of `probes`.
+    /// Returns the length of the measured part of a probe, in seconds: long enough for `requests`
+    /// requests, but at most an equal part of `left_s` for each of `probes`.
     pub(super) fn measure_s(&self, requests: f64, rate: f64, left_s: f64, probes: usize) -> f64 {
         if let Some(probe_s) = self.probe_s {
             return probe_s;
@@ -113,10 +114,10 @@ impl SearchSettings {
     }
 }
 
-/// The lowest rate that any search probes, in requests per second.
+/// Lowest rate that any search probes, in requests per second.
 pub(super) const RATE_MIN: f64 = 1.0;
 
-/// The shortest time of a search, in seconds.
+/// Returns the shortest duration of a search, in seconds.
 fn time_s_min(limit_s: f64) -> f64 {
     let probe_s = (1.0 + SETTLE_SHARE) * measure_s_min(limit_s) + OVERHEAD_S;
     SHORTEST_PROBES * probe_s

@@ -8,7 +8,8 @@ const JUDGE_INTERVAL_S: f64 = 0.5;
 const OVERHEAD_S: f64 = 0.1;
 /// Utilization that a closed loop achieves, for any kind of server.
 const EXPLORED_SHARE: f64 = 0.9;
-/// Mean number of service times between two pauses, and mean length of a pause in service times.
+/// Mean gap between two pauses, in service times. `PAUSE_LENGTH` is the mean length of a pause in
+/// the same unit.
 const PAUSE_GAP: f64 = 300.0;
 const PAUSE_LENGTH: f64 = 5.0;
 /// Number of requests after which a cold server is almost warm.
@@ -31,7 +32,7 @@ impl Random {
     }
 }
 
-/// A kind of server.
+/// Behavior of a simulated server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     /// Exponential service times.
@@ -40,9 +41,10 @@ pub(super) enum Kind {
     Constant,
     /// Constant service times, and pauses of random length at random times.
     Pauses,
-    /// Immediate responses up to half of the rate; above that, responses much later than any goal.
+    /// Immediate responses up to half of the maximum rate. Above that, responses far slower than
+    /// any goal.
     Cliff,
-    /// Constant service times that are longer by half at first.
+    /// Constant service times that are 50% longer at first.
     Warming,
 }
 
@@ -70,7 +72,7 @@ impl SimulatedServer {
         }
     }
 
-    /// The longest response time that meets the goal, in seconds.
+    /// Returns the longest response time that meets the goal, in seconds.
     pub(super) fn limit_s(&self) -> f64 {
         self.limit * self.service_s
     }
@@ -95,7 +97,7 @@ impl SimulatedServer {
         let gap = PAUSE_GAP * self.service_s;
         let (mut now, mut free_at, mut pause_at) = (0.0, 0.0_f64, gap * random.exponential());
         let (mut all, mut over, mut ended) = (0_u64, 0_u64, 0_u64);
-        // End times of the responses in flight, and whether they count as slow.
+        // End time of each response in flight, with true if the response counts as slow.
         let mut in_flight = std::collections::VecDeque::new();
         let (mut judge_at, mut ended_before) = (JUDGE_INTERVAL_S, 0);
         let (mut end, mut early) = (probe.planned_s(), None);
@@ -187,8 +189,8 @@ impl SimulatedServer {
     }
 }
 
-/// Share of the responses of an M/D/1 queue with a service time of 1 that take longer than `limit`
-/// (Erlang 1909; Crommelin 1932).
+/// Returns the share of the responses of an M/D/1 queue with a service time of 1 that take longer
+/// than `limit` (Erlang 1909; Crommelin 1932).
 pub(super) fn share_over_in_md1(rate: f64, limit: f64) -> f64 {
     let wait = limit - 1.0;
     let (mut sum, mut factorial) = (0.0, 1.0);

@@ -3,11 +3,11 @@
 use super::simulated_servers::{Kind, Random, SimulatedServer, rate_where, share_over_in_md1};
 use super::*;
 
-/// Number of searches in one experiment.
+/// Number of searches per experiment.
 const REPEATS: u64 = 5;
 /// Minimum share of experiments whose interval must contain the capacity.
 const COVERAGE_MIN: f64 = 0.93;
-/// Time of a search of a server with a service time of 1 ms.
+/// Duration of a search of a server with a service time of 1 ms.
 const SEARCH_S: f64 = 60.0;
 
 fn settings(seed: u64) -> SearchSettings {
@@ -45,8 +45,9 @@ fn experiment(mut server: SimulatedServer, seed: u64) -> Vec<SearchOutcome> {
             probes += 1;
         }
         assert!(probes <= Search::probes_max(&settings));
-        // A slow server takes longer. So do a goal of twice the service time, whose capacity is low, and
-        // one of 30 service times, whose slow requests come in long clusters.
+        // Three kinds of search take longer: of a slow server; with a goal of twice the service
+        // time, because the capacity is low; and with a goal of 30 service times, because slow
+        // requests come in long clusters.
         let is_usual = server.service_s <= 1e-3 && server.limit > 2.0 && server.limit < 30.0;
         let longest_s = match is_usual {
             true => SEARCH_S,
@@ -83,7 +84,7 @@ fn check(server: SimulatedServer, capacity: f64, experiments: u64, half_width_ma
     );
 }
 
-/// Capacity of a server with constant service times of 1 ms, in requests per second.
+/// Returns the capacity of a server with constant service times of 1 ms, in requests per second.
 fn capacity_of_md1(limit: f64) -> f64 {
     1e3 * rate_where(0.01, |rate| share_over_in_md1(rate, limit), 50)
 }
@@ -222,7 +223,8 @@ fn probes_end_early_where_that_does_not_bias_the_fit() {
     let end = |probe: &Probe, tail: (u64, u64), ended: u64| {
         probe.early_end(&progress(probe, 0.5, tail, ended), 0.05)
     };
-    // Half of the time has passed: 5,000 requests are due, and 100 of 10,000 may be slow.
+    // Half of the probe's time has passed: 5,000 requests were due, and 100 of all 10,000 may be
+    // slow.
     assert_eq!(end(&bracket, (101, 5_000), 5_000), Some(EarlyEnd::Unmet));
     assert_eq!(end(&bracket, (99, 5_000), 5_000), None);
     assert_eq!(end(&bracket, (5, 5_000), 5_000), Some(EarlyEnd::Met));
@@ -245,12 +247,12 @@ fn requests_in_flight_are_no_arrears() {
     };
     assert!(result(1_000, 95.0).keeps_up());
     assert!(!result(1_000, 80.0).keeps_up());
-    // 10 of 20 requests may be in flight while each takes 100 ms.
+    // At this rate, 10 of the 20 requests may be in flight, because each may take 100 ms.
     assert!(result(20, 60.0).keeps_up());
     assert!(!result(1_000, 0.0).keeps_up());
 }
 
-/// Runs one search against a server whose result depends only on the rate.
+/// Runs one search against a server whose results depend only on the rate.
 fn search(settings: SearchSettings, result: impl Fn(f64) -> ProbeResult) -> Search {
     let mut search = Search::new(settings);
     let mut probes = 0;

@@ -1,4 +1,4 @@
-//! Parse error of a gate, with its position marked.
+//! Parse error of a gate.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateError {
     pub(super) typed: String,
-    /// Byte range of the error in `typed`.
+    /// Start of the erroneous part of `typed`, in bytes. `to` is its end.
     pub(super) from: usize,
     pub(super) to: usize,
     /// Description of the error, with the accepted alternatives.
     pub what: String,
 }
 
-/// The message, followed by the text with the error underlined.
+/// Prints the message, followed by the condition with the error underlined.
 impl fmt::Display for GateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let before = self.typed[..self.from].chars().count();

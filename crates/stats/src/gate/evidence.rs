@@ -29,9 +29,9 @@ pub struct Evidence<'a> {
     pub stored: Option<RunEvidence<'a>>,
     /// The experiment's own comparisons, with intervals that account for its looks.
     pub comparisons: &'a [Comparison],
-    /// Comparisons between the two runs. If present, gates on verdicts refer to these.
+    /// Comparison of the two runs. If present, gates on verdicts refer to it.
     pub between: Option<&'a RunsDocument>,
-    /// Probability that an interval misses: that of the last look, or 0.05 if there was only one
+    /// Probability that an interval misses: the one of the last look, or 0.05 if there was only one
     /// look.
     pub miss: f64,
 }
@@ -44,8 +44,8 @@ pub(super) struct StatedVerdict<'a> {
 }
 
 impl RunEvidence<'_> {
-    /// Values of a quantity in a variant's trials, with their block numbers, ascending. `None` if a
-    /// trial has no usable value.
+    /// Returns the values of a quantity in a variant's trials, with their block numbers, ascending.
+    /// A value is `None` if the trial has no usable one.
     pub(super) fn values(&self, variant: usize, quantity: &Quantity) -> Vec<(u32, Option<f64>)> {
         let mut values: Vec<(u32, Option<f64>)> = match quantity.what {
             QuantitySource::Metric(metric) => self
@@ -64,8 +64,8 @@ impl RunEvidence<'_> {
                 .filter(|(_, of, _)| *of == variant)
                 .map(|(block, _, record)| {
                     let value = match measure.count(record) {
-                        // Trials of different lengths have different counts, so counts are not
-                        // compared.
+                        // Counts are compared as shares, because trials of different lengths have
+                        // different counts.
                         Some((_, 0)) => None,
                         Some((count, whole)) => Some(count as f64 / whole as f64),
                         None => measure.amount(record).map(|amount| amount.value()),
@@ -79,8 +79,8 @@ impl RunEvidence<'_> {
         values
     }
 
-    /// Reason why the run withholds verdicts on this quantity, as a phrase that completes a
-    /// sentence.
+    /// Returns the reason why the run withholds verdicts on this quantity, as a phrase that
+    /// completes a sentence.
     pub(super) fn doubt(&self, variant: usize, quantity: &Quantity) -> Option<&str> {
         let mut doubts = self
             .run
@@ -89,7 +89,7 @@ impl RunEvidence<'_> {
             .filter(|doubt| doubt.variant == variant);
         let found = match quantity.what {
             QuantitySource::Metric(metric) => doubts.find(|doubt| doubt.metric == metric),
-            // A finding that distorts one time or rate also distorts the others.
+            // A finding that distorts one time or rate also distorts all others.
             QuantitySource::Measure(_) if quantity.scale() == Scale::Ratio => doubts.next(),
             QuantitySource::Measure(_) => None,
         };
@@ -98,7 +98,8 @@ impl RunEvidence<'_> {
 }
 
 impl Evidence<'_> {
-    /// Verdicts on a variant: between the runs if they were compared, otherwise within the run.
+    /// Returns the verdicts on a variant: those between the runs if two runs were compared,
+    /// otherwise those within the run.
     pub(super) fn verdicts(&self, variant: usize) -> Vec<StatedVerdict<'_>> {
         let Some(variant) = self.new.run.variants.get(variant) else {
             return Vec::new();

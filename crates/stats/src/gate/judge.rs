@@ -1,4 +1,4 @@
-//! Judging gates: by the interval if the figure is an estimate, by the value if it is a count.
+//! Evaluation of gates: an estimate is judged by its interval, a count by its value.
 
 use prony_record::measure::{Measure, Relation};
 
@@ -12,7 +12,7 @@ use crate::quantity::{Quantity, QuantitySource};
 use crate::runs::MeanDifference;
 use crate::sentences::gates::{self as sentence, GateBasis, GateNumbers};
 
-/// Judges a gate for one variant; `None` if the gate doesn't apply to that variant.
+/// Judges a gate for one variant. Returns `None` if the gate doesn't apply to that variant.
 pub(super) fn judge(gate: &Gate, variant: usize, evidence: &Evidence<'_>) -> Option<GateResult> {
     let name = evidence.new.run.variants.get(variant)?.name.clone();
     let result = |measure: &str, ruling, text| GateResult {
@@ -34,7 +34,7 @@ pub(super) fn judge(gate: &Gate, variant: usize, evidence: &Evidence<'_>) -> Opt
         }
         GateRule::Figure {
             quantity,
-            sign,
+            relation,
             limit,
         } => {
             let case = GateCase {
@@ -42,7 +42,7 @@ pub(super) fn judge(gate: &Gate, variant: usize, evidence: &Evidence<'_>) -> Opt
                 variant,
                 name: &name,
                 quantity,
-                sign: *sign,
+                relation: *relation,
             };
             let found = case.found(*limit);
             let mut result = result(&quantity.name, found.ruling, found.text);
@@ -74,7 +74,7 @@ fn verdict(
         .filter(|one| metric.is_none_or(|m| m == one.metric))
     {
         let open = matches!(stated.verdict, Verdict::Undecided | Verdict::Withheld);
-        // A gate that names `undecided` or `withheld` refers to exactly these verdicts.
+        // If the gate names `undecided` or `withheld`, such a verdict decides the gate.
         let ruling = match (wanted.contains(&stated.verdict), open) {
             (true, _) if is => Ruling::Failed,
             (true, _) => Ruling::Passed,
@@ -105,13 +105,13 @@ impl Judgement {
     }
 }
 
-/// A gate applied to one variant.
+/// Gate on a figure, applied to one variant.
 struct GateCase<'a> {
     evidence: &'a Evidence<'a>,
     variant: usize,
     name: &'a str,
     quantity: &'a Quantity,
-    sign: Relation,
+    relation: Relation,
 }
 
 impl GateCase<'_> {
@@ -148,7 +148,8 @@ impl GateCase<'_> {
         Judgement::unclear(sentence::withheld(&self.subject(), reason))
     }
 
-    /// Judges a count of requests. It is a fact rather than an estimate, summed over all trials.
+    /// Judges a count of requests. The count is summed over all trials and is a fact rather than an
+    /// estimate.
     fn counted(&self, measure: Measure, limit: f64, is_share: bool) -> Judgement {
         let records = self.evidence.new.records.iter();
         let counts = records
@@ -163,7 +164,7 @@ impl GateCase<'_> {
         } else {
             count as f64
         };
-        let ruling = if self.sign.holds(value, limit) {
+        let ruling = if self.relation.holds(value, limit) {
             Ruling::Failed
         } else {
             Ruling::Passed
@@ -202,9 +203,11 @@ impl GateCase<'_> {
         };
         let ruling = match interval {
             Some(interval) => self.rule(interval, limit),
-            // A load that ran only once is judged by its single value.
+            // A load that ran only once has no interval, so it is judged by its value.
             None if source.is_loads => {
-                let held = values.iter().filter(|(_, v)| self.sign.holds(*v, limit));
+                let held = values
+                    .iter()
+                    .filter(|(_, v)| self.relation.holds(*v, limit));
                 match held.count() {
                     0 => Ruling::Passed,
                     n if n == values.len() => Ruling::Failed,
@@ -268,8 +271,8 @@ impl GateCase<'_> {
         }
     }
 
-    /// Ratio to the baseline from the experiment's comparison, whose interval accounts for its
-    /// looks.
+    /// Returns the ratio to the baseline from the experiment's own comparison, whose interval
+    /// accounts for the looks.
     fn stated(&self, against: usize) -> Option<(f64, Option<Interval>)> {
         let QuantitySource::Metric(metric) = self.quantity.what else {
             return None;
@@ -345,7 +348,7 @@ impl GateCase<'_> {
 
     /// Compares the whole interval with the limit.
     fn rule(&self, interval: Interval, limit: f64) -> Ruling {
-        let ends = [interval.low, interval.high].map(|end| self.sign.holds(end, limit));
+        let ends = [interval.low, interval.high].map(|end| self.relation.holds(end, limit));
         match ends {
             [true, true] => Ruling::Failed,
             [false, false] => Ruling::Passed,
@@ -380,7 +383,7 @@ impl GateCase<'_> {
     }
 }
 
-/// Trials that a variant is compared with.
+/// Reference trials that a variant is compared with.
 struct ReferenceTrials<'a> {
     source: RunEvidence<'a>,
     variant: usize,

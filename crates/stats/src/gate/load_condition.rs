@@ -1,9 +1,10 @@
-//! Conditions on a single load or on the last seconds of a running load, such as `p99>50ms`,
-//! `failed>0.1%` or `rate<1000`.
+//! Conditions on the record of a single load or on the last seconds of a running load, such as
+//! `p99>50ms`, `failed>0.1%` or `rate<1000`.
 //!
-//! The grammar and the metrics are those of a [`Gate`](super::Gate), without variants, references
-//! and verdicts. A single load has no interval, so the result depends only on its figures. A
-//! percentile that is known only as a lower bound is compared by its printed value.
+//! The grammar and the metrics are those of a [`Gate`](super::Gate), but without variants,
+//! references and verdicts. A single load has no interval, so the result depends only on its
+//! figures. If only a lower bound of a percentile is known, that bound is compared, as it is
+//! printed.
 
 use std::fmt;
 
@@ -15,14 +16,15 @@ use super::scope::GateScope;
 use super::{Gate, GateLimit, GateRule};
 use crate::quantity::Quantity;
 
-/// A condition on the record of one load.
+/// Condition on the record of one load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadCondition {
-    /// The text as typed, without spaces.
+    /// Text as typed, without spaces.
     typed: String,
     quantity: Quantity,
-    /// The relation that fails the record: for a requirement, the inverse of the typed one.
-    sign: Relation,
+    /// Relation between metric and limit that fails the record. For a requirement, it is the
+    /// inverse of the typed one.
+    failing: Relation,
     limit: f64,
     /// True if the limit is a fraction of a total.
     is_share: bool,
@@ -37,18 +39,18 @@ enum ConditionKind {
     AbortIf,
 }
 
-/// The result of checking a record against a condition.
+/// Result of checking a record against a condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadConditionResult {
     /// True if the record fails: a `--fail-if` condition holds, or a `--require` condition does
     /// not.
     pub holds: bool,
-    /// The measured value as a clause: `p99 is 61.3 ms`.
+    /// Measured value as a clause: `p99 is 61.3 ms`.
     pub text: String,
 }
 
 impl LoadCondition {
-    /// Parses a condition of `--fail-if`.
+    /// Parses a `--fail-if` condition.
     ///
     /// # Errors
     ///
@@ -58,12 +60,12 @@ impl LoadCondition {
         match gate.rule {
             GateRule::Figure {
                 quantity,
-                sign,
+                relation,
                 limit: GateLimit::Fixed { value, is_share },
             } => Ok(LoadCondition {
                 typed: typed.chars().filter(|c| !c.is_whitespace()).collect(),
                 quantity,
-                sign,
+                failing: relation,
                 limit: value,
                 is_share,
                 kind: ConditionKind::FailIf,
@@ -78,25 +80,26 @@ impl LoadCondition {
         }
     }
 
-    /// Parses a requirement: a condition with the opposite meaning.
+    /// Parses a `--require` condition, which has the opposite meaning.
     ///
     /// # Errors
     ///
-    /// The same as [`LoadCondition::parse`].
+    /// Returns the same errors as [`LoadCondition::parse`].
     pub fn require(typed: &str) -> Result<LoadCondition, GateError> {
         let condition = LoadCondition::parse(typed)?;
         Ok(LoadCondition {
-            sign: condition.sign.inverse(),
+            failing: condition.failing.inverse(),
             kind: ConditionKind::Require,
             ..condition
         })
     }
 
-    /// Parses a condition of `--abort-if`, which is evaluated while the load runs.
+    /// Parses an `--abort-if` condition, which is evaluated while the load runs.
     ///
     /// # Errors
     ///
-    /// The same as [`LoadCondition::parse`], and if the metric is known only at the end of a load.
+    /// Returns the same errors as [`LoadCondition::parse`], and an error if the metric is known
+    /// only at the end of a load.
     pub fn abort(typed: &str) -> Result<LoadCondition, GateError> {
         let condition = LoadCondition::parse(typed)?;
         if condition.quantity.is_known_at_end() {
@@ -114,7 +117,7 @@ impl LoadCondition {
         })
     }
 
-    /// The option that the condition belongs to.
+    /// Returns the option that the condition belongs to.
     pub fn option(&self) -> &'static str {
         match self.kind {
             ConditionKind::FailIf => "--fail-if",
@@ -126,7 +129,7 @@ impl LoadCondition {
     /// Returns the reason why the record fails the condition, as a clause such as `p99 is 61.3 ms`,
     /// or `None` if it doesn't fail.
     ///
-    /// If there is no request, a percentile can fail only a requirement.
+    /// Without any requests, a percentile can fail only a requirement.
     pub fn holds(&self, record: &Record) -> Option<String> {
         match self.judge(record) {
             Some(judged) => judged.holds.then_some(judged.text),
@@ -155,27 +158,27 @@ impl LoadCondition {
             }
         };
         Some(LoadConditionResult {
-            holds: self.sign.holds(value, self.limit),
+            holds: self.failing.holds(value, self.limit),
             text: format!("{} is {shown}", self.name()),
         })
     }
 
-    /// The metric.
+    /// Returns the metric.
     pub(crate) fn quantity(&self) -> &Quantity {
         &self.quantity
     }
 
-    /// The relation between metric and limit that fails the record.
+    /// Returns the relation between metric and limit that fails the record.
     pub(crate) fn failing(&self) -> Relation {
-        self.sign
+        self.failing
     }
 
-    /// The limit, with true if it is a fraction of a total.
+    /// Returns the limit, and true if it is a fraction of a total.
     pub(crate) fn limit(&self) -> (f64, bool) {
         (self.limit, self.is_share)
     }
 
-    /// The name of the metric as typed.
+    /// Returns the name of the metric as typed.
     fn name(&self) -> &str {
         let end = self.typed.find(['<', '>']).unwrap_or(self.typed.len());
         &self.typed[..end]

@@ -2,9 +2,9 @@
 //! and `--require` describes results that pass. Both use the same grammar.
 //!
 //! ```text
-//! gate      = metric [ "of" subject ] sign limit
+//! gate      = metric [ "of" subject ] operator limit
 //!           | "verdict" [ "on" metric ] [ "of" subject ] "is" [ "not" ] word { "or" word }
-//! sign      = ">" | ">=" | "<" | "<="
+//! operator  = ">" | ">=" | "<" | "<="
 //! limit     = value | [ factor ] reference [ ( "+" | "-" ) value ]
 //! subject   = "any" | "new" | "baseline" | name | '"' name '"' | level { "," level }
 //! level     = factor's name "=" one of its levels
@@ -40,7 +40,7 @@ pub use evidence::{Evidence, RunEvidence};
 pub use load_condition::{LoadCondition, LoadConditionResult};
 pub use scope::GateScope;
 
-/// A gate that was parsed and checked against the existing variants.
+/// A gate that has been parsed and checked against the existing variants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     typed: String,
@@ -53,7 +53,7 @@ pub struct Gate {
 enum GateRule {
     Figure {
         quantity: Quantity,
-        sign: Relation,
+        relation: Relation,
         limit: GateLimit,
     },
     Verdict {
@@ -101,17 +101,17 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// The same as [`Gate::parse`].
+    /// Returns the same errors as [`Gate::parse`].
     pub fn require(typed: &str, known: &GateScope) -> Result<Gate, GateError> {
         let gate = Gate::parse(typed, known)?;
         let rule = match gate.rule {
             GateRule::Figure {
                 quantity,
-                sign,
+                relation,
                 limit,
             } => GateRule::Figure {
                 quantity,
-                sign: sign.inverse(),
+                relation: relation.inverse(),
                 limit,
             },
             GateRule::Verdict { metric, wanted, is } => GateRule::Verdict {
@@ -127,7 +127,7 @@ impl Gate {
         })
     }
 
-    /// Text as the user wrote it.
+    /// Returns the text as the user wrote it.
     pub fn typed(&self) -> &str {
         &self.typed
     }

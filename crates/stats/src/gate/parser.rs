@@ -1,4 +1,4 @@
-//! Parser of gates. Errors include their position.
+//! Parser of gates. Its errors include the position in the text.
 
 use prony_record::measure::{self, Relation};
 
@@ -21,7 +21,7 @@ pub(super) fn parse(typed: &str, known: &GateScope) -> Result<Gate, GateError> {
     if word.is_empty() {
         return Err(reader.wrong(
             start..reader.typed.len(),
-            "a metric, a sign and a limit are needed, such as 'p99 of new > baseline + 5%', \
+            "expected a metric, a comparison operator and a limit, such as 'p99 of new > baseline + 5%', \
              'failed > 0.1%' or 'verdict is slower'",
         ));
     }
@@ -104,7 +104,7 @@ impl<'a> GateParser<'a> {
         }
     }
 
-    /// Consumes the next word if it is `wanted`.
+    /// Consumes the next word if it is `wanted`, and returns true if it was.
     fn takes(&mut self, wanted: &str) -> bool {
         self.space();
         let before = self.at;
@@ -125,7 +125,7 @@ impl<'a> GateParser<'a> {
         }
     }
 
-    /// Range from the current position to the next white space.
+    /// Returns the range from the current position to the next white space.
     fn here(&self) -> std::ops::Range<usize> {
         let rest = self.rest();
         let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
@@ -191,13 +191,13 @@ impl<'a> GateParser<'a> {
             let (value, is_share) = (0.0, false);
             let rule = GateRule::Figure {
                 quantity,
-                sign: Relation::Above,
+                relation: Relation::Above,
                 limit: GateLimit::Fixed { value, is_share },
             };
             return Ok((subject.variants, rule));
         }
-        let Some((sign, rest)) = Relation::split(self.rest()) else {
-            let what = "a sign is needed here: >, >=, < or <=";
+        let Some((relation, rest)) = Relation::split(self.rest()) else {
+            let what = "expected a comparison operator: >, >=, < or <=";
             return Err(self.wrong(self.here(), what));
         };
         self.at = self.typed.len() - rest.len();
@@ -206,13 +206,13 @@ impl<'a> GateParser<'a> {
         let subjects = self.concerned(subject, limit)?;
         let rule = GateRule::Figure {
             quantity,
-            sign,
+            relation,
             limit,
         };
         Ok((subjects, rule))
     }
 
-    /// Parses `of …`; without it the subject is every variant.
+    /// Parses `of …`. If it is absent, the subject is every variant.
     fn of(&mut self) -> Result<GateSubject, GateError> {
         if !self.takes("of") {
             return Ok(GateSubject {
@@ -290,7 +290,7 @@ impl<'a> GateParser<'a> {
         }))
     }
 
-    /// Parses `socket=tcp`, or several of these separated by commas.
+    /// Parses `socket=tcp`, or several levels separated by commas.
     fn levels(&mut self) -> Result<Option<Vec<usize>>, GateError> {
         let known = self.known;
         let mut kept: Vec<usize> = (0..known.variants.len()).collect();
@@ -305,7 +305,10 @@ impl<'a> GateParser<'a> {
                 after.is_some_and(|after| after.trim_start().starts_with('='))
             }) else {
                 return if any {
-                    Err(self.wrong(self.here(), "a factor's name and a level are needed"))
+                    Err(self.wrong(
+                        self.here(),
+                        "expected a factor and a level, such as socket=tcp",
+                    ))
                 } else {
                     Ok(None)
                 };
@@ -352,7 +355,7 @@ impl<'a> GateParser<'a> {
         let start = self.at;
         let text = self.rest().trim_end();
         if text.is_empty() {
-            return Err(self.wrong(start..self.typed.len(), "a limit is needed here"));
+            return Err(self.wrong(start..self.typed.len(), "expected a limit"));
         }
         let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let fixed = match quantity.value(&compact) {
@@ -367,8 +370,8 @@ impl<'a> GateParser<'a> {
         };
         let Some(to) = to else {
             let end = start + text.len();
-            // If the text begins with a digit, it can only be a value, so the error of parsing the
-            // value is the relevant one.
+            // A text that begins with a digit can only be a value, so the error from parsing the
+            // value is reported.
             let what = if is_single_load || text.starts_with(|c: char| c.is_ascii_digit()) {
                 fixed
             } else {
@@ -433,8 +436,8 @@ impl<'a> GateParser<'a> {
             "baseline" if !self.known.baseline.is_empty() => {
                 return Ok(Some(GateReference::Baseline));
             }
-            // For a load, "baseline" means the stored load. "A" was the name of the first of two
-            // runs in `prony report` of earlier versions.
+            // For a load, "baseline" means the stored load. "A" is accepted because `prony report`
+            // of earlier versions used it as the name of the first of two runs.
             "baseline" | "stored" | "A" if stored.is_some() => {
                 return Ok(Some(GateReference::Stored));
             }
@@ -477,7 +480,7 @@ impl<'a> GateParser<'a> {
         let place = self.at..self.typed.trim_end().len();
         let text: String = self.rest().chars().filter(|c| !c.is_whitespace()).collect();
         self.at = self.typed.len();
-        // For values that may be zero, percent means percentage points.
+        // For values that may be zero, a percentage stands for percentage points.
         if quantity.scale() == Scale::Ratio
             && let Some(percent) = text.strip_suffix('%')
         {
@@ -488,10 +491,7 @@ impl<'a> GateParser<'a> {
             let grown = percent.map(|percent| factor * (1.0 + sign * percent / 100.0));
             return match grown.filter(|grown| *grown > 0.0) {
                 Some(grown) => Ok((grown, 0.0)),
-                None => Err(self.wrong(
-                    place,
-                    "a percentage is needed here (after a minus, below 100%)",
-                )),
+                None => Err(self.wrong(place, "expected a percentage (after a minus, below 100%)")),
             };
         }
         match quantity.value(&text) {
@@ -500,8 +500,8 @@ impl<'a> GateParser<'a> {
         }
     }
 
-    /// Returns the variants that a limit applies to. A variant is never compared with itself or
-    /// with a missing baseline.
+    /// Returns the variants that a limit applies to. Excludes variants that would be compared with
+    /// themselves or that have no baseline.
     fn concerned(&self, subject: GateSubject, limit: GateLimit) -> Result<Vec<usize>, GateError> {
         let GateLimit::Relative { to, .. } = limit else {
             return Ok(subject.variants);

@@ -22,7 +22,7 @@ impl GateScope {
     }
 
     pub(super) fn counterpart(&self, variant: usize) -> Option<usize> {
-        // This run without trials is used only to look up counterparts by the same rule.
+        // This run has no trials. It only serves to look up counterparts by the same rule.
         let run = Run {
             variants: self.variants.clone(),
             baseline: self.baseline.clone(),
@@ -31,8 +31,8 @@ impl GateScope {
         run.counterpart(variant)
     }
 
-    /// Returns every name with its variant's index: the name in sentences and, as in earlier
-    /// versions, the levels alone (`1` for `cores = 1`).
+    /// Returns every name with the index of its variant. Besides the name in sentences, earlier
+    /// versions accepted the levels alone (`1` for `cores = 1`), so both are included.
     pub(super) fn all_names(&self) -> Vec<(usize, String)> {
         let varies = |factor: &str| {
             let mut levels = self
@@ -64,20 +64,20 @@ impl GateScope {
             .map(|variant| quoted(&variant.name))
             .collect();
         if names.is_empty() {
-            return "a load has no variants; omit \"of …\"".to_owned();
+            return "a load has no variants; remove \"of …\"".to_owned();
         }
         let level = self
             .variants
             .first()
             .and_then(|variant| variant.levels.first());
         let level = level.map_or(String::new(), |(factor, level)| {
-            format!("; {factor}={level} means all that have this level")
+            format!("; {factor}={level} selects all variants with this level")
         });
         format!("the variants are {}{level}", names.join(", "))
     }
 }
 
-/// Returns a name as the user has to type it.
+/// Returns a name as the user must type it.
 fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':');
     if !name.is_empty() && name.chars().all(plain) {

@@ -23,10 +23,11 @@ pub use crate::run_comparison::{
 };
 pub(crate) use welch::MeanDifference;
 
-/// Probability that an interval misses, and that any verdict of the family is a false alarm.
+/// Probability that an interval misses, and probability that any verdict of the family is a false
+/// alarm.
 const MISS_PROBABILITY: f64 = 0.05;
 
-/// One run: an experiment, or loads with the same settings.
+/// A run: an experiment, or loads with the same settings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Run {
     /// Variants of the run.
@@ -46,7 +47,7 @@ pub struct Run {
 /// One variant of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunVariant {
-    /// Name in sentences.
+    /// Name of the variant in sentences.
     pub name: String,
     /// Levels of the variant; empty for a load.
     pub levels: Levels,
@@ -68,9 +69,9 @@ pub struct TrialValues {
 pub struct WithheldMetric {
     /// Index of the variant in [`Run::variants`].
     pub variant: usize,
-    /// The metric.
+    /// Metric whose verdict was withheld.
     pub metric: Metric,
-    /// Reason, as a phrase that completes a sentence.
+    /// Reason for withholding the verdict, as a phrase that completes a sentence.
     pub reason: String,
 }
 
@@ -106,8 +107,8 @@ impl Run {
         by_levels.or(only)
     }
 
-    /// Returns a metric of a variant on the averaging scale, with block numbers, ascending. `None`
-    /// if a trial has no usable value.
+    /// Returns the values of a metric of a variant on the averaging scale, with block numbers,
+    /// ascending. A value is `None` if the trial has no usable one.
     fn averaged(&self, variant: usize, metric: Metric) -> Vec<(u32, Option<f64>)> {
         let mut trials: Vec<&TrialValues> = self
             .trials
@@ -137,7 +138,7 @@ impl Run {
     }
 }
 
-/// Compares `new` with `old`. `margin` overrides that of the new run.
+/// Compares `new` with `old`. `margin` overrides the margin of the new run.
 pub fn compare(about: RunPairInfo, old: &Run, new: &Run, margin: Option<f64>) -> RunsDocument {
     let margin = margin.unwrap_or(new.margin);
     let pairs: Vec<(usize, usize)> = (0..new.variants.len())
@@ -191,7 +192,7 @@ pub fn compare(about: RunPairInfo, old: &Run, new: &Run, margin: Option<f64>) ->
     }
 }
 
-/// Returns the metrics that either run was judged on and that have a better direction.
+/// Returns the metrics that either run was judged on and for which one direction is better.
 fn family(old: &Run, new: &Run) -> Vec<Metric> {
     let mut family: Vec<Metric> = Vec::new();
     for &metric in new.family.iter().chain(&old.family) {
@@ -234,8 +235,8 @@ impl MeasuredPair {
     }
 }
 
-/// Applies Holm's procedure. Comparisons without a p-value (too few blocks) are counted too,
-/// because the number of comparisons must not depend on the data.
+/// Applies Holm's procedure. Comparisons without a p-value (too few blocks) count as well, because
+/// the number of comparisons must not depend on the data.
 fn holm(judged: &mut [MeasuredPair]) {
     let mut open = judged.len();
     let mut order: Vec<usize> = (0..judged.len()).collect();
@@ -370,7 +371,7 @@ impl RunSides<'_> {
         Some(between)
     }
 
-    /// Change of a variant's ratio to its baseline, from the old run to the new one.
+    /// Returns the change of a variant's ratio to its baseline from the old run to the new one.
     fn relative(&self, pair: (usize, usize), metric: Metric) -> Option<RelativeChange> {
         let of = |run: &Run, variant: usize| -> Option<(usize, Vec<f64>)> {
             let against = run.counterpart(variant)?;

@@ -2,10 +2,10 @@
 //!
 //! The two runs may have different noise, so their variances aren't pooled: the standard error is
 //! √(s₁²/n₁ + s₂²/n₂), and Student's t has the degrees of freedom of Welch (1947) and Satterthwaite
-//! (1946). If the variances are equal, this loses hardly any power against the pooled test;
-//! otherwise the pooled test would be wrong.
+//! (1946). If the variances are equal, this test has hardly less power than the pooled test; if
+//! they differ, the pooled test would be wrong.
 
-use crate::estimate::{Estimate, Interval, critical_between, upper_tail_between};
+use crate::estimate::{Estimate, Interval, critical_fractional, upper_tail_fractional};
 
 /// Mean of the second sample minus that of the first, with its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,19 +35,19 @@ impl MeanDifference {
         })
     }
 
-    /// Two-sided p-value of "there is no difference". Without any variance it is 1 for no
+    /// Two-sided p-value of "there is no difference". If neither sample varies, it is 1 for no
     /// difference and otherwise 0.
     pub(crate) fn p_value(&self) -> f64 {
         if self.error == 0.0 {
             return if self.mean == 0.0 { 1.0 } else { 0.0 };
         }
-        2.0 * upper_tail_between((self.mean / self.error).abs(), self.freedom)
+        2.0 * upper_tail_fractional((self.mean / self.error).abs(), self.freedom)
     }
 
     /// Interval that misses the true difference with probability `miss` (0 to 1).
     pub(crate) fn interval(&self, miss: f64) -> Interval {
         let reach = match self.error {
-            error if error > 0.0 => critical_between(miss, self.freedom) * error,
+            error if error > 0.0 => critical_fractional(miss, self.freedom) * error,
             _ => 0.0,
         };
         Interval {

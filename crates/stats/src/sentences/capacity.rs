@@ -8,8 +8,8 @@ use crate::design::Design;
 use crate::goals_phrase::goals_phrase;
 
 /// Sentence for an established difference: "new sustains 12.0% (9.0% to 15.0%) more requests per
-/// second at p99 < 50 ms: 8,410 against 7,510". `rates` are the capacities of both sides, averaged
-/// over the blocks.
+/// second at p99 < 50 ms: 8,410 against 7,510". `rates` are the capacities of the variant and of
+/// its baseline, averaged over the blocks.
 pub(crate) fn decided(
     comparison: &Comparison,
     design: &Design,

@@ -5,15 +5,16 @@ use crate::metric::Metric;
 
 /// Interaction of a factor's effect with the level of another factor.
 pub(crate) enum Dependence {
-    /// Every difference between levels is within the margin.
+    /// All differences of the effect between levels of the other factor are within the margin.
     None,
-    /// At least one difference is established; the effect at each level, with the level's name.
+    /// At least one difference between levels is established. Contains the effect at each level,
+    /// with the level's name.
     Established(Vec<(Change, String)>),
-    /// Neither of the two is established.
+    /// Neither a dependence nor its absence is established.
     Unclear,
 }
 
-/// Sentence for a main effect: "tcp instead of unix: costs 8.0% (7.0% to 9.0%), whichever the
+/// Sentence for a main effect: "tcp instead of unix: costs 8.0% (7.0% to 9.0%), regardless of the
 /// server".
 pub(crate) fn main_effect(
     metric: Metric,
@@ -28,8 +29,8 @@ pub(crate) fn main_effect(
     )
 }
 
-/// Sentence for an interaction: the change of one step's effect with another step. Each step is a
-/// level and its reference.
+/// Sentence for an interaction: the change of one step's effect caused by another step. Each step
+/// is given as a level and its reference.
 pub(crate) fn interaction(
     metric: Metric,
     (a, a_reference): &(String, String),
@@ -48,7 +49,7 @@ fn dependences(all: &[(&str, Dependence)]) -> String {
     let (mut independent, mut rest) = (Vec::new(), String::new());
     for (factor, dependence) in all {
         match dependence {
-            Dependence::None => independent.push(format!("whichever the {factor}")),
+            Dependence::None => independent.push(format!("regardless of the {factor}")),
             Dependence::Established(levels) => {
                 let levels: Vec<String> = levels
                     .iter()

@@ -9,7 +9,7 @@ use crate::gate_result::GateScale;
 use crate::metric::Metric;
 use crate::quantity::Quantity;
 
-/// The figures on which a ruling is based.
+/// Figures on which a ruling is based.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GateNumbers {
     pub(crate) scale: GateScale,
@@ -18,7 +18,7 @@ pub(crate) struct GateNumbers {
     pub(crate) limit: f64,
 }
 
-/// The figures, and the number of trials that they come from.
+/// Figures, with the number of trials that they come from.
 pub(crate) struct GateBasis {
     pub(crate) numbers: GateNumbers,
     pub(crate) trials: usize,
@@ -54,7 +54,7 @@ pub(crate) fn no_reference(subject: &str) -> String {
     format!("{subject}: the other run has no matching variant")
 }
 
-/// Sentence for a quantity whose verdict the run itself withheld, for `reason`.
+/// Sentence for a quantity whose verdict the run itself withheld. `reason` completes the sentence.
 pub(crate) fn withheld(subject: &str, reason: &str) -> String {
     format!("{subject}: withheld: {reason}")
 }
@@ -64,7 +64,8 @@ pub(crate) fn no_requests(subject: &str) -> String {
     format!("{subject}: no request completed")
 }
 
-/// Returns `p99 of new: not measured in block 3, 5`. Without numbers: not measured in any block.
+/// Returns `p99 of new: not measured in block 3, 5`, or `p99 of new: not measured in any block` if
+/// `numbers` is empty.
 pub(crate) fn not_measured(subject: &str, unit: &str, numbers: &[String]) -> String {
     if numbers.is_empty() {
         format!("{subject}: not measured")
@@ -73,7 +74,7 @@ pub(crate) fn not_measured(subject: &str, unit: &str, numbers: &[String]) -> Str
     }
 }
 
-/// `failed of new is 0.4% (40 of 10,000 requests); the limit is 0.1%`.
+/// Returns `failed of new is 0.4% (40 of 10,000 requests); the limit is 0.1%`.
 pub(crate) fn counted(
     subject: &str,
     (count, whole): (u64, u64),
@@ -97,12 +98,13 @@ pub(crate) fn counted(
     }
 }
 
-/// `p99 of new is 61.3 ms (95% interval 58.0 ms to 64.8 ms, 8 blocks); the limit is 50 ms`.
+/// Returns `p99 of new is 61.3 ms (95% interval 58.0 ms to 64.8 ms, 8 blocks); the limit is 50 ms`.
 pub(crate) fn fixed(subject: &str, quantity: &Quantity, basis: &GateBasis) -> String {
     let shown = |value| quantity.shown(value);
     let GateNumbers { value, limit, .. } = basis.numbers;
     let (figure, limit_text) = (shown(value), shown(limit));
-    // After rounding, figure and limit may look equal, which would seem to contradict the ruling.
+    // After rounding, the figure may look equal to the limit, which would seem to contradict the
+    // ruling.
     let apart = match figure == limit_text {
         true if value > limit => ", just above the limit",
         true if value < limit => ", just below the limit",
@@ -115,7 +117,8 @@ pub(crate) fn fixed(subject: &str, quantity: &Quantity, basis: &GateBasis) -> St
     )
 }
 
-/// `p99 of new is +8.1% against old (95% interval +6.2% to +10.1%, 8 blocks); the limit is +5%`.
+/// Returns `p99 of new is +8.1% against old (95% interval +6.2% to +10.1%, 8 blocks); the limit is
+/// +5%`.
 pub(crate) fn relative(
     subject: &str,
     against: &str,
@@ -155,7 +158,7 @@ pub(crate) fn relative(
     )
 }
 
-/// Formats a ratio as in all output.
+/// Formats a ratio in the same way as all other output.
 fn change(ratio: f64, ends: Option<(f64, f64)>) -> Option<Change> {
     let effect = Effect {
         ratio: Some(ratio),
@@ -163,7 +166,7 @@ fn change(ratio: f64, ends: Option<(f64, f64)>) -> Option<Change> {
         low: ends.map(|ends| ends.0),
         high: ends.map(|ends| ends.1),
     };
-    // The text is the same for all metrics that are compared by ratio.
+    // Any metric compared by ratio yields the same text.
     Change::of(Metric::RatePerS, &effect)
 }
 

@@ -1,7 +1,8 @@
 //! Sentences about results: verdicts, effects, gates and runs in words.
 //!
 //! Input: numbers and names. Output: text without a final period. Everything that this crate writes
-//! for people is composed here, except errors, which are written where they are detected.
+//! for people is composed here, except for error messages, which are written where the errors are
+//! detected.
 
 pub(crate) mod capacity;
 pub(crate) mod effects;

@@ -7,8 +7,8 @@ use crate::metric::Metric;
 use crate::round_comparison::RoundComparison;
 
 /// Blocks differ by more than their rounds explain if the standard error from blocks is at least
-/// this multiple of the one from rounds. By chance, that happens in less than 1 of 50 experiments
-/// with three blocks or more.
+/// this multiple of the one from rounds. By chance, this happens in fewer than 1 of 50 experiments
+/// with three or more blocks.
 const ERROR_RATIO_NOTABLE: f64 = 2.0;
 
 /// Returns the diagnostic: the interval from the rounds alone, next to the one from blocks.

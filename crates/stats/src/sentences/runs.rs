@@ -16,7 +16,7 @@ fn within(name: &str, label: &str) -> String {
     }
 }
 
-/// `95% interval 2.2% to 4.0%, 8 and 6 blocks`.
+/// Basis of an estimate: `95% interval 2.2% to 4.0%, 8 and 6 blocks`.
 fn basis(between: &RunComparison, about: &RunPairInfo, range: Option<String>) -> String {
     let (old, new) = (between.old_trials, between.new_trials);
     let unit = &about.new.unit;
@@ -31,7 +31,7 @@ fn basis(between: &RunComparison, about: &RunPairInfo, range: Option<String>) ->
     }
 }
 
-/// `p99 response time of tcp in B against A`.
+/// Subject of a sentence: `p99 response time of tcp in B against A`.
 fn subject(between: &RunComparison, about: &RunPairInfo) -> String {
     format!(
         "{} against {}",
@@ -129,7 +129,7 @@ pub(crate) fn too_few(about: &RunPairInfo, old: usize, new: usize) -> String {
              {INTERVAL_BLOCKS_MIN} per run"
         ),
         _ => format!(
-            "an interval needs {INTERVAL_BLOCKS_MIN} {unit}s per run, and there are {old} in {} and {new} \
+            "an interval needs {INTERVAL_BLOCKS_MIN} {unit}s per run, but there are {old} in {} and {new} \
              in {}",
             about.old.label, about.new.label
         ),
@@ -149,8 +149,8 @@ pub(crate) fn description(between: &RunComparison, about: &RunPairInfo) -> Strin
     )
 }
 
-/// `tcp against unix: request rate −3.1% in A, −4.9% in B; the ratio changed by −1.9% (95% interval
-/// …)`.
+/// Returns `tcp against unix: request rate −3.1% in A, −4.9% in B; the ratio changed by −1.9% (95%
+/// interval …)`.
 pub(crate) fn relative(relative: &RelativeChange, about: &RunPairInfo) -> String {
     let Some(change) = Change::of(relative.metric, &relative.effect) else {
         return String::new();

@@ -9,7 +9,7 @@ use crate::metric::{Metric, Scale};
 use crate::pairing::Unmeasured;
 
 /// Sentence for one comparison of the family, in which `sharing` comparisons share the error rate.
-/// `levels` are the means of both sides, if measured.
+/// `levels` are the means of the variant and of its baseline, if measured.
 pub(crate) fn comparison(
     comparison: &Comparison,
     design: &Design,
@@ -24,7 +24,7 @@ pub(crate) fn comparison(
     }
 }
 
-/// Sentence for a comparison whose verdict is withheld for `reason`.
+/// Sentence for a comparison whose verdict is withheld. `reason` completes the sentence.
 pub(crate) fn withheld(comparison: &Comparison, reason: &str) -> String {
     let subject = format!("{} against {}", comparison.name, comparison.against_name);
     let noun = comparison.metric.noun();
@@ -38,7 +38,8 @@ pub(crate) fn withheld(comparison: &Comparison, reason: &str) -> String {
     }
 }
 
-/// Reason to withhold a verdict if some blocks lack a value, as a phrase that completes a sentence.
+/// Returns the reason to withhold a verdict if some blocks lack a value, as a phrase that completes
+/// a sentence.
 pub(crate) fn unmeasured(comparison: &Comparison, unmeasured: &Unmeasured) -> String {
     let sides: Vec<String> = [
         (&comparison.name, &unmeasured.variant),
@@ -141,7 +142,7 @@ fn decided(comparison: &Comparison, design: &Design, levels: Option<(f64, f64)>)
     )
 }
 
-/// Name of the metric. The name of a capacity includes the goals.
+/// Returns the name of the metric. For a capacity, the name includes the goals.
 fn noun(metric: Metric, design: &Design) -> String {
     match metric {
         Metric::CapacityPerS => capacity::noun(metric.noun(), design),
@@ -153,7 +154,7 @@ fn equivalent(comparison: &Comparison, design: &Design) -> String {
     let Some(change) = Change::of(comparison.metric, &comparison.effect) else {
         return String::new();
     };
-    // The margin is rounded; otherwise 0.07 would print as 7.000000000000001%.
+    // Rounding the margin prevents output such as 7.000000000000001% for 0.07.
     let margin = (design.margin * 1e6).round() / 1e4;
     let unit = match comparison.metric.scale() {
         Scale::Ratio => "%",
@@ -181,7 +182,7 @@ fn undecided(comparison: &Comparison, design: &Design, sharing: usize) -> String
     };
     if too_few(blocks) {
         return format!(
-            "{apart}: {noun} {} from {}, and an interval needs {INTERVAL_BLOCKS_MIN}",
+            "{apart}: {noun} {} from {}, but an interval needs {INTERVAL_BLOCKS_MIN}",
             change.signed(),
             complete_blocks(blocks),
         );

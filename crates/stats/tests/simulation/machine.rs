@@ -1,4 +1,4 @@
-//! A machine in virtual time whose speed changes, and two servers that are measured on it: in
+//! Machine in virtual time whose speed changes, and two servers that are measured on it, in
 //! sequential or interleaved blocks.
 
 use prony_stats::{Metric, RoundValues, Trials, Values};
@@ -23,15 +23,15 @@ const JUMP: f64 = 0.1;
 const JUMP_EVERY_S: f64 = 20.0;
 const BURST_S: (f64, f64) = (0.5, 10.0);
 const BURST_SPEED: f64 = 0.5;
-/// Longest time for which a drifting speed is taken as constant.
+/// Longest time step for which a drifting speed is treated as constant.
 const STEP_S: f64 = 0.25;
 
-/// A machine at a moment of virtual time.
+/// State of a machine at one moment of virtual time.
 pub struct Machine {
     kind: MachineKind,
     log_speed: f64,
     in_burst: bool,
-    /// Seconds until the next jump, or until a burst begins or ends.
+    /// Seconds until the next jump, or until the neighbor's next burst begins or ends.
     until_change_s: f64,
 }
 
@@ -61,7 +61,8 @@ impl Machine {
         self.log_speed.exp() * if is_halved { BURST_SPEED } else { 1.0 }
     }
 
-    /// Lets time pass, and returns the work that was possible: 1 per second at the usual speed.
+    /// Advances the virtual time. Returns the work that the machine could do meanwhile: 1 per
+    /// second at the usual speed.
     pub fn advance(&mut self, seconds: f64, draws: &mut Draws) -> f64 {
         let (mut left, mut work) = (seconds, 0.0);
         while left > 0.0 {
@@ -86,7 +87,7 @@ impl Machine {
 
 /// Requests per second of the first server, at the machine's usual speed.
 const RATE: f64 = 2_000.0;
-/// Requests in flight.
+/// Number of requests in flight.
 const CONNECTIONS: f64 = 16.0;
 /// Standard deviation of the work of one request, relative to its mean.
 const REQUEST_DEVIATION: f64 = 0.3;
@@ -118,7 +119,7 @@ pub struct MachineExperiment {
     pub ratio: f64,
 }
 
-/// Values of an experiment's blocks, and of the rounds of interleaved blocks.
+/// Values of an experiment's blocks, and values of the rounds of interleaved blocks.
 pub struct MachineResult {
     pub trials: Trials,
     pub rounds: [RoundValues; 2],
@@ -162,7 +163,7 @@ fn order(draws: &mut Draws) -> [usize; 2] {
     }
 }
 
-/// Number of requests that start within `seconds`.
+/// Returns the number of requests that start within `seconds`.
 fn started(machine: &mut Machine, rate: f64, seconds: f64, draws: &mut Draws) -> f64 {
     let expected = rate * machine.advance(seconds, draws);
     (expected + REQUEST_DEVIATION * expected.sqrt() * draws.normal()).max(0.0)
@@ -177,8 +178,8 @@ fn sequential(machine: &mut Machine, rates: [f64; 2], draws: &mut Draws) -> [f64
     values
 }
 
-/// Runs a block that is as long as a sequential one. Each slice settles, is counted, and drains
-/// before the next begins.
+/// Runs an interleaved block that takes as long as a sequential one. Each slice settles, is
+/// counted, and drains before the next one begins.
 fn interleaved(
     machine: &mut Machine,
     rates: [f64; 2],

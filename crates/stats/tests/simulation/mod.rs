@@ -25,7 +25,7 @@ pub enum Noise {
     /// Each block draws a standard deviation between a third and three times the usual one, and
     /// those of the variants differ by a factor of two.
     Uneven,
-    /// Some trials are slowed down, none is sped up: an exponential distribution.
+    /// Delays that follow an exponential distribution: some trials are slower, none is faster.
     Skewed,
 }
 
@@ -42,7 +42,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Normal noise and the default margin.
+    /// Creates a setting with normal noise and the default margin.
     pub fn new(rates: &[f64], noise: f64, blocks: (u32, u32)) -> Setting {
         Setting {
             rates: rates.to_vec(),
@@ -79,8 +79,8 @@ impl Setting {
         }
     }
 
-    /// Runs one experiment like the runner does: blocks until the next look, then `evaluate_with`,
-    /// until no look is left.
+    /// Runs one experiment in the same way as the runner: blocks until the next look, then
+    /// `evaluate_with`, until no look is left.
     pub fn run(&self, draws: &mut Draws) -> Evaluation {
         let design = self.design();
         let mut trials = Trials::new();
@@ -103,7 +103,7 @@ impl Setting {
 
     /// Adds the trials of one block.
     pub fn block(&self, trials: &mut Trials, block: u32, draws: &mut Draws) {
-        // Influences common to all trials of a block cancel out.
+        // Influences that all trials of a block share cancel out.
         let shared = 0.1 * draws.normal();
         let spread = match self.kind {
             Noise::Uneven => 3.0_f64.powf(2.0 * draws.uniform() - 1.0),
@@ -125,7 +125,7 @@ impl Setting {
     }
 }
 
-/// Random numbers from a seed, and a cache of significance levels.
+/// Seeded random number generator, with a cache of significance levels.
 pub struct Draws {
     generator: ChaCha8Rng,
     table: AlphaTable,
@@ -139,17 +139,18 @@ impl Draws {
         }
     }
 
-    /// Uniform random number above 0 and up to 1.
+    /// Returns a uniform random number above 0 and up to 1.
     pub fn uniform(&mut self) -> f64 {
         ((self.generator.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Standard normal random number, by Box and Muller.
+    /// Returns a standard normal random number (Box and Muller).
     pub fn normal(&mut self) -> f64 {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// Random number from Student's t with 3 degrees of freedom. Its standard deviation is √3.
+    /// Returns a random number from Student's t with 3 degrees of freedom. The standard deviation
+    /// is √3.
     pub fn student_3(&mut self) -> f64 {
         let squares: f64 = (0..3).map(|_| self.normal().powi(2)).sum();
         self.normal() / (squares / 3.0).sqrt()
@@ -168,7 +169,7 @@ impl Share {
         f64::from(self.count) / f64::from(self.of)
     }
 
-    /// Standard error of the simulation.
+    /// Returns the standard error of the simulation.
     pub fn error(self) -> f64 {
         (self.value() * (1.0 - self.value()) / f64::from(self.of)).sqrt()
     }

@@ -4,7 +4,8 @@
 //! readings: this machine sends the request, the other machine receives it, the other machine sends
 //! the reply, and this machine receives it. The error of the offset is at most half of the round
 //! trip, even if the two directions take different times (RFC 5905 §8). The exchange with the
-//! shortest round trip therefore has the smallest bound; averaging over longer ones would not help.
+//! shortest round trip therefore has the smallest bound; averaging it with longer ones would not
+//! help.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,21 +14,21 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// Maximum relative drift between the clocks of two machines: two crystals with 50 parts per
-/// million each.
+/// Maximum relative drift between the clocks of two machines. It allows each crystal an error of 50
+/// parts per million.
 const CLOCK_DRIFT_MAX: f64 = 100e-6;
 
 /// Number of attempts to read two clocks at the same moment.
 const READING_ATTEMPTS: usize = 5;
 
 /// Environment variable that adds an offset in nanoseconds to an agent's clock. Tests use it to
-/// simulate several clocks on one machine. `N,M@MS` adds M more after MS milliseconds.
+/// simulate several clocks on one machine. `N,M@MS` adds N, and another M after MS milliseconds.
 const OFFSET_VARIABLE: &str = "PRONY_CLOCK_OFFSET_NS";
 
 /// File in which Linux provides an identifier of the current boot.
 const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Returns a name that no other process has.
+/// Returns a name that is unique to this process.
 fn process_name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
@@ -37,11 +38,11 @@ fn process_name() -> &'static str {
     })
 }
 
-/// The clock of this machine: nanoseconds since an arbitrary epoch. All clones show the same time.
+/// Clock of this machine: nanoseconds since an arbitrary epoch. All clones show the same time.
 #[derive(Debug, Clone)]
 pub struct Clock {
     offset_ns: Arc<AtomicI64>,
-    /// Time and size of a simulated jump, for tests.
+    /// Start and size, in nanoseconds, of a simulated jump, for tests.
     jump: Option<(Instant, i64)>,
 }
 
@@ -87,8 +88,8 @@ impl Clock {
         moment.unwrap_or(now)
     }
 
-    /// Reads both clocks at the same time. The process may be interrupted between the two readings,
-    /// so this uses the fastest of several attempts.
+    /// Reads both clocks at nearly the same time. The process may be interrupted between the two
+    /// readings, so the fastest of several attempts is used.
     fn read_both(&self) -> (Instant, i64) {
         let tries = (0..READING_ATTEMPTS).map(|_| {
             let (before, shown) = (Instant::now(), self.now());
@@ -124,7 +125,7 @@ impl Default for Clock {
     }
 }
 
-/// Reply to a clock request: two readings of the replying machine's clock.
+/// Reply to a clock request, with two readings of the replying machine's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReply {
     /// Time at which the request was received.
@@ -134,7 +135,7 @@ pub struct ClockReply {
 }
 
 impl ClockReply {
-    /// Encodes each reading as eight big-endian bytes.
+    /// Encodes both readings, each as eight big-endian bytes.
     pub fn to_bytes(self) -> [u8; 16] {
         let both = u128::from(self.received as u64) << 64 | u128::from(self.sent as u64);
         both.to_be_bytes()
@@ -175,7 +176,7 @@ pub struct ClockOffset {
 }
 
 impl ClockExchange {
-    /// Returns the time that request and reply took on the network. Returns `None` if the readings
+    /// Returns the time that request and reply spent on the network. Returns `None` if the readings
     /// contradict each other.
     fn round_trip(&self) -> Option<i64> {
         let there = self.reply_sent.checked_sub(self.request_received)?;

@@ -1,4 +1,5 @@
-//! Credentials files, with the private key of a role and the certificate of the server's authority.
+//! Credentials files, which contain the private key of a role and the certificate of the server's
+//! authority.
 //!
 //! `prony fleet up` writes TOML with a role, the seed of an nkey and the authority's certificate.
 //! The `.creds` files of NATS's own tools (a user JWT with its seed) are accepted, too. They
@@ -32,7 +33,7 @@ pub enum FleetCredentials {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyFile {
-    /// `coordinator`, `agent`, `registrar` or `token`.
+    /// Name of the role: `coordinator`, `agent`, `registrar` or `token`.
     role: String,
     /// Name of the agent or of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,8 +43,8 @@ pub struct KeyFile {
     /// URLs of the servers, such as `tls://10.0.0.1:4222`. Used unless the user names a server.
     #[serde(default)]
     pub servers: Vec<String>,
-    /// Certificate of the only trusted authority, as PEM. If missing, the system's authorities are
-    /// trusted.
+    /// Certificate of the only trusted authority, as PEM. If it is missing, the system's
+    /// authorities are trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority: Option<String>,
     /// Expiry time of a token, UTC, RFC 3339.
@@ -51,7 +52,7 @@ pub struct KeyFile {
     pub expires: Option<String>,
 }
 
-/// Secret text, which is never printed in messages.
+/// Secret text, which never appears in messages.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -123,7 +124,7 @@ impl KeyFile {
 
     /// Returns the role.
     pub fn role(&self) -> Role {
-        // Parsing has already checked that the role has a name where it needs one.
+        // Parsing has already checked that roles that need a name have one.
         match (self.role.as_str(), &self.name) {
             ("token", Some(id)) => match id.as_str().parse() {
                 Ok(id) => Role::Token(id),
@@ -171,7 +172,7 @@ impl FleetCredentials {
             let line = error.span().map_or(1, |span| {
                 1 + text[..span.start.min(text.len())].matches('\n').count()
             });
-            // A TOML error would quote the line, and the line may contain the seed.
+            // A TOML error would quote the line, which may contain the seed.
             format!(
                 "line {line}: not a credentials file (`prony fleet up` writes them; .creds files of NATS's own tools are accepted, too)"
             )
@@ -187,12 +188,12 @@ impl FleetCredentials {
     }
 }
 
-/// Returns the users besides `user` who can read a file with this mode and owner, or `None` if
+/// Returns the users other than `user` who can read a file with this mode and owner, or `None` if
 /// there are none. A private key must be readable by one user only.
 ///
-/// If root owns the file, the group doesn't count: service managers provide files that the service
-/// reads as a member of a group (Kubernetes), or through an access list, whose mask appears as the
-/// group's mode bits (systemd).
+/// If root owns the file, access by its group is ignored. Service managers provide such files: the
+/// service reads them as a member of the group (Kubernetes), or through an access list whose mask
+/// appears as the group's mode bits (systemd).
 fn other_readers(mode: u32, owner: u32, user: u32) -> Option<&'static str> {
     if mode & 0o004 != 0 {
         return Some("every user of this machine");
@@ -226,8 +227,8 @@ mod tests {
                 assert!(error.contains(&hint) && !error.contains("SUABC"), "{error}");
             }
         }
-        // Files as Kubernetes and systemd provide them: root owns them, and the service's group can
-        // read them.
+        // Kubernetes and systemd provide files like this: root owns them, and the service's group
+        // can read them.
         assert_eq!(other_readers(0o440, 0, 65_532), None);
         assert!(other_readers(0o444, 0, 65_532).is_some());
     }

@@ -2,22 +2,22 @@
 //!
 //! Within one process, a load is divided exactly among its worker threads: each worker knows its
 //! number and the total, and takes its part of the rate, the connections, the requests and the list
-//! of URLs. In a fleet, workers are numbered across all agents, and each agent runs a contiguous
-//! range of them.
+//! of URLs. In a fleet, the workers of all agents are numbered consecutively, and each agent runs a
+//! contiguous range of them.
 
 use std::fmt;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// The range of workers that one agent runs.
+/// Range of workers that one agent runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentShard {
-    /// Number of the agent's first worker, counted across all agents.
+    /// Number of the agent's first worker; numbers are consecutive across all agents.
     pub first: u32,
     /// Number of the agent's workers.
     pub workers: u32,
-    /// Number of workers of all agents.
+    /// Total number of workers of all agents.
     pub of: u32,
 }
 
@@ -69,8 +69,8 @@ impl AgentShard {
     }
 }
 
-/// Divides a load among agents that have these numbers of threads. Every agent gets at least one
-/// worker, and every worker at least one connection.
+/// Divides a load among agents. `threads` contains the number of threads of each agent. Every agent
+/// gets at least one worker, and every worker at least one connection.
 ///
 /// # Errors
 ///

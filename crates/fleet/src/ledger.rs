@@ -8,20 +8,20 @@ use std::collections::BTreeMap;
 
 use prony_record::{Delta, DeltaTotals, EncodedDelta, ImplausibleDelta};
 
-/// Messages of one agent.
+/// Messages received from one agent.
 #[derive(Debug, Default)]
 struct AgentLedger {
     counted: DeltaTotals,
-    /// All messages with smaller numbers have arrived.
+    /// Number up to which all messages (with smaller numbers) have arrived.
     below: u64,
-    /// Numbers of the messages above `below` that have arrived.
+    /// Numbers of the messages that arrived out of order, all above `below`.
     above: std::collections::BTreeSet<u64>,
     /// Total number of messages, once the last one has arrived.
     of: Option<u64>,
     repeats: u64,
 }
 
-/// Messages of all agents of one run.
+/// Messages received from all agents of one run.
 #[derive(Debug, Default)]
 pub struct Ledger {
     accounts: BTreeMap<String, AgentLedger>,
@@ -29,7 +29,7 @@ pub struct Ledger {
     total: Delta,
 }
 
-/// Maximum accepted gap in the numbers. Larger gaps would use too much memory.
+/// Maximum accepted gap in the numbers. A larger gap would use too much memory.
 const SEQUENCE_AHEAD_MAX: u64 = 1 << 20;
 
 impl Ledger {
@@ -80,8 +80,8 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// As for [`Ledger::take`]. It is also an error if the number contradicts messages that have
-    /// arrived.
+    /// Returns the same errors as [`Ledger::take`], and an error if the number contradicts messages
+    /// that have arrived.
     pub fn end(&mut self, agent: &str, of: u64) -> Result<(), LedgerError> {
         let account = account(&mut self.accounts, agent)?;
         let last = account.above.last().copied();
@@ -101,8 +101,8 @@ impl Ledger {
             .is_some_and(|account| account.of == Some(account.below))
     }
 
-    /// Returns the number of missing messages, up to the last message if it has arrived, otherwise
-    /// up to the highest number so far.
+    /// Returns the number of missing messages. It is counted up to the last message if that has
+    /// arrived, otherwise up to the highest number so far.
     pub fn missing(&self, agent: &str) -> u64 {
         let Some(account) = self.accounts.get(agent) else {
             return 0;
@@ -140,9 +140,9 @@ fn account<'a>(
 /// Reason why a message is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LedgerError {
-    /// The agent takes no part in the run.
+    /// The agent is not part of the run.
     Stranger(String),
-    /// The message's number is beyond that of the agent's last message.
+    /// The message's number exceeds that of the agent's last message.
     BeyondEnd(u64),
     /// The figures are implausible.
     Implausible(ImplausibleDelta),

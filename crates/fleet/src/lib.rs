@@ -2,8 +2,8 @@
 //!
 //! Input: credentials for a NATS server, and a load or a plan. Output: the record that one machine
 //! would have produced, or a [`host::FleetHost`] that runs a plan's services. An agent enforces its
-//! own policy, and works only while a coordinator renews its lease. Among prony's other crates,
-//! only the command line depends on this one.
+//! own policy, and works only while a coordinator renews its lease. Only the command line depends
+//! on this crate.
 //!
 //! Modules, from bottom to top:
 //!

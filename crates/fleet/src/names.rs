@@ -23,12 +23,12 @@ pub const RESULTS_STREAM: &str = "PRONY_RESULTS";
 #[serde(try_from = "String", into = "String")]
 pub struct AgentName(String);
 
-/// Id of a run, with the same characters as an agent's name. Ids sort by the start of the run.
+/// ID of a run, with the same characters as an agent's name. IDs sort by the start of the run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RunId(String);
 
-/// Id of an enrollment token, with the same characters as an agent's name.
+/// ID of an enrollment token, with the same characters as an agent's name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TokenId(String);
@@ -131,7 +131,7 @@ impl AgentName {
         format!("prony.agent.{self}.clock")
     }
 
-    /// Returns the subject on which agents with this name detect each other.
+    /// Returns the subject on which agents with the same name detect each other.
     pub fn namesakes_subject(&self) -> String {
         format!("prony.agent.{self}.namesakes")
     }
@@ -141,14 +141,14 @@ impl AgentName {
         format!("prony.result.{self}.{run}")
     }
 
-    /// Returns the prefix of the subjects of replies to this agent.
+    /// Returns the prefix of the subjects on which this agent receives replies.
     pub fn inbox_prefix(&self) -> String {
         format!("_INBOX_agent_{self}")
     }
 }
 
 impl TokenId {
-    /// Creates an id from a random number.
+    /// Creates an ID from a random number.
     pub fn of_number(number: u64) -> TokenId {
         TokenId(format!("{number:016x}"))
     }
@@ -160,8 +160,8 @@ impl TokenId {
 }
 
 impl RunId {
-    /// Creates an id from the time and a random number. The time has milliseconds; its last three
-    /// digits follow the `-` as hexadecimal digits, so that ids sort by time.
+    /// Creates an ID from the time and a random number. The time includes milliseconds, as three
+    /// hexadecimal digits after the `-`, so that IDs sort by time.
     pub fn new(now: std::time::SystemTime) -> RunId {
         let time = humantime::format_rfc3339_seconds(now).to_string();
         let time: String = time.chars().filter(char::is_ascii_digit).collect();

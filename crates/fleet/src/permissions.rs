@@ -1,6 +1,6 @@
 //! Permissions of each role on the NATS server, as lists of subjects.
 //!
-//! An agent can receive its own orders and publish its own results. Someone who steals an agent's
+//! An agent can receive its own orders and publish its own results. Somebody who steals an agent's
 //! credentials can read orders to that agent and forge its results, but can't command other agents,
 //! read their results, or change stored data.
 //!
@@ -14,7 +14,7 @@ use std::fmt;
 
 use crate::names::{AGENTS_BUCKET, AgentName, RUNS_BUCKET, TokenId};
 
-/// A role in the fleet.
+/// Role of a process in the fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
     /// The coordinator, which commands agents and collects results.
@@ -41,17 +41,18 @@ impl fmt::Display for Role {
     }
 }
 
-/// Lists of subjects as in the server's configuration: `*` matches one part, `>` all that follow.
+/// Lists of subjects in the syntax of the server's configuration: `*` matches one part, `>` all
+/// parts that follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permissions {
-    /// Subjects to publish to. An agent's messages are imported by the coordinator's account.
+    /// Subjects to publish to. The coordinator's account imports the messages that agents publish.
     pub publish: Vec<String>,
     /// Subjects to subscribe to in addition to the inbox. An agent's subscriptions receive messages
     /// from the coordinator's account.
     pub subscribe: Vec<String>,
     /// Subjects to publish and subscribe to only within the role's own account.
     pub within_account: Vec<String>,
-    /// Subject pattern of replies to this role.
+    /// Pattern of the subjects on which this role receives replies.
     pub inbox: String,
     /// True if the role may send one reply to each request.
     pub allow_responses: bool,
@@ -74,7 +75,7 @@ pub fn subjects_to_agents() -> [String; 2] {
 }
 
 impl Role {
-    /// Returns the prefix of the subjects of replies to this role.
+    /// Returns the prefix of the subjects on which this role receives replies.
     pub fn inbox_prefix(&self) -> String {
         match self {
             Role::Coordinator => "_INBOX_coordinator".to_owned(),

@@ -1,4 +1,4 @@
-//! The policy with which an agent's administrator limits what coordinators may ask for.
+//! Policy with which an agent's administrator limits the requests of coordinators.
 //!
 //! A policy is a file on the agent's machine; coordinators can't change it. Without a policy, an
 //! agent sends loads only to private and loopback addresses, except those of cloud metadata
@@ -11,13 +11,13 @@ use std::path::Path;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-/// A policy, as stored in a TOML file.
+/// Policy, as stored in a TOML file.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// Limits of loads.
+    /// Limits on loads.
     pub load: LoadPolicy,
-    /// Limits of services.
+    /// Limits on services.
     pub services: ServicePolicy,
 }
 
@@ -45,17 +45,18 @@ pub struct LoadPolicy {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServicePolicy {
-    /// Programs that may be started, by name or absolute path; none if empty. `*` allows any
-    /// program, and thereby gives coordinators all rights of the user that runs the agent.
+    /// Programs that may be started, by name or absolute path. None may be started if the list is
+    /// empty. `*` allows any program, and thereby gives coordinators all rights of the user that
+    /// runs the agent.
     pub commands: Vec<String>,
     /// Environment variables that a plan may set for these programs: names, prefixes such as
-    /// `APP_*`, or `*` for any. If missing: any if `commands` contains `*`, otherwise none.
-    /// Variables such as LD_PRELOAD, PYTHONPATH, PERL5LIB and NODE_OPTIONS can make an allowed
-    /// program run other code.
+    /// `APP_*`, or `*` for any. If the key is missing, any variable is allowed if `commands`
+    /// contains `*`, otherwise none. Variables such as LD_PRELOAD, PYTHONPATH, PERL5LIB and
+    /// NODE_OPTIONS can make an allowed program run other code.
     pub env: Option<Vec<String>>,
 }
 
-/// Error for a violated rule.
+/// Error for a request that violates a rule of the policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyViolation {
     /// Name of the rule, such as `load.targets`.
@@ -72,7 +73,7 @@ impl fmt::Display for PolicyViolation {
 
 impl std::error::Error for PolicyViolation {}
 
-/// The properties of a load that a policy can limit.
+/// Properties of a load that a policy can limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LoadDemand {
     /// Requests per second of this agent's share, or `None` for a closed loop.
@@ -152,8 +153,9 @@ impl Policy {
         }
     }
 
-    /// Checks a target: the name in the URL and the address. A UNIX socket has no address, and its
-    /// name consists of `unix:` and its path. A target behind a proxy has no address either.
+    /// Checks a target, given by the name in the URL and its address. A UNIX socket has no address,
+    /// and its name consists of `unix:` and its path. A target behind a proxy has no address
+    /// either.
     ///
     /// # Errors
     ///
@@ -253,8 +255,8 @@ impl Policy {
     /// Returns the violated rule.
     pub fn allows_command(&self, program: &str) -> Result<(), PolicyViolation> {
         let commands = &self.services.commands;
-        // Entries must match literally: a name is looked up in the agent's PATH, an absolute path
-        // is one file.
+        // Entries must match literally, because a name is looked up in the agent's PATH, and an
+        // absolute path is one file.
         if commands.iter().any(|it| it == "*" || it == program) {
             return Ok(());
         }
@@ -290,7 +292,7 @@ fn no_load() -> PolicyViolation {
     }
 }
 
-/// An entry of `load.targets`.
+/// Parsed entry of `load.targets`.
 enum TargetRule {
     Net(IpNet),
     /// A UNIX socket, with its `unix:` prefix.
@@ -350,8 +352,8 @@ fn plain(address: IpAddr) -> IpAddr {
 }
 
 /// Returns true for an address that is allowed by default: private (RFC 1918, RFC 4193), loopback,
-/// or IPv6 link-local, but not a cloud metadata service, because these services hand out
-/// credentials.
+/// or IPv6 link-local. Addresses of cloud metadata services are excluded, because these services
+/// hand out credentials.
 fn is_default_target(address: IpAddr) -> bool {
     match plain(address) {
         // All of 169.254.0.0/16 is excluded: AWS, Azure, Google and others run metadata services

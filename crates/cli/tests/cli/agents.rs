@@ -121,7 +121,7 @@ fn invalid_arguments_are_reported_at_the_start() {
         ),
         (
             &["--creds", "key.creds", "--name", "two"],
-            "agent one, and --name says two",
+            "agent one, but --name is two",
         ),
         (
             &["--creds", "key.creds", "--name", "a.b"],

@@ -225,7 +225,7 @@ fn agents_are_listed_checked_and_refuse_by_name() {
     assert!(
         output
             .err
-            .contains("3 agents were requested, and 2 are free"),
+            .contains("3 agents were requested, but 2 are free"),
         "{}",
         output.err
     );

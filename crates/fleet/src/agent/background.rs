@@ -1,7 +1,7 @@
 //! Carries out slow orders, which resolve names, connect to a target, or open connections.
 //!
 //! Each task runs on its own thread and has a deadline. The agent's loop polls for the outcome, so
-//! that it can handle other orders at the same time, above all renewals of leases.
+//! that it can handle other orders at the same time, in particular renewals of leases.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -22,8 +22,8 @@ use crate::wire::{LoadOrder, Reply};
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(25);
 /// Timeout for starting workers and opening connections, after names have been resolved.
 const READY_TIMEOUT: Duration = Duration::from_secs(15);
-/// Maximum number of threads at the same time. A task past its deadline keeps its thread until the
-/// system's resolver gives up.
+/// Maximum number of threads at the same time. A task whose deadline has passed occupies its thread
+/// until the system's resolver gives up.
 const THREADS_MAX: usize = 8;
 
 /// State of a task that is neither done nor abandoned.
@@ -43,11 +43,11 @@ enum TaskEvent {
     Prepared(Result<Box<LoadPart>, Reply>),
 }
 
-/// Outcome of a slow order.
+/// Result of a slow order.
 pub(super) enum TaskOutcome {
     /// A reply, which ends the order.
     Reply(Reply),
-    /// A part of a load that is ready to start.
+    /// Part of a load that is ready to start.
     Part(Box<LoadPart>),
 }
 
@@ -56,7 +56,7 @@ pub(super) struct BackgroundTask {
     run: RunId,
     order: LoadOrder,
     is_preparation: bool,
-    /// Responders of the order and of its repetitions, which all get the same reply.
+    /// Responders of the order and of its repetitions. All of them get the same reply.
     responders: Vec<Responder>,
     reports: Receiver<TaskEvent>,
     state: Arc<AtomicU8>,
@@ -68,12 +68,12 @@ pub(super) struct BackgroundTask {
 pub(super) struct BackgroundTasks {
     settings: Arc<AgentSettings>,
     outbox: Arc<Outbox>,
-    /// Counts the threads: each thread holds a clone.
+    /// Counts the threads, each of which holds a clone.
     threads: Arc<()>,
 }
 
 impl BackgroundTasks {
-    /// Creates the set without any tasks.
+    /// Creates an empty set of tasks.
     pub(super) fn new(settings: Arc<AgentSettings>, outbox: Arc<Outbox>) -> BackgroundTasks {
         BackgroundTasks {
             settings,
@@ -236,14 +236,14 @@ impl BackgroundTask {
         }
     }
 
-    /// Abandons the task for this reason, unless it has just ended.
+    /// Abandons the task for this reason, unless it has just been completed.
     pub(super) fn abandon(&self, why: String) -> TaskOutcome {
         let open = OPEN;
         let gave_up =
             self.state
                 .compare_exchange(open, ABANDONED, Ordering::AcqRel, Ordering::Acquire);
         if gave_up.is_err() {
-            // The thread has sent the result or is about to, so this wait is short.
+            // The thread has sent its result or is about to send it, so this wait is short.
             while let Ok(report) = self.reports.recv() {
                 if let TaskEvent::Prepared(Ok(part)) = report {
                     return TaskOutcome::Part(part);

@@ -16,7 +16,7 @@ use crate::wire::{EnrollReply, EnrollRequest};
 
 /// Timeout of the whole enrollment. It is long because many agents may enroll at the same time.
 const ENROLL_TIMEOUT: Duration = Duration::from_secs(180);
-/// Timeout of a response, after which the request is sent again.
+/// Timeout for a response. After it, the request is sent again.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Number of consecutive rejections after which a token counts as invalid.
 const REJECTIONS_MAX: u32 = 3;
@@ -30,7 +30,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 ///
-/// The token can't be used, or another agent has the name.
+/// Returns an error if the token can't be used, or if another agent has the name.
 pub fn credentials(
     token: &KeyFile,
     server: Option<&str>,
@@ -48,8 +48,8 @@ pub fn credentials(
         );
         return Err(AgentError::Wrong(why));
     };
-    // Store the key before sending the public key: once the server knows it, the private key must
-    // not be lost.
+    // Store the key before sending the public key: once the server knows the public key, the
+    // private key must not be lost.
     let pending = folder.join(format!("{name}.creds.pending"));
     let own = if pending.exists() {
         FleetCredentials::read(&pending).map_err(AgentError::Wrong)?
@@ -68,7 +68,8 @@ pub fn credentials(
     let request = EnrollRequest::sign(&id, name, &file.seed).map_err(AgentError::Wrong)?;
     let role = Role::Agent(name.clone());
     let until = Instant::now() + ENROLL_TIMEOUT;
-    // The server may have accepted an earlier request whose response was lost.
+    // A later request may be rejected because the server accepted an earlier one and the response
+    // was lost.
     let mut rejections = 0;
     while NatsLink::connect(server, &own, &role).is_err() {
         match ask(token, server, &id, &request) {
@@ -102,11 +103,11 @@ enum EnrollFailure {
     ForNow(AgentError),
     /// The server rejected the token.
     Rejected(AgentError),
-    /// Further attempts can't succeed.
+    /// No further attempt can succeed.
     ForGood(AgentError),
 }
 
-/// Sends one enrollment request. It may get lost, because the server reloads its configuration for
+/// Sends one enrollment request. It may be lost, because the server reloads its configuration for
 /// each enrolled agent.
 fn ask(
     token: &KeyFile,

@@ -13,7 +13,7 @@ pub enum AgentError {
     Environment(String),
     /// Another agent of this name is connected.
     NameTaken {
-        /// The name of both agents.
+        /// Name of both agents.
         name: AgentName,
         /// Host name of the other agent's machine.
         host: String,

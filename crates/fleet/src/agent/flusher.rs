@@ -1,7 +1,7 @@
 //! Flushes a result file to disk, so that a power failure loses at most the last second.
 //!
-//! Flushing runs on a separate thread: a slow disk must delay neither the sending of results nor
-//! the stop of a load when its lease expires.
+//! Flushing runs on a separate thread, because a slow disk must delay neither the sending of
+//! results nor the stop of a load whose lease expires.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,8 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// Flushes one file. Also flushes the file's folder when the flusher is created and dropped.
+/// Flushes one file. When the flusher is created and when it is dropped, it also flushes the file's
+/// folder.
 #[derive(Debug)]
 pub(super) struct Flusher {
     wake: SyncSender<()>,
@@ -25,7 +26,7 @@ pub(super) struct Flusher {
 struct FlushStatus {
     #[cfg(test)]
     count: AtomicU64,
-    /// The first error.
+    /// First error of a flush.
     error: OnceLock<String>,
 }
 
@@ -72,11 +73,11 @@ impl Flusher {
 
     /// Requests a flush of everything written so far, without waiting for it.
     pub(super) fn flush(&self) {
-        // If the queue is full, the request in it covers this one.
+        // A full queue already contains a request, which also covers this one.
         let _ = self.wake.try_send(());
     }
 
-    /// Returns the first error.
+    /// Returns the first error of a flush.
     pub(super) fn error(&self) -> Option<&String> {
         self.status.error.get()
     }

@@ -2,8 +2,8 @@
 //! stops services here, as in a local trial.
 //!
 //! Only one run at a time has access to the machine. Its calls run one after another on a separate
-//! thread, so that the lease can be renewed while a service stops slowly. When the lease expires or
-//! the agent exits, all services and files are removed.
+//! thread, so that a service that stops slowly doesn't prevent renewals of the lease. When the
+//! lease expires or the agent exits, all services and files are removed.
 
 mod service;
 mod session;
@@ -29,7 +29,7 @@ const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum accepted lease.
 const LEASE_MAX: Duration = Duration::from_secs(300);
 
-/// Handles calls to the machine.
+/// Handles the calls of coordinators to this machine.
 #[derive(Debug)]
 pub(super) struct HostCallHandler {
     folder: PathBuf,
@@ -37,7 +37,7 @@ pub(super) struct HostCallHandler {
     session: Option<OpenSession>,
 }
 
-/// The session of the run that has reserved the machine.
+/// Session of the run that has reserved the machine.
 #[derive(Debug)]
 struct OpenSession {
     run: RunId,
@@ -70,7 +70,7 @@ impl HostCallHandler {
     /// Creates a handler that stores runs' files below `folder`. Deletes the existing content of
     /// `folder`.
     pub(super) fn new(folder: &Path, policy: Policy) -> HostCallHandler {
-        // These are files of an agent that was killed. Files that can't be removed do no harm.
+        // The content was left by an agent that was killed. Files that can't be removed do no harm.
         let _ = std::fs::remove_dir_all(folder);
         HostCallHandler {
             folder: folder.to_owned(),
@@ -111,8 +111,8 @@ impl HostCallHandler {
                 command: Command::Host(order),
                 ..
             }) => {
-                // Services for other machines listen on the address from which this machine reaches
-                // the NATS server.
+                // Services for other machines listen on the address from which this machine
+                // connects to the NATS server.
                 self.take((&run, order), address, busy_with, responder);
             }
             Ok(_) => return false,
@@ -123,8 +123,8 @@ impl HostCallHandler {
         true
     }
 
-    /// Queues a call of a run, without waiting for the result. While the agent generates a load,
-    /// another run can't reserve the machine.
+    /// Queues a call of a run, without waiting for the result. A run can't reserve the machine
+    /// while the agent generates a load for another run.
     fn take(
         &mut self,
         (run, order): (&RunId, NumberedCall),
@@ -227,15 +227,15 @@ impl Drop for OpenSession {
     }
 }
 
-/// Executes calls until the run is closed, its lease expires or the agent exits. Then removes all
-/// services and resources.
+/// Executes calls until the run is closed, its lease expires or the agent exits. Then all services
+/// and resources are removed.
 fn serve(mut session: HostSession, calls: &Receiver<(NumberedCall, Responder)>, lease: &HostLease) {
     let closing = loop {
         match calls.recv_timeout(LEASE_POLL_INTERVAL) {
             Ok((call, responder)) if call.call == HostCall::Close => break Some(responder),
             Ok((call, responder)) => {
                 responder(session.call(call));
-                // Renew the lease after each call, so that a slow call can't make it expire.
+                // Renewing the lease after each call prevents a slow call from making it expire.
                 lease.renew();
             }
             Err(RecvTimeoutError::Timeout) if !lease.has_ended() => {}

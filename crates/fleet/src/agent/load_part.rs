@@ -23,12 +23,12 @@ use crate::clock::Clock;
 use crate::names::RunId;
 use crate::wire::{EndReason, LoadOrder, ReadyReport};
 
-/// Timeout for workers to get ready. They open connections for at most five seconds.
+/// Timeout for workers to become ready. They open connections for at most five seconds.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval at which a preparation checks whether it was abandoned.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Time before the start at which the workers get the start time. Until then, the load can be
-/// canceled.
+/// The load can be canceled up to this long before its start. Then the workers receive the start
+/// time.
 const CANCEL_MARGIN: Duration = Duration::from_millis(200);
 
 /// A part of a load that is ready, running or over.
@@ -83,7 +83,7 @@ impl LoadPart {
                 let _ = is_ready.send(());
                 wait_for_start(&start_signals)
             };
-            // Handle a panic in the engine like any other failure.
+            // A panic in the engine is handled like any other failure.
             let run = AssertUnwindSafe(|| run_at(&spec, &control, None, &begin));
             let loaded = catch_unwind(run)
                 .unwrap_or_else(|_| Err(RunError::Environment("the engine failed".to_owned())));
@@ -140,8 +140,8 @@ impl LoadPart {
         self.start_at
     }
 
-    /// Returns true once the last message is on disk, which is before it can be received. An agent
-    /// whose last message has arrived is therefore always free.
+    /// Returns true once the last message is on disk, which is before it is sent. An agent whose
+    /// last message has arrived is therefore always free.
     pub(super) fn is_over(&self) -> bool {
         self.state.is_over.load(Ordering::Acquire)
     }
@@ -151,10 +151,10 @@ impl LoadPart {
         self.state.early_end().is_some()
     }
 
-    /// Waits until the outbox has all messages of a part that [is over](LoadPart::is_over).
+    /// Waits until the outbox contains all messages of a part that [is over](LoadPart::is_over).
     pub(super) fn join_writer(&mut self) {
         if let Some(writer) = self.writer.take() {
-            // A writer that panicked has no more messages.
+            // A writer that panicked writes no more messages.
             let _ = writer.join();
         }
     }
@@ -196,9 +196,9 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     thread.map_err(|error| format!("can't start a thread: {error}"))
 }
 
-/// Reason why workers are not ready.
+/// Reason why the workers are not ready.
 enum NotReady {
-    /// The engine failed, and reports the reason itself.
+    /// The engine failed and reports the reason itself.
     Failed,
     /// The preparation was abandoned or took too long.
     GaveUp(String),
@@ -222,7 +222,7 @@ fn wait_until_ready(wait: &Receiver<()>, is_abandoned: &dyn Fn() -> bool) -> Res
     }
 }
 
-/// Returns the error with which the engine ended before its workers were ready.
+/// Returns the error of an engine that ended before its workers were ready.
 fn engine_error(events: &Receiver<PartEvent>) -> String {
     match events.recv_timeout(READY_TIMEOUT) {
         Ok(PartEvent::Over(over)) => match *over {

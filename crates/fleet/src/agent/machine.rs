@@ -39,7 +39,8 @@ impl MachineFacts {
         }
     }
 
-    /// Creates the agent's registration. `first` is the address from which it reaches the server.
+    /// Creates the agent's registration. `first` is the address from which the agent connects to
+    /// the server.
     pub(super) fn registration(
         &self,
         settings: &AgentSettings,
@@ -66,7 +67,7 @@ impl MachineFacts {
         }
     }
 
-    /// Returns the identifier of this start of the agent.
+    /// Returns the random identifier of this process.
     pub(super) fn instance(&self) -> &str {
         &self.instance
     }
@@ -93,8 +94,8 @@ fn clock_source() -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Returns the addresses of the machine with `first` at the beginning. Omits loopback addresses and
-/// addresses that need an interface name.
+/// Returns the addresses of the machine, beginning with `first`. Omits loopback addresses and
+/// addresses that require an interface name.
 fn addresses(first: Option<IpAddr>) -> Vec<IpAddr> {
     let interfaces = if_addrs::get_if_addrs().unwrap_or_default();
     let is_link_local = |address: &IpAddr| match address {

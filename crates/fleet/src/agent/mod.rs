@@ -1,5 +1,5 @@
-//! The agent, which connects to the NATS server, waits for orders, and carries out those that its
-//! policy allows.
+//! The agent: connects to the NATS server, waits for orders, and carries out those that its policy
+//! allows.
 //!
 //! [`Agent::connect`] connects and checks that no other agent has the name; [`Agent::run`] handles
 //! orders until it is stopped. An agent listens on no port and accepts orders only through the
@@ -52,7 +52,7 @@ use status::AgentStatus;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Pause between attempts to connect.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval for logging failed attempts to connect.
+/// Minimum interval between log messages about failed attempts to connect.
 const LOG_INTERVAL: Duration = Duration::from_secs(15);
 /// Timeout for sending the remaining results when the agent exits.
 const FINAL_SEND_TIMEOUT: Duration = Duration::from_secs(5);
@@ -60,12 +60,12 @@ const FINAL_SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// reloading its configuration may reject valid credentials temporarily.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Work that the agent was doing when it was stopped.
+/// Work that the agent was doing when it stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkAtExit {
     /// The agent was idle.
     None,
-    /// The agent was generating a load or running services, and the rest of that work is missing.
+    /// The agent was generating a load or running services, so that work is incomplete.
     CutShort,
 }
 
@@ -130,7 +130,8 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// An older agent has the same name, or the server rejects the credentials.
+    /// Returns an error if an older agent has the same name, or if the server rejects the
+    /// credentials.
     pub fn run(self, stop: &AtomicBool) -> Result<WorkAtExit, AgentError> {
         let Agent {
             settings,
@@ -191,7 +192,7 @@ impl Agent {
             }
             outbox.close();
             done.store(true, Ordering::Relaxed);
-            // After an error, the registration may be that of another agent.
+            // After an error, the registration may belong to another agent.
             if ended.is_ok() {
                 registration.remove();
             }
@@ -229,7 +230,7 @@ fn may_go_on(
     }
 }
 
-/// Returns result files of earlier starts that no coordinator has collected.
+/// Returns the result files of earlier starts that no coordinator has collected.
 fn unsent_files(settings: &AgentSettings) -> Vec<PathBuf> {
     let (folder, log) = (settings.results_folder(), &settings.log);
     for file in spool::uncollected(&folder, &settings.name) {

@@ -12,15 +12,15 @@ use crate::clock::{Clock, ClockReply};
 use crate::link::{LinkError, NatsLink, Subscription};
 use crate::names::AgentName;
 
-/// Interval at which the clock's thread checks whether the agent is exiting.
+/// Interval at which the thread that replies to clock requests checks whether the agent is exiting.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Timeout for a response from another agent with the same name.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Number of requests to find another agent with the same name.
+/// Number of requests to other agents with the same name.
 const ATTEMPTS: u32 = 2;
 
-/// Replies to clock requests until `done` is set. Runs on a separate thread, so that it replies
-/// immediately.
+/// Replies to clock requests until `done` is set. Runs on a separate thread, so that each reply is
+/// immediate.
 pub(super) fn respond_with_time(
     link: &NatsLink,
     mut requests: Subscription,
@@ -69,7 +69,7 @@ impl NameGuard {
     ///
     /// # Errors
     ///
-    /// [`AgentError::NameTaken`], or the reason why the check failed.
+    /// Returns [`AgentError::NameTaken`], or the reason why the check failed.
     pub(super) fn claim(
         link: &NatsLink,
         name: &AgentName,
@@ -94,7 +94,7 @@ impl NameGuard {
                     return Err(AgentError::NameTaken { name, host });
                 }
                 Err(_) if left == 0 => log(&format!(
-                    "could not check whether another agent is connected as {name}: no response at \
+                    "could not check whether another agent is connected as {name}: no response on \
                      {subject}"
                 )),
                 Err(_) => {}
@@ -105,8 +105,8 @@ impl NameGuard {
         Ok(NameGuard { own, messages })
     }
 
-    /// Replies if another agent claims this name. Returns the other agent if it is older: it may
-    /// have been disconnected when this agent claimed the name, and has precedence.
+    /// Replies if another agent claims this name. Returns that agent if it is older than this one:
+    /// it may have been disconnected when this agent claimed the name, and it has precedence.
     pub(super) fn check(&mut self, link: &NatsLink) -> Option<OtherInstance> {
         let message = self.messages.next(Duration::ZERO)?;
         let other: AgentPresence = serde_json::from_slice(&message.payload).ok()?;
@@ -121,7 +121,7 @@ impl NameGuard {
         is_older.then_some(OtherInstance { host: other.host })
     }
 
-    /// Returns the message that is published regularly for agents with the same name.
+    /// Returns the message that is published regularly to agents with the same name.
     pub(super) fn presence(&self) -> Vec<u8> {
         serde_json::to_vec(&self.own).unwrap_or_default()
     }

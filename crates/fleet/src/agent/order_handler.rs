@@ -21,11 +21,11 @@ use crate::wire::{
     SenderVersion,
 };
 
-/// Maximum time between an order to start and a start in the future.
+/// Maximum time from an order to start until the ordered start time.
 const START_AHEAD_MAX: Duration = Duration::from_secs(60);
-/// Maximum delay of an order to start after the ordered start time.
+/// Maximum time from the ordered start time until the order to start arrives.
 const START_LATE_MAX: Duration = Duration::from_secs(3);
-/// Time after which received files no longer keep the agent busy if no load was prepared.
+/// Time for which received files keep the agent busy if no load is prepared.
 const FILES_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval at which background tasks are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -43,11 +43,11 @@ pub(super) struct OrderHandler<'a> {
     running: Vec<BackgroundTask>,
     /// The current part of a load, or the last one.
     part: Option<LoadPart>,
-    /// Run whose results are deleted as soon as its load is over.
+    /// Run whose results must be deleted as soon as its load is over.
     unwanted: Option<RunId>,
 }
 
-/// Files that were received for a run.
+/// Files received for a run.
 struct RunFiles {
     run: RunId,
     files: ReceivedFiles,
@@ -71,7 +71,7 @@ fn parse(message: &[u8]) -> Result<AgentOrder, Reply> {
     let header: OrderHeader = serde_json::from_slice(message).map_err(invalid)?;
     if !header.sender.is_own() {
         return Err(wrong(format!(
-            "this agent is prony {}, and the order is from prony {}; both must have the same version",
+            "this agent is prony {}, but the order is from prony {}; both must have the same version",
             SenderVersion::own(),
             header.sender
         )));
@@ -129,7 +129,7 @@ impl<'a> OrderHandler<'a> {
     }
 
     /// Carries out an order, unless another experiment has reserved the agent. Slow orders run on
-    /// another thread, and the reply follows later.
+    /// another thread and are replied to later.
     pub(super) fn take(
         &mut self,
         message: &[u8],
@@ -208,7 +208,7 @@ impl<'a> OrderHandler<'a> {
         self.part.as_ref().filter(|part| part.run() == run)
     }
 
-    /// Returns a reply if the agent is busy with another run.
+    /// Returns a reply to refuse an order if the agent is busy with another run.
     fn busy_with_other(&self, run: &RunId) -> Option<Reply> {
         let other = self.busy_with().filter(|other| *other != run)?;
         Some(busy(other))
@@ -297,7 +297,7 @@ impl<'a> OrderHandler<'a> {
         self.follow(task, responder);
     }
 
-    /// Checks whether the order is valid at this time.
+    /// Checks whether an order to prepare a load can be accepted now.
     fn may_prepare(&self, run: &RunId, load: &LoadOrder) -> Result<(), Reply> {
         if spool::exists(&self.settings.results_folder(), run, &self.settings.name) {
             return Err(wrong(format!(
@@ -314,7 +314,8 @@ impl<'a> OrderHandler<'a> {
         Ok(())
     }
 
-    /// Sends the reply when a task is over.
+    /// Tracks a task, whose reply is sent when it is over. If it could not be started, replies
+    /// immediately.
     fn follow(&mut self, task: Result<BackgroundTask, Reply>, responder: Responder) {
         match task {
             Ok(mut task) => {
@@ -419,7 +420,7 @@ impl<'a> OrderHandler<'a> {
     fn forget(&mut self, run: &RunId) -> Reply {
         self.abandon(run);
         match self.part_of(run).filter(|part| !part.is_over()) {
-            // The load was just canceled. Delete its results when it is over.
+            // The load has just been canceled. Its results are deleted when it is over.
             Some(part) if part.is_ending() => {
                 self.unwanted = Some(run.clone());
                 return Reply::Done;
@@ -444,7 +445,7 @@ impl<'a> OrderHandler<'a> {
     }
 }
 
-/// Removes files that were received before the last start of this agent.
+/// Removes files that were received before this start of the agent.
 pub(super) fn sweep(settings: &AgentSettings) {
     // Files that can't be removed do no harm.
     let _ = fs::remove_dir_all(settings.received_folder());

@@ -1,4 +1,4 @@
-//! Queue of results to send to the server. Messages are sent in order, and repeated until the
+//! Queue of results to be sent to the server. Messages are sent in order and repeated until the
 //! server has stored them.
 //!
 //! Results of the current start come first, then files of earlier starts. All queued results are
@@ -17,9 +17,9 @@ use crate::wire::ResultMessage;
 
 /// Pause after a failed attempt to store a message.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
-/// Interval at which a lost connection is checked.
+/// Interval at which the state of a lost connection is checked.
 const RECONNECT_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Interval for logging failures.
+/// Minimum interval between log messages about failures.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A message in the queue.
@@ -43,7 +43,7 @@ impl QueuedMessage {
 
 #[derive(Debug, Default)]
 struct Queues {
-    /// Messages of the current start of the agent.
+    /// Messages recorded since the start of the agent.
     now: VecDeque<QueuedMessage>,
     /// Messages of earlier starts.
     earlier: VecDeque<QueuedMessage>,
@@ -73,7 +73,7 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// The message can't be serialized.
+    /// Returns a message if the message can't be serialized.
     pub(super) fn push(&self, message: &ResultMessage) -> Result<(), String> {
         let message = QueuedMessage::new(message)?;
         self.lock().now.push_back(message);
@@ -95,7 +95,8 @@ impl Outbox {
             .collect()
     }
 
-    /// Returns the number of queued messages, without those in unread files.
+    /// Returns the number of queued messages, not counting those in files that have not been read
+    /// yet.
     pub(super) fn waiting(&self) -> usize {
         let queues = self.lock();
         queues.now.len() + queues.earlier.len()
@@ -153,14 +154,14 @@ impl Outbox {
             };
             self.lock().is_sending = false;
             let queues = self.lock();
-            // Wait before retrying, or until the outbox is closed.
+            // Waits before a retry; closing the outbox ends the wait.
             let _ = self
                 .changed
                 .wait_timeout_while(queues, pause, |it| !it.closed);
         }
     }
 
-    /// Returns the next message, which stays queued until it is [sent](Outbox::sent). Returns
+    /// Returns the next message, which stays queued until it has been [sent](Outbox::sent). Returns
     /// `None` when the outbox is closed.
     fn next(&self, agent: &AgentName, log: &LogSink) -> Option<QueuedMessage> {
         let mut queues = self.lock();

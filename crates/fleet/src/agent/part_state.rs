@@ -1,4 +1,4 @@
-//! State that the threads of a part share, and the messages between them.
+//! State that the threads of a part share, and the messages between these threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
@@ -38,8 +38,8 @@ pub(super) struct PartState {
 }
 
 impl PartState {
-    /// Records contact with the coordinator, unless the lease has already expired: if this machine
-    /// was suspended, the message may be old.
+    /// Records contact with the coordinator, unless the lease has already expired. In that case the
+    /// message may be old, because this machine may have been suspended.
     pub(super) fn note_coordinator(&self) {
         let mut last_contact = self.lock_last_contact();
         if last_contact.elapsed() <= self.lease {
@@ -56,7 +56,7 @@ impl PartState {
         last_contact.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the load early. If this is called several times, the first reason is kept.
+    /// Ends the load early. Of several calls, only the first one's reason is kept.
     pub(super) fn end(&self, reason: EndReason) {
         let _ = self.early_end.set(reason);
         self.control.stop();

@@ -1,4 +1,4 @@
-//! Converts an order into a load, and checks it against the policy.
+//! Converts an order to a load, and checks it against the policy.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::wire::{CheckReport, LoadOrder, Reply};
 
 /// Timeout for a target to respond before the load.
 const TARGET_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum accepted threads of a load per core. A larger number is probably a mistake.
+/// Maximum accepted number of a load's threads per core. A larger number is probably a mistake.
 const THREADS_PER_CORE_MAX: u32 = 16;
 
 /// Paths of the received files, by name.
@@ -27,7 +27,7 @@ pub(super) type FilePaths = BTreeMap<String, PathBuf>;
 pub(super) enum Rejection {
     /// The policy forbids the load.
     Refused(PolicyViolation),
-    /// The order is wrong.
+    /// The order is invalid.
     Wrong(String),
     /// This machine can't generate the load.
     Environment(String),
@@ -91,7 +91,7 @@ pub(super) fn resolve(
         }
     })?;
     spec.open_before_start();
-    // Resolving the load has already checked the shard.
+    // Resolving the load has already validated the shard.
     let asked = LoadDemand {
         rate: rate
             .map(|rate| rate.highest() * f64::from(shard.workers) / f64::from(shard.of.max(1))),
@@ -152,7 +152,7 @@ fn missing(flag: &str, path: &Path) -> String {
     )
 }
 
-/// Checks the target of a load with one request.
+/// Checks the target of a load with one request, and returns the report.
 pub(super) fn check(spec: &LoadSpec) -> CheckReport {
     let began = Instant::now();
     let took = |began: Instant| began.elapsed().as_secs_f64() * 1e3;
@@ -163,7 +163,7 @@ pub(super) fn check(spec: &LoadSpec) -> CheckReport {
             let took = took(began);
             format!("status {status} over HTTP/{http}, {length} bytes in {took:.1} ms")
         }),
-        // Any request of this load may modify data, so the check only connects.
+        // Every request of this load may modify data, so the check only connects.
         None => reach(spec, TARGET_TIMEOUT).map(|()| format!("connected in {:.1} ms", took(began))),
     };
     CheckReport {
@@ -172,8 +172,8 @@ pub(super) fn check(spec: &LoadSpec) -> CheckReport {
     }
 }
 
-/// Predicts problems of the load. Connects to the target but sends no request, because requests
-/// that the load doesn't count would distort the target's own counts.
+/// Predicts problems of the load. Connects to the target but sends no request, because uncounted
+/// requests would distort the target's own counts.
 pub(super) fn forecast(spec: &LoadSpec) -> Vec<Finding> {
     let mut forecast = spec.forecast().to_vec();
     if let Err(why) = reach(spec, TARGET_TIMEOUT) {

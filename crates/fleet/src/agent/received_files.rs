@@ -11,7 +11,7 @@ use crate::wire::{CHUNK_BYTES_MAX, FileChunk, sha256_hex};
 /// Maximum total size in bytes of the files of one run.
 const RUN_FILES_BYTES_MAX: u64 = 1 << 30;
 
-/// The files of one run, in a folder that is removed when this value is dropped.
+/// Files of one run, in a folder that is removed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct ReceivedFiles {
     folder: PathBuf,
@@ -113,7 +113,7 @@ impl Drop for ReceivedFiles {
     }
 }
 
-/// Returns true for a relative path that doesn't leave the folder.
+/// Returns true if `name` is a relative path that doesn't leave the folder.
 fn is_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
     name.len() < 1024

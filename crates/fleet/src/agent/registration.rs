@@ -13,7 +13,7 @@ use crate::link::NatsLink;
 use crate::names::{AGENTS_BUCKET, RunId};
 use crate::wire::{Registration, Reservation};
 
-/// Interval of renewals. Three consecutive ones may be lost before the registration expires
+/// Interval between renewals. Three consecutive ones may be lost before the registration expires
 /// ([`crate::link::REGISTRATION_TTL`]).
 const RENEW_INTERVAL: Duration = Duration::from_secs(4);
 /// Interval at which the keeper checks for changes.
@@ -26,12 +26,12 @@ pub(super) struct RegistrationKeeper<'a> {
     facts: &'a MachineFacts,
     outbox: &'a Outbox,
     subject: String,
-    /// Message to agents with the same name.
+    /// Message to other agents with the same name.
     presence: Vec<u8>,
     engagement: Mutex<Engagement>,
 }
 
-/// The run and the reservation that make the agent unavailable to other runs.
+/// Run and reservation that make the agent unavailable to other runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Engagement {
     busy_with: Option<RunId>,
@@ -93,7 +93,7 @@ impl<'a> RegistrationKeeper<'a> {
                 .as_ref()
                 .is_none_or(|(at, before)| at.elapsed() >= RENEW_INTERVAL || *before != engagement);
             let next = if !self.link.is_connected() {
-                // Register again as soon as the server is back.
+                // This registers the agent again as soon as the server is back.
                 last = None;
                 RegistrationState::Disconnected
             } else if is_due {
@@ -122,7 +122,7 @@ impl<'a> RegistrationKeeper<'a> {
                 .registration(self.settings, first, engagement.busy_with, sending)
         };
         let (name, log) = (&self.settings.name, &self.settings.log);
-        // A lost message does no harm, because the next one follows soon.
+        // The loss of this message does no harm, because the next one follows soon.
         let _ = self
             .link
             .publish(&name.namesakes_subject(), self.presence.clone());
@@ -149,7 +149,7 @@ impl<'a> RegistrationKeeper<'a> {
         }
     }
 
-    /// Removes the registration if the server is reachable; otherwise the registration expires.
+    /// Removes the registration if the server is reachable. Otherwise the registration expires.
     pub(super) fn remove(&self) {
         if self.link.is_connected() {
             let _ = self.link.remove(&self.subject);

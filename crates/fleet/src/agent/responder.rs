@@ -1,14 +1,14 @@
-//! Sends the reply to an order, at once or later.
+//! Sends the reply to an order, immediately or later.
 
 use std::sync::Arc;
 
 use crate::link::{NatsLink, NatsMessage};
 use crate::wire::Reply;
 
-/// A function that sends the reply to one order.
+/// Function that sends the reply to one order.
 pub(super) type Responder = Box<dyn FnOnce(Reply) + Send>;
 
-/// Creates the responder of an order that arrived over this link.
+/// Creates the responder for an order that arrived over this link.
 pub(super) fn responder(link: &Arc<NatsLink>, order: &NatsMessage) -> Responder {
     let (link, to) = (link.clone(), order.reply.clone());
     Box::new(move |reply: Reply| {

@@ -17,8 +17,8 @@ use crate::wire::{EndReason, PartEnd, ResultMessage};
 const SEND_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which the thread checks whether the lease has expired.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum number of histogram buckets in a message. As JSON, they take half of the size that the
-/// server accepts.
+/// Maximum number of histogram buckets in a message. As JSON, they take up to half of the message
+/// size that the server accepts.
 const BUCKETS_PER_MESSAGE_MAX: usize = 20_000;
 
 /// Writes the results of one part.
@@ -33,7 +33,7 @@ pub(super) struct ResultWriter {
     start_at: Option<i64>,
     /// Sum of the results in all messages so far.
     sent: Delta,
-    /// First error of writing or queueing a message.
+    /// First error from writing or queueing a message.
     error: Option<String>,
 }
 
@@ -101,7 +101,7 @@ impl ResultWriter {
                 end: end.map(Box::new),
             };
             self.next_sequence += 1;
-            // Compute the same sum that the coordinator computes from the messages.
+            // This is the same sum that the coordinator computes from the messages.
             let _ = message.packed.add_to(&mut self.sent);
             if let Err(error) = self.spool.append(&message) {
                 self.error.get_or_insert(error);
@@ -190,8 +190,8 @@ impl ResultWriter {
         end.started_at = loaded.record.started_at;
     }
 
-    /// Adds this agent's name to a finding about a stalled load generator, because other agents did
-    /// not stall.
+    /// Adds this agent's name to a finding about a stalled load generator, because other agents may
+    /// not have stalled.
     fn with_agent_name(&self, finding: Finding, generator: &Generator) -> Finding {
         match generator.stalls {
             Some(stalls) if finding.id == FindingId::GeneratorStalled => {

@@ -1,4 +1,4 @@
-//! The settings of an agent.
+//! Settings of an agent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +13,10 @@ use crate::names::AgentName;
 use crate::permissions::Role;
 use crate::policy::Policy;
 
-/// A function that receives the agent's log, one line at a time.
+/// Function that receives the agent's log, one line at a time.
 pub type LogSink = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The settings of an agent.
+/// Settings of an agent.
 #[derive(Clone)]
 pub struct AgentSettings {
     /// Name of the agent. Its credentials must be for this name.
@@ -25,15 +25,15 @@ pub struct AgentSettings {
     pub server: Option<String>,
     /// Credentials of the agent.
     pub credentials: FleetCredentials,
-    /// Labels by which coordinators select the agent.
+    /// Labels with which coordinators select the agent.
     pub labels: BTreeMap<String, String>,
-    /// The policy of the machine's administrator.
+    /// Policy of the machine's administrator.
     pub policy: Policy,
     /// Folder for results and for files of runs.
     pub state: PathBuf,
     /// Cores that loads may run on; all cores if empty.
     pub cores: Vec<usize>,
-    /// Clock that determines when loads start.
+    /// Clock by which loads start.
     pub clock: Clock,
     /// Destination of the agent's log.
     pub log: LogSink,
@@ -50,9 +50,9 @@ impl fmt::Debug for AgentSettings {
 }
 
 impl AgentSettings {
-    /// Returns the agent's name from its credentials. If `typed` also gives a name, the two must be
-    /// equal. If the credentials contain no name, returns the `typed` name or else the machine's
-    /// host name.
+    /// Returns the agent's name from its credentials. If `typed` is given, too, it must be the same
+    /// name. If the credentials contain no name, returns `typed` or, by default, the machine's host
+    /// name.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl AgentSettings {
                     .to_owned(),
             ),
             (Role::Agent(name), Some(typed)) if *typed != name => Err(format!(
-                "these are the credentials of agent {name}, and --name says {typed}"
+                "these are the credentials of agent {name}, but --name is {typed}"
             )),
             (Role::Agent(name), _) => Ok(name),
             (role @ (Role::Registrar | Role::Token(_)), _) => Err(format!(

@@ -1,4 +1,4 @@
-//! The agent's copy of a run's results, kept on disk until the coordinator has collected all of
+//! An agent's copy of a run's results, kept on disk until the coordinator has collected all of
 //! them.
 //!
 //! The file has one line of JSON per message. Each message is written before it is sent. Results
@@ -18,12 +18,12 @@ use crate::wire::{EndReason, PartEnd, ResultMessage};
 /// Age at which uncollected files are removed.
 const AGE_MAX: std::time::Duration = std::time::Duration::from_secs(30 * 86_400);
 
-/// The result file of one run.
+/// Result file of one run.
 #[derive(Debug)]
 pub(super) struct Spool {
     path: PathBuf,
     file: fs::File,
-    /// True if the last line may be incomplete, so that the next message must start a new line.
+    /// True if the last line may be incomplete. The next message must then start on a new line.
     is_torn: bool,
     flusher: Flusher,
 }
@@ -65,7 +65,7 @@ pub(super) fn delete(folder: &Path, run: &RunId, agent: &AgentName) -> Result<()
 }
 
 impl Spool {
-    /// Creates the file of a run in `folder`. It is an error if the file exists.
+    /// Creates the file of a run in `folder`. Returns an error if the file exists.
     pub(super) fn begin(folder: &Path, run: &RunId, agent: &AgentName) -> Result<Spool, String> {
         let path = path(folder, run, agent);
         let begun = fs::create_dir_all(folder).and_then(|()| {
@@ -116,8 +116,8 @@ impl Spool {
     }
 }
 
-/// Appends an end message to a file without one, whose agent was killed, so that coordinators don't
-/// wait for more results. Removes a file without messages.
+/// Appends an end message to a file that lacks one because its agent was killed, so that
+/// coordinators don't wait for more results. Removes a file without messages.
 ///
 /// # Errors
 ///
@@ -132,7 +132,7 @@ pub(super) fn close(path: &Path) -> Result<(), String> {
     }
     let mut total = Delta::default();
     for message in &messages {
-        // Skip implausible messages, which the coordinator rejects, too.
+        // Implausible messages are skipped, because the coordinator rejects them, too.
         let _ = message.packed.add_to(&mut total);
     }
     let span = total.span.map_or((0, 0), |(begin, end)| (begin.0, end.0));
@@ -184,7 +184,7 @@ pub(super) fn uncollected(folder: &Path, agent: &AgentName) -> Vec<PathBuf> {
     let mut left = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        // Several agents may use the same folder.
+        // The folder may contain files of several agents.
         let name = entry.file_name();
         if !name.to_str().is_some_and(|name| name.ends_with(&suffix)) {
             continue;

@@ -1,5 +1,5 @@
-//! Continues runs whose coordinator has exited: collects their results, or takes over their
-//! leadership.
+//! Continues runs whose coordinator has exited: collects their results, or takes over as their
+//! leader.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use super::{load, runs};
 use crate::names::AgentName;
 use crate::wire::RunManifest;
 
-/// Time without a new message after which all stored messages count as read.
+/// Time without a new message after which all stored messages are assumed to have been read.
 const QUIET_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Interval for listing the agents that are still loading.
 const LIST_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ impl Fleet {
     ///
     /// # Errors
     ///
-    /// The run never started, or is still in progress; see [`FleetError`].
+    /// Returns an error if the run never started or is still in progress; see [`FleetError`].
     pub fn collect(
         &self,
         manifest: &RunManifest,
@@ -60,7 +60,7 @@ impl Fleet {
             }
             let open = collector.open();
             let Some(loading) = open.iter().find(|name| busy.contains(*name)) else {
-                // The agent may have reconnected just now.
+                // An agent may have reconnected just now.
                 let sends = open.iter().find(|name| sending.contains(*name));
                 let Some(sends) = sends.filter(|_| began.elapsed() < timeouts.winding_down())
                 else {
@@ -75,7 +75,7 @@ impl Fleet {
             };
             if began.elapsed() > timeouts.winding_down() {
                 let text = format!(
-                    "agent {loading} is still loading, as a coordinator renews its lease; watch it with `prony fleet attach {}`",
+                    "agent {loading} is still loading, because a coordinator renews its lease; watch it with `prony fleet attach {}`",
                     manifest.run
                 );
                 let run = manifest.run.clone();
@@ -101,7 +101,7 @@ impl Fleet {
     ///
     /// # Errors
     ///
-    /// The run never started, or [`FleetError::Detached`]; see [`FleetError`].
+    /// Returns an error if the run never started, or [`FleetError::Detached`]; see [`FleetError`].
     pub fn attach(
         &self,
         manifest: &RunManifest,
@@ -144,7 +144,7 @@ impl Fleet {
         Ok(self.finish(manifest, &collector, observer.stop))
     }
 
-    /// Returns the timeouts that follow from the lease of the run.
+    /// Returns the timeouts that follow from the run's lease.
     fn timeouts_of(&self, manifest: &RunManifest) -> LeaseTimeouts {
         LeaseTimeouts::of(manifest).unwrap_or(self.timeouts)
     }
@@ -180,7 +180,7 @@ fn has_begun(manifest: &RunManifest) -> Result<(), FleetError> {
     }
 }
 
-/// Passes the run to a viewer as if it started now. The viewer derives the real start from the
+/// Shows the run to a viewer as if it started now. The viewer derives the real start from the
 /// results.
 fn show(manifest: &RunManifest, observer: LoadObserver<'_>, now: Instant) {
     if let Some(feed) = observer.feed {

@@ -20,7 +20,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Result of checking one agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckedAgent {
-    /// The agent's registration.
+    /// Registration of the agent.
     pub listed: ListedAgent,
     /// Result of comparing the agent's clock.
     pub clock: ClockCheck,
@@ -44,9 +44,9 @@ pub enum ClockCheck {
 pub enum TargetCheck {
     /// The target responds.
     Answers {
-        /// A summary of the response.
+        /// Summary of the response.
         answer: String,
-        /// Problems that are expected although the target responds.
+        /// Problems of a load that are predicted although the target responds.
         forecast: Vec<Finding>,
     },
     /// The target doesn't respond, or the policy forbids it. Contains the reason.
@@ -68,7 +68,7 @@ impl Fleet {
     ///
     /// # Errors
     ///
-    /// There are no such agents; see [`FleetError`].
+    /// Returns an error if there are no such agents; see [`FleetError`].
     pub fn check(
         &self,
         choice: &AgentChoice,
@@ -105,7 +105,7 @@ impl Fleet {
 
     fn targets(&self, names: &[&AgentName], url: &str) -> Result<Vec<TargetCheck>, FleetError> {
         let run = RunId::new(std::time::SystemTime::now());
-        // Each agent checks a separate load with one connection.
+        // Each agent checks a load of its own with one connection.
         let load = LoadOrder {
             url: Some(url.to_owned()),
             settings: check_settings(),

@@ -23,7 +23,7 @@ impl ListedAgent {
     pub fn unavailability(&self) -> Option<String> {
         if !self.agent.sender.is_own() {
             return Some(format!(
-                "has version {}, and this is {}",
+                "has version {}, but this is version {}",
                 self.agent.sender,
                 SenderVersion::own()
             ));
@@ -43,7 +43,7 @@ impl ListedAgent {
         self.agent.busy_with.is_some() || self.agent.reserved.is_some()
     }
 
-    /// If the agent's run or reservation is this run, ignores it.
+    /// Treats the agent as free if it is busy with, or reserved for, `run`.
     pub(super) fn forget_run(&mut self, run: Option<&RunId>) {
         let agent = &mut self.agent;
         agent.busy_with.take_if(|busy| Some(&*busy) == run);
@@ -53,14 +53,14 @@ impl ListedAgent {
     }
 }
 
-/// Selector of agents: a value of `--agents`.
+/// Selector of agents, as given with `--agents`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentChoice {
     /// All agents.
     All,
-    /// This number of free agents, selected in the order of their names.
+    /// This number of free agents, in the order of their names.
     Count(usize),
-    /// This number of free agents that have these labels.
+    /// This number of free agents with these labels.
     CountOf(usize, BTreeMap<String, String>),
     /// All agents with these labels.
     Labels(BTreeMap<String, String>),
@@ -115,7 +115,7 @@ impl FromStr for AgentChoice {
     }
 }
 
-/// Error for a selector that selects no usable agents.
+/// Error for a selector that doesn't match enough usable agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChoiceError {
     text: String,
@@ -131,7 +131,7 @@ impl fmt::Display for ChoiceError {
 impl std::error::Error for ChoiceError {}
 
 impl ChoiceError {
-    /// Returns true if an agent is busy or reserved, and may therefore become free.
+    /// Returns true if the problem is temporary: an agent is busy or reserved, and may become free.
     pub fn is_busy(&self) -> bool {
         self.is_busy
     }
@@ -143,7 +143,7 @@ impl AgentChoice {
     ///
     /// # Errors
     ///
-    /// A named agent is missing, or no agent is selected.
+    /// Returns an error if a named agent is missing, or no agent is selected.
     pub fn among<'a>(
         &self,
         listed: &'a [ListedAgent],
@@ -175,13 +175,13 @@ impl AgentChoice {
         }
     }
 
-    /// Returns the selected agents that can generate a load now: they are free and have this
+    /// Returns the selected agents that can generate a load now because they are free and have this
     /// version of prony.
     ///
     /// # Errors
     ///
-    /// There are too few. The error lists the registered agents, with the reasons why some can't be
-    /// used.
+    /// Returns an error if there are too few. It lists the registered agents, and the reasons why
+    /// some of them can't be used.
     pub fn free<'a>(
         &self,
         listed: &'a [ListedAgent],
@@ -199,7 +199,7 @@ impl AgentChoice {
                         }
                         _ => String::new(),
                     };
-                    let what = format!("{count} agents{with} were requested, and {there} are free");
+                    let what = format!("{count} agents{with} were requested, but {there} are free");
                     let is_busy = meant.iter().any(|one| one.is_busy());
                     Err(error(&what, listed, is_busy))
                 }
@@ -303,14 +303,14 @@ mod tests {
     fn errors_name_missing_and_busy_agents() {
         let there = "there are: a, b (is busy with run r7), c, d (has version 9.9.9";
         for (choice, what) in [
-            ("3", "3 agents were requested, and 2 are free"),
+            ("3", "3 agents were requested, but 2 are free"),
             ("site=y", "agent b is busy with run r7"),
             ("site=z", "agent d has version 9.9.9"),
             ("site=q", "no agent has the label site=q"),
             ("1@site=q", "no agent has the label site=q"),
             (
                 "3@site=x",
-                "3 agents with the label site=x were requested, and 2 are free",
+                "3 agents with the label site=x were requested, but 2 are free",
             ),
             ("a,e", "there is no agent e"),
         ] {

@@ -1,7 +1,7 @@
 //! Compares the agents' clocks again after a load, to detect clocks that were changed during it.
 //!
-//! Any coordinator on the same machine can do this if the agents have not been restarted. The
-//! results are stored with the run.
+//! Any coordinator on the same machine can do this, provided that the agents have not been
+//! restarted. The results are stored with the run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,13 +16,14 @@ use crate::clock::ClockOffset;
 use crate::names::AgentName;
 use crate::wire::RunManifest;
 
-/// Maximum time after a load. Beyond it, normal drift could hide a changed clock.
+/// Maximum time after a load for the second comparison. After a longer time, normal drift could
+/// hide a changed clock.
 const RECHECK_MAX: Duration = Duration::from_secs(600);
 
 /// Reason why a clock was not compared again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum UncheckedReason {
-    /// The first comparison may have used another machine's clock.
+    /// The first comparison may have used another machine's clock as the reference.
     Elsewhere,
     /// The load ended too long ago.
     Long,
@@ -30,7 +31,7 @@ pub(super) enum UncheckedReason {
     Restarted,
     /// The agent did not respond.
     Gone,
-    /// The user requested an end without waiting.
+    /// The user ended the load without waiting.
     Hurried,
 }
 
@@ -56,7 +57,7 @@ impl fmt::Display for UncheckedReason {
     }
 }
 
-/// The second comparison, for the agents whose parts are not lost.
+/// Results of the second comparison, for the agents whose parts are not lost.
 #[derive(Debug, Default)]
 pub(super) struct ClockRecheck {
     pub(super) compared: BTreeMap<AgentName, ClockOffset>,
@@ -64,7 +65,7 @@ pub(super) struct ClockRecheck {
 }
 
 impl ClockRecheck {
-    /// Uses the stored offsets, and this reason for agents that have none.
+    /// Uses the stored offsets. Agents without one get this reason.
     pub(super) fn stored(
         manifest: &RunManifest,
         collector: &ResultCollector,
@@ -197,7 +198,7 @@ fn clock_doubtful(name: &AgentName, disagreement_ns: u64) -> Finding {
         FindingId::ClockDoubtful,
         Severity::Warning,
         format!(
-            "Agent {name}: its clock changed during the load by {:.3} ms more than drift and measurement errors explain. The clock was set, or the machine was suspended; the start of its part and the start skew are doubtful.",
+            "Agent {name}: its clock changed during the load by {:.3} ms more than drift and measurement errors explain. The clock was set, or the machine was suspended; the start time of its part and the start skew are uncertain.",
             disagreement_ns as f64 / 1e6
         ),
     )

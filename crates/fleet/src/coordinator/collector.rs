@@ -19,10 +19,10 @@ use crate::names::AgentName;
 use crate::wire::claims;
 use crate::wire::{Command, PartEnd, ResultMessage, RunManifest};
 
-/// Maximum time for receiving messages before other events are handled.
+/// Maximum time for which messages are received before other events are handled.
 const RECEIVE_INTERVAL: Duration = Duration::from_millis(100);
-/// Minimum duration of a receive interval that shows that this process or its machine was
-/// suspended.
+/// Minimum duration of a receive interval from which it follows that this process or its machine
+/// was suspended.
 const STALL_MIN: Duration = Duration::from_secs(1);
 /// Maximum time in seconds by which the measured part of a load may exceed its planned duration.
 const MEASURED_OVERTIME_S: f64 = 60.0;
@@ -61,13 +61,13 @@ pub(super) struct ResultCollector {
     feed: Option<Arc<Feed>>,
     /// The longest outage of the server, if any.
     pub(super) outage: Option<Outage>,
-    /// Maximum number of half seconds in the measured part.
+    /// Maximum number of half-second slices in the measured part.
     slices: usize,
     /// Latest plausible time since the start of the load, in nanoseconds.
     latest_ns: u64,
 }
 
-/// Reason why following a run ended.
+/// Reason for ceasing to follow a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FollowEnd {
     /// Every part is complete or lost.
@@ -103,7 +103,7 @@ impl ResultCollector {
 
     /// Adds a message of the run. Counts an invalid message if its sender is known.
     pub(super) fn take(&mut self, manifest: &RunManifest, message: &NatsMessage) {
-        // Use only the subject to identify the sender, because the server enforces it.
+        // The sender is identified only by the subject, because the server enforces it.
         let name = message.subject.split('.').nth(2).unwrap_or_default();
         let Some((name, part)) = name
             .parse::<AgentName>()
@@ -115,7 +115,7 @@ impl ResultCollector {
         let read = serde_json::from_slice::<ResultMessage>(&message.payload).ok();
         let read = read.filter(|it| {
             let is_of_it = it.agent == name && it.run == manifest.run;
-            // Bound the number of half seconds, because each uses memory.
+            // The number of half-second slices is bounded, because each uses memory.
             let (slices, latest_ns) = (it.packed.slices(), it.packed.latest_ns());
             is_of_it && slices <= self.slices && latest_ns <= self.latest_ns
         });
@@ -186,7 +186,7 @@ impl ResultCollector {
         parts.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Returns the agents that have incomplete parts and have been silent for a while.
+    /// Returns the agents whose parts are incomplete and that have been silent for a while.
     fn quiet(&self, began: Instant) -> Vec<AgentName> {
         let mut open = self.open();
         open.retain(|name| {
@@ -213,7 +213,7 @@ impl ResultCollector {
             }
             server.update(run, has_message);
             if server.needs_replay() {
-                // The ledger ignores messages that were already counted.
+                // Messages that were already counted are ignored by the ledger.
                 if let Ok(again) = run.link.replay(&run.manifest.run.results_subject()) {
                     replay = again;
                     server.note_replay();
@@ -357,7 +357,7 @@ impl ResultCollector {
 /// Returns an upper bound of the time that has been measured so far.
 fn longest_measured(manifest: &RunManifest) -> Duration {
     let made = humantime::parse_rfc3339(&manifest.made_at).unwrap_or(SystemTime::UNIX_EPOCH);
-    // Allow for changes of wall clocks.
+    // The tolerance allows for changes of wall clocks.
     let since = made.elapsed().unwrap_or_default() + WALL_CLOCK_ERROR_MAX;
     let planned = manifest
         .load
@@ -367,7 +367,7 @@ fn longest_measured(manifest: &RunManifest) -> Duration {
     planned.unwrap_or(since).min(RUN_MAX)
 }
 
-/// Reports progress at intervals.
+/// Reports progress at fixed intervals.
 struct ProgressReporter {
     last: Instant,
     ended: u64,

@@ -8,14 +8,14 @@ use crate::link::LinkError;
 use crate::names::{AgentName, RunId};
 use crate::wire::Reply;
 
-/// Reason why a coordinator could not carry out a request. No load is running.
+/// Reason why a coordinator could not carry out a request. No load is running in this case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FleetError {
     /// Communication with the NATS server failed.
     Link(LinkError),
-    /// Agents are missing or busy.
+    /// The selected agents are missing or busy.
     Agents(ChoiceError),
-    /// The request itself is wrong.
+    /// The request itself is invalid.
     Wrong(String),
     /// The policy of an agent forbids the load.
     Refused {
@@ -44,7 +44,7 @@ pub enum FleetError {
     Agent {
         /// Name of the agent.
         agent: AgentName,
-        /// The reason.
+        /// Reason given by the agent, or why there is none.
         text: String,
     },
     /// The error bound of an agent's clock is too large.
@@ -56,13 +56,13 @@ pub enum FleetError {
         /// Maximum accepted error bound, in nanoseconds.
         allowed_ns: u64,
     },
-    /// The run of this id doesn't exist; without an id, no runs exist.
+    /// The run with this ID doesn't exist. Without an ID: no runs exist.
     NoRun(Option<RunId>),
     /// The run has no results.
     Empty {
-        /// Id of the run.
+        /// ID of the run.
         run: RunId,
-        /// The reason.
+        /// Reason why there are no results.
         text: String,
     },
     /// The load was canceled before its start.
@@ -102,7 +102,7 @@ impl FleetError {
         }
     }
 
-    /// Returns true if the request is wrong, rather than a machine or the network.
+    /// Returns true if the request is to blame, rather than a machine or the network.
     pub fn is_wrong(&self) -> bool {
         matches!(
             self,
@@ -136,7 +136,7 @@ impl fmt::Display for FleetError {
                 let ms = |ns: u64| ns as f64 / 1e6;
                 write!(
                     f,
-                    "agent {agent}: the error of its clock may be {:.3} ms, and the limit is {:.3} ms (raise --clock-bound, or use a NATS server with shorter round trips)",
+                    "agent {agent}: its clock may be off by {:.3} ms, but the limit is {:.3} ms (raise --clock-bound, or use a NATS server with shorter round trips)",
                     ms(*bound_ns),
                     ms(*allowed_ns)
                 )

@@ -19,13 +19,14 @@ use prony_record::{
 use crate::names::AgentName;
 use crate::wire::RunManifest;
 
-/// Time without a message after which an agent counts as quiet. Agents send one message per second.
+/// Time without a message after which an agent is shown as quiet. Agents send one message per
+/// second.
 pub(super) const QUIET_AFTER: Duration = Duration::from_secs(3);
 
 /// Results of a run in progress that have arrived so far.
 #[derive(Debug, Default)]
 pub struct Feed {
-    /// True if a viewer takes results slice by slice.
+    /// True if a viewer takes the results slice by slice.
     is_followed: AtomicBool,
     state: Mutex<FeedState>,
     gathered: Mutex<MergedTotals>,
@@ -39,9 +40,9 @@ struct FeedState {
     begun: Option<RunStart>,
     is_stopped: bool,
     agents: BTreeMap<AgentName, AgentProgress>,
-    /// Results that viewers have not merged yet.
+    /// Results that the viewers have not merged yet.
     fresh: Option<Box<Delta>>,
-    /// Allocated memory to reuse for further results.
+    /// Allocated memory that can be reused for further results.
     spare: Option<Box<Delta>>,
 }
 
@@ -57,7 +58,7 @@ struct MergedTotals {
 /// Start of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunStart {
-    /// Start of the load. For a run that was taken over, it is computed from the results.
+    /// Start of the load. For a run that was taken over, it is derived from the results.
     pub at: Instant,
     /// Planned duration including the warm-up, if the load has a time limit.
     pub planned: Option<Duration>,
@@ -69,11 +70,11 @@ struct AgentProgress {
     state: AgentState,
     /// The agent's share of the load, 0 to 1.
     share: f64,
-    /// Time since the start of the load up to which results have arrived.
+    /// Time since the start of the load up to which the agent's results have arrived.
     until: Nanos,
     /// Number of requests that ended, including the warm-up.
     ended: u64,
-    /// Requests in flight at that time.
+    /// Requests in flight at the time `until`.
     in_flight: u64,
     last_message: Option<Instant>,
 }
@@ -98,8 +99,8 @@ pub enum AgentState {
 pub struct RunTotals {
     /// Sum of the results, without the time series.
     pub delta: Delta,
-    /// Time since the start of the load up to which results have arrived, as a mean over agents
-    /// weighted by their shares.
+    /// Time since the start of the load up to which results have arrived. This is the mean over the
+    /// agents, weighted by their shares of the load.
     pub reaches: Nanos,
     /// Requests in flight at agents that are not lost.
     pub in_flight: u64,
@@ -162,7 +163,7 @@ impl Feed {
         // The results were checked when they were counted, so this can't fail.
         let _ = packed.add_to(fresh);
         if !self.is_followed() {
-            // Drop the time series, because it grows with the duration of the load.
+            // The time series is dropped, because it grows with the duration of the load.
             fresh.drop_series();
         }
         seen.until = all.span.map_or(Nanos::ZERO, |(_, end)| end);
@@ -188,7 +189,7 @@ impl Feed {
         self.state().is_stopped = true;
     }
 
-    /// Returns the settings of the load. Until the agents are ready, they are unresolved.
+    /// Returns the settings of the load. They are unresolved until the agents are ready.
     pub fn load(&self) -> LoadInfo {
         self.state().load.clone()
     }
@@ -222,9 +223,9 @@ impl Feed {
             .collect()
     }
 
-    /// Returns the time since the start of the load up to which all loading agents' results have
-    /// arrived; zero before the first results of the measured part. Lost and quiet agents don't
-    /// count.
+    /// Returns the time since the start of the load up to which the results of all loading agents
+    /// have arrived; zero before the first results of the measured part. Lost and quiet agents are
+    /// ignored.
     pub fn complete_until(&self) -> Nanos {
         self.complete_at(Instant::now())
     }
@@ -283,14 +284,14 @@ impl Feed {
     }
 
     /// Returns the record of the run so far, without the time series and without the facts that
-    /// agents send at the end. Before the measured part, all values are zero. Returns `None` before
-    /// the start of the run.
+    /// agents send at the end. All values are zero until the measured part begins. Returns `None`
+    /// before the start of the run.
     pub fn record_so_far(&self) -> Option<Record> {
         self.begun()?;
         let all = self.so_far().delta;
         let span = all.span.unwrap_or((Nanos::ZERO, Nanos::ZERO));
         let mut record = Record::build(self.load(), &all, span, None);
-        // Listing the agents explains why the record has no data about the generator.
+        // The list of agents explains why the record has no data about the generator.
         record.fleet = Some(FleetUse {
             run: self.state().run.clone(),
             ..FleetUse::default()

@@ -43,7 +43,7 @@ fn read(shown: &str, path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("{shown}: {}: {error}", path.display()))
 }
 
-/// Replaces the body files in a list of URLs with files that are also sent.
+/// Replaces the body files that a list of URLs names with the names under which they are sent.
 fn with_bodies(
     list: &str,
     shown: &str,

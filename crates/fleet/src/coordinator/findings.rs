@@ -13,8 +13,8 @@ use super::{schedule, start_times, summary};
 use crate::names::{AgentName, RunId};
 use crate::wire::{EndReason, RunManifest};
 
-/// Returns all findings: first about incomplete parts, then about doubtful results, then the
-/// agents' own.
+/// Returns all findings: first those about incomplete parts, then those about doubtful results,
+/// then the agents' own.
 pub(super) fn all(
     manifest: &RunManifest,
     collector: &ResultCollector,
@@ -67,7 +67,7 @@ fn without_coordinator(collector: &ResultCollector) -> Option<Finding> {
     ))
 }
 
-/// Describes an outage of the server and names the option that helps.
+/// Describes an outage of the server, and names the option that helps against it.
 fn outage(outage: &Outage) -> String {
     format!(
         " The NATS server {} was away for {:.1} s, and the lease is {} s. With a longer lease (--lease) agents continue through such an outage.",
@@ -172,7 +172,7 @@ fn shortcoming(
         return Some(lost.to_string());
     }
     let Some(end) = &part.end else {
-        return Some("sent no end of its part".to_owned());
+        return Some("sent no final message".to_owned());
     };
     match end.reason {
         EndReason::LeaseEnded => {

@@ -18,14 +18,14 @@ pub struct Fleet {
     pub(super) link: NatsLink,
     pub(super) clock: Clock,
     pub(super) timeouts: LeaseTimeouts,
-    /// Maximum time to wait for missing or busy agents.
+    /// Maximum time for which to wait for missing or busy agents.
     pub(super) wait: Duration,
-    /// Experiment that loads belong to. Agents may be reserved for it.
+    /// Experiment that the loads belong to. Agents that are reserved for it can be used.
     pub(super) experiment: Option<RunId>,
 }
 
 impl Fleet {
-    /// Connects to this server, or else to those in the credentials. Creates the buckets and
+    /// Connects to this server or, by default, to those in the credentials. Creates the buckets and
     /// streams that a fleet needs on the server.
     ///
     /// # Errors

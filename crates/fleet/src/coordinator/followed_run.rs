@@ -1,4 +1,4 @@
-//! A run whose results are being collected.
+//! Run whose results are being collected.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ pub(super) struct FollowedRun<'a> {
     pub(super) until: Option<Instant>,
     /// Start of the load, which may be in the future.
     pub(super) began: Instant,
-    /// Returns true if another coordinator leads the run. A stop request then only stops the
+    /// Returns true if another coordinator leads the run. A stop request then only ends the
     /// watching.
     pub(super) is_only_watched: &'a dyn Fn() -> bool,
 }

@@ -1,8 +1,8 @@
-//! Determines which coordinator leads a run, and thus may stop it on Ctrl-C.
+//! Determines which coordinator leads a run and thus may stop it on Ctrl-C.
 //!
 //! The leader writes a key of the run every few seconds. A coordinator that attaches to the run
-//! reads that key. As long as another coordinator writes it, the attached one only watches; when
-//! the writes stop, the attached one leads.
+//! reads that key. As long as another coordinator writes it, the attached one only watches. When
+//! the writes stop, the attached one becomes the leader.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -21,19 +21,19 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) struct Leadership {
     timeouts: LeaseTimeouts,
     key: String,
-    /// Identifier of the claim. The claim whose identifier sorts first has precedence; `0` is the
-    /// coordinator that started the run.
+    /// Identifier of the claim. The claim whose identifier sorts first has precedence. `0`
+    /// identifies the coordinator that started the run.
     id: String,
     other: Mutex<OtherLeader>,
     is_over: AtomicBool,
 }
 
-/// The most recent write of another coordinator.
+/// State of the key as written by another coordinator.
 #[derive(Debug)]
 struct OtherLeader {
-    /// The last value that was read.
+    /// Value of the key when it was last read.
     beat: Option<String>,
-    /// Time of the last write of another coordinator; initially the time of attaching.
+    /// Time of another coordinator's last write; initially the time of attaching.
     absent_since: Instant,
 }
 
@@ -43,8 +43,8 @@ impl Leadership {
         Leadership::new(run, timeouts, format!("0-{:016x}", rand::random::<u64>()))
     }
 
-    /// Creates the claim of a coordinator that attaches to a run. It leads if no other coordinator
-    /// does.
+    /// Creates the claim of a coordinator that attaches to a run. It takes the lead if no other
+    /// coordinator has it.
     pub(super) fn attached(run: &RunId, timeouts: LeaseTimeouts) -> Leadership {
         Leadership::new(run, timeouts, format!("1-{:016x}", rand::random::<u64>()))
     }
@@ -69,7 +69,7 @@ impl Leadership {
         other.absent_since.elapsed() < self.timeouts.leader()
     }
 
-    /// Reads the key, and writes it while no other coordinator does, until the run is over. Runs on
+    /// Until the run is over, reads the key, and writes it while no other coordinator does. Runs on
     /// its own thread.
     pub(super) fn keep(&self, link: &NatsLink) {
         let is_starter = self.id.starts_with('0');
@@ -90,7 +90,7 @@ impl Leadership {
             }
         }
         if (is_starter || !self.is_elsewhere()) && link.is_connected() {
-            // If removing fails, the key expires with the run.
+            // If the removal fails, the key expires with the run.
             let _ = link.remove(&self.subject());
         }
     }

@@ -39,17 +39,17 @@ impl LeaseTimeouts {
         u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Interval between renewals. It is also the timeout of a reply to a renewal.
+    /// Interval between renewals, which is also the timeout for a reply to a renewal.
     fn renew_interval(self) -> Duration {
         self.lease / 5
     }
 
-    /// Time without contact after which an agent must have stopped because of its lease.
+    /// Time without contact after which an agent has certainly stopped because of its lease.
     pub(super) fn silence(self) -> Duration {
         self.lease + self.lease * 3 / 10
     }
 
-    /// Time without a subscriber after which a preparing agent counts as gone.
+    /// Time without a subscriber after which a preparing agent is considered gone.
     pub(super) fn vanishing(self) -> Duration {
         self.lease * 2 / 5
     }
@@ -59,7 +59,7 @@ impl LeaseTimeouts {
         self.lease * 2 / 5
     }
 
-    /// Timeout for missing messages after an agent's last message or after a stop.
+    /// Timeout for missing messages after the last message of an agent, or after a stop.
     pub(super) fn rest(self) -> Duration {
         self.lease * 4 / 5
     }
@@ -69,13 +69,13 @@ impl LeaseTimeouts {
         self.lease * 2
     }
 
-    /// Time without contact after which the server counts as unreachable. If no agent replies to a
-    /// renewal, a request to the server follows, so one check takes two steps.
+    /// Time without contact after which the server is considered unreachable. If no agent replies
+    /// to a renewal, a request to the server follows, so one check takes two steps.
     pub(super) fn unresponsive(self) -> Duration {
         self.renew_interval() * 4
     }
 
-    /// Maximum outage of the server. After a longer one, parts count as lost.
+    /// Maximum tolerated outage of the server. After a longer one, parts are considered lost.
     pub(super) fn away(self) -> Duration {
         SERVER_AWAY_MIN.max(self.lease * 3 / 2)
     }
@@ -85,7 +85,7 @@ impl LeaseTimeouts {
         LEADER_INTERVAL_MAX.min(self.lease / 5)
     }
 
-    /// Time without a write after which the leader of a run counts as gone.
+    /// Time without a write after which the leader of a run is considered gone.
     pub(super) fn leader(self) -> Duration {
         LEADER_TIMEOUT_MAX.min(self.lease * 7 / 10)
     }
@@ -98,7 +98,7 @@ impl LeaseTimeouts {
 
 /// Maximum interval at which the leader of a run writes its key.
 const LEADER_INTERVAL_MAX: Duration = Duration::from_secs(2);
-/// Maximum time without a write after which the leader counts as gone.
+/// Maximum time without a write after which the leader is considered gone.
 const LEADER_TIMEOUT_MAX: Duration = Duration::from_secs(7);
 
 /// Minimum tolerated outage of the server, even if the lease is short.
@@ -120,7 +120,7 @@ pub(super) enum RenewalOutcome {
     NoReply,
 }
 
-/// Contact with an agent.
+/// State of the contact with an agent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AgentContact {
     /// Outcome of the last renewal.
@@ -160,7 +160,7 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// Creates a lease for these agents, which count as connected at first.
+    /// Creates a lease for these agents, which are considered connected at first.
     pub(super) fn new<'a>(
         run: &RunId,
         timeouts: LeaseTimeouts,
@@ -206,8 +206,8 @@ impl Lease {
             self.timeouts.renew_interval(),
             &|_| self.is_over(),
         );
-        // The server is reachable if an agent's reply arrives, or if the server reports a missing
-        // subscriber.
+        // A reply from an agent proves that the server is reachable. So does a report of a missing
+        // subscriber, which comes from the server.
         let is_contact = |reply: &Result<Reply, LinkError>| {
             matches!(reply, Ok(_) | Err(LinkError::NoResponders(_)))
         };
@@ -242,7 +242,7 @@ impl Lease {
     }
 
     /// Records that all agents have just replied to an order. This overwrites earlier outcomes, for
-    /// example of agents that had not received the run yet.
+    /// example those of agents that had not received the run yet.
     pub(super) fn confirm(&self) {
         let now = Instant::now();
         for contact in self.lock().values_mut() {
@@ -254,7 +254,7 @@ impl Lease {
         }
     }
 
-    /// Returns the contact with the server.
+    /// Returns the observations of the contact with the server.
     pub(super) fn server_signs(&self) -> ServerObservations {
         *self.server()
     }

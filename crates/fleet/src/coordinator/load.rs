@@ -1,4 +1,4 @@
-//! Runs a load on agents: preparation, simultaneous start, results.
+//! Runs a load on agents: preparation, simultaneous start, and collection of the results.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -29,7 +29,7 @@ use crate::wire::{
     Reply, RunManifest,
 };
 
-/// Maximum wait for busy agents to register as free after an earlier load.
+/// Maximum time for which to wait until busy agents register as free after an earlier load.
 const BUSY_GRACE: Duration = Duration::from_secs(2);
 /// Pause between checks of busy agents.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
@@ -41,12 +41,12 @@ const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(20);
 /// Timeout for agents to confirm that a load was canceled.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time between the order to start and the start.
+/// Lead time of the order to start.
 const START_LEAD: Duration = Duration::from_millis(500);
-/// Additional time before the start, for each agent.
+/// Additional lead time for each agent.
 const START_LEAD_PER_AGENT: Duration = Duration::from_millis(2);
-/// Delay after which an order to start comes too late. An agent that receives the order earlier
-/// starts late, which the record reports.
+/// Delay after which an order to start is too late. An agent that receives the order with a shorter
+/// delay starts late, which the record reports.
 const START_LATE_MAX: Duration = Duration::from_secs(3);
 
 /// A load that was divided among agents.
@@ -88,7 +88,7 @@ impl Fleet {
         loop {
             let agents = self.free(&wanted.choice, until, observer)?;
             match self.load_by(&agents, wanted, observer, measured_from) {
-                // Another coordinator has reserved the agent in the meantime.
+                // Another coordinator has reserved the agent in the meantime, so this one waits.
                 Err(FleetError::Busy { .. }) if Instant::now() < until => {
                     thread::sleep(RETRY_INTERVAL)
                 }
@@ -126,7 +126,7 @@ impl Fleet {
             let began = match prepared {
                 Ok(began) => began,
                 Err(error) => {
-                    // Stop renewing the lease before the order to stop.
+                    // The lease must not be renewed anymore when the order to stop is sent.
                     lease.end();
                     self.cancel(&manifest, observer.stop);
                     return Err(error);
@@ -182,7 +182,7 @@ impl Fleet {
         }
     }
 
-    /// Picks free agents, sorted by name. Waits for them for up to the time set by
+    /// Picks free agents, sorted by name. If necessary, waits for them for the time set by
     /// [`Fleet::with_wait`].
     ///
     /// # Errors
@@ -265,7 +265,8 @@ impl Fleet {
         }
         let orders = divide_load.parts.iter();
         let orders = orders.map(|(name, (_, load))| (name, Command::Prepare(load.clone())));
-        // An agent that was killed never replies, but failed renewals of its lease reveal this.
+        // An agent that was killed never replies, but the failing renewals of its lease reveal
+        // this.
         let is_given_up = |number: usize| {
             let seen = agents.get(number).and_then(|name| lease.contact(name));
             let is_gone = |seen: AgentContact| {
@@ -297,8 +298,8 @@ impl Fleet {
                     let forecast = claims::findings(it.forecast);
                     ready.push((agent, ReadyReport { forecast, ..it }));
                 }
-                // Report a rejection rather than an earlier missing reply, because it explains
-                // more.
+                // A rejection is reported in preference to an earlier missing reply, because it
+                // explains more.
                 Ok(other) => {
                     failed = Some(FleetError::of_reply(agent, other));
                     break;
@@ -316,7 +317,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Compares the clocks and orders the start. Returns the time of the start.
+    /// Compares the clocks and orders the start. Returns the start time.
     fn start(
         &self,
         manifest: &mut RunManifest,
@@ -343,7 +344,7 @@ impl Fleet {
         }
         let lead = START_LEAD + START_LEAD_PER_AGENT * agents.len() as u32;
         let lead_ns = i64::try_from(lead.as_nanos()).unwrap_or(i64::MAX);
-        // The manifest contains the start for other coordinators. Storing it must not use up the
+        // The manifest informs other coordinators about the start. Storing it must not use up the
         // time before the start.
         let mut start;
         loop {
@@ -388,7 +389,7 @@ impl Fleet {
     }
 
     /// Makes the record, and lets agents delete results that are complete. After a request to stop
-    /// at once, doesn't wait for agents.
+    /// immediately, it doesn't wait for agents.
     pub(super) fn finish(
         &self,
         manifest: &RunManifest,
@@ -471,7 +472,7 @@ fn divide_load(
             twice = Some(&agent.name);
         }
     }
-    // The parts of an agent that is listed twice would overwrite each other.
+    // If an agent is listed twice, its parts would overwrite each other.
     if let Some(name) = twice {
         return Err(FleetError::Wrong(format!("agent {name} is listed twice")));
     }
@@ -511,8 +512,8 @@ fn part(
     (part, load)
 }
 
-/// Returns the load as ordered, with the socket backend that the agents selected. Other claims of
-/// the agents are ignored.
+/// Returns the load as ordered, with the socket backend that the agents chose. Ignores other claims
+/// of the agents.
 fn combined(manifest: &RunManifest, ready: &[(&AgentName, ReadyReport)]) -> LoadInfo {
     let mut backends = ready.iter().map(|(_, ready)| ready.load.io.as_str());
     let io = backends.find(|io| ["poll", "uring"].contains(io));

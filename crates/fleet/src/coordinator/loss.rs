@@ -19,7 +19,7 @@ pub(super) enum LossReason {
     Missing,
     /// The server has no end message of the part.
     NoEnd,
-    /// The user did not wait for the end of the part.
+    /// The user stopped waiting before the part ended.
     LeftBehind,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for LossReason {
             LossReason::Unstopped => "did not confirm the order to stop",
             LossReason::ServerAway => "could not be reached: the NATS server stayed unreachable",
             LossReason::Missing => "finished, but some of its messages are missing",
-            LossReason::NoEnd => "sent no end of its part",
+            LossReason::NoEnd => "sent no final message",
             LossReason::LeftBehind => "had not finished when the coordinator stopped waiting",
         })
     }

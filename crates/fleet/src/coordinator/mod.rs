@@ -1,5 +1,5 @@
-//! The coordinator, which finds agents, divides a load among them, starts it on all of them at the
-//! same time, and combines their results into one record.
+//! The coordinator: finds agents, divides a load among them, starts it on all of them at the same
+//! time, and combines their results into one record.
 //!
 //! Input: the settings of a load, and a selector of agents. Output: the record that one machine
 //! would have produced. The NATS server and the agents keep the state of a run, so that another

@@ -9,7 +9,7 @@ use crate::link::{LinkError, NatsLink};
 use crate::names::{AgentName, RunId};
 use crate::wire::{AgentOrder, Command, Reply, SenderVersion};
 
-/// Number of exchanges for comparing a clock.
+/// Number of exchanges per comparison of a clock.
 const CLOCK_EXCHANGES: usize = 24;
 /// Timeout of one exchange.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -20,7 +20,7 @@ const CONCURRENT_CLOCKS: usize = 8;
 ///
 /// # Errors
 ///
-/// Returns for each agent the reason why its reply is missing.
+/// For each agent that didn't reply, returns the reason.
 pub(super) fn send(
     link: &NatsLink,
     run: &RunId,
@@ -85,7 +85,7 @@ pub(super) fn send_all(
 ///
 /// # Errors
 ///
-/// Returns for each agent the reason why its clock can't be compared.
+/// For each agent whose clock can't be compared, returns the reason.
 pub(super) fn clocks(
     link: &NatsLink,
     clock: &Clock,
@@ -110,7 +110,7 @@ pub(super) fn clocks(
 fn compare(link: &NatsLink, clock: &Clock, agent: &AgentName) -> Result<ClockOffset, FleetError> {
     let mut exchanges = Vec::new();
     let mut failed = None;
-    // Tolerate one lost exchange.
+    // One lost exchange is tolerated.
     let mut losses = 0;
     while exchanges.len() < CLOCK_EXCHANGES && losses < 2 {
         let request_sent = clock.now();

@@ -58,7 +58,7 @@ pub(super) fn build(
 }
 
 /// Counts requests in flight at lost agents as unfinished, so that every started request has an
-/// outcome. Returns their number by agent.
+/// outcome. Returns their number for each agent.
 fn count_unfinished(all: &mut Delta, collector: &ResultCollector) -> BTreeMap<AgentName, u64> {
     let mut in_flight = BTreeMap::new();
     for name in collector
@@ -80,11 +80,11 @@ fn count_unfinished(all: &mut Delta, collector: &ResultCollector) -> BTreeMap<Ag
     in_flight
 }
 
-/// Returns the measured part, from the start of the first agent to the end of the last.
+/// Returns the measured part: from the first start of any agent's measured part to the last end.
 fn span(collector: &ResultCollector, all: &Delta) -> (Nanos, Nanos) {
     let reported = |part: &ReceivedPart| {
         let (begin, end) = part.end.as_ref()?.span;
-        // A part that was stopped during the warm-up has no measured part.
+        // If a part was stopped during its warm-up, it has no measured part.
         (begin < end).then_some((Nanos(begin), Nanos(end)))
     };
     let spans = collector
@@ -97,8 +97,8 @@ fn span(collector: &ResultCollector, all: &Delta) -> (Nanos, Nanos) {
         .unwrap_or((Nanos::ZERO, Nanos::ZERO))
 }
 
-/// Combines data about generators: adds up CPU time and memory, and keeps the largest shares of any
-/// worker.
+/// Combines the data about generators: adds up CPU time and memory, and keeps the largest share of
+/// any worker.
 fn combine<'a>(generator: &mut Generator, parts: impl Iterator<Item = &'a Generator>) {
     for part in parts {
         generator.cpu_user_s += part.cpu_user_s;

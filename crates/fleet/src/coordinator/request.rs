@@ -1,4 +1,4 @@
-//! A request for a load on agents, and its result.
+//! Request for a load on agents, and its result.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub struct LoadRequest {
 /// Result of a run that is over.
 #[derive(Debug, Clone)]
 pub struct FinishedRun {
-    /// Id of the run.
+    /// ID of the run.
     pub run: RunId,
     /// Record of the run.
     pub record: Record,

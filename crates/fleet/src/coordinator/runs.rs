@@ -10,10 +10,10 @@ use crate::link::NatsLink;
 use crate::names::{AgentName, RUNS_BUCKET, RunId};
 use crate::wire::RunManifest;
 
-/// Age of a registration from which the agent no longer counts as connected.
+/// Age of a registration from which on the agent is considered disconnected.
 const REGISTRATION_AGE_MAX: Duration = Duration::from_secs(9);
 
-/// The runs that agents are working on.
+/// Runs that agents are working on.
 #[derive(Debug, Default)]
 pub(super) struct AgentWork {
     /// Agents that take part in each run.
@@ -36,14 +36,14 @@ pub struct StoredRun {
 }
 
 impl StoredRun {
-    /// Returns true if the run started and has results, or will have some.
+    /// Returns true if the run was started and has results or will have some.
     pub fn has_results(&self) -> bool {
         self.manifest.start.is_some() && (self.stored > 0 || self.busy > 0 || self.sending > 0)
     }
 }
 
-/// Stores that a coordinator ordered the stop, and the condition that caused it, if any. Later
-/// records then don't report the parts as incomplete.
+/// Records on the server that a coordinator ordered the stop, and the condition that caused it, if
+/// any. Records made later then don't report the parts as incomplete.
 pub(super) fn store_stopped(link: &NatsLink, manifest: &RunManifest, stop: &StopRequest) {
     let stopped = RunManifest {
         stopped: true,
@@ -51,18 +51,18 @@ pub(super) fn store_stopped(link: &NatsLink, manifest: &RunManifest, stop: &Stop
         ..manifest.clone()
     };
     if let Ok(json) = serde_json::to_vec(&stopped) {
-        // If storing fails, other coordinators' records report the parts as incomplete.
+        // If this fails, the records of other coordinators report the parts as incomplete.
         let _ = link.store(&format!("$KV.{RUNS_BUCKET}.{}", manifest.run), None, json);
     }
 }
 
 impl Fleet {
-    /// Returns the run with this id. Without an id, returns the newest run with results, or else
-    /// the newest run.
+    /// Returns the run with this ID. By default, returns the newest run with results or, if no run
+    /// has any, the newest run.
     ///
     /// # Errors
     ///
-    /// [`FleetError::NoRun`], or see [`crate::link::LinkError`].
+    /// Returns [`FleetError::NoRun`], or an error of the [link](crate::link::LinkError).
     pub fn run(&self, run: Option<&RunId>) -> Result<RunManifest, FleetError> {
         let none = || FleetError::NoRun(run.cloned());
         let Some(run) = run else {
@@ -138,7 +138,7 @@ impl Fleet {
     }
 }
 
-/// Returns the listed agents that have a part in the run. A registration alone proves nothing,
+/// Returns the listed agents that have a part in the run. A registration alone doesn't prove this,
 /// because an agent can claim to take part in any run.
 pub(super) fn members<'a>(
     listed: &'a BTreeMap<RunId, BTreeSet<AgentName>>,

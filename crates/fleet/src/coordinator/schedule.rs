@@ -1,4 +1,5 @@
-//! Computes from the order how many requests each agent must send, without relying on the agents.
+//! Computes from the order how many requests each agent must send, without relying on claims of the
+//! agents.
 
 use prony_load::{Arrivals, ScheduleEnd, arrivals_by_worker};
 use prony_record::Nanos;
@@ -7,9 +8,9 @@ use super::collector::{ReceivedPart, ResultCollector};
 use crate::division::AgentShard;
 use crate::wire::{EndReason, RunManifest};
 
-/// Returns the number of requests that are due in the measured part of an open loop. If the load
-/// did not finish on all agents, counts only up to the end of `span`. Returns `None` for a closed
-/// loop.
+/// Returns the number of requests that are due in the measured part of an open loop. If some agent
+/// did not finish the load, only requests due before the end of `span` are counted. Returns `None`
+/// for a closed loop.
 pub(super) fn offered(
     manifest: &RunManifest,
     collector: &ResultCollector,
@@ -32,7 +33,7 @@ pub(super) fn offered(
     let by_worker = arrivals(manifest, at);
     let counted = || by_worker.map(|parts| parts.iter().sum());
     counted().or_else(|| {
-        // There are too many arrivals to generate them one by one, so use their expected number.
+        // Too many arrivals to generate them one by one, so their expected number is used.
         let mean = rate.arrivals_until(at.since(warmup(manifest)).as_secs_f64());
         Some((mean as u64).min(manifest.load.requests.unwrap_or(u64::MAX)))
     })
@@ -45,13 +46,13 @@ pub(super) fn time_limit(manifest: &RunManifest) -> Option<Nanos> {
     Some(planned_end(manifest)).filter(|at| *at != Nanos::MAX && !is_counted)
 }
 
-/// Number of requests for which each agent must account in a finished part.
+/// Number of requests that each agent must account for in a finished part.
 pub(super) struct RequestQuota(QuotaKind);
 
 enum QuotaKind {
-    /// Open loop: number of requests of each worker.
+    /// Open loop, with the number of requests of each worker.
     Open(Vec<u64>),
-    /// Closed loop: total number of requests.
+    /// Closed loop, with the total number of requests.
     Closed(u64),
     Unknown,
 }
@@ -69,8 +70,8 @@ impl RequestQuota {
         })
     }
 
-    /// Returns the quota of an agent's shard. Returns `None` for a closed loop with a time limit,
-    /// and if the quota is unknown.
+    /// Returns the quota of an agent's shard, or `None` if it is unknown or the load is a closed
+    /// loop with a time limit.
     pub(super) fn part(&self, shard: AgentShard) -> Option<u64> {
         match &self.0 {
             QuotaKind::Open(by_worker) => {
@@ -110,7 +111,7 @@ pub(super) fn warmup(manifest: &RunManifest) -> Nanos {
     seconds(manifest.load.warmup_s)
 }
 
-/// Converts seconds to nanoseconds, with rounding.
+/// Converts seconds to nanoseconds, rounded.
 fn seconds(seconds: f64) -> Nanos {
     Nanos((seconds * 1e9).round() as u64)
 }

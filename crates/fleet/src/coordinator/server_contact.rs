@@ -1,7 +1,7 @@
 //! Tracks whether the NATS server is reachable during a run.
 //!
-//! While the server is unreachable, silence doesn't mean that an agent is gone. It counts again
-//! after the server has returned and agents have had time to reconnect.
+//! While the server is unreachable, an agent's silence doesn't mean that the agent is gone. Silence
+//! counts again when the server is back and agents have had time to reconnect.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::followed_run::FollowedRun;
 use super::lease::LeaseTimeouts;
 use crate::link::NatsLink;
 
-/// Time without messages after the server's return, after which stored messages are read again.
+/// Time without messages after the server's return before stored messages are read again.
 const REPLAY_AFTER: Duration = Duration::from_secs(3);
 /// Time for agents to reconnect after an outage and send their results.
 const RECOVERY_TIME: Duration = Duration::from_secs(15);
@@ -33,7 +33,7 @@ pub(super) struct Outage {
 pub(super) struct ServerContact {
     server: String,
     timeouts: LeaseTimeouts,
-    /// Time from which silence counts again: the end of the last outage plus the recovery time.
+    /// Time from which silence counts again: the end of the last outage plus [`RECOVERY_TIME`].
     back: Instant,
     /// Time at which this coordinator began to follow the run.
     started: Instant,
@@ -72,7 +72,7 @@ impl ServerContact {
     pub(super) fn update(&mut self, run: &FollowedRun<'_>, has_message: bool) {
         let now = Instant::now();
         let signs = run.lease.server_signs();
-        // An outage may have started and ended since the last check.
+        // A whole outage may have occurred since the last check.
         if let Some((began, ended)) = signs
             .outage
             .filter(|(_, ended)| *ended > self.handled_until)
@@ -125,7 +125,7 @@ impl ServerContact {
         }
     }
 
-    /// Returns the time from which silence of agents counts.
+    /// Returns the time from which on an agent's silence counts.
     pub(super) fn silence_counts_from(&self) -> Instant {
         self.back
     }
@@ -162,8 +162,8 @@ impl ServerContact {
         self.away.is_none() && (needs_replay || self.replay_due)
     }
 
-    /// Records that this process was suspended. Silence counts from now, and messages may have been
-    /// missed.
+    /// Records that this process was suspended. Silence counts only from now on, and messages may
+    /// have been missed.
     pub(super) fn note_suspension(&mut self) {
         let now = Instant::now();
         (self.back, self.silent_since) = (self.back.max(now), Some(now));
@@ -171,7 +171,8 @@ impl ServerContact {
 
     /// Records that stored messages are being read again.
     pub(super) fn note_replay(&mut self) {
-        // If no message arrives, read them once more, because the server may have been restarting.
+        // If no message arrives, the stored messages are read once more, because the server may
+        // have been restarting.
         self.silent_since = self.replay_due.then(Instant::now);
         self.replay_due = false;
     }

@@ -1,8 +1,8 @@
 //! Divides source addresses among agents.
 //!
-//! An agent gets the addresses in its registration. No registration contains loopback addresses, or
-//! networks that a route makes local; such ranges are divided into contiguous parts. Preparing the
-//! load shows whether the agents can use them.
+//! An agent gets the addresses that are in its registration. No registration contains loopback
+//! addresses or networks that a route makes local, so such ranges are divided into contiguous
+//! parts. Whether the agents can use them becomes clear when they prepare the load.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -26,7 +26,7 @@ pub(super) struct SourceDivision {
 ///
 /// # Errors
 ///
-/// Returns a message if no agent has an address of a range, or an agent would get no address.
+/// Returns a message if no agent has an address of some range, or if an agent would get no address.
 pub(super) fn divide(
     given: &[SourceRange],
     agents: &[&Registration],

@@ -1,4 +1,4 @@
-//! Computes when agents started, and reports late starts.
+//! Computes the start times of agents, and reports late starts.
 
 use prony_load::{ArrivalSchedule, Arrivals, ScheduleEnd, Shard};
 use prony_record::{Finding, FindingId, Nanos, Severity};
@@ -9,7 +9,7 @@ use super::summary;
 use crate::division::AgentShard;
 use crate::wire::{PartAssignment, PartEnd, RunManifest};
 
-/// Returns the delay of an agent's first request on the coordinator's clock, in nanoseconds.
+/// Returns the delay of an agent's first request by the coordinator's clock, in nanoseconds.
 pub(super) fn first_start(
     manifest: &RunManifest,
     part: &PartAssignment,

@@ -1,11 +1,11 @@
-//! A request to end a load early.
+//! Request to end a load early.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use prony_record::LoadAbort;
 
-/// A request to end a load early: either soon, with all results of the agents, or at once, with the
+/// Request to end a load early: either soon, with all results of the agents, or at once, with the
 /// results that have arrived.
 #[derive(Debug, Default)]
 pub struct StopRequest {
@@ -18,7 +18,7 @@ const SOON: u8 = 1;
 const AT_ONCE: u8 = 2;
 
 impl StopRequest {
-    /// Creates the object without a request.
+    /// Creates the object. No stop is requested yet.
     pub const fn new() -> StopRequest {
         StopRequest {
             level: AtomicU8::new(0),
@@ -26,12 +26,12 @@ impl StopRequest {
         }
     }
 
-    /// Requests that the agents' loads stop, and that the coordinator waits for their results.
+    /// Requests that the agents' loads stop and that the coordinator waits for their results.
     pub fn soon(&self) {
         self.level.fetch_max(SOON, Ordering::Relaxed);
     }
 
-    /// Like [`Self::soon`], because this condition holds.
+    /// Like [`Self::soon`], with the condition that caused the request.
     pub fn abort(&self, abort: LoadAbort) {
         // This can't fail: each load has a single watcher, which requests an end at most once.
         let _ = self.abort.set(abort);
@@ -48,12 +48,12 @@ impl StopRequest {
         self.level.fetch_max(AT_ONCE, Ordering::Relaxed);
     }
 
-    /// Returns true if an end of the load was requested.
+    /// Returns true if the user or a condition requested the end of the load.
     pub fn is_wanted(&self) -> bool {
         self.level.load(Ordering::Relaxed) >= SOON
     }
 
-    /// Returns true if an end of the load without waiting for results was requested.
+    /// Returns true if the end of the load was requested without waiting for results.
     pub fn is_wanted_at_once(&self) -> bool {
         self.level.load(Ordering::Relaxed) >= AT_ONCE
     }

@@ -8,11 +8,11 @@ use prony_record::{Finding, FindingName, SourceSpread, SourceTotals, SourceUse};
 const NAMES_MAX: usize = 6;
 /// Maximum number of different texts of one finding that are kept.
 const TEXTS_MAX: usize = 3;
-/// Minimum length in bytes of texts that are merged if they differ only in numbers.
+/// Minimum length, in bytes, from which on texts that differ only in numbers are merged.
 const LONG_TEXT_BYTES: usize = 80;
 
-/// Merges the findings of `of` agents. Each kind of finding appears once, with its most severe text
-/// first and the names of the agents.
+/// Merges findings; `of` is the number of agents. Each kind of finding appears once, with its most
+/// severe text first and with the names of the agents.
 pub(super) fn findings<'a>(
     reported: impl Iterator<Item = (&'a str, &'a [Finding])>,
     of: usize,
@@ -33,7 +33,7 @@ pub(super) fn findings<'a>(
     merged.collect()
 }
 
-/// Merges findings with the same id.
+/// Merges findings with the same ID.
 fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
     let mut texts: Vec<(&Finding, Vec<&str>)> = Vec::new();
     for (name, finding) in group {
@@ -69,7 +69,7 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
                 text
             } else {
                 format!(
-                    "{text} The same with other numbers: {}.",
+                    "{text} Agents that report the same with other numbers: {}.",
                     shorten(others, of)
                 )
             }
@@ -98,7 +98,7 @@ fn differ_in_figures(one: &str, other: &str) -> bool {
             .filter(|it| !matches!(*it, "" | "." | ","));
         split.map(str::to_owned).collect()
     };
-    // Texts that start with an agent's name are never merged, because their names differ, too.
+    // Texts that start with an agent's name are never merged, because the names differ.
     one.len() > LONG_TEXT_BYTES && !one.starts_with("Agent ") && words(one) == words(other)
 }
 
@@ -148,7 +148,7 @@ pub(super) fn sources<'a>(each: impl Iterator<Item = &'a SourceUse>) -> Option<S
     sum.kind.clone_from(&first.kind);
     sum.order.clone_from(&first.order);
     sum.given = match first.kind.as_str() {
-        // The PROXY headers of all agents contain the same addresses.
+        // The PROXY headers of all agents name the same addresses.
         "told" => first.given,
         _ => each.iter().map(|one| one.given).sum(),
     };
@@ -164,8 +164,8 @@ fn add(sum: &mut SourceTotals, more: &SourceTotals) {
     sum.failed += more.failed;
 }
 
-/// Summarizes the spread over addresses that are too many to list. Minimum and maximum are exact;
-/// the median is the weighted median of the agents' medians.
+/// Summarizes a count over addresses that are too many to list. Minimum and maximum are exact; the
+/// median is the weighted median of the agents' medians.
 fn spread(each: &[&SourceUse], of: fn(&SourceUse) -> SourceSpread) -> SourceSpread {
     let used = each.iter().filter(|one| one.used > 0);
     let mut medians: Vec<(u64, u64)> = used.clone().map(|one| (of(one).median, one.used)).collect();
@@ -271,7 +271,7 @@ mod tests {
             .zip(of.iter().map(|it| &it[..]));
         let merged = findings(reported, 4);
         let text = format!(
-            "a: {} The same with other numbers: b, c, d.",
+            "a: {} Agents that report the same with other numbers: b, c, d.",
             starved("24").text
         );
         assert_eq!(merged[0].text, text);

@@ -18,7 +18,7 @@ use crate::names::AgentName;
 
 /// Interval at which the runner checks for a request to stop the load.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Maximum wait for agents to become free after the previous load.
+/// Maximum time for which to wait until agents are free after the previous load.
 const BUSY_GRACE: Duration = Duration::from_secs(10);
 /// Pause between attempts to start a load.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
@@ -38,8 +38,8 @@ pub struct AgentLoads<'a> {
     pub warn: &'a (dyn Fn(&str) + Sync),
     /// Function that receives the feed of each load, if there is a viewer.
     pub show: Option<FeedObserver<'a>>,
-    /// Agents that generated the previous load, by the plan's selector. They also generate the next
-    /// load, so that all trials use the same agents.
+    /// Agents that generated the previous load, for each selector of the plan. They also generate
+    /// the next load, so that all trials use the same agents.
     pub previous: BTreeMap<String, Vec<AgentName>>,
 }
 
@@ -49,7 +49,7 @@ impl AgentLoadRunner for AgentLoads<'_> {
         let previous = self.previous.get(asked.agents).cloned();
         let (stop, over) = (StopRequest::new(), AtomicBool::new(false));
         thread::scope(|scope| {
-            // Pass on a request to stop: it also stops the agents' load.
+            // This thread passes on a request to stop, which also stops the agents' load.
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     if asked.control.is_stopped() {
@@ -61,7 +61,7 @@ impl AgentLoadRunner for AgentLoads<'_> {
             let made = match previous {
                 None => self.load_by_free_agents(&choice, asked, &stop),
                 Some(names) => match self.load_by(names, asked, &stop) {
-                    // A previous agent is lost, so select agents again.
+                    // A previous agent is lost, so the agents are selected again.
                     Err(error) if is_unavailable(&error) => {
                         self.load_by_free_agents(&choice, asked, &stop)
                     }
@@ -183,8 +183,8 @@ impl AgentLoads<'_> {
         self.load_by(names, asked, stop)
     }
 
-    /// Repeats an attempt while agents are busy: after a trial, they need a moment to register as
-    /// free.
+    /// Repeats an attempt while agents are busy. After a trial, agents need a moment until they
+    /// register as free.
     fn retry_while_busy<T>(
         &self,
         stop: &StopRequest,

@@ -1,7 +1,7 @@
 //! Checks the endpoints that an agent claims to have allocated.
 //!
-//! This machine and other agents send load to the endpoint of a service. An agent with a stolen key
-//! must not be able to direct that load to any machine except its own.
+//! This machine and other agents send load to the endpoint of a service. A stolen agent's key must
+//! not allow directing that load to any machine other than the agent's own.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -42,7 +42,7 @@ pub(super) fn check(
                 | (ListenKind::Udp, Endpoint::Udp(address)) => {
                     let ip = address.ip().to_canonical();
                     let is_own = addresses.contains(&ip) || (ip.is_loopback() && is_this_machine);
-                    // Services that are not exposed are reached only from their own machine, where
+                    // A service that is not exposed is reached only from its own machine, where
                     // places have separate addresses.
                     address.port() != 0 && (is_own || !wanted.exposed)
                 }
@@ -106,8 +106,8 @@ mod tests {
         for own in ["10.0.0.7:80", "[fd00::7]:80", "[::ffff:10.0.0.7]:80"] {
             assert_eq!(checked(tcp(own), true, false), Ok(()), "{own}");
         }
-        // Endpoints at the coordinator's own services, a cloud metadata service, and an unrelated
-        // machine.
+        // These endpoints belong to the coordinator's own services, a cloud metadata service, and
+        // an unrelated machine.
         for other in [
             "127.0.0.1:80",
             "[::1]:80",
@@ -123,7 +123,7 @@ mod tests {
         }
         assert!(checked(Endpoint::Unix("/run/docker.sock".into()), true, true).is_err());
         assert_eq!(checked(tcp("127.0.0.1:80"), true, true), Ok(()));
-        // An address in a namespace, which only the agent's machine can reach.
+        // This address is in a namespace, so only the agent's machine can reach it.
         assert_eq!(checked(tcp("10.200.0.2:80"), false, false), Ok(()));
     }
 

@@ -30,7 +30,7 @@ pub struct FleetHost {
     here: LocalHost,
     roster: Roster,
     reservations: Arc<Reservations>,
-    /// The agent for each host in the plan. It is the same for the whole experiment.
+    /// Agent that stands for each host of the plan. It is the same during the whole experiment.
     agents: BTreeMap<String, AgentName>,
     /// Services of this trial that run on agents' machines.
     remote: BTreeMap<String, RemoteService>,
@@ -74,12 +74,12 @@ impl FleetHost {
         self
     }
 
-    /// Reserves agents for the whole experiment: those of these hosts, and those that generate its
-    /// loads. All of their machines are observed.
+    /// Reserves agents for the whole experiment: those that stand for these hosts, and those that
+    /// generate its loads. Their machines are all observed.
     ///
     /// # Errors
     ///
-    /// An agent can't be reached, or is used by another run.
+    /// Returns an error if an agent can't be reached, or is used by another run.
     pub fn reserve(&mut self, hosts: &[String], loading: &[AgentName]) -> Result<(), HostError> {
         for host in hosts {
             self.session(host)?;
@@ -102,8 +102,8 @@ impl FleetHost {
         self.reservations.run()
     }
 
-    /// Simulates a killed coordinator: sends agents no message, so that their leases expire. For
-    /// tests.
+    /// Abandons the agents without sending them a message, like a killed coordinator, so that their
+    /// leases expire. For tests.
     #[doc(hidden)]
     pub fn abandon(self) {
         self.reservations.abandon();
@@ -204,7 +204,7 @@ impl Host for FleetHost {
                 Ok(all)
             }
             Err(error) => {
-                // Ignore this error: the first one is reported.
+                // The error is ignored, because the first one is reported.
                 let _ = self.release();
                 Err(error)
             }
@@ -303,13 +303,13 @@ impl Host for FleetHost {
         let replies = self.reservations.call_all(&HostCall::Sample);
         let mut all = self.here.sample();
         for (session, reply) in replies {
-            // The loss of an agent is reported at the end of the trial.
+            // If an agent is lost, that is reported at the end of the trial.
             let Ok(HostReply::Sample { mut sample }) = reply else {
                 continue;
             };
             let name = session.agent().to_string();
             // If several prony processes share a machine, each counts the others' services as
-            // foreign.
+            // foreign load.
             if self.shares_machine(&session) {
                 clear_foreign(&mut sample.host);
             }
@@ -317,7 +317,7 @@ impl Host for FleetHost {
                 clear_foreign(&mut all.host);
             }
             for (service, mut figures) in sample.services {
-                // Use an agent's data only for services that it runs.
+                // An agent's data are used only for services that it runs.
                 if self.is_on(&service, &session) {
                     figures.host = Some(name.clone());
                     all.services.insert(service, figures);
@@ -340,7 +340,7 @@ impl Host for FleetHost {
                 findings.extend(claims::findings(more));
             }
         }
-        // The loss of an agent that only generates loads is reported with its load.
+        // If an agent that only generates loads is lost, that is reported with its load.
         let serving: BTreeSet<&AgentName> = self.agents.values().collect();
         for (agent, session) in &self.reservations.sessions() {
             if let Some(why) = session

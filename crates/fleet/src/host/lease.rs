@@ -12,7 +12,7 @@ const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which the thread checks whether the reservations have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Renews leases, each on its own thread, so that a silent agent doesn't delay other renewals.
+/// Renews leases. Each has its own thread, so that a silent agent doesn't delay other renewals.
 #[derive(Debug, Default)]
 pub(super) struct LeaseKeeper {
     over: Arc<AtomicBool>,
@@ -27,7 +27,8 @@ impl LeaseKeeper {
     /// ends.
     pub(super) fn keep(&self, session: &Arc<AgentSession>) {
         let (session, over) = (Arc::downgrade(session), self.over.clone());
-        // If the thread can't be started, the lease expires, which is reported like any other loss.
+        // If the thread can't be started, the lease expires, and that is reported like any other
+        // loss.
         let _ = thread::Builder::new()
             .name("lease".to_owned())
             .spawn(move || renew(&session, &over));

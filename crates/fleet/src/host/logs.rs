@@ -40,7 +40,7 @@ struct LogAssembly {
 }
 
 impl LogAssembly {
-    /// Adds the next chunk. Returns true if the log is complete.
+    /// Adds the next chunk. Returns true once the log is complete.
     fn add(&mut self, chunk: &FileChunk) -> Result<bool, String> {
         let claimed = (chunk.length, chunk.sha256.clone());
         let (length, sha256) = self.claim.get_or_insert(claimed);
@@ -107,9 +107,9 @@ mod tests {
             assert!(log.bytes.len() <= 2 * CHUNK_BYTES_MAX);
             added.unwrap_err()
         };
-        // The length must not change: a log that grows with each chunk would never end.
+        // The length must not change, because a log that grows with each chunk would never end.
         assert!(forged(&|it| it.length += CHUNK_BYTES_MAX as u64).contains("contradict"));
-        // Chunks must be full: with one byte per chunk, a log would take millions of calls.
+        // Chunks must be full, because a log with one byte per chunk would take millions of calls.
         assert!(forged(&|it| it.bytes = BASE64.encode("x")).contains("expected"));
         assert!(forged(&|it| it.bytes.clear()).contains("expected"));
         assert!(forged(&|it| it.offset = 0).contains("expected"));

@@ -5,9 +5,9 @@
 //! [`AgentLoadRunner`](prony_experiment::runner::AgentLoadRunner) that generates loads with agents.
 //!
 //! The files of a service are sent to its machine, samples are taken on all machines at the same
-//! time and combined, and logs are fetched into the trial's folder. If a trial loses the agent of
-//! one of its services, it ends with the finding `agent-lost` and keeps its measurements so far.
-//! The next trial that needs the agent fails.
+//! time and combined, and logs are fetched into the trial's folder. If the agent of a service is
+//! lost during a trial, the trial ends with the finding `agent-lost` and keeps its measurements so
+//! far. The next trial that needs the agent fails.
 
 mod agent_loads;
 mod endpoint_check;

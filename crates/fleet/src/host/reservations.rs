@@ -27,12 +27,13 @@ pub struct Reservations {
 struct ReservationState {
     request: OpenRequest,
     sessions: BTreeMap<AgentName, Arc<AgentSession>>,
-    /// Things to watch in the current trial, also on agents that are reserved during it.
+    /// Specification of the current trial's telemetry. It also applies to agents that are reserved
+    /// during the trial.
     watch: Option<WatchSpec>,
 }
 
 impl Reservations {
-    /// Creates the set for this run, without reservations.
+    /// Creates an empty set of reservations for this run.
     pub(super) fn new(link: Arc<NatsLink>, run: RunId) -> Reservations {
         Reservations {
             link,
@@ -55,7 +56,7 @@ impl Reservations {
         &self.run
     }
 
-    /// Changes the request that reserves further agents.
+    /// Changes the request with which further agents are reserved.
     pub(super) fn change_request(&self, change: impl FnOnce(&mut OpenRequest)) {
         change(&mut self.lock().request);
     }
@@ -65,7 +66,7 @@ impl Reservations {
     ///
     /// # Errors
     ///
-    /// The agent can't be reached, or is used by another run.
+    /// Returns an error if the agent can't be reached, or is used by another run.
     pub(super) fn reserve(&self, agent: &AgentName) -> Result<Arc<AgentSession>, HostError> {
         let (request, watch) = {
             let state = self.lock();
@@ -78,7 +79,7 @@ impl Reservations {
         let session = Arc::new(AgentSession::open(&self.link, &self.run, agent, &request)?);
         self.keeper.keep(&session);
         if let Some(watch) = watch {
-            // Ignore the error: it is reported at the end of the trial.
+            // The error is ignored here, because it is reported at the end of the trial.
             let _ = session.call(HostCall::Watch { watch });
         }
         let mut state = self.lock();
@@ -91,14 +92,14 @@ impl Reservations {
         self.lock().sessions.clone()
     }
 
-    /// Starts the watch of a trial on all agents.
+    /// Starts the telemetry of a trial on all agents.
     pub(super) fn watch(&self, watch: WatchSpec) {
         self.lock().watch = Some(watch.clone());
-        // Ignore errors: they are reported at the end of the trial.
+        // Errors are ignored here, because they are reported at the end of the trial.
         drop(self.call_all(&HostCall::Watch { watch }));
     }
 
-    /// Makes the same call at the same time to all agents that are not lost.
+    /// Calls all agents that are not lost, at the same time.
     pub(super) fn call_all(
         &self,
         call: &HostCall,
@@ -133,7 +134,7 @@ impl Reservations {
         self.lock().sessions.clear();
     }
 
-    /// Drops all reservations without notifying the agents, like a killed coordinator.
+    /// Drops all reservations without notifying the agents, as if the coordinator had been killed.
     pub(super) fn abandon(&self) {
         self.keeper.end();
         self.lock().sessions.clear();

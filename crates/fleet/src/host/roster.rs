@@ -16,7 +16,7 @@ use crate::wire::{HostCall, HostReply, NumberedCall};
 /// Timeout for an agent to check a service.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The agents that are registered.
+/// Registered agents, as read from the server.
 #[derive(Debug, Clone, Default)]
 pub struct Roster {
     agents: BTreeMap<AgentName, Registration>,
@@ -41,8 +41,8 @@ impl Roster {
         })
     }
 
-    /// Returns the agent for a `host` in a plan: the agent with that name, or the first by name
-    /// with that label.
+    /// Returns the agent for a `host` in a plan: the agent with that name, or the first agent (by
+    /// name) with that label.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl Roster {
             Ok(agent)
         } else {
             Err(format!(
-                "agent {} has version {}, and this is {}",
+                "agent {} has version {}, but this is version {}",
                 agent.name,
                 agent.sender,
                 SenderVersion::own()
@@ -114,8 +114,8 @@ impl Roster {
     }
 
     /// Returns the address on which a host's services listen for other machines, if it is known
-    /// before they start. For `None`, returns the address from which this machine reaches the first
-    /// agent.
+    /// before they start. If `host` is `None`, returns the address from which this machine connects
+    /// to the first agent.
     #[must_use]
     pub fn address_of(&self, host: Option<&str>) -> Option<IpAddr> {
         match host {
@@ -128,8 +128,7 @@ impl Roster {
         }
     }
 
-    /// Returns the reason why something that the plan needs is missing. An agent may still
-    /// register.
+    /// Returns the reason why an agent that the plan needs is missing. It may still register later.
     #[must_use]
     pub fn missing(&self, wanted: &HostRequirement<'_>) -> Option<String> {
         match wanted {
@@ -182,7 +181,7 @@ impl Roster {
                 };
                 if *count > there {
                     return vec![format!(
-                        "the load needs {agents} agents, and {there} are registered"
+                        "the load needs {agents} agents, but {there} are registered"
                     )];
                 }
                 *count
@@ -206,7 +205,7 @@ impl Roster {
     }
 }
 
-/// Returns the address from which this machine reaches another one.
+/// Returns the address of this machine that it uses to connect to another one.
 pub(super) fn address_towards(other: IpAddr) -> IpAddr {
     let unspecified: IpAddr = match other {
         IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),

@@ -13,7 +13,7 @@ use crate::names::{AgentName, RunId};
 use crate::wire::{AgentOrder, Command, Reply, SenderVersion};
 use crate::wire::{HostCall, HostReply, NumberedCall, OpenRequest};
 
-/// Timeout for a reply, after which a call is sent again.
+/// Timeout for a reply. After it, a call is sent again.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Timeout for a call to an agent that still renews its lease.
 const CALL_TIMEOUT: Duration = Duration::from_secs(120);
@@ -22,7 +22,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// Default lease in milliseconds: the time without contact to the coordinator after which an agent
 /// releases its machine.
 pub(super) const LEASE_DEFAULT_MS: u64 = 10_000;
-/// Maximum outage of the NATS server. After a longer one, agents count as lost.
+/// Maximum outage of the NATS server. After a longer one, agents are considered lost.
 const SERVER_AWAY_MAX: Duration = Duration::from_secs(45);
 
 /// Session with an agent whose machine is reserved for the run.
@@ -35,7 +35,7 @@ pub(super) struct AgentSession {
     boot: String,
     /// Time without a renewal after which the agent releases its machine.
     lease: Duration,
-    /// Number of the next call.
+    /// Number that the next call gets.
     next: AtomicU64,
     state: Mutex<SessionState>,
 }
@@ -67,8 +67,8 @@ impl AgentSession {
             agent: agent.clone(),
             run: run.clone(),
             boot: String::new(),
-            // Start at a random number, because the agent may remember a call of an earlier session
-            // of this run.
+            // The first number is random, because the agent may remember a call from an earlier
+            // session of this run.
             next: AtomicU64::new(rand::random::<u64>() >> 1),
             state: Mutex::new(SessionState {
                 last_reply: Instant::now(),
@@ -137,7 +137,7 @@ impl AgentSession {
             .link
             .request(&self.agent.orders_subject(), order.to_vec(), within);
         let reply = reply.map_err(|error| error.to_string())?;
-        // An invalid reply is final, because repeating the call would give the same reply.
+        // An invalid reply is final, because repeating the call would yield the same reply.
         let unreadable = |error| Reply::Wrong {
             text: format!("its response can't be read: {error}"),
         };
@@ -148,7 +148,7 @@ impl AgentSession {
     ///
     /// # Errors
     ///
-    /// The agent rejects the call, fails, or is lost.
+    /// Returns an error if the agent rejects the call, fails, or is lost.
     pub(super) fn call(&self, call: HostCall) -> Result<HostReply, HostError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let order = self.order(NumberedCall { number, call });
@@ -169,7 +169,7 @@ impl AgentSession {
                     return Ok(reply);
                 }
                 Ok(reply) => return Err(self.refusal(&reply)),
-                // Try again. The renewals of the lease detect a lost agent.
+                // The call is repeated. A lost agent is detected by the renewals of its lease.
                 Err(_) => thread::sleep(RETRY_INTERVAL),
             }
         }

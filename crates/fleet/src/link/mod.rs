@@ -1,6 +1,6 @@
 //! A blocking interface to the NATS server.
 //!
-//! The NATS client is asynchronous. It runs on one separate thread, which load workers never use.
+//! The NATS client is asynchronous. It runs on a separate thread, which no load worker uses.
 //! Functions of this module block the calling thread for a limited time.
 
 mod stored;
@@ -28,7 +28,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which a request checks whether it was canceled.
 const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Reason why the server can't be used or rejected a request.
+/// Reason why the server can't be used, or rejected a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkError {
     /// The credentials can't be used.
@@ -37,13 +37,13 @@ pub enum LinkError {
     Connect {
         /// URL of the server.
         server: String,
-        /// The reason.
+        /// Reason for the failure.
         why: String,
         /// True if another attempt may succeed. False if the server rejected the credentials or has
         /// a certificate from another authority.
         retryable: bool,
     },
-    /// The subject has no subscriber, so the agent doesn't exist or is not connected.
+    /// The subject has no subscriber: the agent doesn't exist or is not connected.
     NoResponders(String),
     /// No response arrived in time.
     Timeout {
@@ -104,8 +104,8 @@ pub struct NatsLink {
     jetstream: jetstream::Context,
     /// URL of the server. If there are several, they are separated by commas.
     server: String,
-    /// Secret prefix of the identifiers of stored messages. Anyone who knew it could use an
-    /// identifier first, and the server would then drop the real message as a duplicate.
+    /// Secret prefix of the identifiers of stored messages. Anybody who knew it could use an
+    /// identifier in advance, and the server would then drop the real message as a duplicate.
     numbers: String,
     /// Time at which the server started to reject the credentials; `None` while it accepts them.
     refused_since: Arc<Mutex<Option<Instant>>>,
@@ -119,7 +119,7 @@ pub struct Subscription {
 }
 
 impl NatsLink {
-    /// Connects as `role` to this server, or to those in the credentials.
+    /// Connects as `role` to this server or, by default, to those in the credentials.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl NatsLink {
         if let FleetCredentials::Key(file) = credentials
             && file.role() != *role
         {
-            // The server would silently ignore every message from the wrong role.
+            // With the wrong role, the server would silently ignore every message.
             let why = format!("they are for {}, and {role} needs its own", file.role());
             return Err(LinkError::Credentials(why));
         }
@@ -201,8 +201,7 @@ impl NatsLink {
     }
 
     /// Returns true if the server itself responds to a request, which only a coordinator may send.
-    /// This distinguishes an unreachable server from a silent agent, even if the connection seems
-    /// to be up.
+    /// This tells an unreachable server from a silent agent, even if the connection seems to be up.
     pub fn server_responds(&self, within: Duration) -> bool {
         self.is_connected() && self.request("$JS.API.INFO", "", within).is_ok()
     }
@@ -214,8 +213,8 @@ impl NatsLink {
         }
     }
 
-    /// Returns the time for which the server has been rejecting the credentials at every attempt to
-    /// reconnect. It is zero if the server accepts them or is unreachable.
+    /// Returns the time for which the server has rejected the credentials at every attempt to
+    /// reconnect. Zero if the server accepts them or is unreachable.
     pub fn refused_for(&self) -> Duration {
         let since = self.refused_since.lock();
         let since = *since.unwrap_or_else(PoisonError::into_inner);
@@ -253,8 +252,8 @@ impl NatsLink {
     ///
     /// # Errors
     ///
-    /// [`LinkError::NoResponders`] immediately if the subject has no subscriber. For other errors,
-    /// see [`LinkError`].
+    /// If the subject has no subscriber, returns [`LinkError::NoResponders`] immediately. For other
+    /// errors, see [`LinkError`].
     pub fn request(
         &self,
         subject: &str,
@@ -286,12 +285,12 @@ impl NatsLink {
         }
     }
 
-    /// Sends several requests at the same time and waits for all replies. The replies are in the
+    /// Sends several requests at the same time and waits for all replies, which are returned in the
     /// order of the requests. Request number `i` is canceled when `is_given_up(i)` returns true.
     ///
     /// # Errors
     ///
-    /// For each request, those of [`NatsLink::request`].
+    /// For each request, the same as [`NatsLink::request`].
     pub fn request_all(
         &self,
         questions: Vec<(String, Bytes)>,
@@ -321,13 +320,13 @@ impl NatsLink {
     ///
     /// # Errors
     ///
-    /// The message can't be sent.
+    /// Returns an error if the message can't be sent.
     pub fn publish(&self, subject: &str, payload: impl Into<Bytes>) -> Result<(), LinkError> {
         let published = async {
             self.client
                 .publish(subject.to_owned(), payload.into())
                 .await?;
-            // The client buffers messages, so flush the buffer.
+            // The client buffers messages, so they must be flushed.
             let _ = self.client.flush().await;
             Ok::<(), async_nats::PublishError>(())
         };
@@ -338,8 +337,8 @@ impl NatsLink {
     ///
     /// # Errors
     ///
-    /// The server is unreachable. If the server rejects the subscription, no error is reported, but
-    /// no messages arrive.
+    /// Returns an error if the server is unreachable. If the server rejects the subscription, no
+    /// error is returned, but no messages arrive.
     pub fn subscribe(&self, subject: &str) -> Result<Subscription, LinkError> {
         let subscribed = self.client.subscribe(subject.to_owned());
         let messages = self.wait(subject, RESPONSE_TIMEOUT, subscribed)?;
@@ -385,7 +384,7 @@ impl Subscription {
 fn is_refusal(event: &async_nats::Event) -> Option<bool> {
     match event {
         async_nats::Event::Connected => Some(false),
-        // The client provides the reason only as text.
+        // The client reports the reason only as text.
         async_nats::Event::ClientError(error) => {
             Some(error.to_string().contains("authorization violation"))
         }
@@ -405,7 +404,7 @@ fn retryable(error: &async_nats::ConnectError) -> bool {
     while let Some(error) = source {
         let inner = error.downcast_ref::<std::io::Error>();
         let inner = inner.and_then(std::io::Error::get_ref);
-        // Another attempt would meet the same invalid certificate.
+        // Another attempt would receive the same invalid certificate.
         if inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
             return false;
         }

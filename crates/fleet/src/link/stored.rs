@@ -33,8 +33,8 @@ struct BucketLimits {
     discard: stream::DiscardPolicy,
 }
 
-/// Limits of the bucket of agents. An agent can write only its own key, so a stolen key can't be
-/// used to prevent other agents from registering. The bucket has room for 4,000 agents.
+/// Limits of the bucket of agents. An agent can write only its own entry, so stolen credentials
+/// can't be used to prevent other agents from registering. The bucket has room for 4,000 agents.
 const AGENTS_LIMITS: BucketLimits = BucketLimits {
     bucket: AGENTS_BUCKET,
     max_age: REGISTRATION_TTL,
@@ -54,7 +54,7 @@ const RUNS_LIMITS: BucketLimits = BucketLimits {
 
 /// Maximum number of entries that are read at the same time.
 const CONCURRENT_READS: usize = 64;
-/// Time for which the server detects duplicates of a message.
+/// Period in which the server detects duplicates of a message.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
 /// Maximum number of attempts to create a stream.
@@ -64,11 +64,12 @@ const CREATE_ATTEMPTS: u32 = 3;
 const CREATE_PAUSE: Duration = Duration::from_millis(200);
 
 impl NatsLink {
-    /// Creates the buckets and streams of a fleet on the server. Existing ones are kept.
+    /// Creates the buckets and streams of a fleet on the server. Keeps existing ones.
     ///
     /// # Errors
     ///
-    /// The server rejects the request, for example because it runs without JetStream.
+    /// Returns an error if the server rejects the request, for example because it runs without
+    /// JetStream.
     pub fn prepare_server(&self) -> Result<(), LinkError> {
         for limits in [AGENTS_LIMITS, RUNS_LIMITS] {
             let bucket = limits.bucket;
@@ -83,7 +84,7 @@ impl NatsLink {
                 max_bytes: limits.bytes,
                 max_message_size: limits.entry_bytes,
                 discard: limits.discard,
-                // With rollup, anyone who may write one key could delete all others.
+                // With rollup, anybody who may write one key could delete all others.
                 allow_rollup: false,
                 deny_delete: true,
                 allow_direct: true,
@@ -140,7 +141,8 @@ impl NatsLink {
     ///
     /// # Errors
     ///
-    /// No acknowledgement arrived in time. The server may still have stored the message.
+    /// Returns an error if no acknowledgement arrived in time. The server may still have stored the
+    /// message.
     pub fn store(
         &self,
         subject: &str,
@@ -158,7 +160,7 @@ impl NatsLink {
     ///
     /// # Errors
     ///
-    /// As for [`NatsLink::store`].
+    /// Returns the same errors as [`NatsLink::store`].
     pub fn remove(&self, subject: &str) -> Result<(), LinkError> {
         let mut headers = async_nats::HeaderMap::new();
         headers.insert("KV-Operation", "DEL");
@@ -224,8 +226,9 @@ impl NatsLink {
         Ok(aged.collect())
     }
 
-    /// Reads all entries. Takes the keys from information about the stream, because the client's
-    /// function lists keys with a consumer, which hangs if a key is rewritten at the same time.
+    /// Reads all entries. The keys are taken from information about the stream, because the
+    /// client's function lists keys with a consumer, which hangs if a key is rewritten at the same
+    /// time.
     fn read_entries(&self, bucket: &str) -> Result<Vec<jetstream::kv::Entry>, LinkError> {
         let prefix = format!("$KV.{bucket}.");
         let all = async {
@@ -316,7 +319,7 @@ pub fn stream_of(bucket: &str) -> String {
     format!("KV_{bucket}")
 }
 
-/// A reader of stored messages, in their order.
+/// Reader of stored messages in the order in which they were stored.
 pub struct StoredMessages {
     messages: Box<jetstream::consumer::pull::Ordered>,
     runtime: Arc<Runtime>,

@@ -11,7 +11,7 @@ use crate::permissions::{
 /// A user of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ServerUser {
-    /// The user's role.
+    /// Role of the user.
     pub(super) role: Role,
     /// Public key of the user.
     pub(super) public: String,

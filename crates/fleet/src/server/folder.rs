@@ -12,7 +12,7 @@ use super::ServerError;
 
 /// Configuration file of the server.
 pub(super) const CONFIG: &str = "nats.conf";
-/// File with the server's process id.
+/// File with the process ID of the server.
 pub(super) const PID: &str = "store/nats.pid";
 /// File with the server's certificate.
 pub(super) const CERTIFICATE: &str = "server.pem";
@@ -25,7 +25,7 @@ pub(super) const LOG: &str = "nats.log";
 /// Folder with the server's data.
 pub(super) const STORE: &str = "store";
 
-/// An exclusive lock on a folder, which prevents other prony processes from running a server in it.
+/// Exclusive lock on a folder, which prevents other prony processes from running a server in it.
 #[derive(Debug)]
 pub struct FolderLock {
     pub(super) folder: PathBuf,
@@ -38,7 +38,7 @@ impl FolderLock {
     ///
     /// # Errors
     ///
-    /// The folder can't be created or written to.
+    /// Returns an error if the folder can't be created or written to.
     pub fn hold(folder: &Path) -> Result<Option<FolderLock>, ServerError> {
         make(folder)?;
         let path = folder.join("lock");
@@ -74,7 +74,7 @@ pub(super) fn lock_for_writing(folder: &Path) -> Result<fs::File, ServerError> {
 pub struct KnownServer {
     /// Address of the server.
     pub listen: SocketAddr,
-    /// Names as in [`super::ServerSetup`].
+    /// Names at which agents reach the server; see [`super::ServerSetup`].
     pub names: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ impl KnownServer {
     ///
     /// # Errors
     ///
-    /// The file is invalid.
+    /// Returns an error if the file is invalid.
     pub fn read(folder: &Path) -> Result<Option<KnownServer>, ServerError> {
         let path = folder.join("up.toml");
         let text = match fs::read_to_string(&path) {
@@ -103,7 +103,7 @@ impl KnownServer {
     }
 }
 
-/// Creates a folder that only its owner can access. The permissions of an existing folder are kept,
+/// Creates a folder that only its owner can access. Keeps the permissions of an existing folder,
 /// except those of the store.
 pub(super) fn make(folder: &Path) -> Result<(), ServerError> {
     let failed = |error| ServerError::File(folder.to_owned(), error);
@@ -115,7 +115,7 @@ pub(super) fn make(folder: &Path) -> Result<(), ServerError> {
     fs::set_permissions(&store, fs::Permissions::from_mode(0o700)).map_err(failed)
 }
 
-/// Writes a file that only its owner can read. Replaces the file atomically, so that a key is never
+/// Writes a file that only its owner can read. Replaces the file atomically, so that no key is ever
 /// lost.
 pub(super) fn write_secret(path: &Path, text: &str) -> Result<(), ServerError> {
     let failed = |error| ServerError::File(path.to_owned(), error);

@@ -1,8 +1,9 @@
 //! A NATS server for a fleet: its keys, configuration and process.
 //!
 //! All data is in one private folder: the server's configuration, certificate and data, and
-//! credentials files for the coordinator and for each agent. A restart on the same folder keeps all
-//! keys. New agents get new keys. An agent can no longer connect after its file is removed.
+//! credentials files for the coordinator and for each agent. A restart with the same folder keeps
+//! all keys. New agents get new keys. When an agent's file is removed, the agent can no longer
+//! connect.
 
 mod config;
 mod folder;
@@ -35,9 +36,9 @@ pub struct ServerSetup {
     /// Address to listen on.
     pub listen: SocketAddr,
     /// Names and addresses at which agents reach the server. The certificate contains all of them,
-    /// and credentials files the first one.
+    /// credentials files only the first one.
     pub names: Vec<String>,
-    /// Agents to create credentials for, in addition to existing ones.
+    /// Agents for which to create credentials, in addition to existing ones.
     pub agents: Vec<AgentName>,
 }
 
@@ -46,7 +47,7 @@ pub struct ServerSetup {
 pub enum ServerError {
     /// A file can't be read or written.
     File(PathBuf, io::Error),
-    /// The file has invalid content, for this reason.
+    /// The file has invalid content, for the given reason.
     Unfit(PathBuf, String),
     /// An agent can't have this name, because another file in the folder uses it.
     Reserved(AgentName),
@@ -116,11 +117,11 @@ impl std::error::Error for ServerError {}
 enum CertificateMode {
     /// Issue a new certificate, because the server may be reached by other names now.
     Reissue,
-    /// Keep the certificate, because a new one would interrupt agents that are connecting.
+    /// Keep the certificate, because a new one would disturb agents that are connecting.
     Keep,
 }
 
-/// A folder with all files that a server needs.
+/// Folder with all files that a server needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedServer {
     folder: PathBuf,
@@ -192,7 +193,7 @@ impl ServerSetup {
         .write(folder)?;
         let absolute = std::path::absolute(folder);
         Ok(PreparedServer {
-            // Make the path absolute, because the server's process starts in this folder.
+            // The path must be absolute, because the server's process starts in this folder.
             folder: absolute.map_err(|error| ServerError::File(folder.clone(), error))?,
             listen: self.listen,
             agents,
@@ -230,7 +231,8 @@ impl ServerSetup {
             None => Secret::new_user_seed().map_err(ServerError::Keys)?,
         };
         let public = seed.public_key().map_err(ServerError::Keys)?;
-        // Always rewrite the file, because the server may be reached by another name now.
+        // The file is rewritten in any case, because agents may now reach the server by another
+        // name.
         let servers = self.names.iter().take(1);
         let servers = servers.map(|name| url(name, self.listen.port())).collect();
         let file = KeyFile::new(&role, seed, servers, authority);
@@ -280,7 +282,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "{name:?} is not a host; write a name or an address without port, such as 10.0.0.1 (the port is that of --listen)"
+            "{name:?} is not a host; write a name or an address without port, such as 10.0.0.1 (the port comes from --listen)"
         ))
     }
 }

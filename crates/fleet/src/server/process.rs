@@ -45,8 +45,8 @@ impl PreparedServer {
             .stdin(Stdio::null())
             .stdout(file)
             .stderr(errors)
-            // Use a separate process group, so that Ctrl-C in a terminal doesn't reach the server.
-            // prony stops it afterwards.
+            // In a separate process group, the server doesn't receive Ctrl-C from a terminal. prony
+            // stops it afterwards.
             .process_group(0)
             .spawn()
             .map_err(|error| match error.kind() {
@@ -70,12 +70,12 @@ impl PreparedServer {
         }
     }
 
-    /// Reloads the configuration of a server that another process runs on this folder, and waits
-    /// for the reload. Users that were removed are disconnected; the others stay connected.
+    /// Reloads the configuration of a server that another process runs in this folder, and waits
+    /// until it is reloaded. Removed users are disconnected; the others stay connected.
     ///
     /// # Errors
     ///
-    /// No server is running, or the server rejects the configuration.
+    /// Returns an error if no server is running, or if the server rejects the configuration.
     pub fn reload(&self) -> Result<(), ServerError> {
         let gone = || {
             io::Error::new(
@@ -83,8 +83,8 @@ impl PreparedServer {
                 "no server is running on this folder",
             )
         };
-        // Reload twice: the exports of a new account take effect only at the second reload
-        // (reloadAuthorization in the server's reload.go, 2.9 and 2.10).
+        // The configuration is reloaded twice, because the exports of a new account take effect
+        // only at the second reload (reloadAuthorization in the server's reload.go, 2.9 and 2.10).
         for _ in 0..2 {
             let before = self.readings();
             let pid = running(&self.folder).ok_or_else(|| ServerError::Process(gone()))?;
@@ -114,12 +114,12 @@ impl PreparedServer {
 }
 
 impl FolderLock {
-    /// Stops a server that is still running on this folder because its prony process was killed.
+    /// Stops a server that is still running in this folder because its prony process was killed.
     pub fn end_leftover(&self) {
         let Some(pid) = running(&self.folder) else {
             return;
         };
-        // Ignore the error: the process may exit at the same time.
+        // The error is ignored, because the process may be exiting.
         let _ = kill_process(pid, Signal::TERM);
         let until = Instant::now() + STOP_TIMEOUT;
         while running(&self.folder).is_some() && Instant::now() < until {
@@ -129,11 +129,11 @@ impl FolderLock {
     }
 }
 
-/// Returns the process that runs with a folder's configuration.
+/// Returns the server process that runs with a folder's configuration.
 fn running(folder: &Path) -> Option<Pid> {
     let text = fs::read_to_string(folder.join(PID)).ok()?;
     let pid = Pid::from_raw(text.trim().parse().ok()?)?;
-    // Check the command line, because the process id may have been reused.
+    // The command line is checked, because the process ID may have been reused.
     let config = folder.join(CONFIG);
     let is_it = words(pid).contains(&*config.to_string_lossy());
     is_it.then_some(pid)
@@ -146,7 +146,7 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Returns the server's process id.
+    /// Returns the server's process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -162,7 +162,8 @@ impl Drop for ServerProcess {
         if !self.is_running() {
             return;
         }
-        // On SIGTERM, the server saves its data. Ignore the error: it may already have exited.
+        // On SIGTERM, the server saves its data. The error is ignored, because the server may
+        // already have exited.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let until = Instant::now() + STOP_TIMEOUT;
         while self.is_running() && Instant::now() < until {
@@ -177,7 +178,7 @@ impl Drop for ServerProcess {
 ///
 /// # Errors
 ///
-/// [`ServerError::Listen`].
+/// Returns [`ServerError::Listen`] if it can't.
 pub fn free_address(listen: SocketAddr) -> Result<SocketAddr, ServerError> {
     TcpListener::bind(listen)
         .and_then(|listener| listener.local_addr())
@@ -195,10 +196,10 @@ pub(super) fn local(mut listen: SocketAddr) -> SocketAddr {
     listen
 }
 
-/// Environment variable with the path of nats-server, for a program that is not in PATH.
+/// Environment variable with the path of nats-server, for installations outside of PATH.
 const PROGRAM: &str = "PRONY_NATS_SERVER";
 
-/// Creates a command that starts nats-server. Debian installs it in a folder that only root has in
+/// Creates a command that starts nats-server. Debian installs it in a folder that is only in root's
 /// PATH.
 fn command() -> Command {
     if let Some(program) = std::env::var_os(PROGRAM).filter(|it| !it.is_empty()) {

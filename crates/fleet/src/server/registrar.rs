@@ -1,5 +1,5 @@
-//! The registrar, which enrolls agents with tokens. It runs in the same process as `prony fleet
-//! up`.
+//! The registrar, which enrolls agents that have tokens. It runs in the same process as `prony
+//! fleet up`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,14 +15,14 @@ use crate::wire::EnrollReply;
 /// Interval at which the registrar looks for tokens in the folder.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Age at which the connection is renewed. After a reload of the configuration, an older
+/// Age at which a connection is replaced. After a reload of the configuration, an older
 /// subscription may miss requests from other accounts.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(5);
 /// Time for which repeated requests with a used-up token still get replies.
 const USED_UP_GRACE: Duration = Duration::from_secs(60);
 
-/// Time to wait for further requests after the first one. Requests are handled in batches, because
-/// each reload of the configuration interrupts agents that are connecting.
+/// Time for which further requests are collected after the first one. Requests are handled in
+/// batches, because each reload of the configuration disturbs agents that are connecting.
 const BATCH_TIME: Duration = Duration::from_secs(1);
 /// Maximum number of requests in a batch.
 const BATCH_MAX: usize = 100;
@@ -34,9 +34,9 @@ pub struct Registrar {
     connection: Option<(NatsLink, Subscription)>,
     checked_at: Option<Instant>,
     reconnect_at: Instant,
-    /// Tokens that are in the server's configuration.
+    /// Tokens in the server's configuration.
     served: Vec<TokenId>,
-    /// Time at which each used-up token was found to be used up.
+    /// Time at which each token was found to be used up.
     used_up: BTreeMap<TokenId, Instant>,
 }
 
@@ -57,7 +57,7 @@ impl Registrar {
         }
     }
 
-    /// Handles requests for this long. Returns messages for the user.
+    /// Handles requests for the time `within`. Returns messages for the user.
     pub fn serve(&mut self, within: Duration) -> Vec<String> {
         let mut lines = Vec::new();
         if self
@@ -74,7 +74,7 @@ impl Registrar {
             std::thread::sleep(within);
             return lines;
         };
-        // Collect requests, so that one reload is enough for all of them.
+        // Several requests are collected, so that one reload serves all of them.
         let mut batch: Vec<NatsMessage> = requests.next(within).into_iter().collect();
         let until = Instant::now() + BATCH_TIME;
         while !batch.is_empty() && batch.len() < BATCH_MAX {
@@ -151,8 +151,8 @@ impl Registrar {
     }
 
     /// Enrolls the agents that sent these requests, and reloads the server. Replies are sent first,
-    /// because the reload interrupts requests in flight. Agents retry until the server accepts
-    /// their keys.
+    /// because the reload interrupts requests in flight. The agents then retry until the server
+    /// accepts their keys.
     fn enroll_all(
         &self,
         batch: &[NatsMessage],

@@ -1,4 +1,4 @@
-//! Enrollment tokens, with which new agents obtain credentials until the token expires or is used
+//! Enrollment tokens. With a token, new agents can obtain credentials until it expires or is used
 //! up.
 //!
 //! The file of a token contains the key of a user with a single permission: to publish enrollment
@@ -29,10 +29,10 @@ pub const USES_MAX: u32 = 1000;
 /// Maximum validity of a token.
 pub const VALID_MAX: Duration = Duration::from_secs(30 * 86_400);
 
-/// A token, as stored in the folder.
+/// Token, as stored in the folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnrollmentToken {
-    /// Id of the token.
+    /// ID of the token.
     pub id: TokenId,
     /// Public key of the token.
     public: String,
@@ -49,7 +49,7 @@ pub struct EnrollmentToken {
 pub(super) struct Enrolled {
     pub(super) name: AgentName,
     pub(super) public: String,
-    /// Id of the token that enrolled the agent.
+    /// ID of the token that enrolled the agent.
     token: TokenId,
     /// Time of the enrollment, UTC, RFC 3339.
     at: String,
@@ -62,11 +62,11 @@ impl EnrollmentToken {
         self.used < self.uses && expires.is_ok_and(|expires| now < expires)
     }
 
-    /// Creates a token. Returns it and the content of its file, which is not stored.
+    /// Creates a token. Returns it together with the content of its file, which is not stored.
     ///
     /// # Errors
     ///
-    /// The token can't be stored.
+    /// Returns an error if the token can't be stored.
     pub fn make(
         setup: &ServerSetup,
         valid: Duration,
@@ -104,7 +104,7 @@ impl EnrollmentToken {
     ///
     /// # Errors
     ///
-    /// A token can't be read.
+    /// Returns an error if a token can't be read.
     pub fn all(folder: &Path) -> Result<Vec<EnrollmentToken>, ServerError> {
         read_all(folder, TOKENS)
     }
@@ -113,7 +113,7 @@ impl EnrollmentToken {
     ///
     /// # Errors
     ///
-    /// The token can't be removed.
+    /// Returns an error if the token can't be removed.
     pub fn remove(folder: &Path, id: &TokenId) -> Result<bool, ServerError> {
         let path = file(folder, TOKENS, id.as_str());
         match fs::remove_file(&path) {
@@ -123,8 +123,8 @@ impl EnrollmentToken {
         }
     }
 
-    /// Returns true if the server has to accept the token. This includes used-up tokens for a
-    /// while, so that repeated requests get a reply.
+    /// Returns true if the server must accept the token. A used-up token is accepted for a while,
+    /// so that repeated requests get a reply.
     pub(super) fn is_served(&self, now: SystemTime) -> bool {
         humantime::parse_rfc3339(&self.expires).is_ok_and(|expires| now < expires)
     }
@@ -191,8 +191,8 @@ pub(super) fn enroll(
     if setup.knows(&request.public).map_err(failed)? {
         return Err("this key is already in use".to_owned());
     }
-    // Count the use first: a crash after this line wastes a use of the token, but never grants an
-    // additional one.
+    // The use is counted first: a crash after this line wastes one use of the token, but never
+    // grants an additional one.
     token.used += 1;
     token.write(folder).map_err(failed)?;
     let agent = Enrolled {
@@ -208,7 +208,7 @@ pub(super) fn enroll(
 
 /// Removes an enrolled agent that the server did not accept.
 pub(super) fn forget(folder: &Path, name: &AgentName) {
-    // If the file can't be removed, the server gets the agent's key at the next reload.
+    // If the file can't be removed, the server will get the agent's key at the next reload.
     let _ = fs::remove_file(file(folder, ENROLLED, name.as_str()));
 }
 
@@ -237,7 +237,7 @@ fn read_all<T: for<'a> Deserialize<'a>>(folder: &Path, kind: &str) -> Result<Vec
             continue;
         }
         let text = match fs::read_to_string(&path) {
-            // The file was removed after it was listed.
+            // The file has been removed since it was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             text => text.map_err(|error| ServerError::File(path.clone(), error))?,
         };
@@ -297,7 +297,7 @@ mod tests {
             let error = ask(&of(taken), now).unwrap_err();
             assert!(error.contains("already"), "{taken}: {error}");
         }
-        // A request with another agent's key, or with a key that is already in use.
+        // These requests contain another agent's key, or a key that is already in use.
         let stolen = EnrollRequest {
             name: "web-9".parse().unwrap(),
             ..one.clone()

@@ -1,7 +1,7 @@
 //! Limits on what agents claim in their results.
 //!
-//! An agent's credentials may be stolen. Nothing that an agent sends may use unbounded memory or
-//! time in the coordinator, reach a terminal unfiltered, or produce absurd results.
+//! An agent's credentials may be stolen. Nothing that an agent sends may make the coordinator use
+//! unbounded memory or time, reach a terminal unfiltered, or produce absurd results.
 
 use prony_record::{
     Finding, Generator, Negotiated, QuicUse, SourceSpread, SourceTotals, SourceUse, Summary, XdpUse,
@@ -21,7 +21,7 @@ const CPU_MAX_S: f64 = 1e10;
 /// Maximum plausible memory use of an agent, in bytes.
 const MEMORY_BYTES_MAX: u64 = 1 << 50;
 
-/// Drops findings with invalid ids, and limits the number and the length of the others.
+/// Drops findings with invalid IDs, and limits the number and the length of the others.
 pub(crate) fn findings(claimed: Vec<Finding>) -> Vec<Finding> {
     let is_name = |id: &str| {
         let is_good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -37,8 +37,9 @@ pub(crate) fn findings(claimed: Vec<Finding>) -> Vec<Finding> {
     bounded.collect()
 }
 
-/// Replaces implausible values in the end of a part. Also returns false if spans or start times
-/// were implausible. `latest_ns` is the latest plausible time since the start of the load.
+/// Replaces implausible values in the end of a part. The second part of the result is false if
+/// spans or start times were implausible. `latest_ns` is the latest plausible time since the start
+/// of the load.
 pub(crate) fn part_end(claimed: PartEnd, latest_ns: u64) -> (PartEnd, bool) {
     let is_possible = claimed.span.0 <= claimed.span.1 && claimed.span.1 <= latest_ns;
     let is_soon = |(at, first): &(i64, i64)| {

@@ -1,4 +1,4 @@
-//! Request of a new agent to be enrolled, and the registrar's reply.
+//! A new agent's request to be enrolled, and the registrar's reply.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::credentials::Secret;
 use crate::names::{AgentName, TokenId};
 
-/// Request of an agent to be enrolled.
+/// An agent's request to be enrolled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnrollRequest {
-    /// The name that the agent requests.
+    /// Name that the agent requests.
     pub name: AgentName,
     /// Public key of the agent.
     pub public: String,
@@ -27,7 +27,7 @@ pub enum EnrollReply {
     Enrolled,
     /// The request was rejected.
     Refused {
-        /// The reason.
+        /// Reason for the rejection, for the user.
         text: String,
     },
 }

@@ -1,7 +1,7 @@
 //! Calls from an experiment's coordinator to an agent's machine, and their replies.
 //!
 //! They correspond to the methods of [`prony_experiment::host::Host`]. The calls of a run are
-//! numbered: if a call is sent again because its reply was lost, it is not carried out again, and
+//! numbered. If a call is sent again because its reply was lost, it is not carried out again, but
 //! gets the same reply.
 
 use std::collections::BTreeMap;
@@ -19,8 +19,8 @@ use super::file_chunk::FileChunk;
 /// Maximum number of bytes that an agent reads from a service's log, counted from the end of the
 /// log.
 pub(crate) const LOG_READ_BYTES_MAX: u64 = 16 << 20;
-/// Maximum number of bytes that an agent sends from a log: what it has read, plus a line about
-/// omitted bytes.
+/// Maximum number of bytes that an agent sends from a log: the bytes that it has read, plus a line
+/// about omitted bytes.
 pub(crate) const LOG_SENT_BYTES_MAX: u64 = LOG_READ_BYTES_MAX + 256;
 
 /// A call with its number.
@@ -28,12 +28,12 @@ pub(crate) const LOG_SENT_BYTES_MAX: u64 = LOG_READ_BYTES_MAX + 256;
 pub struct NumberedCall {
     /// Number of the call, counted over all calls of one run to one agent.
     pub number: u64,
-    /// The call.
+    /// The call itself.
     #[serde(flatten)]
     pub call: HostCall,
 }
 
-/// A call to an agent's machine.
+/// Call to an agent's machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "call", rename_all = "kebab-case")]
 pub enum HostCall {
@@ -50,7 +50,7 @@ pub enum HostCall {
     /// Allocate places and addresses for the services of a trial. Removes the remains of an earlier
     /// trial.
     Allocate {
-        /// The services, in the order of their starts.
+        /// Services, in the order in which they start.
         wanted: Vec<Allocation>,
     },
     /// Store a chunk of a file.
@@ -92,14 +92,14 @@ pub enum HostCall {
         /// Position of the chunk in the log, in bytes.
         offset: u64,
     },
-    /// Start watching counters and services.
+    /// Start to observe counters and services.
     Watch {
-        /// Counters and services to watch.
+        /// Counters and services to observe.
         watch: WatchSpec,
     },
-    /// Return the current resource use.
+    /// Return the current resource usage.
     Sample,
-    /// Return findings about counters that could not be watched.
+    /// Return findings about counters that could not be observed.
     Unwatched,
     /// Examine the cryptography library of a running service.
     Crypto {
@@ -119,7 +119,7 @@ pub enum HostCall {
     Close,
 }
 
-/// A request to reserve an agent's machine.
+/// Request to reserve an agent's machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenRequest {
     /// Lease in milliseconds: the time without a renewal after which all services are stopped and
@@ -145,7 +145,7 @@ pub enum HostReply {
     Unknown,
     /// Reasons why a service can't be started.
     Objections {
-        /// All reasons; empty if the service could be started.
+        /// All objections; empty if the service could be started.
         objections: Vec<HostObjection>,
     },
     /// The machine is reserved for the run.
@@ -160,7 +160,7 @@ pub enum HostReply {
     },
     /// The service has exited.
     Exited {
-        /// Its exit status and the end of its log.
+        /// Exit status of the service, and the end of its log.
         exited: ServiceExit,
     },
     /// The service responded to the probe.
@@ -171,27 +171,27 @@ pub enum HostReply {
     },
     /// The service did not respond to the probe.
     Silent {
-        /// The reason.
+        /// Reason for the failure of the probe.
         why: String,
     },
-    /// Text.
+    /// A text, such as the end of a log.
     Text {
-        /// The text.
+        /// Content of the text.
         text: String,
     },
     /// A chunk of a file.
     #[serde(rename = "piece")]
     Chunk(FileChunk),
-    /// Resource use.
+    /// A sample of the resource usage.
     Sample {
         /// The sample, serialized as JSON within a string, because a tagged enum can't contain maps
         /// with numeric keys.
         #[serde(with = "json_text")]
         sample: Box<TelemetrySample>,
     },
-    /// Findings.
+    /// Findings about counters that could not be observed.
     Findings {
-        /// The findings.
+        /// List of the findings.
         findings: Vec<Finding>,
     },
     /// The service was stopped.
@@ -201,7 +201,7 @@ pub enum HostReply {
     },
     /// A description of the machine.
     Environment {
-        /// The description.
+        /// Description of the machine.
         environment: Box<Environment>,
     },
 }

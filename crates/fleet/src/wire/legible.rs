@@ -14,7 +14,7 @@ pub(crate) fn legible(text: &str, chars_max: usize) -> String {
     text.chars().take(chars_max).map(shown).collect()
 }
 
-/// Does the same with a limit for short texts in tables, such as names and versions.
+/// Makes a short text safe to print, such as a name or version in a table.
 pub(crate) fn short(text: &str) -> String {
     legible(text, SHORT_TEXT_MAX)
 }

@@ -19,11 +19,11 @@ pub struct RunManifest {
     pub schema: String,
     /// Version of the coordinator's prony.
     pub version: String,
-    /// Id of the run.
+    /// ID of the run.
     pub run: RunId,
     /// Creation time, UTC, RFC 3339.
     pub made_at: String,
-    /// URL without its credentials, or `None` for a list of URLs only.
+    /// URL without its credentials. `None` if the load has only a list of URLs.
     pub url: Option<String>,
     /// Settings of the load, as in the record.
     pub load: LoadInfo,
@@ -31,7 +31,7 @@ pub struct RunManifest {
     pub seed: u64,
     /// Maximum accepted error of an agent's clock, in nanoseconds.
     pub clock_bound_ns: u64,
-    /// Each agent's part.
+    /// Part of each agent.
     pub parts: BTreeMap<AgentName, PartAssignment>,
     /// Start time on the coordinator's clock, in nanoseconds; `None` until all agents are ready.
     pub start: Option<i64>,
@@ -44,12 +44,12 @@ pub struct RunManifest {
     /// True if a coordinator ordered the agents to stop.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
-    /// Condition of `--abort-if` that caused the coordinator's order to stop, if any.
+    /// `--abort-if` condition that caused the coordinator's order to stop, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted: Option<LoadAbort>,
 }
 
-/// The part of a run that is assigned to one agent.
+/// Part of a run that is assigned to one agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PartAssignment {
     /// Identifier of the agent's process.

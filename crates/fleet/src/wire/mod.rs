@@ -1,8 +1,8 @@
 //! Messages between coordinator, agents and registrar.
 //!
 //! All messages are JSON: orders and replies, registrations, results, and the data of a run that
-//! the NATS server stores. Both sides need the same version of prony and the same [`WIRE_VERSION`];
-//! an agent rejects orders of another version.
+//! the NATS server stores. Both sides need the same version of prony and the same [`WIRE_VERSION`].
+//! An agent rejects orders from other versions.
 
 pub(crate) mod claims;
 mod enrollment;

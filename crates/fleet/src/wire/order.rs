@@ -13,7 +13,7 @@ use crate::division::AgentShard;
 use crate::names::RunId;
 
 /// Range of leases that an agent accepts, in milliseconds. A shorter lease could expire during a
-/// network hiccup.
+/// short network problem.
 pub const LEASE_RANGE_MS: RangeInclusive<u64> = 200..=120_000;
 
 /// An order from a coordinator to an agent.
@@ -32,8 +32,8 @@ pub struct AgentOrder {
     pub command: Command,
 }
 
-/// Fields that orders of all versions contain. They are parsed first, to detect other versions and
-/// to find the recipient.
+/// Fields that the orders of all versions contain. They are parsed first, to detect other versions
+/// and to find the part of the agent that handles the order.
 #[derive(Debug, Deserialize)]
 pub(crate) struct OrderHeader {
     /// Version of the coordinator.
@@ -76,7 +76,7 @@ pub struct LoadOrder {
     pub url: Option<String>,
     /// Settings of the load. File names in them refer to files that the coordinator has sent.
     pub settings: LoadSettings,
-    /// The workers of the load that this agent runs.
+    /// Workers of the load that this agent runs.
     #[serde(rename = "stretch")]
     pub shard: AgentShard,
     /// Lease in milliseconds: the time without contact to the coordinator after which the agent
@@ -110,12 +110,12 @@ pub enum Reply {
     },
     /// The order itself is invalid.
     Wrong {
-        /// The reason.
+        /// Description of the error.
         text: String,
     },
     /// The agent's machine can't carry out the order.
     Environment {
-        /// The reason.
+        /// Reason why the order can't be carried out.
         text: String,
     },
 }
@@ -127,11 +127,11 @@ pub struct ReadyReport {
     pub connections: u64,
     /// Problems of the load that are predicted before it starts.
     pub forecast: Vec<Finding>,
-    /// The load as the agent resolved it, with this agent's number of threads.
+    /// Load as the agent resolved it, with this agent's number of threads.
     pub load: Box<LoadInfo>,
 }
 
-/// The result of checking a load.
+/// Result of checking a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckReport {
     /// Summary of the response to the first request, or the reason why there was none.

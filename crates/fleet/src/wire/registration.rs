@@ -1,4 +1,4 @@
-//! Registration of an agent in the bucket of agents, and the reservation that it contains.
+//! Registration of an agent in the bucket of agents, including its reservation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -30,18 +30,18 @@ pub struct Registration {
     /// Version of the agent.
     #[serde(flatten)]
     pub sender: SenderVersion,
-    /// Name of the agent. The NATS server protects only the key in the bucket. Readers therefore
-    /// take the name from the key ([`Registration::of_entry`]) and ignore the name in the value.
+    /// Name of the agent. The NATS server protects only the key in the bucket, so readers take the
+    /// name from the key ([`Registration::of_entry`]) and ignore the name in the value.
     #[serde(skip_deserializing, default = "AgentName::unknown")]
     pub name: AgentName,
-    /// Random identifier of this start of the agent.
+    /// Random identifier of the agent's process.
     pub instance: String,
-    /// The agent's labels.
+    /// Labels of the agent.
     pub labels: BTreeMap<String, String>,
     /// Number of cores that loads on the agent may use.
     pub cores: u32,
-    /// Addresses of the machine without loopback addresses. The first one is that from which it
-    /// reaches the NATS server.
+    /// Addresses of the machine without loopback addresses. The first one is the address from which
+    /// it connects to the NATS server.
     pub addresses: Vec<IpAddr>,
     /// Operating system and kernel, such as `Linux 6.1.0`.
     pub system: String,
@@ -64,9 +64,9 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Reads an entry of the bucket of agents and limits its contents. Takes the name from the key,
-    /// because an agent's credentials permit it to write only its own key. Returns `None` if the
-    /// key or the value can't be read, for example because another version wrote it.
+    /// Reads an entry of the bucket of agents and limits its contents. The name is taken from the
+    /// key, because an agent's credentials permit it to write only its own key. Returns `None` if
+    /// the key or the value can't be read, for example because another version wrote it.
     pub fn of_entry(key: &str, value: &[u8]) -> Option<Registration> {
         let name = key.parse().ok()?;
         let claimed: Registration = serde_json::from_slice(value).ok()?;
@@ -127,7 +127,7 @@ fn is_reachable_address(address: &IpAddr) -> bool {
 /// expires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
-    /// Run id of the experiment.
+    /// ID of the experiment's run.
     pub run: RunId,
     /// Name of the experiment and its coordinator; may be empty.
     pub holder: String,

@@ -8,7 +8,7 @@ use crate::names::{AgentName, RunId};
 /// Results of an agent since its previous message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ResultMessage {
-    /// Id of the run.
+    /// ID of the run.
     pub run: RunId,
     /// Name of the agent.
     pub agent: AgentName,
@@ -26,12 +26,12 @@ pub struct PartEnd {
     /// Reason why the part ended.
     #[serde(rename = "because")]
     pub reason: EndReason,
-    /// Ordered start, and actual start of the first request, both on the agent's clock in
+    /// Ordered start and actual start of the first request, both by the agent's clock in
     /// nanoseconds.
     pub began: Option<(i64, i64)>,
     /// Start and end of the measured part since the start of the load, in nanoseconds.
     pub span: (u64, u64),
-    /// Resources that the load used on the agent's machine.
+    /// Resources used by the load on the agent's machine.
     pub generator: Generator,
     /// Response times measured by this agent; `None` if the part did not finish.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ pub struct PartEnd {
 pub enum EndReason {
     /// The load finished.
     Done,
-    /// The coordinator ordered the stop.
+    /// The coordinator ordered a stop.
     Stopped,
     /// The agent's process was stopped, for example by SIGTERM.
     AgentEnded,

@@ -1,10 +1,10 @@
-//! Versions, which must be equal for a coordinator and its agents.
+//! Versions of prony and of its messages, which must be the same for a coordinator and its agents.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The version of prony.
+/// Version of prony.
 pub const PRONY_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Version of the message format. Increase it with every change that earlier versions can't read.
 pub const WIRE_VERSION: u32 = 3;
@@ -12,7 +12,7 @@ pub const WIRE_VERSION: u32 = 3;
 /// Versions of the sender of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SenderVersion {
-    /// The version of prony.
+    /// Version of prony.
     #[serde(rename = "version")]
     pub prony: String,
     /// Version of the message format; 0 if the message doesn't contain it.

@@ -69,7 +69,7 @@ pub(crate) fn whole(script: &AgentScript) -> Delta {
     whole
 }
 
-/// Returns the ids of a record's findings.
+/// Returns the IDs of a record's findings.
 pub(crate) fn found(record: &Record) -> Vec<&str> {
     record.findings.iter().map(|it| it.id.as_str()).collect()
 }
@@ -282,7 +282,7 @@ fn one_refusal_cancels_the_load() {
     few.choice = AgentChoice::Count(3);
     let error = load(&fleet, &few).unwrap_err().to_string();
     assert!(
-        error.contains("3 agents were requested, and 2 are free"),
+        error.contains("3 agents were requested, but 2 are free"),
         "{error}"
     );
 }

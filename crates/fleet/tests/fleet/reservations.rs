@@ -138,7 +138,7 @@ fn a_load_waits_for_missing_agents() {
     let error = make(&fleet(&nats), &url, "2@site=here")
         .unwrap_err()
         .to_string();
-    assert!(error.starts_with("2 agents with the label site=here were requested, and 1 are free"));
+    assert!(error.starts_with("2 agents with the label site=here were requested, but 1 are free"));
 
     let (sender, received) = std::sync::mpsc::channel();
     let waiting = fleet(&nats).with_wait(TEST_TIMEOUT);

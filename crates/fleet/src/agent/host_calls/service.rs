@@ -1,4 +1,4 @@
-//! Checks whether the policy allows a service and whether this machine can start it.
+//! Checks whether the policy allows a service, and whether this machine can start it.
 
 use std::path::Path;
 
@@ -22,8 +22,8 @@ fn programs(spec: &ServiceSpec) -> impl Iterator<Item = (ServiceAspect, usize)> 
 
 /// Checks a service against the policy.
 ///
-/// Environment variables can make an allowed program run other code, for example LD_PRELOAD, or
-/// PYTHONPATH with a file that was sent. Each variable must therefore be allowed, too.
+/// Environment variables can make an allowed program run other code: LD_PRELOAD, for example, or
+/// PYTHONPATH together with a file that was sent. Each variable must therefore be allowed, too.
 ///
 /// # Errors
 ///
@@ -38,14 +38,14 @@ pub(super) fn allowed(
             .allows_command(program)
             .map_err(|refusal| (about, refusal))?;
     }
-    // A plan's `library_path` is passed to the service in this variable.
+    // The service receives the plan's `library_path` in this variable.
     let library_path = spec.library_path.as_ref().map(|_| "LD_LIBRARY_PATH");
     let mut variables = spec.env.keys().map(String::as_str).chain(library_path);
     let refused = variables.find_map(|name| policy.allows_variable(name).err());
     refused.map_or(Ok(()), |refusal| Err((ServiceAspect::Env, refusal)))
 }
 
-/// Replaces program names with absolute paths. They are looked up in the agent's PATH, unless the
+/// Replaces program names with absolute paths. Names are looked up in the agent's PATH, unless the
 /// service sets PATH.
 pub(super) fn with_programs(mut spec: ServiceSpec) -> ServiceSpec {
     let own_path = !spec.env.contains_key("PATH");
@@ -58,7 +58,7 @@ pub(super) fn with_programs(mut spec: ServiceSpec) -> ServiceSpec {
             name if own_path => program::find(name, Path::new("/"), None).ok(),
             _ => None,
         };
-        // If the program is missing, starting the service reports an error.
+        // A missing program is reported when the service is started.
         if let Some(found) = found {
             *program = found.to_string_lossy().into_owned();
         }

@@ -1,4 +1,4 @@
-//! The services of one run on this machine.
+//! Session of one run on this machine, with its services.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,9 +32,9 @@ pub(super) struct HostSession {
     folder: PathBuf,
     policy: Policy,
     services: BTreeMap<String, Allocated>,
-    /// Name and content of the log that is being sent.
+    /// Name and content of the log that is currently being sent.
     log: Option<(String, Vec<u8>)>,
-    /// Number of the last call, and the reply to it.
+    /// Number of the last call, with its reply.
     last: Option<(u64, Reply)>,
 }
 
@@ -59,7 +59,7 @@ impl HostSession {
         })
     }
 
-    /// Carries out a call. A repeated call gets the same reply again.
+    /// Carries out a call. A repeated call gets the reply of the first one.
     pub(super) fn call(&mut self, call: NumberedCall) -> Reply {
         if let Some((number, reply)) = &self.last
             && *number == call.number
@@ -147,7 +147,7 @@ impl HostSession {
                 );
                 return Err(Reply::Wrong { text });
             }
-            // Each service is local to the machine that runs it.
+            // The service is local to the machine that runs it, which is this one.
             wanted.host = None;
         }
         self.services.clear();
@@ -187,7 +187,7 @@ impl HostSession {
         Ok(HostReply::Done)
     }
 
-    /// Returns the contents of a service's files that were sent.
+    /// Returns the contents of the files that were sent for a service.
     fn received_files(
         &self,
         service: &str,
@@ -214,7 +214,7 @@ impl HostSession {
         self.folder.join("logs")
     }
 
-    /// Returns a chunk of a log. The content is a copy from when the first chunk was requested.
+    /// Returns a chunk of a log. The content was copied when the first chunk was requested.
     fn log_chunk(&mut self, service: String, offset: u64) -> Result<HostReply, Reply> {
         if !self.services.contains_key(&service) {
             let text = format!("there is no service {service}");
@@ -241,8 +241,8 @@ impl HostSession {
 
 impl Drop for HostSession {
     fn drop(&mut self) {
-        // Stop services before removing their files. Files that can't be removed are deleted at the
-        // agent's next start.
+        // Services must be stopped before their files are removed. Files that can't be removed are
+        // deleted at the agent's next start.
         self.host.set_stop_timeout(STOP_TIMEOUT);
         let _ = self.host.release();
         let _ = fs::remove_dir_all(&self.folder);

@@ -1,4 +1,4 @@
-//! Compares the results that viewers see with the results that agents sent.
+//! Checks that viewers see the results that agents sent.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::wire::ResultMessage;
 
 const WARMUP: Nanos = Nanos::from_secs(1);
 
-/// A run on two agents, of which `b` has three of the four workers.
+/// Returns the manifest of a run on two agents, of which `b` has three of the four workers.
 fn manifest() -> RunManifest {
     let part = |first: u32, workers: u32| {
         json!({
@@ -34,8 +34,8 @@ fn manifest() -> RunManifest {
     serde_json::from_value(manifest).unwrap()
 }
 
-/// Returns the deltas that an agent records in this number of half seconds, one for each, from a
-/// few requests that `seed` determines.
+/// Returns the deltas that an agent records in `halves` half seconds, one for each. `seed`
+/// determines their few requests.
 fn recorded(halves: u64, seed: u64) -> Vec<Delta> {
     let mut recorder = Recorder::new(MeasuredPart::EndedFrom(WARMUP));
     recorder.watch();
@@ -122,7 +122,7 @@ fn viewers_see_the_ledgers_sum_in_any_order_and_with_duplicates() {
             collector.take(&manifest, &sent[turn * step % sent.len()]);
             if turn % look_every == 0 {
                 taken.merge(&feed.take());
-                // This may be called at any time, by any thread.
+                // Any thread may call this at any time.
                 feed.so_far();
             }
         }
@@ -185,7 +185,7 @@ fn started_feed(manifest: &RunManifest) -> (Feed, Instant) {
     (feed, now)
 }
 
-/// Adds the results of an agent for this number of half seconds.
+/// Adds results of an agent for `halves` half seconds.
 fn add(feed: &Feed, name: &str, halves: u64, now: Instant) {
     let mut all = Delta::default();
     recorded(halves, 5)
@@ -224,7 +224,7 @@ fn quiet_and_lost_agents_do_not_delay_complete_until() {
     feed.is_now(&name("b"), AgentState::Lost);
     assert_eq!(feed.complete_at(after(6)), Nanos::from_secs(5));
     assert_eq!(feed.so_far().in_flight, 8);
-    // When no agent is running anymore, the results are complete.
+    // Once no agent is running anymore, the results are complete.
     feed.is_now(&name("a"), AgentState::Ended);
     assert_eq!(feed.complete_at(after(60)), Nanos::from_secs(5));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::{self, stream};
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{StreamExt, TryFutureExt, TryStreamExt};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
@@ -235,16 +235,17 @@ impl NatsLink {
             let store = self.jetstream.get_key_value(bucket).await.map_err(boxed)?;
             let info = store.stream.info_with_subjects(format!("{prefix}>"));
             let subjects = info.await.map_err(boxed)?;
-            let entries = subjects.map(|subject| async {
-                let (subject, _) = subject.map_err(boxed)?;
+            let entries = subjects.map_err(boxed).map_ok(|(subject, _)| {
                 let key = subject.strip_prefix(&prefix).unwrap_or_default().to_owned();
-                store.entry(key).await.map_err(boxed)
+                store.entry(key).map_err(boxed)
             });
-            let mut entries = entries.buffered(CONCURRENT_READS);
+            // The list of subjects panics if it is polled after an error. `try_buffered` ends at
+            // the first error without polling again.
+            let mut entries = entries.try_buffered(CONCURRENT_READS);
             let mut read_entries = Vec::new();
-            while let Some(entry) = entries.next().await {
+            while let Some(entry) = entries.try_next().await? {
                 // The entry may have expired after its key was listed.
-                read_entries.extend(entry?.filter(is_put));
+                read_entries.extend(entry.filter(is_put));
             }
             Ok::<_, BoxedError>(read_entries)
         };

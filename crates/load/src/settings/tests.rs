@@ -74,6 +74,7 @@ const GOOD: &[&str] = &[
     "--wait-for-server=5s",
     "--io poll",
     "--io uring",
+    "--io xdp --interface near --gateway-mac 02:00:00:00:00:01 --busy-poll",
     "--socket-buffer 64K",
     "--expect-status 200,404",
     "--expect-size 1K",

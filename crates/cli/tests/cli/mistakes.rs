@@ -146,7 +146,7 @@ fn slices_that_are_not_possible_are_refused_before_anything_runs() {
     }
     let typed = ["compare", "plan.toml", "--interleave", "sometimes"];
     let output = workdir.run(&typed).expect(2);
-    let hint = "write auto, off, or a length of slices";
+    let hint = "write auto, off, or a slice length";
     assert!(output.err.contains(hint), "{}", output.err);
 }
 

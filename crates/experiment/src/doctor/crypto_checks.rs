@@ -23,7 +23,7 @@ const ACCELERATED: CheckTopic = CheckTopic {
 
 const SPEED: CheckTopic = CheckTopic {
     id: "crypto-speed",
-    expected: "at most 1.5 cycles per byte with the AES instructions; without them it is 8 or more",
+    expected: "at most 1.5 cycles per byte with the AES instructions (8 or more without them)",
     change: "nothing if the speed is in that range",
     ..ACCELERATED
 };

@@ -84,7 +84,7 @@ pub fn shortage(demands: &[VariantDemand], available: &MachineResources) -> Opti
         && memory > most
     {
         return Some(format!(
-            "the services of all variants together may use {} of memory, but only {} are available",
+            "the services of all variants together may use {} of memory, but only {} is available",
             number::bytes(memory as f64),
             number::bytes(most as f64)
         ));
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(
             reason,
             format!(
-                "the services of all variants together may use {} of memory, but only {} are \
+                "the services of all variants together may use {} of memory, but only {} is \
                  available",
                 number::bytes((9u64 << 30) as f64),
                 number::bytes((8u64 << 30) as f64)

@@ -18,7 +18,7 @@ const INTERFACE: &str = "lo0";
 /// The missing requirement, with a hint.
 pub(crate) fn check() -> Result<(), String> {
     if !cfg!(target_os = "freebsd") {
-        return Err("jails exist on FreeBSD only (on Linux use the place namespace)".to_owned());
+        return Err("jails exist on FreeBSD only (on Linux, use place = \"namespace\")".to_owned());
     }
     if !rustix::process::geteuid().is_root() {
         return Err("creating jails requires root (run prony with sudo or doas)".to_owned());
@@ -236,10 +236,6 @@ mod tests {
     #[test]
     #[cfg(not(target_os = "freebsd"))]
     fn on_other_systems_the_error_names_the_alternative() {
-        assert!(
-            check()
-                .unwrap_err()
-                .contains("on Linux use the place namespace")
-        );
+        assert!(check().unwrap_err().contains("on Linux, use place"));
     }
 }

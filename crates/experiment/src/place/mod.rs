@@ -145,7 +145,7 @@ pub fn check(kind: PlaceKind) -> Result<(), String> {
         PlaceKind::Namespace => namespace::check(),
         #[cfg(not(target_os = "linux"))]
         PlaceKind::Namespace => {
-            Err("namespaces exist on Linux only (on FreeBSD use place = \"jail\")".to_owned())
+            Err("namespaces exist on Linux only (on FreeBSD, use place = \"jail\")".to_owned())
         }
         PlaceKind::Jail => jail::check(),
         #[cfg(target_os = "linux")]

@@ -74,7 +74,7 @@ const KNOWN_LINES: [KnownLine; 19] = [
     },
     KnownLine {
         part: "worker timeout (pid",
-        hint: "a worker of gunicorn took longer than its timeout and was killed; add workers, or \
+        hint: "a gunicorn worker took longer than its timeout and was killed; add workers, or \
                raise --timeout",
     },
     KnownLine {
@@ -151,7 +151,7 @@ pub(crate) fn finding<'a>(logs: impl Iterator<Item = (&'a str, String)>) -> Opti
                 count => format!(", {count} times"),
             };
             sentences.push(format!(
-                "Service \"{service}\" reached a limit of its own and logged{more}: \"{}\" ({}).",
+                "Service \"{service}\" reached one of its own limits and logged{more}: \"{}\" ({}).",
                 limit.line, limit.hint
             ));
         }

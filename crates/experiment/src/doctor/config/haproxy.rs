@@ -14,8 +14,8 @@ const CONNECTIONS_MIN: u64 = 2000;
 const MAXCONN: CheckTopic = CheckTopic {
     id: "haproxy-maxconn",
     expected: "more than the load's connections",
-    why: "above the limit HAProxy accepts no connections; they wait in the listen queue, and \
-        response times grow without an error",
+    why: "above the limit, HAProxy accepts no more connections; new ones wait in the listen queue, \
+        and response times grow without an error",
     change: "maxconn in global, and in defaults or the frontend; the lower one applies",
     source: "HAProxy's configuration manual, 3.2 (global maxconn) and 4.2 (frontend maxconn)",
 };

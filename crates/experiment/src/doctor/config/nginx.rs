@@ -66,8 +66,8 @@ const REQUESTS: CheckTopic = CheckTopic {
 const THROTTLE: CheckTopic = CheckTopic {
     id: "nginx-limits",
     expected: "no limits on requests, connections or rate during a measurement",
-    why: "requests that a limit rejects or delays measure the configuration, not the server's \
-        speed",
+    why: "a limit that rejects or delays requests makes the result reflect the configuration, \
+        not the server's speed",
     change: "remove limit_req, limit_conn and limit_rate for the measurement",
     source: "nginx.org/en/docs/http/ngx_http_limit_req_module.html",
 };

@@ -10,7 +10,7 @@ use super::{ConfigFiles, ServerConfigFiles, cores, first_of, option, within};
 
 const CHILDREN: CheckTopic = CheckTopic {
     id: "php-fpm-max-children",
-    expected: "at least two children per core, and no more than fit into memory",
+    expected: "at least two children per core, and no more than fit in memory",
     why: "each child processes one request at a time; additional requests wait in the socket's \
         queue",
     change: "pm.max_children in the pool's file; pm = static for a measurement",

@@ -23,7 +23,7 @@ const BACKLOG: CheckTopic = CheckTopic {
         opens at once",
     why: "connections wait in this queue until the server accepts them; when it is full, the \
         kernel drops them and the client retries after a second, so response times of 1 s occur \
-        that no server log shows",
+        that don't appear in any server log",
     change: "raise the backlog of the server, and net.core.somaxconn, which limits it",
     source: "listen(2); net.core.somaxconn in the kernel's admin-guide/sysctl/net",
 };

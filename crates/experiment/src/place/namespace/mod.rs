@@ -188,7 +188,7 @@ fn claim_link(
     }
     Err(failure.unwrap_or(HostError::Place {
         kind: PlaceKind::Namespace,
-        reason: format!("all subnets of {base}/16 are used by links of prony (remove links of killed runs; list them with `ip link`)"),
+        reason: format!("all subnets of {base}/16 are used by prony's links (remove the links of killed runs; list them with `ip link`)"),
     }))
 }
 

@@ -33,7 +33,7 @@ impl Interleave {
     /// Value in plans and on the command line that selects slices of the default length.
     pub const DEFAULT_NAME: &str = "auto";
 
-    const EXPECTED: &str = "write auto, off, or a length of slices from 20ms to 1m, such as 250ms";
+    const EXPECTED: &str = "write auto, off, or a slice length from 20ms to 1m, such as 250ms";
 }
 
 impl FromStr for Interleave {

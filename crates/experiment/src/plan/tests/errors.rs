@@ -91,12 +91,12 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "warmup   = \"3s\"",
         "interleave = \"on\"",
-        "@: interleave is \"on\" (write auto, off, or a length of slices from 20ms to 1m, such as 250ms)",
+        "@: interleave is \"on\" (write auto, off, or a slice length from 20ms to 1m, such as 250ms)",
     ),
     (
         "warmup   = \"3s\"",
         "interleave = \"2m\"",
-        "@: interleave is \"2m\" (write auto, off, or a length of slices from 20ms to 1m, such as 250ms)",
+        "@: interleave is \"2m\" (write auto, off, or a slice length from 20ms to 1m, such as 250ms)",
     ),
     (
         "warmup   = \"3s\"",

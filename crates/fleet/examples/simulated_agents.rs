@@ -34,7 +34,7 @@ use rand_chacha::ChaCha8Rng;
 
 /// Number of distinct result patterns. Several agents use the same pattern.
 const PATTERNS: usize = 16;
-/// Interval between registrations, and timeout of a wait for an order.
+/// Interval between registrations, which is also the timeout of a wait for an order.
 const REGISTER_INTERVAL: Duration = Duration::from_secs(4);
 /// Timeout of the whole simulation.
 const SIMULATION_TIMEOUT: Duration = Duration::from_secs(180);
@@ -52,7 +52,7 @@ struct Pattern {
 /// State that all agents share.
 struct Simulation {
     clock: Clock,
-    /// The load that the coordinator ordered, and its results. Unset before the order.
+    /// Load that the coordinator ordered, with its results. Not set before the order.
     load: OnceLock<(LoadInfo, Vec<Pattern>)>,
     preparing: Mutex<()>,
     registered: AtomicU64,
@@ -117,7 +117,7 @@ fn simulate(folder: &Path, count: &str, file: &Path) -> Result<(), String> {
     wait_for(&simulation.registered, count, SIMULATION_TIMEOUT)?;
     println!("{count} agents are registered");
     wait_for(&simulation.through, count, SIMULATION_TIMEOUT)?;
-    // Agents that the coordinator counted as lost get no order to delete the run; the record names
+    // Agents that the coordinator considers lost get no order to delete the run. The record names
     // them.
     if wait_for(&simulation.forgotten, count, FORGET_TIMEOUT).is_err() {
         let informed = simulation.forgotten.load(Ordering::Relaxed);
@@ -182,7 +182,7 @@ impl Simulation {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Returns the load and its results, which the first call creates.
+    /// Returns the load and its results, which are created by the first call.
     fn load(&self, order: &LoadOrder) -> Result<&(LoadInfo, Vec<Pattern>), String> {
         let _one = self.preparing.lock().map_err(|error| error.to_string())?;
         if self.load.get().is_none() {
@@ -227,7 +227,7 @@ fn made(order: &LoadOrder) -> Result<(LoadInfo, Vec<Pattern>), String> {
     Ok((info, patterns.collect()))
 }
 
-/// Records results at a constant rate, like a load engine.
+/// Records results at a constant rate, as a load engine would.
 fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
     let mut random = Random(ChaCha8Rng::seed_from_u64(seed));
     let mut recorder = Recorder::new(MeasuredPart::DueFrom(warmup));
@@ -259,8 +259,8 @@ fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
             intended,
             sent,
             first_byte: Some(first_byte),
-            // Record requests in the order of their ends, because a recorder's time only moves
-            // forward.
+            // Requests are recorded in the order of their ends, because a recorder's time only
+            // moves forward.
             ended,
             status: (outcome == Outcome::Ok).then_some(200),
             bytes_in: 161,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Range of workers that one agent runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentShard {
-    /// Number of the agent's first worker; numbers are consecutive across all agents.
+    /// Index of the agent's first worker. Indexes start at 0 and are consecutive across all agents.
     pub first: u32,
     /// Number of the agent's workers.
     pub workers: u32,

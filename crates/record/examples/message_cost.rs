@@ -52,8 +52,8 @@ fn written(delta: &Delta) -> String {
     serde_json::to_string(&EncodedDelta::of(delta)).unwrap_or_default()
 }
 
-/// Returns the size of five of the eight distributions as HDR V2 with deflate in base64. Repeated
-/// ones count once.
+/// Returns the size of five of the eight distributions as HDR V2 with deflate, in base64. Equal
+/// distributions are counted once.
 fn as_hdr(delta: &Delta) -> usize {
     let record = Record::build(
         LoadInfo::default(),

@@ -204,7 +204,7 @@ impl Delta {
 /// Counts of one half-second slice of the time series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SliceTotals {
-    /// Number of the slice; slice 0 is the first of the measured part.
+    /// Index of the slice; slice 0 is the first of the measured part.
     pub number: usize,
     /// Requests that succeeded within the slice.
     pub ok: u64,

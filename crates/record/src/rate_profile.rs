@@ -217,7 +217,7 @@ impl StagedRate {
 #[derive(Debug, Clone)]
 pub struct ArrivalTimes {
     rate: StagedRate,
-    /// Number of the segment that contains the last result.
+    /// Index of the segment that contains the last result.
     segment: usize,
 }
 

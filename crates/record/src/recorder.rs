@@ -65,7 +65,7 @@ pub struct Exchange {
     pub bytes_out: u64,
     /// True if the request started in the settling part of a slice.
     pub is_settling: bool,
-    /// Number of the request's entry in the load's list; ignored if no entries are counted.
+    /// Index of the request's entry in the load's list; ignored if no entries are counted.
     pub entry: u32,
 }
 

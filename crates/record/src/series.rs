@@ -37,7 +37,7 @@ pub struct Slice {
 /// Consecutive slices of a running load. Unlike percentiles, slices can be merged exactly.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Series {
-    /// Number of the first slice; slice 0 begins with the measured part.
+    /// Index of the first slice; slice 0 begins with the measured part.
     first: usize,
     slices: Vec<SliceCounts>,
 }

@@ -16,7 +16,7 @@ use crate::pairing;
 use crate::sentences::effects::{self as sentence, Dependence};
 use crate::trials::Block;
 
-/// Kind of effect.
+/// Type of a factor effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectKind {

@@ -48,7 +48,7 @@ impl Interval {
 /// Mean of one number per block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The mean.
+    /// Arithmetic mean of the numbers.
     pub mean: f64,
     /// Standard deviation between blocks (divisor n − 1); exactly zero when all blocks agree.
     pub deviation: f64,

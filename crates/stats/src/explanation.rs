@@ -89,7 +89,7 @@ pub fn undecided_cost_text(
 pub struct Bottleneck {
     /// Name of the variant in sentences.
     pub name: String,
-    /// Kind of bottleneck.
+    /// Resource that limited the speed.
     pub kind: BottleneckKind,
     /// The bottleneck as one sentence, with figures.
     pub text: String,

@@ -230,7 +230,7 @@ impl fmt::Display for Metric {
 /// Error for a name that isn't a metric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownMetric(
-    /// The unknown name.
+    /// Name that was not found.
     pub String,
 );
 

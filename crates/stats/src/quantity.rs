@@ -107,7 +107,7 @@ impl Quantity {
         }
     }
 
-    /// Returns the count in a record and the total that it is a part of, for quantities that count
+    /// Returns the count in a record and the total to which it relates, for quantities that count
     /// requests.
     pub(crate) fn count(&self, record: &Record) -> Option<(u64, u64)> {
         self.counts()?.count(record)

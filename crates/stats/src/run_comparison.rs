@@ -169,7 +169,7 @@ pub struct RelativeChange {
 pub struct RunFinding {
     /// Label of the run.
     pub run: String,
-    /// The finding.
+    /// Finding of this run.
     #[serde(flatten)]
     pub finding: Finding,
 }
@@ -177,9 +177,9 @@ pub struct RunFinding {
 /// Labels and properties of the two runs, as input of the document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPairInfo {
-    /// The old run.
+    /// Older run, which is the reference.
     pub old: RunInfo,
-    /// The new run.
+    /// Newer run, which the verdicts are about.
     pub new: RunInfo,
     /// Differences other than results.
     pub differences: Vec<Difference>,

@@ -30,7 +30,7 @@ pub struct FleetHost {
     here: LocalHost,
     roster: Roster,
     reservations: Arc<Reservations>,
-    /// Agent that stands for each host of the plan. It is the same during the whole experiment.
+    /// Agent that each host of the plan refers to. It is the same during the whole experiment.
     agents: BTreeMap<String, AgentName>,
     /// Services of this trial that run on agents' machines.
     remote: BTreeMap<String, RemoteService>,

@@ -26,9 +26,9 @@ pub(crate) const LOG_SENT_BYTES_MAX: u64 = LOG_READ_BYTES_MAX + 256;
 /// A call with its number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NumberedCall {
-    /// Number of the call, counted over all calls of one run to one agent.
+    /// Sequence number of the call, counted over all calls of one run to one agent.
     pub number: u64,
-    /// The call itself.
+    /// Call to carry out.
     #[serde(flatten)]
     pub call: HostCall,
 }

@@ -13,7 +13,7 @@ use prony_fleet::wire::{Command, Reply, SenderVersion};
 use crate::harness::{RunningAgent, TestCoordinator, load, settings, wait_until};
 use crate::nats_server::{TestServer, agent};
 
-/// Returns the text of a reply that rejects an order.
+/// Returns the text of a reply that rejects an order. Panics for other replies.
 pub(crate) fn no(reply: Reply) -> String {
     match reply {
         Reply::Wrong { text } | Reply::Environment { text } | Reply::Busy { text } => text,

@@ -42,7 +42,7 @@ fn an_agent_waits_for_a_server_that_is_not_there_yet() {
     let coordinator = TestCoordinator::new(&nats);
     coordinator.wait_for(&agent);
     agent.end(true).unwrap();
-    // An agent can be stopped before it has ever connected.
+    // This checks that an agent can be stopped before it has ever connected.
     nats.process.take();
     let other = RunningAgent::start(settings(&nats, "one"));
     wait_until("the other agent logs that it retries", || {
@@ -159,7 +159,7 @@ fn a_restart_sends_the_results_of_a_killed_agent() {
     for name in &names {
         let messages: Vec<_> = (0..3).map(|n| message(name, n)).collect();
         let lines = messages.iter().map(|it| serde_json::to_string(it).unwrap());
-        // Simulate a killed agent, whose last line is incomplete.
+        // This simulates a killed agent, whose last line is incomplete.
         let text = lines.collect::<Vec<_>>().join("\n") + "\n{\"run\":\"r1\",\"agent";
         fs::write(runs.join(format!("r1.{name}.jsonl")), text).unwrap();
         expected.push(sum(&messages));
@@ -196,7 +196,7 @@ fn an_agent_that_cannot_write_results_refuses_the_load() {
     let nats = TestServer::new(&["one"]);
     let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    // A folder in place of the file makes writing fail even for root.
+    // A folder at the path of the file makes writing fail, even for root.
     let agent = RunningAgent::start(AgentSettings {
         state: nats.folder.path().join("other"),
         ..settings(&nats, "one")

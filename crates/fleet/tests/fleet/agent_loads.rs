@@ -1,4 +1,4 @@
-//! Loads of trials that agents generate.
+//! Loads of trials on agents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,13 +53,13 @@ fn the_same_agents_make_every_trials_load() {
     let mut agents = vec![start("b")];
     assert_eq!(makers(&mut maker, "1"), ["b"]);
     assert_eq!(makers(&mut maker, "kind=fake"), ["b"]);
-    // The new agent sorts first by name, and has the label, too.
+    // The new agent has the label, too, and its name sorts before the others.
     agents.push(start("a"));
     assert_eq!(makers(&mut maker, "1"), ["b"]);
     assert_eq!(makers(&mut maker, "kind=fake"), ["b"]);
     assert_eq!(makers(&mut maker, "2"), ["a", "b"]);
 
-    // The missing agent is replaced.
+    // The missing agents are replaced.
     let gone = ["b", "c"].map(|name| name.parse().unwrap());
     maker.previous.insert("2".to_owned(), gone.to_vec());
     assert_eq!(makers(&mut maker, "2"), ["a", "b"]);

@@ -47,7 +47,7 @@ fn a_target_is_checked() {
     let refused = checked(none, "").unwrap_err();
     assert!(refused.contains("onnect"), "{refused}");
     // A load can be prepared although its target doesn't respond yet. If the target stays down, the
-    // record shows it.
+    // record shows that.
     let ready = coordinator.order(&agent.name, "r1", Command::Prepare(load(none, "", 1)));
     let Reply::Ready(ready) = ready else {
         panic!("{ready:?}");
@@ -154,7 +154,7 @@ fn only_files_that_were_sent_are_read() {
             "{error}"
         );
     }
-    // While it has files for a run, the agent is busy for other runs.
+    // While the agent has files for a run, it is busy for other runs.
     let other = coordinator.order(name, "r2", Command::Put(piece("x", b"y")));
     assert_eq!(no(other), "it is busy with run r1");
     assert_eq!(coordinator.order(name, "r1", Command::Stop), Reply::Done);
@@ -162,8 +162,8 @@ fn only_files_that_were_sent_are_read() {
     assert_eq!(other, Reply::Done);
 }
 
-/// Returns an order with these settings if they are invalid as settings of a load, otherwise
-/// `None`.
+/// Returns an order to prepare a load with these settings, if they are invalid as settings of a
+/// load; otherwise `None`.
 fn unreadable_prepare_order(url: &str, words: &str) -> Option<String> {
     let settings = crate::harness::flags::settings(words.split_whitespace());
     let read = serde_json::from_value::<prony_load::LoadSettings>(settings.clone());

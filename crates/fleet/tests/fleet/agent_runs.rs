@@ -1,4 +1,4 @@
-//! Tests of single runs of an agent: start, stop and lease.
+//! Tests of a single agent's runs: start, stop and lease.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ fn a_load_starts_on_time_and_its_messages_add_up_exactly() {
     let name = &agent.name;
     let asked = load(&url, "-c 4 -d 1600ms --no-resumption", 2);
     let ready = coordinator.order(name, "r1", Command::Prepare(asked.clone()));
-    // A repeated order has the same reply.
+    // A repeated order gets the same reply.
     assert_eq!(
         coordinator.order(name, "r1", Command::Prepare(asked.clone())),
         ready
@@ -72,8 +72,8 @@ fn a_load_starts_on_time_and_its_messages_add_up_exactly() {
     );
     let (intended, first) = end.began.unwrap();
     assert_eq!(intended, at);
-    // The start is on the agent's clock, which is seven seconds behind. On a busy machine the first
-    // request may be late.
+    // The start is given on the agent's clock, which is seven seconds behind. On a busy machine the
+    // first request may be late.
     assert!(first >= at && first < at + 5_000_000_000, "{first} {at}");
     assert_eq!(end.span.0, 0);
     assert!(messages.len() >= 2, "each second: {}", messages.len());
@@ -235,7 +235,7 @@ fn a_load_ends_when_nobody_renews_its_lease() {
     assert_eq!(end.reason, EndReason::LeaseEnded);
     assert!(end.span.1 > 1_000_000_000, "{:?}", end.span);
     assert!(ledger.total().outcomes.get(Outcome::Ok) > 0);
-    // The agent is free again. This is also true for a run that never starts.
+    // The agent becomes free again, even after a run that never starts.
     wait_until("the agent is free", || {
         let reply = coordinator.order(name, "r2", Command::Prepare(brief(300)));
         matches!(reply, Reply::Ready(_)).then_some(())

@@ -57,10 +57,10 @@ pub(crate) fn load(fleet: &Fleet, wanted: &LoadRequest) -> Result<FinishedRun, F
     )
 }
 
-/// Length of the warm-up, for loads that have one, in seconds.
+/// Length of the warm-up, in seconds, of loads that have one.
 pub(crate) const WARMUP_S: f64 = 2.0;
 
-/// Returns all results of a scripted agent, including requests that are unfinished at the end.
+/// Returns all results of a scripted agent, including the requests that are in flight at the end.
 pub(crate) fn whole(script: &AgentScript) -> Delta {
     let mut whole = Delta::default();
     script.deltas.iter().for_each(|delta| whole.merge(delta));
@@ -166,7 +166,7 @@ fn collect_waits_for_results_that_are_still_being_sent() {
     let mut registration = coordinator.registered(&name).unwrap();
     let (mut sent, ..) = coordinator.results(manifest.run.as_str()).whole(&name);
 
-    // Simulates a run without stored results, whose agent was disconnected until now.
+    // This simulates a run without stored results whose agent was disconnected until now.
     manifest.run = "later".parse().unwrap();
     registration.sending.insert(manifest.run.clone());
     let link = nats.link(&agent(name.as_str()));
@@ -175,7 +175,7 @@ fn collect_waits_for_results_that_are_still_being_sent() {
     store(&format!("$KV.{AGENTS_BUCKET}.{name}"), json);
     let collected = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Wait longer than the collector waits for missing messages.
+            // This is longer than the collector waits for missing messages.
             std::thread::sleep(Duration::from_secs(2));
             for message in &mut sent {
                 message.run = manifest.run.clone();
@@ -264,7 +264,7 @@ fn one_refusal_cancels_the_load() {
     let error = fleet.collect(&run, watching(&stop)).unwrap_err();
     assert!(error.to_string().contains("never started"), "{error}");
 
-    // The default run is the newest with results, even if a newer run has none.
+    // The default run is the newest one with results, even if a newer run has none.
     let alone = LoadRequest {
         choice: "a".parse().unwrap(),
         ..wanted(&[])

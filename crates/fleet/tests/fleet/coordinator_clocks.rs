@@ -133,7 +133,7 @@ fn every_record_of_a_run_judges_the_clocks() {
             "{found:?}"
         );
     };
-    // Simulates a coordinator that died before it compared the clocks again.
+    // This simulates a coordinator that died before it compared the clocks again.
     expect(
         collected(&unchecked),
         "clock-doubtful",

@@ -21,7 +21,7 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(file(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Creates a folder like `prony fleet up --keys-only --agents 2`.
+/// Creates a folder like that of `prony fleet up --keys-only --agents 2`.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let wanted = ServerSetup {
@@ -70,7 +70,7 @@ fn nats_server_accepts_the_example_configuration() {
             command.output()
         };
         let output = match check("nats-server") {
-            // Debian installs nats-server in a folder that only root has in PATH.
+            // Debian installs nats-server in a folder that is only in root's PATH.
             Err(error) if error.kind() == ErrorKind::NotFound => check("/usr/sbin/nats-server"),
             other => other,
         };
@@ -83,7 +83,8 @@ fn nats_server_accepts_the_example_configuration() {
 #[test]
 fn the_example_policy_has_every_key() {
     let policy = Policy::read(&file("deploy/policy.toml")).unwrap();
-    // This pattern lists all keys, so that a new key of the policy must be added to the file, too.
+    // This pattern names all keys without `..`, so that a new key of the policy must be added to
+    // the file, too.
     let Policy { load, services } = policy;
     assert!(!load.targets.is_empty() && !load.refuse && !services.commands.is_empty());
     assert!(services.env.is_some());
@@ -109,7 +110,7 @@ fn the_example_policy_has_every_key() {
     assert_eq!(Policy::read(&path).unwrap().load.targets, ["10.0.0.0/8"]);
 }
 
-/// Generates the tables of permissions in docs/fleet.md.
+/// Generates the tables of permissions for docs/fleet.md.
 fn tables() -> String {
     let list = |subjects: &[String]| {
         let quoted: Vec<String> = subjects.iter().map(|it| format!("`{it}`")).collect();
@@ -180,7 +181,7 @@ fn the_supervisor_restarts_an_agent_unless_its_arguments_are_wrong() {
     );
     assert_eq!(supervise(&program), Some(2));
     assert_eq!(starts(), 3);
-    // SIGTERM to the supervisor also ends the agent.
+    // A SIGTERM to the supervisor also ends the agent.
     let program = format!(
         "trap 'exit 7' TERM; echo start >> {}; kill -TERM $PPID; while :; do sleep 0.05; done",
         log.display()

@@ -14,7 +14,7 @@ use prony_fleet::server::{Registrar, ServerSetup};
 use crate::harness::{RunningAgent, TestCoordinator, settings, wait_until};
 use crate::nats_server::TestServer;
 
-/// A registrar that runs on a thread. Dropping this value stops it.
+/// Registrar that runs on a thread. Dropping this value stops it.
 struct Serving {
     over: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -75,7 +75,7 @@ fn one_token_enrolls_twenty_agents_and_no_more() {
     wanted.prepare().unwrap().reload().unwrap();
     let file = key_file(&text, &nats);
 
-    // Agents with only a token have no other permissions.
+    // Agents that have only a token have no other permissions.
     let role = Role::Token(token.id.clone());
     let link = NatsLink::connect(None, &FleetCredentials::Key(file.clone()), &role).unwrap();
     let soon = Duration::from_millis(500);

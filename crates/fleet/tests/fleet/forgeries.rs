@@ -50,7 +50,7 @@ fn the_record_describes_the_ordered_load_not_an_agents_claim() {
         assert_eq!((load.warmup_s, load.rate_per_s), (0.0, None), "{name}");
         assert_eq!((load.url.as_str(), load.tls), ("http://127.0.0.1:9/", None));
         assert_eq!((load.threads, load.sources, load.urls), (4, 0, 1));
-        // Only the backend that the honest agent reports is valid.
+        // The backend comes from the report of the honest agent.
         assert_eq!(load.io, "poll");
     }
 }
@@ -59,7 +59,7 @@ fn the_record_describes_the_ordered_load_not_an_agents_claim() {
 fn registrations_are_named_by_their_keys_alone() {
     let (nats, fleet, agents) =
         with_agents(&[("a", AgentScript::default()), ("b", AgentScript::default())]);
-    // An attacker with the key of agent a claims that agent b is busy and elsewhere.
+    // An attacker with the key of agent a claims that agent b is busy and on another machine.
     let coordinator = TestCoordinator {
         link: nats.link(&Role::Coordinator),
     };
@@ -91,7 +91,7 @@ fn registrations_are_named_by_their_keys_alone() {
     );
     let roster = Roster::read(&coordinator.link).unwrap();
     assert_eq!(roster.find("b").unwrap().instance, "one");
-    // Agent a takes no part in the run, so its claim to be busy with the run is ignored.
+    // Agent a has no part in the run, so its claim to be busy with the run is ignored.
     load(
         &fleet,
         &LoadRequest {
@@ -166,7 +166,7 @@ fn absurd_claims_of_an_agent_change_no_figure_of_the_others() {
     };
     let (nats, fleet, _agents) = with_agents(&[("a", AgentScript::default()), ("b", absurd)]);
     let record = load(&fleet, &wanted(&[])).unwrap().record;
-    // A claimed measured part of 584 years would make every rate 0.
+    // If a claimed measured part of 584 years were accepted, every rate would be 0.
     assert!(record.totals.elapsed_s <= 10.0, "{:?}", record.totals);
     assert_eq!(found(&record), ["partial", "errors"]);
     assert!(record.findings[0].text.contains("1 of 2 agents"));

@@ -22,7 +22,7 @@ use prony_origin::{Config, Origin};
 
 use crate::nats_server::{TestServer, agent};
 
-/// Timeout of waits in tests; long enough for a busy machine.
+/// Timeout of waits in tests. It is long enough for a busy machine.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A running agent.
@@ -34,7 +34,7 @@ pub(crate) struct RunningAgent {
     thread: Option<JoinHandle<Result<(), AgentError>>>,
 }
 
-/// Returns default settings for an agent, whose state is in the server's folder.
+/// Returns default settings for an agent, whose state folder is within the server's folder.
 pub(crate) fn settings(nats: &TestServer, name: &str) -> AgentSettings {
     AgentSettings {
         name: name.parse().unwrap(),
@@ -101,7 +101,7 @@ impl RunningAgent {
         log.iter().any(|line| line.contains(text))
     }
 
-    /// Waits until the agent exits. If `is_asked_for` is true, first asks it to exit.
+    /// Waits until the agent exits. If `is_asked_for` is true, stops it first.
     pub(crate) fn end(mut self, is_asked_for: bool) -> Result<(), AgentError> {
         if is_asked_for {
             self.stop.store(true, Ordering::Relaxed);
@@ -202,7 +202,7 @@ impl TestCoordinator {
     }
 }
 
-/// The results of a run.
+/// Receives the results of a run.
 pub(crate) struct Results {
     replay: StoredMessages,
     pub(crate) messages: Vec<ResultMessage>,
@@ -270,7 +270,7 @@ pub(crate) fn kept(nats: &TestServer, run: &str, name: &AgentName) -> Option<Vec
     path.exists().then(|| spool::read(&path).unwrap())
 }
 
-/// Starts a server to load, and returns it with its URL.
+/// Starts an HTTP server as a target, and returns it with its URL.
 pub(crate) fn origin() -> (Origin, String) {
     let origin = Origin::start(Config {
         listen: vec!["127.0.0.1:0".parse().unwrap()],

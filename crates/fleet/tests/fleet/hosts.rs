@@ -28,7 +28,8 @@ use crate::nats_server::{TestServer, agent};
 /// Environment variable that makes the test program run as an agent.
 const AGENT_VARIABLE: &str = "PRONY_TEST_AGENT";
 
-/// Returns a plan with two variants: nginx on one host or on another, as `hosts` names them.
+/// Returns a plan with two variants, in which nginx runs on one or the other of the hosts in
+/// `hosts`.
 fn plan(hosts: &str, command: &str, more: &str) -> String {
     format!(
         r#"name = "two hosts"
@@ -88,7 +89,7 @@ fn settings(nats: &TestServer, name: &str, policy: &str) -> AgentSettings {
     }
 }
 
-/// An agent that runs on a thread.
+/// Agent that runs on a thread.
 struct InThread {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -157,8 +158,8 @@ fn processes_with(text: &str) -> Vec<String> {
     lines.filter(|line| line.contains(text)).collect()
 }
 
-/// Waits until no process or file of a trial's services exists. The services' command lines contain
-/// these folders.
+/// Waits until no process and no file of a trial's services exists. The services' command lines
+/// contain these folders.
 fn nothing_left(folders: &[String]) {
     nothing_left_by(folders, || ());
 }
@@ -234,8 +235,8 @@ fn one_agent_loads_what_another_one_serves() {
     let coordinator = nats.link(&Role::Coordinator);
     coordinator.prepare_server().unwrap();
     let _agents = ["one", "two"].map(|name| InThread::start(settings(&nats, name, ALLOWED)));
-    // Each agent runs the service in one variant and generates the load in the other. Running a
-    // service of this run doesn't make an agent busy for the run's loads.
+    // Each agent runs the service in one variant and generates the load in the other. An agent that
+    // runs a service of an experiment is not busy for the experiment's loads.
     let levels = r#"{ name = "one", by = "two" }, { name = "two", by = "one" }"#;
     let text = plan(levels, NGINX, "").replace("{{ host }}", "{{ host.name }}");
     let plan = read(&text.replace(
@@ -295,7 +296,7 @@ fn one_agent_loads_what_another_one_serves() {
                 > 5
         );
     }
-    // The feed contained the same counts.
+    // The feed contained the same counts as the record.
     let mut seen: Vec<u64> = Vec::new();
     for feed in shown.lock().unwrap().iter() {
         seen.push(feed.record_so_far().unwrap().totals.ok);
@@ -388,7 +389,7 @@ fn an_impossible_load_is_refused_before_it_starts() {
     for (load, reason) in [
         (
             "agents = 3",
-            "the load needs 3 agents, and 2 are registered",
+            "the load needs 3 agents, but 2 are registered",
         ),
         ("agents = 'one,one'", "names an agent twice"),
         ("agents = 'one,three'", "there is no agent three"),
@@ -414,7 +415,7 @@ fn an_impossible_load_is_refused_before_it_starts() {
     }
 }
 
-/// An agent in a separate process, which can be killed.
+/// Agent in a separate process, which can be killed.
 struct InProcess(Child);
 
 impl InProcess {

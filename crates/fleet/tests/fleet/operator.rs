@@ -1,5 +1,5 @@
-//! Credentials from NATS's own tools: a server in operator mode, with accounts and users as signed
-//! claims (NATS docs, "JWTs"). The tests create these claims themselves.
+//! Credentials from NATS's own tools: a server in operator mode, whose accounts and users are
+//! signed claims (NATS docs, "JWTs"). The tests create these claims themselves.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -80,7 +80,7 @@ fn creds(account: &KeyPair, role: &Role) -> String {
     )
 }
 
-/// A server in operator mode, with credentials for a coordinator and agents.
+/// Server in operator mode, with credentials for a coordinator and agents.
 struct Operated {
     folder: tempfile::TempDir,
     _server: Process,
@@ -167,7 +167,7 @@ impl Operated {
 
     /// Runs a load on two agents, and returns its record.
     fn load(&self) -> Record {
-        // Connect the coordinator first, as docs/fleet.md recommends: a server in operator mode
+        // The coordinator connects first, as docs/fleet.md recommends: a server in operator mode
         // loads each account at its first connection, and may lose imports if several accounts are
         // loaded at the same time.
         let credentials = self.credentials(&Role::Coordinator);
@@ -301,7 +301,8 @@ fn reflect(nats: &Operated) -> u64 {
         let purge = "$JS.API.STREAM.PURGE.PRONY_RESULTS";
         let published = client.publish_with_reply("$KV.prony_agents.one", purge, "{}".into());
         published.await.unwrap();
-        // When this request is acknowledged, the server has handled earlier messages.
+        // The acknowledgement of this request shows that the server has handled all earlier
+        // messages.
         let settled = client.request("$KV.prony_agents.one", "{}".into());
         settled.await.unwrap();
     });

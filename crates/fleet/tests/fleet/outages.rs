@@ -1,4 +1,4 @@
-//! Outages of the NATS server during a load. Agents must not count as lost.
+//! Outages of the NATS server during a load, in which agents must not be considered lost.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::harness::{RunningAgent, TestCoordinator, origin, settings, wait_until};
 use crate::nats_server::TestServer;
 
-/// Lease of the agents. Without an outage, an agent counts as lost after being silent for 1.3
+/// Lease of the agents. Without an outage, an agent is considered lost after a silence of 1.3
 /// leases.
 const LEASE: Duration = Duration::from_secs(2);
 /// Length of the outage: longer than 1.3 leases.

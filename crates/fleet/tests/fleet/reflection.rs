@@ -1,4 +1,4 @@
-//! Attacks on the server with an agent's key: messages whose acknowledgements go to forbidden
+//! Attacks on the server with an agent's key: messages whose acknowledgements are sent to forbidden
 //! subjects, and headers that replace stored messages.
 
 use std::sync::mpsc;
@@ -79,7 +79,8 @@ impl Thief {
         self.runtime.block_on(self.client.flush()).unwrap();
     }
 
-    /// Stores a permitted message. When it is stored, the server has handled earlier messages.
+    /// Stores a permitted message. Its acknowledgement shows that the server has handled all
+    /// earlier messages.
     fn settle(&self, subject: &str) {
         let asked = self.client.request(subject.to_owned(), "x".into());
         self.runtime.block_on(asked).unwrap();
@@ -156,7 +157,7 @@ fn no_header_replaces_stored_messages_of_others() {
             thief.publish(subject, &inbox, &[("Nats-Rollup", rollup)]);
         }
     }
-    // Uses a message identifier that another agent will use later.
+    // The attacker uses a message identifier that another agent will use later.
     thief.publish(
         &one.results_subject(&run),
         &inbox,

@@ -17,7 +17,7 @@ use prony_record::{Delta, EncodedDelta, Finding, Generator, LoadInfo, Nanos, Neg
 
 use crate::nats_server::{TestServer, agent};
 
-/// The behavior of a scripted agent.
+/// Behavior of a scripted agent.
 #[derive(Clone)]
 pub(crate) struct AgentScript {
     /// Results, one message for each.
@@ -109,7 +109,7 @@ impl Observed {
     }
 }
 
-/// A running scripted agent, which ends when this value is dropped.
+/// Running scripted agent, which ends when this value is dropped.
 pub(crate) struct ScriptedAgent {
     pub(crate) seen: Arc<Observed>,
     threads: Vec<JoinHandle<()>>,
@@ -204,7 +204,7 @@ fn tell_time(link: &NatsLink, script: &AgentScript, question: &NatsMessage) {
     std::thread::sleep(script.slow_clock);
     let reply = ClockReply {
         received,
-        // To the coordinator, the delay looks like network latency.
+        // The delay looks like network latency to the coordinator.
         sent: received,
     };
     let _ = link.publish(
@@ -356,7 +356,7 @@ impl ScriptedLoad {
         (begin, begin + measured.as_nanos() as u64)
     }
 
-    /// Sends a message repeatedly until the server has stored it, like a real agent.
+    /// Sends a message, repeatedly like a real agent, until the server has stored it.
     fn send(&self, sequence: u64, delta: &Delta, end: Option<Box<PartEnd>>) {
         let message = ResultMessage {
             run: self.run.clone(),

@@ -121,7 +121,7 @@ fn foreign_servers_are_refused() {
     let (mine, other) = (TestServer::new(&["one"]), TestServer::new(&["one"]));
     let credentials = mine.credentials(&agent("one"));
     let there = format!("tls://{}", other.listen);
-    // The other server has a certificate from another authority.
+    // The certificate of the other server is from another authority.
     let error = NatsLink::connect(Some(&there), &credentials, &agent("one")).unwrap_err();
     let is_final = matches!(
         error,
@@ -206,7 +206,7 @@ fn credentials_work_only_for_their_role() {
     let text = std::fs::read_to_string(&path).unwrap();
     let text = text.replace("role = \"agent\"\n", "role = \"coordinator\"\n");
     let forged = path.with_extension("forged");
-    // Copying keeps the file's mode, which must be private.
+    // Copying preserves the file's mode, which must be private.
     std::fs::copy(&path, &forged).unwrap();
     std::fs::write(&forged, text.replace("name = \"one\"\n", "")).unwrap();
     let forged = prony_fleet::credentials::FleetCredentials::read(&forged).unwrap();
@@ -218,7 +218,7 @@ fn credentials_work_only_for_their_role() {
         .unwrap();
     let _ = forger.publish(&one.orders_subject(), "load them");
     assert!(orders.next(Duration::from_millis(500)).is_none());
-    // A real coordinator would get a response.
+    // A real coordinator would get a response within this time.
     let brief = Duration::from_millis(500);
     assert!(forger.request("$JS.API.INFO", "", brief).is_err());
 }

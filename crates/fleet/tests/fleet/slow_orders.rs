@@ -1,4 +1,4 @@
-//! Slow orders must not delay other orders.
+//! Checks that slow orders don't delay other orders.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};

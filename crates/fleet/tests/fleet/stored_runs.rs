@@ -1,4 +1,4 @@
-//! Runs that the NATS server stores, and how they are removed.
+//! Runs stored on the NATS server, and their removal.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -17,9 +17,9 @@ use crate::harness::{RunningAgent, TestCoordinator, settings};
 use crate::nats_server::TestServer;
 use crate::scripted_agent::AgentScript;
 
-/// The password in the URL, in cleartext and as part of the Authorization header.
+/// The password in the URL, in cleartext and as it appears in the Authorization header.
 const URL_SECRETS: [&str; 2] = ["url-s3cret", "bWU6dXJsLXMzY3JldA=="];
-/// Secret in the Authorization header that is passed as an option.
+/// Secret in the Authorization header that an option provides.
 const HEADER_SECRET: &str = "header-s3cret";
 
 /// Starts an HTTP server that collects Authorization headers. Returns its address.
@@ -89,7 +89,8 @@ fn the_server_stores_no_credentials_of_a_load() {
     let (address, log) = authorization_log();
     let url = format!("http://me:{}@{address}/path", URL_SECRETS[0]);
     let header = format!("--header=Authorization: Bearer {HEADER_SECRET}");
-    // Without the option, the agent sends the credentials in the URL.
+    // Without an Authorization header among the options, the agent sends the credentials in the
+    // URL.
     for words in [
         &["--requests=5", "--connections=1"][..],
         &["--requests=5", "--connections=1", &header][..],

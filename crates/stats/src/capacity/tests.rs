@@ -45,9 +45,9 @@ fn experiment(mut server: SimulatedServer, seed: u64) -> Vec<SearchOutcome> {
             probes += 1;
         }
         assert!(probes <= Search::probes_max(&settings));
-        // Three kinds of search take longer: of a slow server; with a goal of twice the service
-        // time, because the capacity is low; and with a goal of 30 service times, because slow
-        // requests come in long clusters.
+        // Three kinds of searches take longer: searches of a slow server, searches with a goal of
+        // twice the service time (because the capacity is low), and searches with a goal of 30
+        // service times (because slow requests come in long clusters).
         let is_usual = server.service_s <= 1e-3 && server.limit > 2.0 && server.limit < 30.0;
         let longest_s = match is_usual {
             true => SEARCH_S,

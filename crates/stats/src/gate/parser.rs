@@ -282,7 +282,7 @@ impl<'a> GateParser<'a> {
             return Ok(Some(places));
         }
         let longest = names()
-            .filter(|(_, name)| stands(rest, name))
+            .filter(|(_, name)| begins_with_word(rest, name))
             .max_by_key(|(_, name)| name.len());
         Ok(longest.map(|(place, name)| {
             self.at += name.len();
@@ -323,7 +323,7 @@ impl<'a> GateParser<'a> {
             levels.dedup();
             let longest = levels
                 .iter()
-                .filter(|level| stands(rest, level))
+                .filter(|level| begins_with_word(rest, level))
                 .max_by_key(|level| level.len());
             let Some(level) = longest else {
                 let what = format!(
@@ -542,7 +542,7 @@ impl<'a> GateParser<'a> {
 }
 
 /// Returns true if `rest` begins with `name` as a whole word.
-fn stands(rest: &str, name: &str) -> bool {
+fn begins_with_word(rest: &str, name: &str) -> bool {
     let Some(after) = rest.strip_prefix(name) else {
         return false;
     };

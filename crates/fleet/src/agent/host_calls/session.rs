@@ -34,7 +34,7 @@ pub(super) struct HostSession {
     services: BTreeMap<String, Allocated>,
     /// Name and content of the log that is currently being sent.
     log: Option<(String, Vec<u8>)>,
-    /// Number of the last call, with its reply.
+    /// Sequence number of the last call, with its reply.
     last: Option<(u64, Reply)>,
 }
 

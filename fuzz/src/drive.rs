@@ -10,14 +10,14 @@ pub struct Trace {
     pub interims: Vec<u16>,
     pub head: Option<Head>,
     pub body: Vec<u8>,
-    pub ending: Ending,
+    pub ending: ExchangeEnd,
     /// Number of bytes left unconsumed at the end.
     pub left: usize,
 }
 
 /// End of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum ExchangeEnd {
     End { reusable: bool },
     Eof(Eof),
     H1Violation(H1Violation),
@@ -33,10 +33,10 @@ impl fmt::Display for Trace {
             write!(f, "\"{}\" ", self.body.escape_ascii())?;
         }
         match self.ending {
-            Ending::End { reusable: true } => write!(f, "reusable")?,
-            Ending::End { reusable: false } => write!(f, "close")?,
-            Ending::Eof(eof) => write!(f, "{eof:?}")?,
-            Ending::H1Violation(violation) => return write!(f, "{violation:?}"),
+            ExchangeEnd::End { reusable: true } => write!(f, "reusable")?,
+            ExchangeEnd::End { reusable: false } => write!(f, "close")?,
+            ExchangeEnd::Eof(eof) => write!(f, "{eof:?}")?,
+            ExchangeEnd::H1Violation(violation) => return write!(f, "{violation:?}"),
         }
         match self.left {
             0 => Ok(()),
@@ -55,7 +55,7 @@ pub fn drive<'a>(
         interims: Vec::new(),
         head: None,
         body: Vec::new(),
-        ending: Ending::Eof(Eof::Idle),
+        ending: ExchangeEnd::Eof(Eof::Idle),
         left: 0,
     };
     parser.start(expects);
@@ -68,7 +68,7 @@ pub fn drive<'a>(
         if let Some(ending) = ended {
             trace.ending = ending;
             trace.left = input.len() + pieces.map(<[u8]>::len).sum::<usize>();
-            if let Ending::H1Violation(violation) = ending {
+            if let ExchangeEnd::H1Violation(violation) = ending {
                 // The parser may consume any number of bytes of invalid input.
                 trace.left = 0;
                 check_failed(parser, violation);
@@ -78,17 +78,17 @@ pub fn drive<'a>(
     }
     let eof = parser.eof();
     check_eof(eof, any, &trace);
-    trace.ending = Ending::Eof(eof);
+    trace.ending = ExchangeEnd::Eof(eof);
     trace
 }
 
 /// Records all events of one piece of input, up to the one that ends the exchange.
-fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Option<Ending> {
+fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Option<ExchangeEnd> {
     loop {
         let before = input.len();
         let event = match parser.next(input) {
             Ok(event) => event,
-            Err(violation) => return Some(Ending::H1Violation(violation)),
+            Err(violation) => return Some(ExchangeEnd::H1Violation(violation)),
         };
         assert!(
             input.len() < before
@@ -112,7 +112,7 @@ fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Op
                 if let Some(body) = parser.rest(input) {
                     trace.body.extend_from_slice(body);
                     check_end(trace, head.reusable);
-                    return Some(Ending::End {
+                    return Some(ExchangeEnd::End {
                         reusable: head.reusable,
                     });
                 }
@@ -123,7 +123,7 @@ fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Op
             }
             ResponseEvent::End { reusable } => {
                 check_end(trace, reusable);
-                return Some(Ending::End { reusable });
+                return Some(ExchangeEnd::End { reusable });
             }
         }
     }

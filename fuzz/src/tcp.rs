@@ -1,19 +1,21 @@
-//! A TCP stack with hostile peers.
+//! Exercises the TCP stack with hostile peers.
 //!
-//! Not part of the library, because the tests of `crates/protocol` include that and don't know TCP.
+//! This file isn't part of the fuzz library: the tests of `crates/protocol` include the library and
+//! don't depend on `prony_tcp`.
 
 use std::net::{IpAddr, SocketAddr};
 
 use prony_tcp::{Chunk, CloseMode, ConnectOptions, Event, Handle, StackConfig, TcpStack};
 
-/// Packets that one operation may cause: a window of the smallest segments, and some.
+/// Maximum number of packets that one operation may cause: a full window of the smallest segments,
+/// plus a margin.
 const PACKETS_MAX: usize = 1 << 13;
-/// Bytes that all connections may store out of order.
+/// Memory limit for out-of-order data of all connections, in bytes.
 const REASSEMBLY_BYTES: usize = 1 << 16;
 
 /// Kinds of events that a run reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reached {
+pub enum EventKind {
     Connected,
     SendSpace,
     Received,
@@ -22,7 +24,7 @@ pub enum Reached {
     Failed,
 }
 
-/// A source of operations: bytes, and zeros after their end.
+/// Source of operations: the input bytes, followed by zeros.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -47,7 +49,7 @@ impl Input<'_> {
 
 /// The client's last segment, from which hostile ones are derived.
 #[derive(Debug, Clone, Copy, Default)]
-struct Last {
+struct LastSegment {
     port: u16,
     sequence: u32,
     acknowledgment: u32,
@@ -57,7 +59,7 @@ struct Last {
 /// Runs operations: segments with valid and invalid fields, garbage, sends, closes, and time.
 /// Nothing panics, no packet exceeds the MTU, and each operation causes a bounded number of packets
 /// and events.
-pub fn run(data: &[u8]) -> Vec<Reached> {
+pub fn run(data: &[u8]) -> Vec<EventKind> {
     let mut input = Input(data);
     let config = StackConfig {
         mtu: 68 + u32::from(input.half() % 1_433),
@@ -68,7 +70,7 @@ pub fn run(data: &[u8]) -> Vec<Reached> {
     };
     let mut stack = TcpStack::new(config, 0);
     let mut handles = Vec::new();
-    let mut last = Last::default();
+    let mut last = LastSegment::default();
     let mut reached = Vec::new();
     let mut now = 0;
     while !input.0.is_empty() {
@@ -129,30 +131,30 @@ fn choose(handles: &[Handle], input: &mut Input) -> Option<Handle> {
     handles.get(index).copied()
 }
 
-fn observe(stack: &mut TcpStack, reached: &mut Vec<Reached>) {
+fn observe(stack: &mut TcpStack, reached: &mut Vec<EventKind>) {
     for _ in 0..PACKETS_MAX {
         let Some(event) = stack.poll_event() else {
             return;
         };
         reached.push(match event {
-            Event::Connected(_) => Reached::Connected,
-            Event::SendSpace(_) => Reached::SendSpace,
+            Event::Connected(_) => EventKind::Connected,
+            Event::SendSpace(_) => EventKind::SendSpace,
             Event::Received(_, range) => {
                 assert!(!range.is_empty());
-                Reached::Received
+                EventKind::Received
             }
             Event::Reassembled(_, data) => {
                 assert!(!data.is_empty());
-                Reached::Reassembled
+                EventKind::Reassembled
             }
-            Event::Closed(_) => Reached::Closed,
-            Event::Failed(..) => Reached::Failed,
+            Event::Closed(_) => EventKind::Closed,
+            Event::Failed(..) => EventKind::Failed,
         });
     }
     panic!("too many events");
 }
 
-fn transmit(stack: &mut TcpStack, mtu: usize, now: u64, last: &mut Last) {
+fn transmit(stack: &mut TcpStack, mtu: usize, now: u64, last: &mut LastSegment) {
     let mut packet = vec![0; mtu];
     for _ in 0..PACKETS_MAX {
         let Some(size) = stack.poll_transmit(now, &mut packet) else {
@@ -164,7 +166,7 @@ fn transmit(stack: &mut TcpStack, mtu: usize, now: u64, last: &mut Last) {
             let bytes = packet.get(at..at + 4).and_then(|b| b.try_into().ok());
             u32::from_be_bytes(bytes.unwrap_or_default())
         };
-        *last = Last {
+        *last = LastSegment {
             port: (word(20) >> 16) as u16,
             sequence: word(24),
             acknowledgment: word(28),
@@ -174,8 +176,8 @@ fn transmit(stack: &mut TcpStack, mtu: usize, now: u64, last: &mut Last) {
     panic!("too many packets");
 }
 
-/// A segment to the client with a correct checksum, mostly near the expected numbers.
-fn segment(input: &mut Input, last: Last) -> Vec<u8> {
+/// A segment to the client with a correct checksum, mostly with numbers close to the expected ones.
+fn segment(input: &mut Input, last: LastSegment) -> Vec<u8> {
     let shape = input.byte();
     let near = |base: u32, input: &mut Input| match input.byte() {
         byte @ 0..128 => base.wrapping_add(u32::from(byte % 4)),
@@ -215,7 +217,7 @@ fn segment(input: &mut Input, last: Last) -> Vec<u8> {
     packet(tcp)
 }
 
-fn options(input: &mut Input, last: Last, shape: u8, sequence: u32) -> Vec<u8> {
+fn options(input: &mut Input, last: LastSegment, shape: u8, sequence: u32) -> Vec<u8> {
     match shape >> 3 & 7 {
         0 => Vec::new(),
         1 => {
@@ -252,7 +254,7 @@ fn options(input: &mut Input, last: Last, shape: u8, sequence: u32) -> Vec<u8> {
     }
 }
 
-/// An IPv4 packet around a segment, with both checksums.
+/// Wraps a segment in an IPv4 packet and sets both checksums.
 fn packet(mut tcp: Vec<u8>) -> Vec<u8> {
     let mut header = vec![0; 20];
     header[0] = 0x45;

@@ -70,7 +70,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Job, String> {
     };
     let mut rest = rest.iter();
     while let Some(flag) = rest.next() {
-        let mut value = || rest.next().ok_or_else(|| format!("{flag} wants a value"));
+        let mut value = || rest.next().ok_or_else(|| format!("{flag} needs a value"));
         match flag.as_str() {
             "--connections" => job.connections = number(flag, value()?)?,
             "--streams" => job.streams = number(flag, value()?)?,
@@ -80,7 +80,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Job, String> {
         }
     }
     if job.connections == 0 || job.streams == 0 || job.seconds == 0 {
-        return Err("nothing to do: no connections, no streams or no time".to_string());
+        return Err("--connections, --streams and --seconds must be at least 1".to_string());
     }
     if job.path.len() > 1000 {
         return Err("--path is longer than 1,000 bytes".to_string());

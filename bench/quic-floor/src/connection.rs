@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 /// The type of a control stream and empty SETTINGS (RFC 9114 §6.2.1).
 const CONTROL_STREAM: &[u8] = &[0x00, 0x04, 0x00];
-/// Length of a receive buffer, and the number of buffers.
+/// Size of a receive buffer in bytes, and the number of buffers.
 const BUFFER_BYTES: usize = 64 * 1024;
 const BUFFERS: usize = 4;
 /// Size of a socket's receive buffer, as prony sets it.
@@ -110,8 +110,8 @@ impl FloorConnection {
         Ok(())
     }
 
-    /// Handles events, and starts a request for each response that ended. Returns the number of
-    /// those.
+    /// Handles events, and starts a new request after each complete response. Returns the number of
+    /// complete responses.
     pub(crate) fn proceed(&mut self, request: &[u8], streams: usize) -> Result<u64, String> {
         let mut ended = 0;
         while let Some(event) = self.connection.poll_endpoint_events() {
@@ -159,10 +159,10 @@ impl FloorConnection {
         Ok(ended)
     }
 
-    /// Discards what has arrived on a stream. Returns true if the stream ended with it.
+    /// Discards the data that has arrived on a stream. Returns true if the stream has ended.
     fn discard(&mut self, stream: StreamId) -> bool {
         let mut stream = self.connection.recv_stream(stream);
-        // An event may concern a stream that has ended before.
+        // The event may be for a stream that has already ended.
         let Ok(mut chunks) = stream.read(true) else {
             return false;
         };
@@ -175,7 +175,7 @@ impl FloorConnection {
         }
     }
 
-    /// Sends what there is. Returns the time of the next timer.
+    /// Sends all pending datagrams. Returns the expiration time of the next timer.
     pub(crate) fn transmit(&mut self, now: Instant) -> io::Result<Option<Instant>> {
         let segments = self.state.max_gso_segments().min(SEGMENTS_MAX);
         loop {

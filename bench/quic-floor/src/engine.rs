@@ -20,11 +20,12 @@ const CONNECTION_WINDOW_BYTES: VarInt = VarInt::from_u32(16 * 1024 * 1024);
 /// Largest UDP payload that QUIC permits (RFC 9000 §18.2).
 const PAYLOAD_BYTES_MAX: u16 = 65_527;
 
-/// Keeps the job's number of requests in flight for its duration. Returns the number of responses.
+/// Keeps a constant number of requests in flight until the job's duration is over. Returns the
+/// number of complete responses.
 ///
 /// # Errors
 ///
-/// A connection fails, or the system does.
+/// A connection or a system call fails.
 pub(crate) fn run(job: &Job) -> Result<u64, String> {
     let text = |error: io::Error| error.to_string();
     let mut endpoint = EndpointConfig::default();
@@ -56,7 +57,7 @@ pub(crate) fn run(job: &Job) -> Result<u64, String> {
     }
     let responses = exchange(job, &poller, &mut connections);
     for (connection, _) in &connections {
-        // It can't fail for a socket that was added.
+        // Removing a socket that was added can't fail.
         let _ = poller.delete(&connection.socket);
     }
     responses

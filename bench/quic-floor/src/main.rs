@@ -1,9 +1,9 @@
 //! Baseline of the HTTP/3 rows of `cargo xtask bench`: the cost of quinn-proto alone.
 //!
-//! Input: the server's address, the number of connections and streams, and the duration. Output: one
-//! line with the number of finished streams, and exit status 0. It sends the same bytes on each
-//! stream, discards what arrives until the stream ends, measures no time and keeps no statistics:
-//! one thread, one poller, and quinn-proto with its own TLS session.
+//! Input: the server's address, the number of connections and streams, and the duration. Output:
+//! one line with the number of finished streams, and exit status 0. It sends the same bytes on each
+//! stream, discards all received data, measures no time and keeps no statistics: one thread, one
+//! poller, and quinn-proto with its own TLS session.
 
 #[cfg(target_os = "linux")]
 mod arguments;

@@ -17,7 +17,7 @@ use crate::ending::Failure;
 use crate::plan_file::wrong_plan;
 
 /// A study's plan after the variants that this machine can't run were removed.
-pub(crate) struct Adapted {
+pub(crate) struct AdaptedPlan {
     pub(crate) text: String,
     /// One sentence per removed variant, with the reason.
     pub(crate) left_out: Vec<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Adapted {
     reasons: Vec<String>,
 }
 
-impl Adapted {
+impl AdaptedPlan {
     /// Reports an error if a level typed as `FACTOR=LEVEL` is in none of the remaining variants.
     pub(crate) fn refuse_lost_level(&self, typed: &str, plan: &Plan) -> Result<(), Failure> {
         let Some((factor, level)) = typed.split_once('=') else {
@@ -52,7 +52,7 @@ impl Adapted {
 
 /// Reason why a plan can't run on this machine.
 #[derive(Debug)]
-pub(crate) enum Unfit {
+pub(crate) enum CannotAdapt {
     /// The arguments or the plan are wrong.
     Wrong(Failure),
     /// Every variant, or the baseline, needs something that this machine lacks. Holds the sentence
@@ -60,23 +60,23 @@ pub(crate) enum Unfit {
     Lacks(String),
 }
 
-impl From<Failure> for Unfit {
-    fn from(failure: Failure) -> Unfit {
-        Unfit::Wrong(failure)
+impl From<Failure> for CannotAdapt {
+    fn from(failure: Failure) -> CannotAdapt {
+        CannotAdapt::Wrong(failure)
     }
 }
 
-impl From<Unfit> for Failure {
-    fn from(unfit: Unfit) -> Failure {
+impl From<CannotAdapt> for Failure {
+    fn from(unfit: CannotAdapt) -> Failure {
         match unfit {
-            Unfit::Wrong(failure) => failure,
-            Unfit::Lacks(why) => Failure::wrong(why),
+            CannotAdapt::Wrong(failure) => failure,
+            CannotAdapt::Lacks(why) => Failure::wrong(why),
         }
     }
 }
 
 /// Classifies errors of a plan: a limitation of this machine, or a mistake.
-fn unfit(errors: &PlanErrors) -> Unfit {
+fn unfit(errors: &PlanErrors) -> CannotAdapt {
     let lacks = errors
         .iter()
         .all(|error| error.kind == DiagnosticKind::Machine);
@@ -87,9 +87,9 @@ fn unfit(errors: &PlanErrors) -> Unfit {
                 0 => String::new(),
                 more => format!(", and {more} more like that"),
             };
-            Unfit::Lacks(describe(errors.first()) + &more)
+            CannotAdapt::Lacks(describe(errors.first()) + &more)
         }
-        false => Unfit::Wrong(wrong_plan(errors)),
+        false => CannotAdapt::Wrong(wrong_plan(errors)),
     }
 }
 
@@ -189,8 +189,8 @@ pub(crate) fn to_machine(
     text: &str,
     origin: &Path,
     machine: &MachineProfile,
-) -> Result<Adapted, Unfit> {
-    let mut adapted = Adapted {
+) -> Result<AdaptedPlan, CannotAdapt> {
+    let mut adapted = AdaptedPlan {
         text: text.to_owned(),
         left_out: Vec::new(),
         reasons: Vec::new(),

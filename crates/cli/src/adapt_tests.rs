@@ -27,7 +27,7 @@ fn machine(cores: usize) -> MachineProfile {
     }
 }
 
-fn adapted(text: &str, cores: usize) -> (Adapted, Plan) {
+fn adapted(text: &str, cores: usize) -> (AdaptedPlan, Plan) {
     let origin = Path::new("plan.toml");
     let adapted = to_machine(text, origin, &machine(cores));
     let adapted = adapted.unwrap_or_else(|unfit| panic!("{unfit:?}"));
@@ -94,13 +94,13 @@ fn what_all_variants_need_is_refused() {
     let text = PLAN.replace("\"{{ cores.list }}\"", "\"7\"");
     let refused = to_machine(&text, origin, &machine(2));
     assert!(
-        matches!(&refused, Err(Unfit::Lacks(why)) if why.contains("core 7")),
+        matches!(&refused, Err(CannotAdapt::Lacks(why)) if why.contains("core 7")),
         "a missing core is a limitation of the machine"
     );
     let text = PLAN.replace("\"nice\"]", "\"no-such-program\"]");
     let refused = to_machine(&text, origin, &machine(5));
     assert!(
-        matches!(&refused, Err(Unfit::Wrong(why)) if why.to_string().contains("no-such-program")),
+        matches!(&refused, Err(CannotAdapt::Wrong(why)) if why.to_string().contains("no-such-program")),
         "a missing program is an error, because the user can install it"
     );
     // The baseline's own level needs cores that the machine doesn't have.

@@ -17,7 +17,7 @@ use prony_stats::capacity::{
     CapacityCondition, CapacityDocument, Goal, ProbeReport, Search, SearchEnd, SearchReport,
     between,
 };
-use prony_stats::gate::Ruling;
+use prony_stats::gate::GateOutcome;
 
 use crate::arguments::CapacityArgs;
 use crate::command_line;
@@ -145,7 +145,7 @@ fn load_settings(typed: &CapacityArgs) -> Result<LoadSettings, Failure> {
     match set_by_search.iter().find(|(_, is_given)| *is_given) {
         None => Ok(given.clone()),
         Some((flag, _)) => Err(Failure::wrong(format!(
-            "{flag}: a search sets this itself (leave it out; --max-rate limits the rates, --probe \
+            "{flag}: a search sets this itself (remove it; --max-rate limits the rates, --probe \
              sets the length of a probe)"
         ))),
     }
@@ -349,12 +349,12 @@ fn conclude(
     }
     for result in &document.conditions {
         match result.ruling {
-            Ruling::Passed => {}
-            Ruling::Failed => {
+            GateOutcome::Passed => {}
+            GateOutcome::Failed => {
                 progress.warn(&format!("prony: --fail-if {}: holds", result.condition));
                 ending = Ending::Doubtful;
             }
-            Ruling::Unclear => progress.warn(&format!(
+            GateOutcome::Unclear => progress.warn(&format!(
                 "prony: --fail-if {}: inconclusive, {}",
                 result.condition,
                 inconclusive_reason(document)

@@ -9,7 +9,7 @@ use prony_record::redact;
 
 use crate::arguments::{CompareArgs, RunArgs};
 use crate::ending::{Ending, Failure};
-use crate::gating::{self, Gating};
+use crate::gating::{self, GateSettings};
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::servers::{self, AbortKeys, SearchKeys, Servers};
@@ -100,7 +100,7 @@ pub(crate) fn gated(
     typed: &RunArgs,
 ) -> Result<Ending, Failure> {
     scripts::check_plan(plan)?;
-    let gating = Gating::prepare(&typed.gates, gating::known_of_plan(plan, settings))?;
+    let gating = GateSettings::prepare(&typed.gates, gating::known_of_plan(plan, settings))?;
     let hosts = Hosts::of_plan(plan, &typed.hosts)?;
     if typed.dry_run {
         return dry_run::run(plan, settings, hosts.as_ref(), typed.progress);

@@ -28,7 +28,7 @@ pub(crate) enum Ending {
     Done,
     /// Status 1: there is a result, but a condition failed or the result is incomplete.
     Doubtful,
-    /// Status 1: a condition of `--abort-if` ended the experiment; the results so far were printed.
+    /// Status 1: an `--abort-if` condition ended the experiment; the results so far were printed.
     Aborted,
     /// Status 3: the run stopped early; the results so far and the reason were printed.
     CutShort,

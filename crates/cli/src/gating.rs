@@ -10,7 +10,7 @@ use prony_experiment::runner::{RunSettings, design};
 use prony_report::ci::{self, Judged};
 use prony_report::stored::{self, Stored, StoredContent};
 use prony_report::{Document, regressions, text};
-use prony_stats::gate::{Evidence, Gate, GateResult, GateScope, Ruling, RunEvidence};
+use prony_stats::gate::{Evidence, Gate, GateOutcome, GateResult, GateScope, RunEvidence};
 use prony_stats::runs::{self, RunVariant, RunsDocument};
 
 use crate::arguments::GateArgs;
@@ -25,7 +25,7 @@ const SINGLE_LOOK_ALPHA: f64 = 0.05;
 pub(crate) const LABELS: [&str; 2] = ["stored", "new"];
 
 /// The conditions and outputs from the command line, parsed and checked.
-pub(crate) struct Gating {
+pub(crate) struct GateSettings {
     gates: Vec<Gate>,
     against: Option<Stored>,
     margin: Option<f64>,
@@ -47,9 +47,9 @@ pub(crate) struct Verdicts<'a> {
     pub(crate) is_between: bool,
 }
 
-impl Gating {
+impl GateSettings {
     /// Reads the conditions and the stored run. `known` lists the names that conditions may use.
-    pub(crate) fn prepare(typed: &GateArgs, mut known: GateScope) -> Result<Gating, Failure> {
+    pub(crate) fn prepare(typed: &GateArgs, mut known: GateScope) -> Result<GateSettings, Failure> {
         let against = match typed.against.as_slice() {
             [] => None,
             paths => Some(read(paths)?),
@@ -70,7 +70,7 @@ impl Gating {
         typed: &GateArgs,
         known: &GateScope,
         against: Option<Stored>,
-    ) -> Result<Gating, Failure> {
+    ) -> Result<GateSettings, Failure> {
         let forbidden = typed.fail_if.iter().map(|text| {
             Gate::parse(text, known).map_err(|error| Failure::wrong(format!("--fail-if: {error}")))
         });
@@ -83,7 +83,7 @@ impl Gating {
             let what = "--strict needs a condition: add --fail-if, --require or --against";
             return Err(Failure::wrong(what));
         }
-        Ok(Gating {
+        Ok(GateSettings {
             gates,
             against,
             margin: typed.margin,
@@ -314,7 +314,7 @@ fn miss(stored: &Stored) -> f64 {
 
 /// Prints one line for all failed conditions, and one for all inconclusive ones.
 fn report_rulings(judged: &Judged<'_>, strict: bool) {
-    let of = |ruling: Ruling| -> Vec<String> {
+    let of = |ruling: GateOutcome| -> Vec<String> {
         let between = judged.runs.filter(|_| judged.is_gated);
         let between = between.into_iter().flat_map(regressions);
         let between = between.filter(|(_, found)| *found == ruling);
@@ -330,13 +330,13 @@ fn report_rulings(judged: &Judged<'_>, strict: bool) {
         names.chain(gates).collect()
     };
     for (ruling, word) in [
-        (Ruling::Failed, "failed"),
-        (Ruling::Unclear, "inconclusive"),
+        (GateOutcome::Failed, "failed"),
+        (GateOutcome::Unclear, "inconclusive"),
     ] {
         let names = of(ruling);
         if !names.is_empty() {
             let note = match (ruling, strict) {
-                (Ruling::Unclear, true) => " (counted as failed because of --strict)",
+                (GateOutcome::Unclear, true) => " (counted as failed because of --strict)",
                 _ => "",
             };
             terminal::print_message(&format!("prony: {word}: {}{note}", names.join("; ")));

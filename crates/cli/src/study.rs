@@ -8,7 +8,7 @@ use include_dir::{Dir, DirEntry, include_dir};
 use prony_experiment::plan::{MachineProfile, Plan};
 use prony_experiment::runner::ExperimentFolderError;
 
-use crate::adapt::Unfit;
+use crate::adapt::CannotAdapt;
 use crate::arguments::{StudyArgs, StudyCommand, StudyRunArgs};
 use crate::ending::{Ending, Failure};
 use crate::{adapt, compare, experiment, plan_file, runs_folder, terminal};
@@ -131,7 +131,7 @@ fn unpacked(study: &Dir<'_>, into: &Path, typed: &StudyRunArgs) -> Result<Plan, 
         adapt::to_machine(&text, &path, &MachineProfile::this())
     };
     let adapted = match adapted("plan.toml") {
-        Err(Unfit::Lacks(why)) if study.get_file(study.path().join(REDUCED)).is_some() => {
+        Err(CannotAdapt::Lacks(why)) if study.get_file(study.path().join(REDUCED)).is_some() => {
             let mut reduced = adapted(REDUCED).map_err(Failure::from)?;
             let first = format!("this machine can't run the whole study: {why}");
             let then = format!("running {REDUCED} instead; the README describes the differences");

@@ -11,12 +11,12 @@ pub(crate) struct OptionSpec {
     pub(crate) name: Option<&'static str>,
     pub(crate) letter: char,
     pub(crate) is_short: bool,
-    pub(crate) takes: Takes,
+    pub(crate) argument: OptionArgument,
 }
 
 /// The kind of value that an option takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Takes {
+pub(crate) enum OptionArgument {
     Nothing,
     /// A required value: attached (`-n5`, `--name=5`), or in the next argument.
     Value,
@@ -26,7 +26,7 @@ pub(crate) enum Takes {
 
 /// Positions in which options are recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Placing {
+pub(crate) enum OptionPlacement {
     /// Anywhere, as in glibc.
     Anywhere,
     /// Only before the first argument that is not an option.
@@ -71,7 +71,7 @@ impl fmt::Display for OptionError {
 /// Parses options one at a time and collects the other arguments.
 pub(crate) struct Options<'a> {
     known: &'a [OptionSpec],
-    placing: Placing,
+    placing: OptionPlacement,
     words: std::slice::Iter<'a, String>,
     /// Remaining letters of a bundle of short options.
     letters: &'a str,
@@ -79,12 +79,12 @@ pub(crate) struct Options<'a> {
 }
 
 /// The letter of an option and its value, if any.
-pub(crate) type Read<'a> = Result<(char, Option<&'a str>), OptionError>;
+pub(crate) type ReadOption<'a> = Result<(char, Option<&'a str>), OptionError>;
 
 impl<'a> Options<'a> {
     pub(crate) fn new(
         known: &'a [OptionSpec],
-        placing: Placing,
+        placing: OptionPlacement,
         words: &'a [String],
     ) -> Options<'a> {
         Options {
@@ -107,7 +107,7 @@ impl<'a> Options<'a> {
         self.others
     }
 
-    fn letter(&mut self) -> Option<Read<'a>> {
+    fn letter(&mut self) -> Option<ReadOption<'a>> {
         let mut chars = self.letters.chars();
         let letter = chars.next()?;
         let rest = chars.as_str();
@@ -116,36 +116,36 @@ impl<'a> Options<'a> {
         let Some(known) = self.known.iter().find(known) else {
             return Some(Err(OptionError::NoSuchLetter(letter)));
         };
-        if known.takes == Takes::Nothing {
+        if known.argument == OptionArgument::Nothing {
             return Some(Ok((letter, None)));
         }
         self.letters = "";
-        let value = match (rest, known.takes) {
-            ("", Takes::Value) => self.words.next().map(String::as_str),
+        let value = match (rest, known.argument) {
+            ("", OptionArgument::Value) => self.words.next().map(String::as_str),
             (joined, _) => Some(joined).filter(|joined| !joined.is_empty()),
         };
-        if value.is_none() && known.takes == Takes::Value {
+        if value.is_none() && known.argument == OptionArgument::Value {
             return Some(Err(OptionError::LetterLacksValue(letter)));
         }
         Some(Ok((letter, value)))
     }
 
-    fn long(&mut self, typed: &'a str) -> Read<'a> {
+    fn long(&mut self, typed: &'a str) -> ReadOption<'a> {
         let (name, attached) = match typed.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (typed, None),
         };
         let known = self.named(name)?;
         let full = known.name.unwrap_or_default();
-        let value = match known.takes {
-            Takes::Nothing if attached.is_some() => {
+        let value = match known.argument {
+            OptionArgument::Nothing if attached.is_some() => {
                 return Err(OptionError::NameTakesNothing(full));
             }
-            Takes::Value => {
+            OptionArgument::Value => {
                 let value = attached.or_else(|| self.words.next().map(String::as_str));
                 Some(value.ok_or(OptionError::NameLacksValue(full))?)
             }
-            Takes::Nothing | Takes::Attached => attached,
+            OptionArgument::Nothing | OptionArgument::Attached => attached,
         };
         Ok((known.letter, value))
     }
@@ -176,9 +176,9 @@ impl<'a> Options<'a> {
 }
 
 impl<'a> Iterator for Options<'a> {
-    type Item = Read<'a>;
+    type Item = ReadOption<'a>;
 
-    fn next(&mut self) -> Option<Read<'a>> {
+    fn next(&mut self) -> Option<ReadOption<'a>> {
         loop {
             if let Some(read) = self.letter() {
                 return Some(read);
@@ -190,7 +190,7 @@ impl<'a> Iterator for Options<'a> {
                 Some(letters) if !letters.is_empty() => self.letters = letters,
                 _ => {
                     self.others.push(word);
-                    if self.placing == Placing::First {
+                    if self.placing == OptionPlacement::First {
                         self.others.extend(self.words.by_ref().map(String::as_str));
                     }
                 }
@@ -203,32 +203,37 @@ impl<'a> Iterator for Options<'a> {
 mod tests {
     use super::*;
 
-    const fn known(name: &'static str, letter: char, is_short: bool, takes: Takes) -> OptionSpec {
+    const fn known(
+        name: &'static str,
+        letter: char,
+        is_short: bool,
+        argument: OptionArgument,
+    ) -> OptionSpec {
         OptionSpec {
             name: Some(name),
             letter,
             is_short,
-            takes,
+            argument,
         }
     }
 
     const KNOWN: &[OptionSpec] = &[
-        known("threads", 't', true, Takes::Value),
-        known("timeout", 'T', true, Takes::Value),
-        known("latency", 'L', true, Takes::Nothing),
-        known("help", 'h', false, Takes::Nothing),
-        known("log", 'l', true, Takes::Attached),
-        known("agent", 'A', true, Takes::Value),
-        known("agents-name", 'A', true, Takes::Value),
+        known("threads", 't', true, OptionArgument::Value),
+        known("timeout", 'T', true, OptionArgument::Value),
+        known("latency", 'L', true, OptionArgument::Nothing),
+        known("help", 'h', false, OptionArgument::Nothing),
+        known("log", 'l', true, OptionArgument::Attached),
+        known("agent", 'A', true, OptionArgument::Value),
+        known("agents-name", 'A', true, OptionArgument::Value),
     ];
 
     /// Formats the parsed options with their values, an error after `!` if there is one, and then
     /// the other arguments.
     fn read(words: &str) -> String {
-        read_in(Placing::Anywhere, words)
+        read_in(OptionPlacement::Anywhere, words)
     }
 
-    fn read_in(placing: Placing, words: &str) -> String {
+    fn read_in(placing: OptionPlacement, words: &str) -> String {
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let mut options = Options::new(KNOWN, placing, &words);
         let mut seen: Vec<String> = Vec::new();
@@ -258,7 +263,7 @@ mod tests {
 
     #[test]
     fn options_may_have_to_come_first() {
-        let first = |words| read_in(Placing::First, words);
+        let first = |words| read_in(OptionPlacement::First, words);
         assert_eq!(first("-Lt2 url -L"), "L t=2 | url -L");
         assert_eq!(first("-L -- -L url"), "L | -L url");
         assert_eq!(first("- -L"), " | - -L");

@@ -61,7 +61,7 @@ impl Tool {
             Tool::Ab => ab::run(arguments, session),
             Tool::Siege => siege::run(arguments, session),
         };
-        match output::is_lost() {
+        match output::output_failed() {
             true => Ending::Refused,
             false => ending,
         }

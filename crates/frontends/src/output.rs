@@ -5,25 +5,25 @@ use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// True after a write to standard output failed.
-static LOST: AtomicBool = AtomicBool::new(false);
+static OUTPUT_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// True if standard output failed for a reason other than a closed pipe.
-pub(crate) fn is_lost() -> bool {
-    LOST.load(Ordering::Relaxed)
+pub(crate) fn output_failed() -> bool {
+    OUTPUT_FAILED.load(Ordering::Relaxed)
 }
 
 /// Prints to standard output and flushes.
 pub(crate) fn print(text: &str) {
     let mut out = io::stdout().lock();
-    heed(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+    record_write(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
 /// Records the result of a write to standard output, and reports the first failure.
-pub(crate) fn heed(written: io::Result<()>) {
+pub(crate) fn record_write(written: io::Result<()>) {
     let Err(error) = written else {
         return;
     };
-    if error.kind() != ErrorKind::BrokenPipe && !LOST.swap(true, Ordering::Relaxed) {
+    if error.kind() != ErrorKind::BrokenPipe && !OUTPUT_FAILED.swap(true, Ordering::Relaxed) {
         note(&format!("standard output: {error}\n"));
     }
 }

@@ -76,17 +76,17 @@ pub(crate) enum Refusal {
 }
 
 /// Texts in messages of the load engine, and their replacements.
-pub(crate) type Words = [(&'static str, &'static str)];
+pub(crate) type MessageReplacements = [(&'static str, &'static str)];
 
 /// Removes hints about prony's own flags, which the front ends don't have.
-const NO_FLAGS: &Words = &[
+const NO_FLAGS: &MessageReplacements = &[
     ("set --public", "set PRONY_PUBLIC=1"),
     (", or give its address with --resolve", ""),
     (", or give an address with --resolve", ""),
 ];
 
 /// Replaces each text in turn.
-fn replaced(text: String, words: &Words) -> String {
+fn replaced(text: String, words: &MessageReplacements) -> String {
     let words = words.iter();
     words.fold(text, |text, (engine, own)| text.replace(engine, own))
 }
@@ -98,7 +98,7 @@ pub(crate) fn message_of(error: &SpecError) -> String {
 
 impl Refusal {
     /// Replaces terms of the engine with those of the tool.
-    pub(crate) fn reworded(self, words: &Words) -> Refusal {
+    pub(crate) fn reworded(self, words: &MessageReplacements) -> Refusal {
         match self {
             Refusal::Wrong(text) => Refusal::Wrong(replaced(text, words)),
             Refusal::Environment(text) => Refusal::Environment(replaced(text, words)),
@@ -136,7 +136,7 @@ pub(crate) fn resolve(url: Option<&str>, options: &LoadSettings) -> Result<LoadS
 }
 
 /// A callback that is called at intervals during a load, on the calling thread.
-pub(crate) struct Tick<'a> {
+pub(crate) struct PeriodicCallback<'a> {
     /// Interval between calls.
     pub(crate) every: Duration,
     /// Called with the time since the start of the load.
@@ -148,7 +148,7 @@ pub(crate) fn run(
     session: &Session,
     spec: &LoadSpec,
     director: Option<&dyn Director>,
-    tick: Option<Tick<'_>>,
+    tick: Option<PeriodicCallback<'_>>,
 ) -> Result<RunResult, Refusal> {
     let control = Arc::new(Control::new(spec.info().threads));
     *session.stop.running() = Some(control.clone());

@@ -105,7 +105,7 @@ fn decoded(text: &str) -> Result<String, String> {
     let decoded = percent_decode_str(text).decode_utf8();
     decoded
         .map(Cow::into_owned)
-        .map_err(|_| "its user name and password are not UTF-8".to_owned())
+        .map_err(|_| "its user name and password are not UTF-8 text".to_owned())
 }
 
 #[cfg(test)]

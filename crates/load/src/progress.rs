@@ -101,7 +101,7 @@ impl PublishedData {
 }
 
 impl Control {
-    /// Creates a handle for a load of up to `threads` workers.
+    /// Creates a handle for a load with up to `threads` workers.
     pub fn new(threads: u32) -> Control {
         Control {
             counters: (0..threads).map(|_| Counter::default()).collect(),

@@ -68,7 +68,7 @@ pub(crate) struct RequestTemplate {
     origin: Option<OriginTemplate>,
 }
 
-/// A part of an HTTP/1 head.
+/// Part of an HTTP/1 head.
 #[derive(Debug)]
 enum HeadPiece {
     Bytes(Box<[u8]>),

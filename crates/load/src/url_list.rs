@@ -89,7 +89,7 @@ pub fn split_body_file(line: &str) -> Option<(&str, &str)> {
 fn read_text(path: &Path) -> Result<String, SettingsError> {
     let bytes = input_file::read(path, DATA_BYTES_MAX)
         .map_err(|error| of_file(path, &error.to_string()))?;
-    String::from_utf8(bytes).map_err(|_| of_file(path, "not a text file in UTF-8"))
+    String::from_utf8(bytes).map_err(|_| of_file(path, "not UTF-8 text"))
 }
 
 fn of_file(path: &Path, error: &str) -> SettingsError {

@@ -22,7 +22,7 @@ pub struct LuaHooks<'a> {
     failure: Failure,
 }
 
-/// Hooks that are defined after `init` of the first thread.
+/// Set of hooks that a script defines, determined once `init` has returned on the first thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DefinedHooks {
     /// `request` returns each request.
@@ -53,8 +53,8 @@ impl DefinedHooks {
 /// Settings for the use of a script by a load.
 #[derive(Debug, Clone)]
 pub struct HookSettings {
-    /// By thread, the URL of its server with a trailing slash, if its connections go to a server
-    /// other than the load's.
+    /// For each thread, the URL of its server with a trailing slash, if that isn't the load's
+    /// server.
     pub elsewhere: Vec<Option<String>>,
     /// Hooks that the script defines.
     pub has: DefinedHooks,

@@ -130,7 +130,7 @@ impl LuaLoad {
     }
 }
 
-/// By thread, the URL of the address that `setup` chose, if it differs from the load's.
+/// For each thread, the URL of the address that `setup` chose, if it differs from the load's.
 fn elsewhere(
     scripts: &LuaScripts,
     setup: &ScriptSetup<'_>,

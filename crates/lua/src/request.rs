@@ -64,7 +64,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<RequestParts<'_>, String> {
             );
         }
         let value = std::str::from_utf8(field.value)
-            .map_err(|_| format!("the value of {} is not UTF-8", field.name))?;
+            .map_err(|_| format!("the value of {} is not UTF-8 text", field.name))?;
         if !field.name.eq_ignore_ascii_case("Content-Length") {
             headers.push((field.name.to_owned(), value.to_owned()));
         }

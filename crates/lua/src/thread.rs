@@ -38,7 +38,7 @@ impl ThreadHandle {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Address>> {
-        // A poisoned lock is used, because a panic can't leave an Option half written.
+        // A poisoned lock can still be used, because a panic can't leave an Option half written.
         let address = self.0.address.lock();
         address.unwrap_or_else(|poisoned| poisoned.into_inner())
     }

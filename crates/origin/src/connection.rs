@@ -21,7 +21,7 @@ use crate::alarm::Alarm;
 use crate::body::Body;
 use crate::cpu::Work;
 use crate::fault::Fault;
-use crate::respond::{BoxError, Served, respond};
+use crate::respond::{BoxError, RequestResult, respond};
 use crate::script::{self, AfterScript};
 use crate::service_queue::ServiceQueue;
 use crate::stall::FreezeGate;
@@ -117,8 +117,8 @@ async fn serve_or_hand_over(
 ) -> Result<Response<Body>, Infallible> {
     let whole_connection = request.version() < Version::HTTP_2;
     match serve_request(request, &context).await {
-        Served::Response(response) => Ok(response),
-        Served::Takeover(fault) => {
+        RequestResult::Response(response) => Ok(response),
+        RequestResult::Takeover(fault) => {
             if (whole_connection || fault.takes_http2_connection())
                 && let Some(handover) = handover.take()
             {
@@ -133,7 +133,7 @@ async fn serve_or_hand_over(
 }
 
 /// Serves a request of any version of HTTP, up to its response.
-pub(crate) async fn serve_request<B>(request: Request<B>, context: &ThreadContext) -> Served
+pub(crate) async fn serve_request<B>(request: Request<B>, context: &ThreadContext) -> RequestResult
 where
     B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {

@@ -38,7 +38,7 @@ pub(crate) struct Listeners {
 
 /// All listening sockets.
 #[derive(Debug)]
-pub(crate) struct Bound {
+pub(crate) struct BoundListeners {
     /// Listeners of each thread.
     pub(crate) threads: Vec<Listeners>,
     /// Actual TCP addresses.
@@ -63,7 +63,7 @@ impl Drop for SocketFiles {
 }
 
 /// Binds the configured addresses and paths for the given number of threads.
-pub(crate) fn bind(config: &Config, threads: usize) -> Result<Bound, OriginError> {
+pub(crate) fn bind(config: &Config, threads: usize) -> Result<BoundListeners, OriginError> {
     if config.listen.is_empty() && config.unix.is_empty() && config.quic.is_empty() {
         return Err(OriginError::NothingToListenOn);
     }
@@ -71,7 +71,7 @@ pub(crate) fn bind(config: &Config, threads: usize) -> Result<Bound, OriginError
         Some(AcceptFault::Never) => NEVER_ACCEPT_BACKLOG,
         _ => BACKLOG,
     };
-    let mut bound = Bound {
+    let mut bound = BoundListeners {
         threads: (0..threads).map(|_| Listeners::default()).collect(),
         addresses: Vec::new(),
         quic_addresses: Vec::new(),
@@ -107,7 +107,7 @@ struct SharedAddress<S> {
     sockets: Vec<S>,
 }
 
-impl Bound {
+impl BoundListeners {
     fn add_tcp(&mut self, bound: SharedAddress<TcpListener>) {
         self.addresses.push(bound.real);
         for (thread, listener) in self.threads.iter_mut().zip(bound.sockets) {

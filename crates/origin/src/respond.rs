@@ -29,7 +29,7 @@ const HEADERS: HeaderName = HeaderName::from_static("prony-headers");
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Result of a request.
-pub(crate) enum Served {
+pub(crate) enum RequestResult {
     /// The response is sent by hyper or h3.
     Response(Response<Body>),
     /// hyper releases the connection (h3 the stream), and the fault's script is sent on it.
@@ -42,7 +42,7 @@ pub(crate) async fn respond<B>(
     request: Request<B>,
     alarm: &Rc<Alarm>,
     freeze_gate: &FreezeGate,
-) -> Served
+) -> RequestResult
 where
     B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
@@ -53,14 +53,14 @@ where
         Ok(Route::Echo) => echo(request).await,
         // This is the only route that must not wait for the body.
         Ok(Route::Fault(Fault::EarlyResponse)) if version != Version::HTTP_2 => {
-            return Served::Takeover(Fault::EarlyResponse);
+            return RequestResult::Takeover(Fault::EarlyResponse);
         }
         asked => {
             read_to_end(request.into_body()).await;
             match asked {
                 Ok(Route::Fault(fault)) => match fault_response(fault, version, alarm) {
                     Some(response) => response,
-                    None => return Served::Takeover(fault),
+                    None => return RequestResult::Takeover(fault),
                 },
                 Ok(route) => plain_response(route, alarm, freeze_gate).await,
                 Err(NoRoute::Unknown) => text(StatusCode::NOT_FOUND, listing()),
@@ -68,7 +68,7 @@ where
             }
         }
     };
-    Served::Response(if bodiless {
+    RequestResult::Response(if bodiless {
         head_of(response)
     } else {
         response

@@ -55,9 +55,9 @@ pub(crate) fn identity(tls: &Tls) -> Result<TlsIdentity, OriginError> {
     })
 }
 
-type Loaded = (String, Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+type LoadedIdentity = (String, Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn generated() -> Result<Loaded, OriginError> {
+fn generated() -> Result<LoadedIdentity, OriginError> {
     let refused = |error: rcgen::Error| OriginError::TlsRefused {
         reason: error.to_string(),
     };
@@ -76,7 +76,7 @@ fn generated() -> Result<Loaded, OriginError> {
     ))
 }
 
-fn from_files(certificate: &Path, key: &Path) -> Result<Loaded, OriginError> {
+fn from_files(certificate: &Path, key: &Path) -> Result<LoadedIdentity, OriginError> {
     let useless = |path: &Path, reason: String| OriginError::TlsFile {
         path: path.into(),
         reason,

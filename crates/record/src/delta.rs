@@ -19,8 +19,8 @@ const STATUS_COUNT: usize = 1000;
 /// counts starts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Delta {
-    /// Begin and end of the interval, relative to the start of the load. No part of the interval is
-    /// warm-up. Merging yields the range from the earliest begin to the latest end.
+    /// Start and end of the interval, relative to the start of the load. No part of the interval is
+    /// warm-up. Merging yields the range from the earliest start to the latest end.
     pub span: Option<(Nanos, Nanos)>,
     /// Requests whose connect or send began, including those of the warm-up.
     pub started: u64,

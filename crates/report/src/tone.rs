@@ -2,7 +2,7 @@
 
 use prony_record::Severity;
 use prony_stats::Verdict;
-use prony_stats::gate::Ruling;
+use prony_stats::gate::GateOutcome;
 
 /// The meaning of a color. Series in charts use other colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,12 +50,12 @@ impl From<Severity> for Tone {
     }
 }
 
-impl From<Ruling> for Tone {
-    fn from(ruling: Ruling) -> Tone {
+impl From<GateOutcome> for Tone {
+    fn from(ruling: GateOutcome) -> Tone {
         match ruling {
-            Ruling::Failed => Tone::Bad,
-            Ruling::Unclear => Tone::Care,
-            Ruling::Passed => Tone::Good,
+            GateOutcome::Failed => Tone::Bad,
+            GateOutcome::Unclear => Tone::Care,
+            GateOutcome::Passed => Tone::Good,
         }
     }
 }

@@ -55,7 +55,7 @@ pub struct VerdictDocument {
     /// Main effects and interactions.
     #[serde(default)]
     pub effects: Vec<FactorEffect>,
-    /// Scaling of the family's metrics along each factor whose levels are numbers.
+    /// Scaling of the family's metrics with each numeric factor.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scaling: Vec<Scaling>,
     /// Diagnostic comparisons by the rounds of interleaved blocks, without verdicts.

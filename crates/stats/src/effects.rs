@@ -35,7 +35,8 @@ pub struct FactorEffect {
     pub metric: Metric,
     /// Level of one factor (main effect) or of two (interaction).
     pub levels: Levels,
-    /// Reference: the baseline's level, or the factor's first level if the baseline fixes none.
+    /// Reference level: the baseline's, or the factor's first level if the baseline doesn't fix
+    /// this factor.
     pub against: Levels,
     /// Estimate with its 95% interval.
     #[serde(flatten)]

@@ -287,7 +287,7 @@ impl<'a> Family<'a> {
         comparison
     }
 
-    /// The future looks, assuming that no hypothesis still open is rejected before them.
+    /// Returns the future looks, assuming that none of the open hypotheses is rejected before them.
     fn outlook(&mut self) -> Outlook {
         let open = self.open().max(1);
         let shared = self.nominal_alphas(open).to_vec();

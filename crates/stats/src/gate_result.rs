@@ -1,11 +1,11 @@
-//! Result of a gate: the ruling, its numbers and its sentence.
+//! Result of a gate: the outcome, its numbers and its sentence.
 
 use serde::{Deserialize, Serialize};
 
 /// Outcome of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ruling {
+pub enum GateOutcome {
     /// The condition is established: the result is unacceptable.
     Failed,
     /// The measurement is inconclusive.
@@ -18,9 +18,9 @@ impl Ruling {
     /// Returns the name in JSON and in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Ruling::Failed => "failed",
-            Ruling::Unclear => "unclear",
-            Ruling::Passed => "passed",
+            GateOutcome::Failed => "failed",
+            GateOutcome::Unclear => "unclear",
+            GateOutcome::Passed => "passed",
         }
     }
 }

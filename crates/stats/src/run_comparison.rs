@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::comparison::{Effect, Verdict};
 use crate::design::Levels;
-use crate::gate_result::{GateResult, Ruling};
+use crate::gate_result::{GateOutcome, GateResult};
 use crate::metric::Metric;
 
 /// Value of `schema` in new documents.
@@ -133,7 +133,7 @@ pub struct RunComparison {
     /// `failed` if the new run is certainly worse by more than the margin, `passed` if that is
     /// ruled out. `None` for a metric outside the family.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub regression: Option<Ruling>,
+    pub regression: Option<GateOutcome>,
     /// The comparison as one sentence.
     pub text: String,
 }

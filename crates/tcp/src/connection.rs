@@ -88,7 +88,7 @@ pub(crate) enum Outcome {
     Dropped,
     /// The connection was established.
     Connected,
-    /// The segment is not a part of this connection: a reset with this sequence number answers it.
+    /// The segment is not part of this connection: a reset with this sequence number answers it.
     Reject(Sequence),
     /// The connection failed.
     Failed(Failure),
@@ -98,11 +98,11 @@ pub(crate) enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Handled {
     pub(crate) outcome: Outcome,
-    /// Data in order, as a part of the segment's data.
+    /// Data in order, as part of the segment's data.
     pub(crate) data: Range<usize>,
     /// Memory used to store data out of order, in bytes.
     pub(crate) stored: usize,
-    /// A part of the data was dropped.
+    /// Part of the data was dropped.
     pub(crate) dropped: bool,
 }
 
@@ -281,8 +281,8 @@ impl<'a> Connection<'a> {
         handled
     }
 
-    /// Takes the peer's FIN once all data before it was received. Returns true if this is reported
-    /// as the orderly end of the peer's side.
+    /// Processes the peer's FIN once all data before it was received. Returns true if this is
+    /// reported as the orderly end of the peer's side.
     pub(crate) fn take_fin(&mut self) -> bool {
         if !self.receiver.take_fin() {
             return false;
@@ -306,7 +306,8 @@ impl<'a> Connection<'a> {
         let flags = segment.flags;
         let acknowledges = flags.has(Flags::ACK) && segment.acknowledgment == self.initial + 1;
         if flags.has(Flags::ACK) && (!acknowledges || attempts == 0) {
-            // A connection of the past, which the reset ends (RFC 9293 §3.10.7.3).
+            // The segment belongs to an earlier connection, which the reset ends (RFC 9293
+            // §3.10.7.3).
             return match flags.has(Flags::RST) {
                 true => Outcome::Dropped,
                 false => Outcome::Reject(segment.acknowledgment),

@@ -20,7 +20,7 @@ pub(crate) struct InitialSequences {
 }
 
 impl InitialSequences {
-    /// The clock has this many milliseconds at time zero.
+    /// `clock_base_millis` is the time of the clock in milliseconds at time zero.
     pub(crate) fn new(clock_base_millis: u64, secret: u64) -> InitialSequences {
         InitialSequences {
             base: clock_base_millis.wrapping_mul(1_000_000 / TICK) as u32,
@@ -36,8 +36,8 @@ impl InitialSequences {
         Sequence(clock.wrapping_add(mixed as u32)) + self.offsets[group(mixed)]
     }
 
-    /// Notes the first and the last number of a connection that has ended, so that the next one of
-    /// the same tuple begins after it. The clock alone allows 250 KB/s.
+    /// Records the first and the last number of a connection that has ended, so that the next one
+    /// of the same tuple begins after it. The clock alone allows 250 KB/s.
     pub(crate) fn note_used(
         &mut self,
         tuple: &FourTuple,

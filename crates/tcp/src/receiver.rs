@@ -81,7 +81,7 @@ impl Receiver {
         }
     }
 
-    /// Takes the peer's SYN. Without scaling by the peer, this side's windows are not scaled.
+    /// Processes the peer's SYN. Without scaling by the peer, this side's windows are not scaled.
     pub(crate) fn open(&mut self, syn: Sequence, scaled: bool, timestamp: Option<u32>, now: u64) {
         self.next = syn + 1;
         self.last_ack = self.next;
@@ -115,7 +115,7 @@ impl Receiver {
         }
     }
 
-    /// Notes the timestamp of an acceptable segment (RFC 7323 §4.3).
+    /// Records the timestamp of an acceptable segment (RFC 7323 §4.3).
     pub(crate) fn note_timestamp(
         &mut self,
         timestamps: Option<Timestamps>,
@@ -130,9 +130,9 @@ impl Receiver {
         }
     }
 
-    /// Notes the timestamp of a segment that the peer repeats because the acknowledgment was lost. The
-    /// next acknowledgment echoes it; the old one would make the peer's estimate of the round-trip
-    /// time as long as its timeout, which would grow with each such loss.
+    /// Records the timestamp of a segment that the peer repeats because the acknowledgment was
+    /// lost. The next acknowledgment echoes it; the old one would make the peer's estimate of the
+    /// round-trip time as long as its timeout, which would grow with each such loss.
     pub(crate) fn note_repeated(
         &mut self,
         timestamps: Option<Timestamps>,
@@ -225,7 +225,7 @@ impl Receiver {
         self.reassembly.as_ref().map_or(0, |r| r.memory())
     }
 
-    /// Notes the position of the peer's FIN.
+    /// Records the position of the peer's FIN.
     pub(crate) fn note_fin(&mut self, at: Sequence) {
         self.fin = Some(at);
     }
@@ -266,7 +266,7 @@ impl Receiver {
         }
     }
 
-    /// Notes that a segment carried the acknowledgment.
+    /// Records that a segment carried the acknowledgment.
     pub(crate) fn acknowledged(&mut self) {
         self.ack_due = AckDue::No;
         self.unacknowledged = 0;

@@ -26,7 +26,7 @@ impl RoundTrip {
         backoffs: 0,
     };
 
-    /// Takes the round-trip time of a segment that was sent once (Karn's algorithm).
+    /// Adds the round-trip time of a segment that was sent only once (Karn's algorithm).
     pub(crate) fn sample(&mut self, nanos: u64) {
         let sample = u32::try_from(nanos).unwrap_or(u32::MAX).max(1);
         if self.smoothed == 0 {

@@ -135,8 +135,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Takes the peer's SYN, which acknowledges this side's. `segment_size` are the data bytes per
-    /// segment, and `round_trip` is the time since the SYN unless that was sent more than once.
+    /// Processes the peer's SYN, which acknowledges this side's. `segment_size` are the data bytes
+    /// per segment, and `round_trip` is the time since the SYN unless that was sent more than once.
     pub(crate) fn open(&mut self, syn: &Segment, segment_size: u32, round_trip: Option<u64>) {
         self.unacknowledged += 1;
         self.next = self.unacknowledged;
@@ -316,7 +316,7 @@ impl<'a> Sender<'a> {
         self.queue.copy(offset, target);
     }
 
-    /// Notes that a segment was sent.
+    /// Records that a segment was sent.
     pub(crate) fn sent_segment(&mut self, transmission: Transmission, now: u64) {
         let end = transmission.start + transmission.length + u32::from(transmission.fin);
         if let Recovery::Fast {
@@ -344,8 +344,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Takes a probe of the closed window, if one is due: the sequence number of a segment without
-    /// data, below the window, which the peer must acknowledge (RFC 9293 §3.10.7.4).
+    /// Returns the probe of the closed window that is due, if any: the sequence number of a segment
+    /// without data, below the window, which the peer must acknowledge (RFC 9293 §3.10.7.4).
     pub(crate) fn take_probe(&mut self) -> Option<Sequence> {
         std::mem::take(&mut self.probe).then(|| self.unacknowledged - 1)
     }
@@ -356,8 +356,8 @@ impl<'a> Sender<'a> {
         !acknowledgment.is_before(oldest) && acknowledgment.is_up_to(self.sent)
     }
 
-    /// Takes the acknowledgment, window and SACK blocks of a valid segment with `length` bytes of
-    /// data. Buffers that became free are added to `spare`.
+    /// Processes the acknowledgment, window and SACK blocks of a valid segment with `length` bytes
+    /// of data. Buffers that became free are added to `spare`.
     pub(crate) fn acknowledge(
         &mut self,
         segment: &Segment,

@@ -9,7 +9,7 @@ const SLOT_BITS: u32 = 22;
 /// Number of slots. Later deadlines use the last slot, and are scheduled again from there.
 const SLOTS: u64 = 1024;
 
-/// A connection to look at.
+/// An entry of the wheel: a connection whose deadline may have passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reminder {
     pub(crate) index: u32,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
-#[expect(unreachable_pub, reason = "a part of the fuzz targets")]
+#[expect(unreachable_pub, reason = "part of the fuzz targets")]
 #[path = "../../../fuzz/src/tcp.rs"]
 mod tcp;
 

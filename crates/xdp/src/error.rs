@@ -140,8 +140,8 @@ impl XdpError {
                 subnets,
             } => write!(
                 f,
-                "{range} is outside of the subnets of {interface} ({subnets}), so that responses \
-                 would not come back; use addresses of these subnets"
+                "{range} is outside the subnets of {interface} ({subnets}), so responses would not \
+                 come back; use addresses of these subnets"
             ),
             XdpError::OtherRoute {
                 interface,

@@ -122,7 +122,7 @@ struct Labels {
     lookup: Label,
 }
 
-/// Begin of the key of a target on the stack, whose size is a multiple of eight there.
+/// Offset of a target's key on the stack, where its size is a multiple of eight.
 const KEY: i16 = -24;
 
 struct Filter<'a> {
@@ -132,7 +132,7 @@ struct Filter<'a> {
 }
 
 impl Filter<'_> {
-    /// Passes packets that are shorter than this. `R7` is the begin of the packet, `R8` its end.
+    /// Passes packets that are shorter than this. `R7` is the start of the packet, `R8` its end.
     fn need(&mut self, bytes: i16) {
         self.code.copy(R2, R7);
         self.code.add(R2, bytes.into());

@@ -144,7 +144,7 @@ impl Interface {
         }
     }
 
-    /// Number of workers at most: each needs a queue of its own to receive, and one to send.
+    /// Maximum number of workers. Each needs its own queue to receive, and one to send.
     pub fn workers_max(&self) -> u32 {
         match ethtool::channels(&self.name) {
             Some((receive, transmit)) if receive.min(transmit) > 0 => receive.min(transmit),

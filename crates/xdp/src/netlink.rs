@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Size of a message's header.
 const HEADER: usize = 16;
-/// Bytes that the kernel sends at once at most.
+/// Maximum number of bytes that the kernel sends at once.
 const RESPONSE_BYTES: usize = 64 * 1024;
 
 const FLAG_REQUEST: u16 = 0x01;

@@ -23,10 +23,10 @@ const KNOWN_STATES: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
 /// Asks the kernel to use an entry at once, which resolves it (NTF_USE).
 const FLAG_USE: u8 = 0x01;
 
-/// Number of looks at an entry that is being resolved, and the pause between them. The kernel gives
-/// up after three seconds.
-const LOOKS_MAX: u32 = 350;
-const LOOK_PAUSE: Duration = Duration::from_millis(10);
+/// Number of checks of an entry that is being resolved, and the pause between them. The kernel
+/// gives up after three seconds.
+const RESOLVE_CHECKS_MAX: u32 = 350;
+const RESOLVE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The way from an interface to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +141,7 @@ fn name_of(interface: u32) -> Option<String> {
 }
 
 fn resolve(interface: &Interface, address: IpAddr) -> Result<MacAddress, XdpError> {
-    for look in 0..LOOKS_MAX {
+    for look in 0..RESOLVE_CHECKS_MAX {
         if let Ok(Some(mac)) = neighbor(interface.index(), address) {
             return Ok(mac);
         }
@@ -150,7 +150,7 @@ fn resolve(interface: &Interface, address: IpAddr) -> Result<MacAddress, XdpErro
             use_neighbor(interface.index(), address)
                 .map_err(|error| XdpError::System(step, error))?;
         }
-        std::thread::sleep(LOOK_PAUSE);
+        std::thread::sleep(RESOLVE_CHECK_INTERVAL);
     }
     Err(XdpError::NoNeighbor {
         interface: interface.name().to_owned(),

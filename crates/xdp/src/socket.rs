@@ -16,7 +16,7 @@ const RING_ENTRIES: u32 = FRAMES / 2;
 /// Sizes of a frame in bytes.
 const SMALL_FRAME: usize = 2048;
 const LARGE_FRAME: usize = 4096;
-/// Bytes that the kernel reserves at the begin of a received frame (XDP_PACKET_HEADROOM).
+/// Bytes that the kernel reserves at the start of a received frame (XDP_PACKET_HEADROOM).
 const HEADROOM: usize = 256;
 /// Bytes at the end of a frame that some drivers reserve for a `struct skb_shared_info`.
 const TAILROOM: usize = 320;
@@ -96,7 +96,7 @@ pub struct QueueSocket {
     has_committed: bool,
 }
 
-/// A step of the set-up that the system refused.
+/// Creates the error for a step of the set-up that the system refused.
 fn refused(step: &'static str) -> impl Fn(io::Error) -> XdpError {
     move |error| XdpError::System(step, error)
 }
@@ -446,7 +446,7 @@ fn set_option<T>(descriptor: &OwnedFd, option: i32, value: &T) -> io::Result<()>
     }
 }
 
-/// Reads an option whose value consists of integers. The kernel may fill only a part of it.
+/// Reads an option whose value consists of integers. The kernel may fill only part of it.
 fn get_option<T>(descriptor: &OwnedFd, option: i32, value: &mut T) -> io::Result<()> {
     let mut size = size_of::<T>() as libc::socklen_t;
     // SAFETY: the pointer is to a value of integers, whose size is passed along.

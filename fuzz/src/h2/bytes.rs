@@ -3,7 +3,7 @@
 use prony_protocol::h2::ClientSettings;
 
 use super::super::drive::pieces;
-use super::drive::{Seen, trace, trace_again};
+use super::drive::{TraceEvent, trace, trace_again};
 use super::frames;
 
 /// Requests that are in flight when the bytes arrive: method and body.
@@ -16,7 +16,7 @@ pub const REQUESTS: [(&str, &[u8]); 4] = [
 
 /// The first byte determines if SETTINGS precede the other bytes; the next four determine how they
 /// are split. Returns the events.
-pub fn run(data: &[u8]) -> Vec<Seen> {
+pub fn run(data: &[u8]) -> Vec<TraceEvent> {
     let Some((&[choice, steps @ ..], rest)) = data.split_first_chunk::<5>() else {
         return Vec::new();
     };

@@ -11,18 +11,18 @@ use prony_protocol::h2::{
 
 /// Recorded events, in order. Consecutive pieces of one body are joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seen {
-    ConnectionEvent(ConnectionEvent<'static>),
+pub enum TraceEvent {
+    Event(ConnectionEvent<'static>),
     Body { tag: u32, bytes: Vec<u8> },
-    H2Violation(H2Violation),
+    Violation(H2Violation),
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for TraceEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Seen::Body { tag, bytes } => write!(f, "{tag}: body {}", bytes.escape_ascii()),
-            Seen::H2Violation(violation) => write!(f, "{violation:?}"),
-            Seen::ConnectionEvent(event) => match event {
+            TraceEvent::Body { tag, bytes } => write!(f, "{tag}: body {}", bytes.escape_ascii()),
+            TraceEvent::Violation(violation) => write!(f, "{violation:?}"),
+            TraceEvent::Event(event) => match event {
                 ConnectionEvent::Interim { tag, status } => write!(f, "{tag}: interim {status}"),
                 ConnectionEvent::Head { tag, status } => write!(f, "{tag}: head {status}"),
                 ConnectionEvent::End { tag } => write!(f, "{tag}: end"),
@@ -68,7 +68,7 @@ enum Stage {
 pub struct Client {
     pub connection: Connection,
     /// Events so far.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<TraceEvent>,
     /// Output so far.
     pub sent: Vec<u8>,
     open: BTreeMap<u32, Stage>,
@@ -159,7 +159,7 @@ impl Client {
             ConnectionEvent::Body { tag, bytes } => {
                 assert!(!bytes.is_empty());
                 assert_eq!(self.open.get(&tag), Some(&Stage::Headed));
-                if let Some(Seen::Body {
+                if let Some(TraceEvent::Body {
                     tag: last,
                     bytes: body,
                 }) = self.seen.last_mut()
@@ -168,29 +168,29 @@ impl Client {
                     body.extend_from_slice(bytes);
                     return;
                 }
-                Seen::Body {
+                TraceEvent::Body {
                     tag,
                     bytes: bytes.to_vec(),
                 }
             }
-            ConnectionEvent::Settings => Seen::ConnectionEvent(ConnectionEvent::Settings),
+            ConnectionEvent::Settings => TraceEvent::Event(ConnectionEvent::Settings),
             ConnectionEvent::GoAway { last_stream, code } => {
                 assert!(self.connection.can_start().is_err());
-                Seen::ConnectionEvent(ConnectionEvent::GoAway { last_stream, code })
+                TraceEvent::Event(ConnectionEvent::GoAway { last_stream, code })
             }
             ConnectionEvent::Interim { tag, status } => {
                 assert!((100..200).contains(&status) && status != 101);
                 assert_eq!(self.open.get(&tag), Some(&Stage::Started));
-                Seen::ConnectionEvent(ConnectionEvent::Interim { tag, status })
+                TraceEvent::Event(ConnectionEvent::Interim { tag, status })
             }
             ConnectionEvent::Head { tag, status } => {
                 assert!(!(100..200).contains(&status));
                 assert_eq!(self.open.insert(tag, Stage::Headed), Some(Stage::Started));
-                Seen::ConnectionEvent(ConnectionEvent::Head { tag, status })
+                TraceEvent::Event(ConnectionEvent::Head { tag, status })
             }
             ConnectionEvent::End { tag } => {
                 assert_eq!(self.open.remove(&tag), Some(Stage::Headed));
-                Seen::ConnectionEvent(ConnectionEvent::End { tag })
+                TraceEvent::Event(ConnectionEvent::End { tag })
             }
             ConnectionEvent::Reset {
                 tag,
@@ -198,7 +198,7 @@ impl Client {
                 unprocessed,
             } => {
                 assert!(self.open.remove(&tag).is_some());
-                Seen::ConnectionEvent(ConnectionEvent::Reset {
+                TraceEvent::Event(ConnectionEvent::Reset {
                     tag,
                     code,
                     unprocessed,
@@ -207,7 +207,7 @@ impl Client {
             ConnectionEvent::Broken { tag, violation } => {
                 assert!(self.open.remove(&tag).is_some());
                 assert!(!violation.to_string().is_empty());
-                Seen::ConnectionEvent(ConnectionEvent::Broken { tag, violation })
+                TraceEvent::Event(ConnectionEvent::Broken { tag, violation })
             }
         };
         self.seen.push(seen);
@@ -216,8 +216,8 @@ impl Client {
     /// Checks that every call after a violation returns the same violation, and that no request can
     /// be started.
     fn fail(&mut self, violation: H2Violation) {
-        if self.seen.last() != Some(&Seen::H2Violation(violation)) {
-            self.seen.push(Seen::H2Violation(violation));
+        if self.seen.last() != Some(&TraceEvent::Violation(violation)) {
+            self.seen.push(TraceEvent::Violation(violation));
         }
         assert!(!violation.to_string().is_empty());
         assert!(self.connection.can_start().is_err());
@@ -243,7 +243,7 @@ impl Client {
     }
 
     pub fn has_failed(&self) -> bool {
-        matches!(self.seen.last(), Some(Seen::H2Violation(_)))
+        matches!(self.seen.last(), Some(TraceEvent::Violation(_)))
     }
 }
 
@@ -261,7 +261,7 @@ fn is_late(event: ConnectionEvent) -> bool {
 }
 
 /// Events and output of a client.
-pub type Trace = (Vec<Seen>, Vec<u8>);
+pub type Trace = (Vec<TraceEvent>, Vec<u8>);
 
 /// Records the trace of a client with these requests in flight that receives these pieces.
 pub fn trace<'a>(

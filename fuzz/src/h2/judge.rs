@@ -8,7 +8,7 @@ use super::frames::{
 };
 
 /// State of one connection as the server sees it.
-pub struct Judge {
+pub struct ServerModel {
     /// Connection-level send window of the client, in bytes.
     window: i64,
     /// Initial send window of a stream, in bytes.
@@ -36,9 +36,9 @@ struct Stream {
 const MAX_WINDOW: u32 = 0x7fff_ffff;
 const MAX_PAYLOAD_BYTES: usize = 16_384;
 
-impl Judge {
-    pub fn new() -> Judge {
-        Judge {
+impl ServerModel {
+    pub fn new() -> ServerModel {
+        ServerModel {
             window: 65_535,
             initial_window: 65_535,
             most_streams: Some(100),
@@ -172,9 +172,9 @@ impl Judge {
     }
 }
 
-impl Default for Judge {
-    fn default() -> Judge {
-        Judge::new()
+impl Default for ServerModel {
+    fn default() -> ServerModel {
+        ServerModel::new()
     }
 }
 

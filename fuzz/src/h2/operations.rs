@@ -3,9 +3,9 @@
 
 use prony_protocol::h2::{ClientSettings, StreamId};
 
-use super::drive::{Client, Seen};
+use super::drive::{Client, TraceEvent};
 use super::frames::{self, END_STREAM, NO_FLAGS, PADDED};
-use super::judge::Judge;
+use super::judge::ServerModel;
 
 /// Fragments of header blocks and trailers that let a few bytes of input reach many states.
 const BLOCKS: [&[u8]; 16] = [
@@ -33,17 +33,17 @@ struct Operations<'a> {
     data: std::slice::Iter<'a, u8>,
     settings: ClientSettings,
     client: Client,
-    judge: Judge,
+    judge: ServerModel,
     /// Streams of the current connection with their tags, live or ended.
     streams: Vec<(StreamId, u32)>,
     tag: u32,
     /// Events of all connections.
-    seen: Vec<Seen>,
+    seen: Vec<TraceEvent>,
 }
 
 /// The first byte determines the settings. The others are operations, some with arguments. Returns
 /// the events.
-pub fn run(data: &[u8]) -> Vec<Seen> {
+pub fn run(data: &[u8]) -> Vec<TraceEvent> {
     let mut data = data.iter();
     let choice = data.next().copied().unwrap_or(0);
     let settings = ClientSettings {
@@ -60,7 +60,7 @@ pub fn run(data: &[u8]) -> Vec<Seen> {
         data,
         settings,
         client: Client::new(settings),
-        judge: Judge::new(),
+        judge: ServerModel::new(),
         streams: Vec::new(),
         tag: 0,
         seen: Vec::new(),
@@ -81,7 +81,7 @@ impl Operations<'_> {
     }
 
     fn number(&mut self) -> u32 {
-        // Numbers near powers of two are where limits are usually off by one.
+        // Off-by-one errors are most likely near powers of two.
         let bits = u32::from(self.byte());
         (1u32 << (bits % 32))
             .wrapping_add(bits / 32)
@@ -235,7 +235,7 @@ impl Operations<'_> {
         frames::describe(&self.client.sent);
         let over = self.client.restart(self.settings);
         self.seen.extend(over.seen);
-        self.judge = Judge::new();
+        self.judge = ServerModel::new();
         self.streams.clear();
     }
 }

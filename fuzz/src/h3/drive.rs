@@ -9,18 +9,18 @@ use prony_protocol::h3::{H3Connection, H3ErrorCode, H3Event, H3Request, H3Settin
 
 /// Recorded events, in order. Consecutive pieces of one body are joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seen {
+pub enum TraceEvent {
     Event(H3Event<'static>),
     Body { tag: u32, bytes: Vec<u8> },
     Violation(H3Violation),
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for TraceEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Seen::Body { tag, bytes } => write!(f, "{tag}: body {}", bytes.escape_ascii()),
-            Seen::Violation(violation) => write!(f, "{violation:?}"),
-            Seen::Event(event) => match event {
+            TraceEvent::Body { tag, bytes } => write!(f, "{tag}: body {}", bytes.escape_ascii()),
+            TraceEvent::Violation(violation) => write!(f, "{violation:?}"),
+            TraceEvent::Event(event) => match event {
                 H3Event::Interim { tag, status } => write!(f, "{tag}: interim {status}"),
                 H3Event::Head { tag, status } => write!(f, "{tag}: head {status}"),
                 H3Event::End { tag } => write!(f, "{tag}: end"),
@@ -66,7 +66,7 @@ enum Stage {
 pub struct Client {
     pub connection: H3Connection,
     /// Events so far.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<TraceEvent>,
     /// Output so far on the control stream and the decoder stream.
     pub control: Vec<u8>,
     pub decoder: Vec<u8>,
@@ -196,7 +196,7 @@ impl Client {
             H3Event::Body { tag, bytes } => {
                 assert!(!bytes.is_empty());
                 assert!(matches!(self.open.get(&tag), Some((_, Stage::Headed))));
-                if let Some(Seen::Body {
+                if let Some(TraceEvent::Body {
                     tag: last,
                     bytes: body,
                 }) = self.seen.last_mut()
@@ -206,7 +206,7 @@ impl Client {
                     return;
                 }
                 let bytes = bytes.to_vec();
-                self.seen.push(Seen::Body { tag, bytes });
+                self.seen.push(TraceEvent::Body { tag, bytes });
                 return;
             }
             H3Event::Settings => {
@@ -266,14 +266,14 @@ impl Client {
             }
             H3Event::Ignored => H3Event::Ignored,
         };
-        self.seen.push(Seen::Event(event));
+        self.seen.push(TraceEvent::Event(event));
     }
 
     /// Checks that every call after a violation returns the same violation, and that no request can
     /// be started.
     fn fail(&mut self, violation: H3Violation) {
-        if self.seen.last() != Some(&Seen::Violation(violation)) {
-            self.seen.push(Seen::Violation(violation));
+        if self.seen.last() != Some(&TraceEvent::Violation(violation)) {
+            self.seen.push(TraceEvent::Violation(violation));
         }
         assert!(!violation.to_string().is_empty());
         assert!(!violation.code().is_no_error());
@@ -301,7 +301,7 @@ impl Client {
     }
 
     pub fn has_failed(&self) -> bool {
-        matches!(self.seen.last(), Some(Seen::Violation(_)))
+        matches!(self.seen.last(), Some(TraceEvent::Violation(_)))
     }
 }
 
@@ -365,7 +365,7 @@ pub fn run<'s, P: Iterator<Item = &'s [u8]>>(
 }
 
 /// Events, output on the control stream, and output on the decoder stream.
-pub type Trace = (Vec<Seen>, Vec<u8>, Vec<u8>);
+pub type Trace = (Vec<TraceEvent>, Vec<u8>, Vec<u8>);
 
 /// Returns the trace of a client.
 pub fn trace_of(client: &Client) -> Trace {

@@ -4,7 +4,7 @@
 use prony_protocol::h3::H3Settings;
 
 use super::super::drive::pieces;
-use super::drive::{Seen, Step, trace, trace_again};
+use super::drive::{Step, TraceEvent, trace, trace_again};
 use super::frames::{self, frame};
 
 /// Field sections that let a few bytes of input reach many states. Valid ones come first.
@@ -55,7 +55,7 @@ struct Operations<'a> {
 
 /// The first byte determines the settings; the next four determine how bytes are split. The others
 /// are operations, some with arguments. Returns the events.
-pub fn run(data: &[u8]) -> Vec<Seen> {
+pub fn run(data: &[u8]) -> Vec<TraceEvent> {
     let Some((&[choice, splits @ ..], rest)) = data.split_first_chunk::<5>() else {
         return Vec::new();
     };

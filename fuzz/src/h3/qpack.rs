@@ -3,7 +3,7 @@
 use prony_protocol::h3::qpack::QpackDecoder;
 
 /// The pieces are separated by the byte 0x2f, which few sections contain. A piece is a section if
-/// its first byte is even, otherwise a part of the encoder stream. A piece that consists of `r`
+/// its first byte is even, otherwise part of the encoder stream. A piece that consists of `r`
 /// restarts the decoder; one that consists of `c` cancels a stream.
 ///
 /// The result must be the same for a decoder that has already decoded each piece, for one that

@@ -33,7 +33,7 @@ use ceiling::CeilingSettings;
 use options::BenchOptions;
 use programs::Programs;
 use quic::QuicSettings;
-use ratios::Numbers;
+use ratios::RandomNumbers;
 use rotation::{Arena, Outcome};
 use rows::Row;
 use server::{BenchFolder, Nginx};
@@ -202,7 +202,7 @@ fn measure(
         seconds: options.seconds,
         runs: 0,
     };
-    let mut numbers = Numbers(options.seed);
+    let mut numbers = RandomNumbers(options.seed);
     let mut outcomes = Vec::new();
     for row in &options.rows {
         let tools: Vec<Tool> = tools_of(row, options)

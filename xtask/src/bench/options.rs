@@ -71,7 +71,7 @@ impl BenchOptions {
         while let Some(&flag) = args.next() {
             let mut value = || {
                 let value = args.next().copied();
-                value.ok_or_else(|| format!("{flag} wants a value"))
+                value.ok_or_else(|| format!("{flag} needs a value"))
             };
             match flag {
                 "--quick" => {}

@@ -88,7 +88,7 @@ pub(super) fn figure(
 }
 
 /// Shuffles `items` in an order that depends only on the state of `numbers`.
-pub(super) fn shuffle<T>(items: &mut [T], numbers: &mut Numbers) {
+pub(super) fn shuffle<T>(items: &mut [T], numbers: &mut RandomNumbers) {
     for last in (1..items.len()).rev() {
         let other = numbers.next() % (last as u64 + 1);
         items.swap(last, other as usize);
@@ -96,9 +96,9 @@ pub(super) fn shuffle<T>(items: &mut [T], numbers: &mut Numbers) {
 }
 
 /// Pseudorandom numbers from a seed: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-pub(super) struct Numbers(pub(super) u64);
+pub(super) struct RandomNumbers(pub(super) u64);
 
-impl Numbers {
+impl RandomNumbers {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -167,7 +167,7 @@ mod tests {
     fn orders_are_permutations_that_follow_the_seed() {
         let order = |seed| {
             let mut items: Vec<u32> = (0..10).collect();
-            shuffle(&mut items, &mut Numbers(seed));
+            shuffle(&mut items, &mut RandomNumbers(seed));
             items
         };
         assert_eq!(order(1), order(1));

@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::process::{self, End, Usage};
-use super::ratios::{Numbers, Rotation, Run, shuffle};
-use super::rows::{Http, Row, Security, Shape};
+use super::ratios::{RandomNumbers, Rotation, Run, shuffle};
+use super::rows::{ConnectionUse, Http, Row, Security};
 use super::server::{Nginx, SLOW_PATH, WITNESS_LOG};
 use super::tool::Tool;
 use super::tools::RunParameters;
@@ -70,7 +70,7 @@ impl Arena<'_> {
         row: &'static Row,
         tools: &[Tool],
         rotations: usize,
-        numbers: &mut Numbers,
+        numbers: &mut RandomNumbers,
     ) -> Result<Outcome, String> {
         let mut outcome = Outcome {
             row,
@@ -173,7 +173,7 @@ impl Arena<'_> {
             return Err("no request arrived".to_string());
         }
         let mut run = figures(&usage, requests);
-        if let Shape::Paced(rate) = row.shape {
+        if let ConnectionUse::Paced(rate) = row.shape {
             let kept = requests as f64 / (f64::from(rate) * f64::from(self.seconds));
             if kept < RATE_SHARE_MIN {
                 return Err(format!("{:.1}% of the rate", kept * 100.0));

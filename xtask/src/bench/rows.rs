@@ -4,7 +4,7 @@ use super::tool::Tool;
 
 /// Use of connections in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Shape {
+pub(super) enum ConnectionUse {
     /// Requests follow each other on the same connections without a pause.
     KeepAlive,
     /// A new connection for each request.
@@ -64,7 +64,7 @@ pub(super) struct Row {
     pub(super) id: &'static str,
     /// Name in the tables.
     pub(super) title: &'static str,
-    pub(super) shape: Shape,
+    pub(super) shape: ConnectionUse,
     pub(super) security: Security,
     pub(super) http: Http,
     pub(super) connections: u32,
@@ -113,7 +113,7 @@ const fn keep_alive(
     Row {
         id,
         title,
-        shape: Shape::KeepAlive,
+        shape: ConnectionUse::KeepAlive,
         security: Security::Clear,
         http: Http::One,
         connections: 64,
@@ -150,7 +150,7 @@ pub(super) const ROWS: &[Row] = &[
         ..keep_alive("ka-values", "keep-alive, 64, 1K, values", "/1k", None)
     },
     Row {
-        shape: Shape::Close,
+        shape: ConnectionUse::Close,
         connections: 192,
         target: ahead(1.06),
         ..keep_alive(
@@ -175,7 +175,7 @@ pub(super) const ROWS: &[Row] = &[
         ..keep_alive("tls-1k", "TLS keep-alive, 64, 1K", "/1k", Some(Tool::Wrk))
     },
     Row {
-        shape: Shape::Close,
+        shape: ConnectionUse::Close,
         security: Security::Resumable,
         references: &[Tool::Oha, Tool::Wrk, Tool::Prony],
         target: at_most(0.95),
@@ -187,14 +187,14 @@ pub(super) const ROWS: &[Row] = &[
         )
     },
     Row {
-        shape: Shape::Close,
+        shape: ConnectionUse::Close,
         security: Security::Full,
         references: &[Tool::Fortio, Tool::Wrk, Tool::Prony],
         target: at_most(0.90),
         ..keep_alive("tls-full", "TLS handshake each, 64, full", "/13", None)
     },
     Row {
-        shape: Shape::Paced(20_000),
+        shape: ConnectionUse::Paced(20_000),
         references: &[Tool::H2load, Tool::Wrk2, Tool::Prony],
         target: Target {
             late_p99_us: Some(200.0),

@@ -63,8 +63,8 @@ fn notes(outcomes: &[Outcome]) -> String {
 /// Returns true if every target of every row is met.
 pub(super) fn all_met(outcomes: &[Outcome]) -> bool {
     outcomes.iter().all(|o| {
-        let judged = judge(o);
-        !judged.is_empty() && judged.iter().all(|j| j.met)
+        let results = judge(o);
+        !results.is_empty() && results.iter().all(|j| j.met)
     })
 }
 
@@ -124,43 +124,47 @@ fn ratios(spread: &Spread) -> String {
 
 /// A target of a row, the result, and the judgment.
 #[derive(Debug, PartialEq)]
-struct Judged {
-    wanted: String,
-    reached: String,
+struct TargetResult {
+    target_text: String,
+    measured: String,
     met: bool,
 }
 
 fn targets(outcomes: &[Outcome]) -> String {
     let mut text = "| row | target | prony | met |\n|---|---|---|---|\n".to_string();
     for outcome in outcomes {
-        for judged in judge(outcome) {
-            let met = if judged.met { "yes" } else { "no" };
-            let Judged {
-                wanted, reached, ..
-            } = judged;
+        for results in judge(outcome) {
+            let met = if results.met { "yes" } else { "no" };
+            let TargetResult {
+                target_text,
+                measured,
+                ..
+            } = results;
             let title = outcome.row.title;
-            text.push_str(&format!("| {title} | {wanted} | {reached} | {met} |\n"));
+            text.push_str(&format!(
+                "| {title} | {target_text} | {measured} | {met} |\n"
+            ));
         }
     }
     text
 }
 
 /// Judges every target of a row for which there are runs.
-fn judge(outcome: &Outcome) -> Vec<Judged> {
+fn judge(outcome: &Outcome) -> Vec<TargetResult> {
     let rotations = &outcome.rotations;
     let target = outcome.row.target;
-    let mut judged = Vec::new();
+    let mut results = Vec::new();
     // The target applies to the preferred reference, not to a substitute.
-    let wanted = outcome.row.references[0];
-    if let Some(cost) = ratio(rotations, Measure::Cost, Tool::Prony, wanted) {
-        judged.push(Judged {
-            wanted: format!("cost ≤ {:.2} × {}", target.cost, wanted.name()),
-            reached: ratios(&cost),
+    let target_text = outcome.row.references[0];
+    if let Some(cost) = ratio(rotations, Measure::Cost, Tool::Prony, target_text) {
+        results.push(TargetResult {
+            target_text: format!("cost ≤ {:.2} × {}", target.cost, target_text.name()),
+            measured: ratios(&cost),
             met: cost.median <= target.cost,
         });
     }
     if let Some(ahead) = ahead(outcome).filter(|_| target.ahead) {
-        judged.push(ahead);
+        results.push(ahead);
     }
     let prony = |of: fn(&Run) -> Option<f64>| figure(rotations, Tool::Prony, of);
     let limits = [
@@ -177,22 +181,22 @@ fn judge(outcome: &Outcome) -> Vec<Judged> {
             prony(|r| r.late_p99_us),
         ),
     ];
-    for (limit, what, unit, reached) in limits {
-        let (Some(limit), Some(reached)) = (limit, reached) else {
+    for (limit, what, unit, measured) in limits {
+        let (Some(limit), Some(measured)) = (limit, measured) else {
             continue;
         };
-        let Spread { median, min, max } = reached;
-        judged.push(Judged {
-            wanted: format!("{what} ≤ {limit:.0} {unit}"),
-            reached: format!("{median:.0} ({min:.0}–{max:.0}) {unit}"),
+        let Spread { median, min, max } = measured;
+        results.push(TargetResult {
+            target_text: format!("{what} ≤ {limit:.0} {unit}"),
+            measured: format!("{median:.0} ({min:.0}–{max:.0}) {unit}"),
             met: median <= limit,
         });
     }
-    judged
+    results
 }
 
 /// Compares prony's cost with that of the cheapest peer.
-fn ahead(outcome: &Outcome) -> Option<Judged> {
+fn ahead(outcome: &Outcome) -> Option<TargetResult> {
     let to_peer = |peer: &Tool| {
         let spread = ratio(&outcome.rotations, Measure::Cost, Tool::Prony, *peer)?;
         Some((*peer, spread))
@@ -201,9 +205,9 @@ fn ahead(outcome: &Outcome) -> Option<Judged> {
         .iter()
         .filter_map(to_peer)
         .max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median))?;
-    Some(Judged {
-        wanted: "below every peer's cost".to_string(),
-        reached: format!("{} × {}", ratios(&nearest), peer.name()),
+    Some(TargetResult {
+        target_text: "below every peer's cost".to_string(),
+        measured: format!("{} × {}", ratios(&nearest), peer.name()),
         met: nearest.median < 1.0,
     })
 }
@@ -273,21 +277,21 @@ mod tests {
                 (Tool::Wrk, 12.0),
             ]],
         );
-        let judged = judge(&behind);
-        assert!(judged[0].met && !judged[1].met);
-        assert_eq!(judged[1].reached, "1.01 × ab");
+        let results = judge(&behind);
+        assert!(results[0].met && !results[1].met);
+        assert_eq!(results[1].measured, "1.01 × ab");
         let dear = outcome("ka-1k", &[&[(Tool::Floor, 10.0), (Tool::Prony, 10.9)]]);
-        assert_eq!(judge(&dear)[0].wanted, "cost ≤ 1.08 × floor");
+        assert_eq!(judge(&dear)[0].target_text, "cost ≤ 1.08 × floor");
         assert!(!all_met(&[dear]));
     }
 
     #[test]
     fn memory_and_lateness_have_limits_of_their_own() {
         let many = outcome("many-1k", &[&[(Tool::Floor, 10.0), (Tool::Prony, 10.9)]]);
-        let reached: Vec<String> = judge(&many).into_iter().map(|j| j.reached).collect();
-        assert_eq!(reached, ["1.09", "8 (8–8) MiB"]);
+        let measured: Vec<String> = judge(&many).into_iter().map(|j| j.measured).collect();
+        assert_eq!(measured, ["1.09", "8 (8–8) MiB"]);
         let open = outcome("open-1k", &[&[(Tool::H2load, 10.0), (Tool::Prony, 9.0)]]);
-        assert_eq!(judge(&open)[1].wanted, "p99 of lateness ≤ 200 µs");
+        assert_eq!(judge(&open)[1].target_text, "p99 of lateness ≤ 200 µs");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Command lines of the tools. This module starts nothing; `rotation` does.
 
-use super::rows::{Content, Http, Row, Security, Shape};
+use super::rows::{ConnectionUse, Content, Http, Row, Security};
 use super::tool::Tool;
 
 /// Parameters of a run.
@@ -37,7 +37,7 @@ impl Tool {
 
     /// Reason why this tool is omitted from a row, if there is one.
     pub(super) fn unfit(self, row: &Row) -> Option<&'static str> {
-        let paced = matches!(row.shape, Shape::Paced(_));
+        let paced = matches!(row.shape, ConnectionUse::Paced(_));
         let has_values = row.content == Content::Differs;
         match self {
             Tool::Wrk
@@ -55,16 +55,16 @@ impl Tool {
             {
                 Some("can't vary its requests")
             }
-            Tool::Floor if row.security != Security::Clear => Some("speaks no TLS"),
+            Tool::Floor if row.security != Security::Clear => Some("doesn't support TLS"),
             Tool::Floor | Tool::Wrk | Tool::Ab | Tool::Siege | Tool::Wrk2
                 if row.http != Http::One =>
             {
-                Some("speaks no HTTP/2")
+                Some("doesn't support HTTP/2")
             }
             Tool::Hey if row.http != Http::One && row.security == Security::Clear => {
                 Some("supports HTTP/2 over TLS only")
             }
-            Tool::Wrk | Tool::Ab | Tool::Siege if paced => Some("keeps no rate"),
+            Tool::Wrk | Tool::Ab | Tool::Siege if paced => Some("doesn't support a fixed rate"),
             Tool::Wrk2 | Tool::Vegeta | Tool::K6 | Tool::Zrk if !paced => {
                 Some("measured only at a fixed rate")
             }
@@ -76,18 +76,18 @@ impl Tool {
     /// Returns true if the tool ends on its own after its duration.
     pub(super) fn ends(self, row: &Row) -> bool {
         // h2load keeps reopening connections that the server closes.
-        !(self == Tool::H2load && row.shape == Shape::Close)
+        !(self == Tool::H2load && row.shape == ConnectionUse::Close)
     }
 
     /// Arguments for a row, with one thread and without certificate verification.
     pub(super) fn arguments(self, row: &Row, run: &RunParameters) -> Vec<String> {
         let RunParameters { url, seconds, .. } = *run;
         let connections = row.connections;
-        let closes = row.shape == Shape::Close;
+        let closes = row.shape == ConnectionUse::Close;
         let secure = row.security != Security::Clear;
         let rate = match row.shape {
-            Shape::Paced(rate) => Some(rate),
-            Shape::KeepAlive | Shape::Close => None,
+            ConnectionUse::Paced(rate) => Some(rate),
+            ConnectionUse::KeepAlive | ConnectionUse::Close => None,
         };
         let each = rate.map(|r| f64::from(r) / f64::from(connections));
         let close_header = if closes { "-H 'Connection: close'" } else { "" };
@@ -164,7 +164,7 @@ fn prony(row: &Row, run: &RunParameters, rate: Option<u32>) -> String {
     if let Http::Two { streams } = row.http {
         line.push_str(&format!(" --http 2 --streams {streams}"));
     }
-    if row.shape == Shape::Close {
+    if row.shape == ConnectionUse::Close {
         line.push_str(" --no-keepalive");
     }
     if row.security != Security::Clear {
@@ -221,7 +221,7 @@ fn oha(row: &Row, run: &RunParameters, rate: Option<u32>) -> String {
     if let Http::Two { streams } = row.http {
         line.push_str(&format!(" --http2 -p {streams}"));
     }
-    if row.shape == Shape::Close {
+    if row.shape == ConnectionUse::Close {
         line.push_str(" --disable-keepalive");
     }
     if row.security != Security::Clear {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::rows::{Http, Row, Security, Shape};
+use super::rows::{ConnectionUse, Http, Row, Security};
 
 /// Format of a log line, in nginx syntax.
 pub(super) const FORMAT: &str =
@@ -70,10 +70,10 @@ impl LogTotals {
         }
         let each = requests as f64 / connections.max(1) as f64;
         match row.shape {
-            Shape::Close if connections < requests => {
+            ConnectionUse::Close if connections < requests => {
                 return Some(format!("{each:.1} requests per connection, not 1"));
             }
-            Shape::KeepAlive | Shape::Paced(_) if each < 2.0 => {
+            ConnectionUse::KeepAlive | ConnectionUse::Paced(_) if each < 2.0 => {
                 return Some("nearly every request opened a connection".to_string());
             }
             _ => {}
@@ -129,7 +129,7 @@ pub(super) fn objection_to_most(row: &Row, most: u64) -> Option<String> {
 }
 
 fn is_resumed(row: &Row) -> bool {
-    row.shape == Shape::Close && row.security == Security::Resumable
+    row.shape == ConnectionUse::Close && row.security == Security::Resumable
 }
 
 fn resumes(share: f64) -> String {

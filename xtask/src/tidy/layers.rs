@@ -55,7 +55,7 @@ pub(super) const PURE: &[&str] = &["protocol", "stats", "report", "tcp"];
 
 /// Kind of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Use {
+enum DependencyKind {
     Always,
     InTests,
 }
@@ -111,7 +111,10 @@ fn check_manifest(name: &str, path: &str, text: &str, complaints: &mut Vec<Compl
     }
     for (dependency, purpose) in dependencies(&manifest) {
         let line = line_of(text, &dependency);
-        if purpose == Use::Always && PURE.contains(&name) && IMPURE.contains(&dependency.as_str()) {
+        if purpose == DependencyKind::Always
+            && PURE.contains(&name)
+            && IMPURE.contains(&dependency.as_str())
+        {
             complain(
                 line,
                 format!(
@@ -128,7 +131,7 @@ fn check_manifest(name: &str, path: &str, text: &str, complaints: &mut Vec<Compl
             continue;
         };
         // Tests of any layer may use the origin as a real server.
-        if purpose == Use::InTests && lower == "origin" {
+        if purpose == DependencyKind::InTests && lower == "origin" {
             continue;
         }
         if !is_below(lower, name) {
@@ -158,12 +161,12 @@ fn is_below(lower: &str, upper: &str) -> bool {
 }
 
 /// All dependencies with their package names, including platform-specific ones.
-fn dependencies(manifest: &Table) -> Vec<(String, Use)> {
+fn dependencies(manifest: &Table) -> Vec<(String, DependencyKind)> {
     let mut found = Vec::new();
     let tables = [
-        ("dependencies", Use::Always),
-        ("build-dependencies", Use::Always),
-        ("dev-dependencies", Use::InTests),
+        ("dependencies", DependencyKind::Always),
+        ("build-dependencies", DependencyKind::Always),
+        ("dev-dependencies", DependencyKind::InTests),
     ];
     for (key, purpose) in tables {
         for (name, value) in manifest

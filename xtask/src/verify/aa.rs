@@ -1,6 +1,6 @@
 //! Check: experiments with identical servers hardly ever find a difference.
 
-use super::experiments::{self, EXPERIMENTS, Prices};
+use super::experiments::{self, EXPERIMENTS, OriginCosts};
 use super::figures::CheckFigure;
 use super::power::BASE_ROUNDS;
 use super::program::Prony;
@@ -12,7 +12,7 @@ const FALSE_DIFFERENCES_MAX: u64 = 1;
 pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     let concluded = experiments::run(
         prony,
-        Prices {
+        OriginCosts {
             base: BASE_ROUNDS,
             other: BASE_ROUNDS,
         },

@@ -13,7 +13,7 @@ pub(super) const EXPERIMENTS: u64 = 10;
 
 /// CPU cost of two origins, in rounds of busy work per request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Prices {
+pub(super) struct OriginCosts {
     /// Rounds of the baseline origin.
     pub(super) base: u64,
     /// Rounds of the other origin.
@@ -22,7 +22,7 @@ pub(super) struct Prices {
 
 /// Conclusion of an experiment about the rate.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Concluded {
+pub(super) struct Conclusion {
     /// `faster`, `slower`, `equivalent`, `undecided` or `withheld`.
     pub(super) verdict: String,
     /// Ratio of the other variant's rate to the baseline's: estimate, and lower and upper limit of
@@ -32,7 +32,7 @@ pub(super) struct Concluded {
     findings: Vec<String>,
 }
 
-impl Concluded {
+impl Conclusion {
     /// Formats the conclusion as a line of the check's table.
     pub(super) fn figure(&self, seed: u64) -> CheckFigure {
         CheckFigure::shown(format!("experiment {seed}"), self.found())
@@ -57,7 +57,7 @@ impl Concluded {
 }
 
 /// Runs the experiments in sequence, each with its number as the seed.
-pub(super) fn run(prony: &Prony, prices: Prices) -> Result<Vec<Concluded>, String> {
+pub(super) fn run(prony: &Prony, prices: OriginCosts) -> Result<Vec<Conclusion>, String> {
     let folder = ExperimentFolder::new(prony, prices)?;
     let mut concluded = Vec::new();
     for seed in 1..=EXPERIMENTS {
@@ -72,7 +72,7 @@ pub(super) fn run(prony: &Prony, prices: Prices) -> Result<Vec<Concluded>, Strin
 pub(super) struct ExperimentFolder(TemporaryFolder);
 
 impl ExperimentFolder {
-    pub(super) fn new(prony: &Prony, prices: Prices) -> Result<ExperimentFolder, String> {
+    pub(super) fn new(prony: &Prony, prices: OriginCosts) -> Result<ExperimentFolder, String> {
         let folder = TemporaryFolder::new()?;
         let plan = plan_text(prony.path(), prices);
         fs::write(folder.path.join("plan.toml"), plan).map_err(|e| e.to_string())?;
@@ -86,7 +86,7 @@ impl ExperimentFolder {
         name: &str,
         seed: u64,
         args: &[&str],
-    ) -> Result<Concluded, String> {
+    ) -> Result<Conclusion, String> {
         let (plan, out) = (
             self.0.path.join("plan.toml"),
             self.0.path.join(format!("out-{name}")),
@@ -103,8 +103,8 @@ impl ExperimentFolder {
 }
 
 /// The plan, in which the variants differ only in the cost of a request.
-fn plan_text(prony: &Path, prices: Prices) -> String {
-    let Prices { base, other } = prices;
+fn plan_text(prony: &Path, prices: OriginCosts) -> String {
+    let OriginCosts { base, other } = prices;
     let program = Value::from(prony.to_string_lossy());
     format!(
         r#"name     = "known-prices"
@@ -132,7 +132,7 @@ cores       = "1"
     )
 }
 
-fn read(path: &Path) -> Result<Concluded, String> {
+fn read(path: &Path) -> Result<Conclusion, String> {
     let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
     let verdict: Value =
         serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -145,7 +145,7 @@ fn read(path: &Path) -> Result<Concluded, String> {
     })
 }
 
-fn concluded(verdict: &Value) -> Option<Concluded> {
+fn concluded(verdict: &Value) -> Option<Conclusion> {
     let comparison = verdict
         .get("comparisons")?
         .as_array()?
@@ -156,7 +156,7 @@ fn concluded(verdict: &Value) -> Option<Concluded> {
         .get("findings")
         .and_then(Value::as_array)
         .map_or(&[][..], Vec::as_slice);
-    Some(Concluded {
+    Some(Conclusion {
         verdict: comparison.get("verdict")?.as_str()?.to_string(),
         ratio: number("ratio")
             .zip(number("low"))
@@ -198,7 +198,7 @@ mod tests {
     fn the_plan_is_toml_and_differs_in_the_price_alone() {
         let text = plan_text(
             Path::new("/opt/a \"b\"/prony"),
-            Prices {
+            OriginCosts {
                 base: 5_000,
                 other: 5_600,
             },

@@ -75,7 +75,7 @@ impl Neighbor {
         let thread = std::thread::spawn(move || {
             let mut lengths = Lengths(1);
             loop {
-                let burst = Burst::start();
+                let burst = BusyProcess::start();
                 let ended = stopped.recv_timeout(lengths.draw());
                 drop(burst);
                 if ended != Err(RecvTimeoutError::Timeout)
@@ -102,19 +102,19 @@ impl Drop for Neighbor {
 }
 
 /// A process with a busy loop on the server's core, killed on drop.
-struct Burst(Option<Child>);
+struct BusyProcess(Option<Child>);
 
-impl Burst {
-    fn start() -> Burst {
+impl BusyProcess {
+    fn start() -> BusyProcess {
         let spawned = Command::new("taskset")
             .args(["-c", "0", "sh", "-c", "while :; do :; done"])
             .stdin(Stdio::null())
             .spawn();
-        Burst(spawned.ok())
+        BusyProcess(spawned.ok())
     }
 }
 
-impl Drop for Burst {
+impl Drop for BusyProcess {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {
             let _ = child.kill();

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::experiments::{self, EXPERIMENTS, Prices};
+use super::experiments::{self, EXPERIMENTS, OriginCosts};
 use super::figures::CheckFigure;
 use super::program::Prony;
 
@@ -42,7 +42,7 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
 /// Chooses the rounds that increase the cost of a request by the fraction `increase`. The time per
 /// request of a saturated server is linear in the rounds, so two loads determine the cost of a
 /// round and of a request.
-pub(super) fn calibrate(prony: &Prony, increase: f64) -> Result<Prices, String> {
+pub(super) fn calibrate(prony: &Prony, increase: f64) -> Result<OriginCosts, String> {
     let seconds = |rounds: u64| -> Result<f64, String> {
         let origin = prony.origin(&["--work", &rounds.to_string()])?;
         let url = origin.url("/");
@@ -58,9 +58,9 @@ pub(super) fn calibrate(prony: &Prony, increase: f64) -> Result<Prices, String> 
     };
     let twice = seconds(2 * BASE_ROUNDS)?;
     let base = seconds(BASE_ROUNDS)?;
-    let other = dearer(base, twice, increase)
+    let other = rounds_for_increase(base, twice, increase)
         .ok_or("the server is not slower with twice the work (is the machine busy?)")?;
-    Ok(Prices {
+    Ok(OriginCosts {
         base: BASE_ROUNDS,
         other,
     })
@@ -68,7 +68,7 @@ pub(super) fn calibrate(prony: &Prony, increase: f64) -> Result<Prices, String> 
 
 /// Rounds that increase the cost of a request by the fraction `increase`, computed from the seconds
 /// per request with the base number of rounds and with twice that number.
-fn dearer(base_s: f64, twice_s: f64, increase: f64) -> Option<u64> {
+fn rounds_for_increase(base_s: f64, twice_s: f64, increase: f64) -> Option<u64> {
     let per_round_s = (twice_s - base_s) / BASE_ROUNDS as f64;
     let more = increase * base_s / per_round_s;
     (per_round_s > 0.0 && more < BASE_ROUNDS as f64).then(|| BASE_ROUNDS + more.round() as u64)
@@ -82,8 +82,8 @@ mod tests {
     fn the_dearer_price_is_ten_percent_of_the_whole_request() {
         // At 2 ns per round and 10 µs of other cost, a request takes 50 µs; a tenth of that is
         // 2,500 rounds.
-        assert_eq!(dearer(50e-6, 90e-6, 0.1), Some(22_500));
-        assert_eq!(dearer(50e-6, 50e-6, 0.1), None);
-        assert_eq!(dearer(50e-6, 50.1e-6, 0.1), None);
+        assert_eq!(rounds_for_increase(50e-6, 90e-6, 0.1), Some(22_500));
+        assert_eq!(rounds_for_increase(50e-6, 50e-6, 0.1), None);
+        assert_eq!(rounds_for_increase(50e-6, 50.1e-6, 0.1), None);
     }
 }

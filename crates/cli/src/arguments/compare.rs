@@ -140,8 +140,8 @@ pub(crate) struct RunArgs {
     /// as 250ms [default: the plan's, or auto]
     #[arg(long, value_name = "MODE", value_parser = Interleave::from_str, help_heading = "Experiment")]
     pub(crate) interleave: Option<Interleave>,
-    /// Serve the metrics of running trials to Prometheus at /metrics on ADDR, which is a port of
-    /// 127.0.0.1 or ADDRESS:PORT
+    /// Serve Prometheus metrics of running trials at /metrics; ADDR is ADDRESS:PORT, or a port on
+    /// 127.0.0.1
     #[arg(long, value_name = "ADDR", help_heading = "Experiment")]
     pub(crate) metrics: Option<String>,
     /// Form of the progress on standard error

@@ -45,10 +45,10 @@ impl Args for LoadArguments {
 }
 
 /// Values that a flag accepts, each with its help text.
-type Choices = &'static [(&'static str, &'static str)];
+type FlagChoices = &'static [(&'static str, &'static str)];
 
-const ARRIVALS: Choices = &[("constant", "Equal gaps"), ("poisson", "Exponential gaps")];
-const HTTP_VERSIONS: Choices = &[
+const ARRIVALS: FlagChoices = &[("constant", "Equal gaps"), ("poisson", "Exponential gaps")];
+const HTTP_VERSIONS: FlagChoices = &[
     ("1.0", "HTTP/1.0"),
     ("1.1", "HTTP/1.1"),
     (
@@ -57,7 +57,7 @@ const HTTP_VERSIONS: Choices = &[
     ),
     ("3", "HTTP/3 over QUIC"),
 ];
-const REQUEST_ORDERS: Choices = &[
+const REQUEST_ORDERS: FlagChoices = &[
     (
         "sequence",
         "In the order of the list, shared by all workers",
@@ -71,14 +71,14 @@ const REQUEST_ORDERS: Choices = &[
         "At random by the weights in the list, reproducible with --seed",
     ),
 ];
-const DATA_ORDERS: Choices = &[
+const DATA_ORDERS: FlagChoices = &[
     (
         "sequence",
         "In the order of the file, shared by all workers",
     ),
     ("random", "At random, reproducible with --seed"),
 ];
-const SOURCE_ORDERS: Choices = &[
+const SOURCE_ORDERS: FlagChoices = &[
     ("round-robin", "Each connection takes the next address"),
     (
         "random",
@@ -89,8 +89,8 @@ const SOURCE_ORDERS: Choices = &[
         "Each virtual user (one of --connections) keeps its address when it reconnects",
     ),
 ];
-const PROXY_VERSIONS: Choices = &[("v1", "A line of text"), ("v2", "Binary")];
-const IO_CHOICES: Choices = &[
+const PROXY_VERSIONS: FlagChoices = &[("v1", "A line of text"), ("v2", "Binary")];
+const IO_CHOICES: FlagChoices = &[
     ("auto", "The fastest that this system supports"),
     ("uring", "Completions: io_uring, on Linux 6.1 and later"),
     ("poll", "Readiness: epoll on Linux, kqueue on FreeBSD"),
@@ -101,7 +101,7 @@ const IO_CHOICES: Choices = &[
 ];
 
 /// Parses a flag that accepts one of these values.
-fn choice<T>(words: Choices) -> impl TypedValueParser<Value = T>
+fn choice<T>(words: FlagChoices) -> impl TypedValueParser<Value = T>
 where
     T: FromStr<Err = String> + Clone + Send + Sync + 'static,
 {

@@ -47,7 +47,7 @@ pub(crate) enum RunsCommand {
     Name {
         /// The run; with --delete, the name
         run: PathBuf,
-        /// The name; if another run has it, the name moves to this run
+        /// New name; if another run has it, the name moves to this run
         #[arg(required_unless_present = "delete")]
         name: Option<String>,
         /// Delete a name but keep the run

@@ -13,7 +13,7 @@ use super::follower::Follower;
 use super::{LiveView, ViewContext, experiment_page};
 use crate::running_load::RunningLoad;
 
-/// Name of this process in the list of CPU use.
+/// Label of this process in the list of CPU usage.
 const GENERATOR: &str = "generator";
 
 /// State of an experiment, shared between the thread that runs it and the thread that draws it.
@@ -52,7 +52,7 @@ impl ExperimentNotes {
         change(&mut self.lock().state);
     }
 
-    /// Records the start of a load, here or on agents. `latest` provides the CPU use of the
+    /// Records the start of a load, here or on agents. `latest` provides the CPU usage of the
     /// services.
     pub(crate) fn loading(&self, latest: &Arc<LatestSample>) {
         let mut inner = self.lock();
@@ -131,7 +131,7 @@ impl LiveView for ExperimentView<'_> {
     }
 }
 
-/// Computes the CPU use between two samples: of each service, of the generator, and of all other
+/// Computes the CPU usage between two samples: of each service, of the generator, and of all other
 /// processes.
 fn cpu(before: &TelemetrySample, now: &TelemetrySample) -> Vec<CpuUse> {
     let span = now.t_s - before.t_s;

@@ -170,7 +170,7 @@ pub(super) fn running(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, 
     frame.render_widget(Paragraph::new(text), lines);
 }
 
-/// Draws the CPU use of the services and the machine.
+/// Draws the CPU usage of the services and the machine.
 fn cpu(frame: &mut Frame<'_>, area: Rect, cpu: &[CpuUse], theme: Theme) {
     let block = panels::titled("CPU, percent of one core", theme);
     let room = usize::from(block.inner(area).height).saturating_sub(1);

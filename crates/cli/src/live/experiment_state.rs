@@ -45,7 +45,7 @@ pub(crate) struct ExperimentState {
     pub(crate) load: Option<LoadFigures>,
     /// Rounds of the current block, or of the last one, if blocks are interleaved.
     pub(crate) rounds: Option<Rounds>,
-    /// CPU use of the services and the machine.
+    /// CPU usage of the services and the machine.
     pub(crate) cpu: Vec<CpuUse>,
     /// One line for each finished trial, the newest last.
     pub(crate) ended: VecDeque<String>,
@@ -73,7 +73,7 @@ pub(crate) enum TrialPhase {
     Stopping,
 }
 
-/// CPU use since the last sample.
+/// CPU usage since the last sample.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CpuUse {
     /// A service, the generator, or other processes.

@@ -11,7 +11,7 @@ use prony_record::{
 use super::agents::Agents;
 use crate::running_load::{LoadSnapshot, RunningLoad};
 
-/// Length of the window for recent response times and CPU use.
+/// Length of the window for recent response times and CPU usage.
 const RECENT: Duration = Duration::from_secs(5);
 /// Number of slices over which the current rate is averaged.
 const RATE_SLICES: usize = 2;
@@ -59,7 +59,7 @@ pub(crate) struct LoadFigures {
     pub(crate) waiting: Option<u64>,
     /// Number of connections opened in the measured part.
     pub(crate) connections_opened: u64,
-    /// CPU use of the generator.
+    /// CPU usage of the generator.
     pub(crate) busy: Option<GeneratorUse>,
     /// State of the agents, if agents send the load.
     pub(crate) agents: Option<Agents>,
@@ -89,7 +89,7 @@ pub(crate) struct TimesPoint {
     pub(crate) p99_us: f64,
 }
 
-/// CPU use of the load generator in the last few seconds.
+/// CPU usage of the load generator in the last few seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct GeneratorUse {
     /// Busy fraction of the busiest worker, 0 to 1.
@@ -361,7 +361,7 @@ impl Follower {
         figures.waiting = waiting(figures, all.started, so_far.reaches);
     }
 
-    /// Updates the CPU use of the last few seconds.
+    /// Updates the CPU usage of the last few seconds.
     fn see_utilizations(&mut self) {
         let now = self.running_load.utilizations();
         let elapsed = |utilizations: &[WorkerUtilization]| {
@@ -391,7 +391,7 @@ fn waiting(figures: &LoadFigures, started: u64, until: Nanos) -> Option<u64> {
     Some(if waiting as f64 > chance { waiting } else { 0 })
 }
 
-/// Computes the CPU use between two readings.
+/// Computes the CPU usage between two readings.
 fn since(before: &[WorkerUtilization], now: &[WorkerUtilization]) -> Option<GeneratorUse> {
     let mut busy = GeneratorUse {
         busiest: 0.0,

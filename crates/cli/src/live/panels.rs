@@ -226,7 +226,7 @@ fn shown_until(figures: &LoadFigures) -> f64 {
 }
 
 /// A line of a chart: its points, their marker, how they are connected, and their color.
-type Drawn<'a> = (&'a [(f64, f64)], Marker, GraphType, Style);
+type ChartLine<'a> = (&'a [(f64, f64)], Marker, GraphType, Style);
 
 /// Draws the response times of each half second against its offered rate, for a load whose rate
 /// changes.
@@ -266,7 +266,7 @@ fn chart(
     frame: &mut Frame<'_>,
     area: Rect,
     (title, (end, mark)): (&str, HorizontalAxis),
-    lines: [Drawn<'_>; 3],
+    lines: [ChartLine<'_>; 3],
     figure: fn(f64) -> String,
     theme: Theme,
 ) {
@@ -439,7 +439,7 @@ pub(super) fn load_sources(figures: &LoadFigures, width: u16, theme: Theme) -> L
     }
 }
 
-/// Formats the CPU use of the load generator.
+/// Formats the CPU usage of the load generator.
 fn generator(figures: &LoadFigures, width: u16, theme: Theme) -> Line<'static> {
     let Some(busy) = figures.busy else {
         return Line::default();

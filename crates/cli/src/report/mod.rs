@@ -6,7 +6,7 @@ mod two;
 
 use crate::arguments::ReportArgs;
 use crate::ending::{Ending, Failure};
-use crate::gating::{self, Gating, LABELS};
+use crate::gating::{self, GateSettings, LABELS};
 use crate::{runs, terminal};
 
 /// Labels of two compared runs: the baseline and the new run.
@@ -26,12 +26,12 @@ pub(crate) fn run(typed: &ReportArgs) -> Result<Ending, Failure> {
     match stored.as_slice() {
         paths if gated => {
             let new = gating::read(paths)?;
-            let gating = Gating::prepare(&typed.gates, gating::known_of_stored(&new))?;
+            let gating = GateSettings::prepare(&typed.gates, gating::known_of_stored(&new))?;
             two::run(typed, gating, None, new, LABELS)
         }
         [one] => {
             let stored = gating::read(std::slice::from_ref(one))?;
-            let gating = Gating::prepare(&typed.gates, gating::known_of_stored(&stored))?;
+            let gating = GateSettings::prepare(&typed.gates, gating::known_of_stored(&stored))?;
             one::run(typed, gating, stored)
         }
         [old, new] => {
@@ -39,7 +39,7 @@ pub(crate) fn run(typed: &ReportArgs) -> Result<Ending, Failure> {
             let new = gating::read(std::slice::from_ref(new))?;
             let mut known = gating::known_of_stored(&new);
             known.stored = Some(LABELS_OF_TWO[0].to_owned());
-            let gating = Gating::with_stored(&typed.gates, &known, None)?;
+            let gating = GateSettings::with_stored(&typed.gates, &known, None)?;
             two::run(typed, gating, Some(old), new, LABELS_OF_TWO)
         }
         many => Err(Failure::wrong(format!(

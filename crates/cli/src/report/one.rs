@@ -8,10 +8,14 @@ use prony_stats::gate::GateResult;
 use super::outputs::{DataOutputs, ReportOutputs, put, put_tables};
 use crate::arguments::ReportArgs;
 use crate::ending::{Ending, Failure};
-use crate::gating::{Gating, Verdicts, print_text};
+use crate::gating::{GateSettings, Verdicts, print_text};
 use crate::terminal;
 
-pub(super) fn run(typed: &ReportArgs, gating: Gating, stored: Stored) -> Result<Ending, Failure> {
+pub(super) fn run(
+    typed: &ReportArgs,
+    gating: GateSettings,
+    stored: Stored,
+) -> Result<Ending, Failure> {
     if let StoredContent::Loads(records) = &stored.content
         && records.len() > 1
     {

@@ -6,13 +6,13 @@ use prony_report::{Document, csv, data, text};
 use super::outputs::{ReportOutputs, put, put_tables};
 use crate::arguments::ReportArgs;
 use crate::ending::{Ending, Failure};
-use crate::gating::{Gating, Verdicts, print_text};
+use crate::gating::{GateSettings, Verdicts, print_text};
 use crate::terminal;
 
 /// Compares two runs. If `old` is `None`, the old run is the one that `--against` names.
 pub(super) fn run(
     typed: &ReportArgs,
-    gating: Gating,
+    gating: GateSettings,
     old: Option<Stored>,
     new: Stored,
     labels: [&str; 2],

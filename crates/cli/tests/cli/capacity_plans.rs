@@ -48,8 +48,8 @@ fn a_trial_is_a_search_and_a_bound_withholds_the_verdict() {
     let comparison = &verdict["comparisons"][0];
     assert_eq!(comparison["metric"], "capacity_per_s");
     assert_eq!(comparison["verdict"], "withheld");
-    let text = "The capacity is at least 400 requests a second: p90 < 30 s and failed < 50% is met at \
-                that rate, and higher rates are not probed. Raise max_rate.";
+    let text = "The capacity is at least 400 requests per second: p90 < 30 s and failed < 50% is \
+                met at that rate, and max_rate does not allow higher rates. Raise max_rate.";
     let findings = verdict["findings"].as_array().unwrap();
     let is_bound = |finding: &&serde_json::Value| {
         finding["id"] == "capacity-unknown" && finding["text"].as_str().unwrap().ends_with(text)

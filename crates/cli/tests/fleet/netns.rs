@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Prefix of the namespaces' names. The process id of the test follows.
+/// Prefix of the namespaces' names. The process ID of the test follows.
 const PREFIX: &str = "prony-fleet-test-";
 
 /// Name of the host that has the bridge, the NATS server and the coordinator.

@@ -22,7 +22,7 @@ const QUICK: [&str; 7] = [
     "--threads=1",
 ];
 
-/// Runs a load with additional options. Returns the id of the run.
+/// Runs a load with additional options. Returns the ID of the run.
 fn make(testbed: &mut Testbed, more: &[&str], url: &str) -> String {
     let mut load = testbed.recorded(&[&QUICK[..], more].concat(), url);
     expect_whole(&load.record());

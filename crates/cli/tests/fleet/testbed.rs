@@ -310,7 +310,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Returns the id of the run.
+    /// Returns the ID of the run.
     pub(crate) fn run(&self) -> String {
         let printed = self.process.stderr();
         let line = printed.lines().find_map(|line| line.strip_prefix("run "));

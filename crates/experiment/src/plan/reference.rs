@@ -131,7 +131,8 @@ fn choice(words: &[&str]) -> ValueType {
 fn top_level() -> Vec<ReferenceKey> {
     use ValueType::{List, Percent, Table, TableArray, Text, TextTable, Path};
     vec![
-        key("name", Text, "the file's name", "\"sockets\"", "names the experiment and its folder; 1 to 100 bytes"),
+        key("name", Text, "the file's name", "\"sockets\"", "name of the experiment and its \
+            folder; 1 to 100 bytes"),
         key("question", Text, "empty", "\"Is a UNIX socket faster?\"", "heads the report"),
         key("notes", List, "none", "[\"needs 4 cores\"]", "printed before the experiment runs; may be templates"),
         key("baseline", ValueType::Either(vec![TextTable, TableArray]), "the first level of each factor", "{ socket = \"tcp\" }", "levels that others are compared with; omitted factors keep the variant's level; in an array, the first match applies"),
@@ -189,12 +190,14 @@ fn service() -> Vec<ReferenceKey> {
         key("cores", Cores, "any", "\"0-3\"", "cores that the service may use"),
         key("open_files", integer(16, 1 << 30), "inherited", "65536", "limit of open files"),
         key("stop", Text, "\"SIGTERM\"", "\"SIGQUIT\"", "signal that stops the service; a name or number"),
-        key("wrapper", List, "none", "[\"nice\", \"-n\", \"5\"]", "program and arguments put before the command"),
+        key("wrapper", List, "none", "[\"nice\", \"-n\", \"5\"]", "program and arguments that run \
+            the command"),
         key("library_path", Path, "none", "\"lib\"", "folder put into LD_LIBRARY_PATH"),
         key("place", Text, "\"native\"", "\"namespace\"", "native, namespace, jail (FreeBSD), or the name of a [place.NAME]"),
         key("host", Text, "\"local\"", "\"role=server\"", "agent that runs the service: its name or a label"),
         key("cgroup", Text, "none", "\"system.slice/web.service\"", "control group whose processes count as the service's"),
-        key("pid_file", Path, "none", "\"/run/web.pid\"", "file with the process id whose tree counts as the service's"),
+        key("pid_file", Path, "none", "\"/run/web.pid\"", "file with the process ID whose tree \
+            counts as the service's"),
     ]
 }
 
@@ -240,8 +243,10 @@ fn link() -> Vec<ReferenceKey> {
         required(key("between", List, "", "[\"clients\", \"front\"]", "the two places that the link joins")),
         key("rate", BitRate, "unlimited", "\"1Gbit\"", "rate limit in each direction"),
         key("burst", Size, "1 ms at the rate", "\"64K\"", "bytes sent at full speed before the rate applies; needs rate"),
-        key("latency", Time, "\"25ms\"", "\"50ms\"", "longest wait for the link before a packet is dropped; needs rate"),
-        key("loss", Percent, "none", "\"1%\"", "packets that each direction drops at random, 0% to 50%"),
+        key("latency", Time, "\"25ms\"", "\"50ms\"", "maximum queueing time of a packet, after \
+            which it is dropped; needs rate"),
+        key("loss", Percent, "none", "\"1%\"", "share of packets dropped at random in each \
+            direction, 0% to 50%"),
         key("addresses", List, "picked by prony", "[\"10.1.0.1\", \"10.1.0.2\"]", "private IPv4 addresses of the two ends"),
     ]
 }
@@ -263,7 +268,7 @@ fn own_load_keys() -> Vec<ReferenceKey> {
     vec![
         required(key("target", Text, "", "\"web\"", "service to load, or \"service.listener\"")),
         key("path", Text, "\"/\"", "\"/catalogue\"", "path and query to request; not together with urls")  ,
-        key("scheme", choice(&["http", "https"]), "https for a listener of that name", "\"https\"", "cleartext or TLS"),
+        key("scheme", choice(&["http", "https"]), "https if the listener has that name", "\"https\"", "cleartext or TLS"),
         key("model", choice(&["closed", "open", "capacity"]), "open with a rate, else closed", "\"open\"", "what starts requests: responses, a schedule, or the probes of a capacity search"),
         key("goal", List, "required for a capacity search", "[\"p99 < 50ms\", \"failed < 0.1%\"]", "conditions of a capacity search, which finds the highest rate that meets them"),
         key("max_rate", Rate, "none", "\"20k\"", "highest rate that a capacity search probes"),
@@ -273,7 +278,8 @@ fn own_load_keys() -> Vec<ReferenceKey> {
         key("agents", agents, "this machine", "4", "agents that generate the load: a number, names or a label"),
         key("bodies", choice(&["same", "same-decoded", "may-differ"]), "\"same-decoded\"", "\"may-differ\"", "which response bodies must be the same in all variants: as sent, decoded, or none"),
         key("abort_if", List, "none", "[\"failed > 5%\", \"p99 > 1s\"]", "conditions on a running load, each of which ends the experiment"),
-        key("abort_window", Time, "\"5s\"", "\"10s\"", "the last part of a load over which abort_if must hold"),
+        key("abort_window", Time, "\"5s\"", "\"10s\"", "length of the last part of a load in which \
+            abort_if must hold"),
     ]
 }
 

@@ -178,25 +178,25 @@ pub(crate) fn finding(
     });
     let (severity, meaning) = if let Some(change) = explains {
         let meaning = format!(
-            "Their usage differs between variants: it alone would change the rate by {:+.1}%, and \
-             without it a verdict would not be reached. Use a quieter machine, or pin the \
-             services and the load to cores that nothing else uses.",
+            "Their usage differs between variants: this alone would change the rate by {:+.1}%, \
+             and without this difference there would be no verdict. Use a quieter machine, or pin \
+             the services and the load to cores that nothing else uses.",
             change * 100.0
         );
         (Severity::Error, meaning)
     } else if has(|effect| *effect == NoiseEffect::TooFewBlocks) {
         let meaning = format!(
-            "That is over {:.0}% of the cores in the median trial, and under {FEW_BLOCKS} blocks \
-             can't show how much of the difference is noise. Run more blocks (--blocks 10), or use \
-             a quieter machine.",
+            "That is over {:.0}% of the cores in the median trial, and fewer than {FEW_BLOCKS} \
+             blocks can't show how much of the difference is noise. Run more blocks (--blocks 10), \
+             or use a quieter machine.",
             CROWDED_SHARE * 100.0
         );
         (Severity::Error, meaning)
     } else if has(|effect| matches!(effect, NoiseEffect::Doubtful(_))) {
         let meaning = format!(
             "That is over {:.0}% of the cores in the median trial. The random order of trials \
-             spreads this over all variants and the intervals account for it, but variants may \
-             differ in another way on a crowded machine than on a quiet one.",
+             spreads this over all variants and the intervals account for it, but the difference \
+             between variants may not be the same on a quiet machine.",
             CROWDED_SHARE * 100.0
         );
         (Severity::Warning, meaning)

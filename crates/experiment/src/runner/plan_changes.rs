@@ -88,8 +88,8 @@ pub(crate) fn finding(accepted: &[AcceptedChange]) -> Option<Finding> {
     let each: Vec<String> = each.collect();
     let text = format!(
         "The plan was changed while the experiment was interrupted, and --accept-plan-changes was \
-         given ({}). The results mix blocks of different setups. Run the plan into a new folder for \
-         results of the changed plan alone.",
+         given ({}). The results mix blocks of different setups. To get results of the changed \
+         plan alone, run it into a new folder.",
         each.join(". ")
     );
     (!accepted.is_empty()).then(|| Finding::new(FindingId::PlanChanged, Severity::Warning, text))

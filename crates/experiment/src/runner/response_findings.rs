@@ -112,8 +112,8 @@ fn unexpected_status(
             false => names(&variants, name),
         };
         let text = format!(
-            "{whose}: {url} {what}. Check path and host of the load and the server's log; if the status is \
-             intended, set expect_status (--expect-status)."
+            "{whose}: {url} {what}. Check the load's path and host, and the server's log; if the \
+             status is intended, set expect_status (--expect-status)."
         );
         ExperimentFinding {
             finding: Finding::new(FindingId::UnexpectedStatus, severity, text),

@@ -25,21 +25,21 @@ pub(crate) fn finding(search: &SearchReport, goals: &[String]) -> Option<Finding
                 BoundReason::GeneratorSaturated => {
                     "at higher rates the load generator was saturated. Give the load more cores"
                 }
-                BoundReason::RateMax => "higher rates are not probed. Raise max_rate",
+                BoundReason::RateMax => "max_rate does not allow higher rates. Raise max_rate",
                 BoundReason::ProbesMax => {
                     "the search ended before it found a rate that doesn't meet them. Use shorter \
                      probes, or other goals"
                 }
             };
             format!(
-                "The capacity is at least {} requests a second: {goals} is met at that rate, and \
+                "The capacity is at least {} requests per second: {goals} is met at that rate, and \
                  {cause}.",
                 rate(per_s)
             )
         }
         SearchOutcome::Below { per_s } => format!(
-            "The capacity is below {} requests a second: {goals} is not met at that rate, and lower \
-             rates have too few requests to be judged. Use longer probes, or other goals.",
+            "The capacity is below {} requests per second: {goals} is not met at that rate, and \
+             lower rates have too few requests to be judged. Use longer probes, or other goals.",
             rate(per_s)
         ),
         SearchOutcome::Unmet { per_s } => {
@@ -52,7 +52,7 @@ pub(crate) fn finding(search: &SearchReport, goals: &[String]) -> Option<Finding
                 rates[0].total_cmp(&rates[1])
             });
             let readings = lowest.map_or(String::new(), |probe| format!(": {}", probe.readings()));
-            format!("{goals} is not met even at {requests} a second{readings}.")
+            format!("{goals} is not met even at {requests} per second{readings}.")
         }
     };
     Some(error(text))

@@ -146,7 +146,7 @@ impl fmt::Display for TrialError {
                     None => f.write_str(" (prony did not start this server)"),
                 }
             }
-            TrialError::EnterPlace(error) => write!(f, "entering the load's place: {error}"),
+            TrialError::EnterPlace(error) => write!(f, "can't enter the load's place: {error}"),
             TrialError::File { path, source } => write!(f, "{}: {source}", path.display()),
             TrialError::Folder(error) => error.fmt(f),
             TrialError::Aborted { block, abort } => {

@@ -104,7 +104,7 @@ impl BackgroundTasks {
         })
     }
 
-    /// Starts preparing a part of a load.
+    /// Starts preparing part of a load.
     ///
     /// # Errors
     ///

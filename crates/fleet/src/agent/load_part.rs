@@ -31,7 +31,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// time.
 const CANCEL_MARGIN: Duration = Duration::from_millis(200);
 
-/// A part of a load that is ready, running or over.
+/// Part of a load that is ready, running or over.
 pub(super) struct LoadPart {
     run: RunId,
     order: LoadOrder,

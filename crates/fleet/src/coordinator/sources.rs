@@ -59,7 +59,8 @@ pub(super) fn divide(
             (found_count @ 1.., false) => division.notes.extend(unused_note(range, found_count)),
             (0, false) => {
                 division.notes.push(format!(
-                    "--source {range}: no agent is registered with one of these addresses, so each agent gets a part of them, which works if a route makes them local"
+                    "--source {range}: no agent is registered with one of these addresses, so each \
+                    agent gets part of them, which works if a route makes them local"
                 ));
                 divide_range(first, last, &mut division.each);
             }

@@ -9,7 +9,7 @@ use prony_load::{HttpProxy, SourceRange, TlsVersion};
 use prony_record::quantity;
 
 use super::url::AbUrl;
-use crate::getopt::{OptionError, OptionSpec, Options, Placing, Takes};
+use crate::getopt::{OptionArgument, OptionError, OptionPlacement, OptionSpec, Options};
 use crate::session::Refusal;
 
 /// Number of requests that `-t` implies, according to ab's manual.
@@ -30,7 +30,7 @@ pub(super) enum AbCommand {
 
 /// Reason why the arguments are rejected.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Mistake {
+pub(super) enum AbArgumentsError {
     /// Invalid arguments. The usage is printed after the message.
     Usage(String),
     /// A flag has an invalid value.
@@ -136,7 +136,7 @@ impl Default for Attributes {
     }
 }
 
-const fn flag(letter: char, takes: Takes) -> OptionSpec {
+const fn flag(letter: char, takes: OptionArgument) -> OptionSpec {
     OptionSpec {
         name: None,
         letter,
@@ -150,7 +150,7 @@ const fn long(name: &'static str, letter: char) -> OptionSpec {
         name: Some(name),
         letter,
         is_short: false,
-        takes: Takes::Value,
+        takes: OptionArgument::Value,
     }
 }
 
@@ -167,17 +167,17 @@ const FLAGS_WITH_VALUE: &str = "nctsbTpuvxyzCHPAgXeBmZfE";
 fn known() -> Vec<OptionSpec> {
     let alone = FLAGS_WITHOUT_VALUE
         .chars()
-        .map(|letter| flag(letter, Takes::Nothing));
+        .map(|letter| flag(letter, OptionArgument::Nothing));
     let with_value = FLAGS_WITH_VALUE
         .chars()
-        .map(|letter| flag(letter, Takes::Value));
+        .map(|letter| flag(letter, OptionArgument::Value));
     let lacking = [long("expect-size", EXPECT_SIZE), long("start-at", START_AT)];
     alone.chain(with_value).chain(lacking).collect()
 }
 
 /// Formats the error like APR, the library with which ab parses flags.
-fn slipped(slip: OptionError) -> Mistake {
-    Mistake::Usage(match slip {
+fn slipped(slip: OptionError) -> AbArgumentsError {
+    AbArgumentsError::Usage(match slip {
         OptionError::NoSuchLetter(letter) => format!("illegal option -- {letter}"),
         OptionError::LetterLacksValue(letter) => format!("option requires an argument -- {letter}"),
         OptionError::NameLacksValue(name) => format!("option requires an argument -- {name}"),
@@ -192,17 +192,17 @@ fn slipped(slip: OptionError) -> Mistake {
 ///
 /// # Errors
 ///
-/// See [`Mistake`].
-pub(super) fn parse(words: &[OsString]) -> Result<AbCommand, Mistake> {
+/// See [`AbArgumentsError`].
+pub(super) fn parse(words: &[OsString]) -> Result<AbCommand, AbArgumentsError> {
     let words: Vec<String> = words
         .iter()
         .map(|word| {
             let text = word.to_str().map(str::to_owned);
-            text.ok_or_else(|| Mistake::Value(format!("{word:?} is not UTF-8")))
+            text.ok_or_else(|| AbArgumentsError::Value(format!("{word:?} is not UTF-8 text")))
         })
         .collect::<Result<_, _>>()?;
     let known = known();
-    let mut options = Options::new(&known, Placing::First, &words);
+    let mut options = Options::new(&known, OptionPlacement::First, &words);
     let flags = options
         .by_ref()
         .map(|read| read.map_err(slipped))
@@ -215,9 +215,11 @@ pub(super) fn parse(words: &[OsString]) -> Result<AbCommand, Mistake> {
         }
     }
     let [url] = options.others()[..] else {
-        return Err(Mistake::Usage("wrong number of arguments".to_owned()));
+        return Err(AbArgumentsError::Usage(
+            "wrong number of arguments".to_owned(),
+        ));
     };
-    let url = AbUrl::parse(url).map_err(Mistake::Usage)?;
+    let url = AbUrl::parse(url).map_err(AbArgumentsError::Usage)?;
     let mut arguments = AbArguments::new(url);
     let mut order = Order::default();
     for (letter, value) in flags {
@@ -276,7 +278,7 @@ impl AbArguments {
         }
     }
 
-    fn turn(&mut self, letter: char, order: &mut Order) -> Result<(), Mistake> {
+    fn turn(&mut self, letter: char, order: &mut Order) -> Result<(), AbArgumentsError> {
         match letter {
             'l' => self.any_length = true,
             'k' => self.keepalive = true,
@@ -295,7 +297,12 @@ impl AbArguments {
         Ok(())
     }
 
-    fn take(&mut self, letter: char, value: &str, order: &mut Order) -> Result<(), Mistake> {
+    fn take(
+        &mut self,
+        letter: char,
+        value: &str,
+        order: &mut Order,
+    ) -> Result<(), AbArgumentsError> {
         let text = || value.to_owned();
         match letter {
             'n' => order.requests = Some(positive(value, "number of requests")?),
@@ -343,11 +350,11 @@ impl AbArguments {
         Ok(())
     }
 
-    fn settle(&mut self, order: Order) -> Result<(), Mistake> {
+    fn settle(&mut self, order: Order) -> Result<(), AbArgumentsError> {
         self.requests = order.requests.unwrap_or(1);
         if self.concurrency > self.requests {
             let text = "Cannot use concurrency level greater than total number of requests";
-            return Err(Mistake::Usage(text.to_owned()));
+            return Err(AbArgumentsError::Usage(text.to_owned()));
         }
         let implied = match (order.head, order.with_body) {
             (true, _) => "HEAD",
@@ -358,7 +365,7 @@ impl AbArguments {
         let is_letter =
             |byte: u8| byte.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(&byte);
         if self.method.is_empty() || !self.method.bytes().all(is_letter) {
-            return Err(Mistake::Value(format!(
+            return Err(AbArgumentsError::Value(format!(
                 "Invalid method \"{}\"",
                 self.method
             )));
@@ -368,43 +375,45 @@ impl AbArguments {
 }
 
 /// Checks that at most one of `-i`, `-p` and `-u` is used.
-fn no_other_method(order: &Order, method: &str) -> Result<(), Mistake> {
+fn no_other_method(order: &Order, method: &str) -> Result<(), AbArgumentsError> {
     match order.head || order.with_body.is_some() {
-        true => Err(Mistake::Value(format!(
+        true => Err(AbArgumentsError::Value(format!(
             "Cannot mix {method} with other methods"
         ))),
         false => Ok(()),
     }
 }
 
-fn flagged(flag: &str, error: String) -> Mistake {
-    Mistake::Value(format!("{flag}: {error}"))
+fn flagged(flag: &str, error: String) -> AbArgumentsError {
+    AbArgumentsError::Value(format!("{flag}: {error}"))
 }
 
 /// Parses a whole number. (ab accepts any prefix of digits, so that `-n 10k` means 10.)
-fn number(value: &str, what: &str) -> Result<u64, Mistake> {
-    let invalid = |_| Mistake::Value(format!("Invalid {what} \"{value}\""));
+fn number(value: &str, what: &str) -> Result<u64, AbArgumentsError> {
+    let invalid = |_| AbArgumentsError::Value(format!("Invalid {what} \"{value}\""));
     value.trim().parse::<u64>().map_err(invalid)
 }
 
-fn positive(value: &str, what: &str) -> Result<u64, Mistake> {
+fn positive(value: &str, what: &str) -> Result<u64, AbArgumentsError> {
     match number(value, what)? {
-        0 => Err(Mistake::Value(format!("Invalid {what} \"{value}\""))),
+        0 => Err(AbArgumentsError::Value(format!(
+            "Invalid {what} \"{value}\""
+        ))),
         number => Ok(number),
     }
 }
 
 /// Parses `-b`. As in ab, 0 means the system's default.
-fn window(value: &str) -> Result<Option<u32>, Mistake> {
+fn window(value: &str) -> Result<Option<u32>, AbArgumentsError> {
     let bytes = u32::try_from(number(value, "window size")?)
         .ok()
         .filter(|bytes| *bytes <= i32::MAX as u32)
-        .ok_or_else(|| Mistake::Value(format!("Invalid window size \"{value}\"")))?;
+        .ok_or_else(|| AbArgumentsError::Value(format!("Invalid window size \"{value}\"")))?;
     Ok(Some(bytes).filter(|bytes| *bytes > 0))
 }
 
 /// Parses `-B`: addresses, networks and ranges separated by commas, or a host name of this machine.
-fn sources(value: &str) -> Result<Vec<SourceRange>, Mistake> {
+fn sources(value: &str) -> Result<Vec<SourceRange>, AbArgumentsError> {
     let one = |typed: &str| {
         typed.parse::<SourceRange>().or_else(|error| {
             let named = (typed, 0).to_socket_addrs().ok();
@@ -419,8 +428,8 @@ fn sources(value: &str) -> Result<Vec<SourceRange>, Mistake> {
     value.split(',').map(one).collect()
 }
 
-fn proxy(value: &str) -> Result<AbProxy, Mistake> {
-    let wrong = || Mistake::Value(format!("-X: \"{value}\" is not PROXY[:PORT]"));
+fn proxy(value: &str) -> Result<AbProxy, AbArgumentsError> {
+    let wrong = || AbArgumentsError::Value(format!("-X: \"{value}\" is not PROXY[:PORT]"));
     let (host, port) = match value.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| wrong())?),
         _ => (value, PROXY_PORT),
@@ -447,15 +456,17 @@ fn ciphers(value: &str) -> impl Iterator<Item = String> + '_ {
 
 /// Parses `-f`. `None` means any version. Unlike prony, ab accepts unknown words and treats them as
 /// any version.
-fn tls(value: &str) -> Result<Option<TlsVersion>, Mistake> {
+fn tls(value: &str) -> Result<Option<TlsVersion>, AbArgumentsError> {
     match value.to_ascii_uppercase().as_str() {
         "ALL" => Ok(None),
         "TLS1.2" => Ok(Some(TlsVersion::Tls12)),
         "TLS1.3" => Ok(Some(TlsVersion::Tls13)),
-        "SSL2" | "SSL3" | "TLS1" | "TLS1.0" | "TLS1.1" => Err(Mistake::Refused(Refusal::Wrong(
-            format!("-f {value}: the TLS library supports only TLS1.2 and TLS1.3; nothing was run"),
-        ))),
-        _ => Err(Mistake::Value(format!(
+        "SSL2" | "SSL3" | "TLS1" | "TLS1.0" | "TLS1.1" => {
+            Err(AbArgumentsError::Refused(Refusal::Wrong(format!(
+                "-f {value}: the TLS library supports only TLS1.2 and TLS1.3; nothing was run"
+            ))))
+        }
+        _ => Err(AbArgumentsError::Value(format!(
             "-f {value}: not a protocol; there are TLS1.2, TLS1.3 and ALL"
         ))),
     }

@@ -6,7 +6,7 @@ use prony_load::{HttpProxy, HttpVersion, LoadSettings, StatusSet, TlsVersion};
 
 use super::arguments::AbArguments;
 use super::secured;
-use crate::session::Words;
+use crate::session::MessageReplacements;
 
 /// Maximum connect timeout, regardless of `-s`. It is about as long as TCP itself retries.
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(130);
@@ -115,7 +115,7 @@ fn lacks(kind: &str) -> bool {
 }
 
 /// Replaces the engine's flags with ab's in error messages.
-pub(super) const WORDS: &Words = &[
+pub(super) const WORDS: &MessageReplacements = &[
     ("--connections", "-c"),
     ("--requests", "-n"),
     ("--source", "-B"),

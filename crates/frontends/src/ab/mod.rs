@@ -25,14 +25,14 @@ use prony_record::FindingId;
 
 use crate::local_time::LocalTime;
 use crate::output::{complain, note, print};
-use crate::session::{Ending, Refusal, Session, Tick, resolve, run as run_load};
+use crate::session::{Ending, PeriodicCallback, Refusal, Session, resolve, run as run_load};
 
-use arguments::{AbArguments, AbCommand, Mistake};
+use arguments::{AbArguments, AbArgumentsError, AbCommand};
 use files::ResultFile;
 use report::AbReport;
-use request::Written;
+use request::Http10Request;
 use tally::{AbTally, AbWatch, First};
-use text::Parts;
+use text::ReportParts;
 use times::RequestTimes;
 use trace::Trace;
 
@@ -55,30 +55,30 @@ pub(crate) fn run(words: &[OsString], session: &Session) -> Ending {
             WRONG_COMMAND
         }
         Ok(AbCommand::Load(arguments)) => {
-            perform(&arguments, session).unwrap_or_else(|mistake| report(&mistake))
+            perform(&arguments, session).unwrap_or_else(|error_of| report(&error_of))
         }
-        Err(mistake) => report(&mistake),
+        Err(error_of) => report(&error_of),
     }
 }
 
-fn report(mistake: &Mistake) -> Ending {
-    match mistake {
-        Mistake::Usage(text) => {
+fn report(error_of: &AbArgumentsError) -> Ending {
+    match error_of {
+        AbArgumentsError::Usage(text) => {
             complain("ab", text);
             note(banner::USAGE);
             WRONG_COMMAND
         }
-        Mistake::Value(text) => {
+        AbArgumentsError::Value(text) => {
             complain("ab", text);
             WRONG_VALUE
         }
-        Mistake::Refused(refusal) => refusal.report("ab"),
+        AbArgumentsError::Refused(refusal) => refusal.report("ab"),
     }
 }
 
 /// Resources of a run, and its output files.
 struct Run {
-    written: Written,
+    written: Http10Request,
     spec: LoadSpec,
     csv: Option<ResultFile>,
     gnuplot: Option<ResultFile>,
@@ -87,15 +87,15 @@ struct Run {
 impl Run {
     /// Reads and opens all files and looks up all names, so that errors occur before the load
     /// starts.
-    fn prepare(arguments: &AbArguments) -> Result<Run, Mistake> {
+    fn prepare(arguments: &AbArguments) -> Result<Run, AbArgumentsError> {
         let body = match &arguments.body_file {
             Some(path) => input_file::read(path, DATA_BYTES_MAX).map_err(|error| {
                 let path = path.display();
-                Mistake::Value(format!("Could not open POST data file ({path}): {error}"))
+                AbArgumentsError::Value(format!("Could not open POST data file ({path}): {error}"))
             })?,
             None => Vec::new(),
         };
-        let written = Written::new(arguments, body);
+        let written = Http10Request::new(arguments, body);
         let options = load::options(arguments);
         let spec = resolve(Some(&arguments.url.root()), &options);
         let mut spec = spec.map_err(|refusal| refusal.reworded(load::WORDS))?;
@@ -103,7 +103,7 @@ impl Run {
         spec.send_only(&request);
         let create = |path: &Option<PathBuf>| {
             let file = path.as_deref().map(ResultFile::create).transpose();
-            file.map_err(Mistake::Value)
+            file.map_err(AbArgumentsError::Value)
         };
         Ok(Run {
             written,
@@ -131,7 +131,7 @@ impl Run {
 }
 
 /// Runs a load and prints its report.
-fn perform(arguments: &AbArguments, session: &Session) -> Result<Ending, Mistake> {
+fn perform(arguments: &AbArguments, session: &Session) -> Result<Ending, AbArgumentsError> {
     let mut run = Run::prepare(arguments)?;
     print(&banner::banner(arguments.html.as_ref()));
     let schedule = ProgressSchedule::of(arguments);
@@ -144,7 +144,7 @@ fn perform(arguments: &AbArguments, session: &Session) -> Result<Ending, Mistake
     wait_until(arguments.start_at, session)?;
 
     let mut printed = 0;
-    let tick = Tick {
+    let tick = PeriodicCallback {
         every: PROGRESS_POLL_INTERVAL,
         call: &mut |_, control| schedule.print(control.counts().0, &mut printed),
     };
@@ -159,10 +159,10 @@ fn perform(arguments: &AbArguments, session: &Session) -> Result<Ending, Mistake
     let report = report_of(arguments, &loaded, watch.first(), &tally);
     print(&match &arguments.html {
         Some(attributes) => html::html(&report, attributes),
-        None => text::text(&report, Parts::of(arguments)),
+        None => text::text(&report, ReportParts::of(arguments)),
     });
     run.leave(&report, &tally.rows, began)
-        .map_err(Mistake::Value)?;
+        .map_err(AbArgumentsError::Value)?;
     let mut findings = loaded.record.findings.iter();
     if let Some(errors) = findings.find(|finding| finding.id == FindingId::Errors) {
         complain("ab", &errors.text);
@@ -194,14 +194,14 @@ fn announcement(arguments: &AbArguments, schedule: &ProgressSchedule) -> String 
 }
 
 /// Waits until the time of `--start-at`, at which several runs can start together.
-fn wait_until(moment: Option<SystemTime>, session: &Session) -> Result<(), Mistake> {
+fn wait_until(moment: Option<SystemTime>, session: &Session) -> Result<(), AbArgumentsError> {
     let Some(moment) = moment else {
         return Ok(());
     };
     let left = || moment.duration_since(SystemTime::now());
     if let Err(past) = left() {
         let ago = past.duration().as_secs_f64();
-        return Err(Mistake::Value(format!(
+        return Err(AbArgumentsError::Value(format!(
             "--start-at: that moment was {ago:.1} s ago; nothing was run"
         )));
     }
@@ -282,17 +282,17 @@ fn report_of(
     }
 }
 
-impl Parts {
-    fn of(arguments: &AbArguments) -> Parts {
-        Parts {
+impl ReportParts {
+    fn of(arguments: &AbArguments) -> ReportParts {
+        ReportParts {
             percentages: arguments.percentages,
             deviations: arguments.deviations,
         }
     }
 }
 
-impl From<Refusal> for Mistake {
-    fn from(refusal: Refusal) -> Mistake {
-        Mistake::Refused(refusal)
+impl From<Refusal> for AbArgumentsError {
+    fn from(refusal: Refusal) -> AbArgumentsError {
+        AbArgumentsError::Refused(refusal)
     }
 }

@@ -6,16 +6,16 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use super::arguments::AbArguments;
 
 /// The bytes of an HTTP/1.0 request. Headers are in ab's order, and those of `-H` are unchanged.
-pub(super) struct Written {
+pub(super) struct Http10Request {
     /// Request line and headers, including the empty line at the end.
     pub(super) head: Vec<u8>,
     /// The body.
     pub(super) body: Vec<u8>,
 }
 
-impl Written {
+impl Http10Request {
     /// Builds the request.
-    pub(super) fn new(arguments: &AbArguments, body: Vec<u8>) -> Written {
+    pub(super) fn new(arguments: &AbArguments, body: Vec<u8>) -> Http10Request {
         let mut lines = vec![format!(
             "{} {} HTTP/1.0",
             arguments.method,
@@ -60,7 +60,7 @@ impl Written {
         }
         let mut head = lines.join("\r\n").into_bytes();
         head.extend_from_slice(b"\r\n\r\n");
-        Written { head, body }
+        Http10Request { head, body }
     }
 
     /// Returns head and body.
@@ -96,7 +96,7 @@ mod tests {
         let AbCommand::Load(arguments) = parse(&words).unwrap() else {
             panic!("{words:?}");
         };
-        let written = Written::new(&arguments, body.as_bytes().to_vec());
+        let written = Http10Request::new(&arguments, body.as_bytes().to_vec());
         String::from_utf8(written.bytes()).unwrap()
     }
 

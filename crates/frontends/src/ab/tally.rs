@@ -262,7 +262,7 @@ fn kind(outcome: Outcome) -> Kind {
     }
 }
 
-/// Returns the times of a request that received at least a part of a response, or timed out. Other
+/// Returns the times of a request that received at least part of a response, or timed out. Other
 /// failures have no times, because refusals and resets can occur very quickly and would make the
 /// server look fast.
 fn times(outcome: Outcome, exchange: &Exchange, connect: Nanos) -> Option<RequestTimes> {

@@ -5,7 +5,7 @@ use super::times::Column;
 
 /// Optional parts of the report.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Parts {
+pub(super) struct ReportParts {
     /// The table of percentages (off with `-d`).
     pub(super) percentages: bool,
     /// Medians, deviations and warnings (off with `-S`).
@@ -13,7 +13,7 @@ pub(super) struct Parts {
 }
 
 /// Returns the whole report.
-pub(super) fn text(report: &AbReport, parts: Parts) -> String {
+pub(super) fn text(report: &AbReport, parts: ReportParts) -> String {
     let mut out = String::from("\n\n");
     server(report, &mut out);
     counts(report, &mut out);

@@ -3,7 +3,7 @@
 use prony_load::script::{RequestEnd, ResponseView};
 use prony_record::Negotiated;
 
-use super::request::Written;
+use super::request::Http10Request;
 use super::secured::openssl_name;
 use crate::output::{complain, note, print};
 
@@ -38,7 +38,7 @@ impl Trace {
     }
 
     /// Prints the request.
-    pub(super) fn request(&self, method: &str, written: &Written) {
+    pub(super) fn request(&self, method: &str, written: &Http10Request) {
         if self.prints_responses() {
             let head = String::from_utf8_lossy(&written.head);
             print(&format!("INFO: {method} header == \n---\n{head}\n---\n"));

@@ -80,7 +80,9 @@ impl RequestData {
             Some(file) => Ok(DataBody::File(file)),
             None => String::from_utf8(self.pieces)
                 .map(DataBody::Text)
-                .map_err(|_| "the body is not UTF-8; give it as --data-binary @FILE".to_owned()),
+                .map_err(|_| {
+                    "the body is not UTF-8 text; give it as --data-binary @FILE".to_owned()
+                }),
         }
     }
 
@@ -89,7 +91,7 @@ impl RequestData {
         if let Some(file) = self.file.take() {
             self.pieces = read(&file)?;
         }
-        String::from_utf8(self.pieces).map_err(|_| "the query is not UTF-8".to_owned())
+        String::from_utf8(self.pieces).map_err(|_| "the query is not UTF-8 text".to_owned())
     }
 }
 
@@ -129,7 +131,7 @@ fn path(name: &[u8]) -> Result<PathBuf, String> {
         Ok("-") => Err("@- is standard input; save it to a file and write @FILE".to_owned()),
         Ok("") => Err("@ needs the name of a file".to_owned()),
         Ok(name) => Ok(PathBuf::from(name)),
-        Err(_) => Err("the name of the file is not UTF-8".to_owned()),
+        Err(_) => Err("the file name is not UTF-8 text".to_owned()),
     }
 }
 

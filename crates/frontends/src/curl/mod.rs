@@ -101,7 +101,7 @@ impl CurlRequest {
         for (at, letter) in letters.char_indices() {
             let typed = format!("-{letter}");
             let option = options::by_letter(letter).ok_or_else(|| {
-                format!("{typed}: this option of curl is not supported (omit it)")
+                format!("{typed}: this option of curl is not supported (remove it)")
             })?;
             if option.takes_value() {
                 let attached = &letters[at + letter.len_utf8()..];
@@ -370,13 +370,13 @@ fn with_query(url: &str, query: &str) -> String {
 }
 
 fn utf8<'a>(bytes: &'a [u8], place: &str) -> Result<&'a str, String> {
-    std::str::from_utf8(bytes).map_err(|_| format!("{place}: not UTF-8"))
+    std::str::from_utf8(bytes).map_err(|_| format!("{place}: not UTF-8 text"))
 }
 
 fn unknown_name(name: &str) -> String {
     match options::similar(name) {
         Some(similar) => format!("--{name}: not an option of curl; did you mean --{similar}?"),
-        None => format!("--{name}: this option of curl is not supported (omit it)"),
+        None => format!("--{name}: this option of curl is not supported (remove it)"),
     }
 }
 

@@ -85,11 +85,11 @@ const FORM: &str = "multipart forms are not supported; copy the request from a b
                     writes the finished body with --data-raw";
 const FILE: &str = "write uploads as -X PUT --data-binary @FILE";
 const ONLY_BASIC: &str = "only basic authentication is supported, as -u USER:PASSWORD";
-const RETRY: &str = "failed requests are counted and never repeated; omit it";
+const RETRY: &str = "failed requests are counted and never repeated; remove it";
 const RATE: &str = "the transfer rate can't be limited; set the rate of requests with --rate";
 const FAMILY: &str = "give the server's address with --resolve HOST:PORT:ADDR";
 const SOURCE: &str = "give the source address to prony, with --source";
-const HTTP3: &str = "HTTP/3 is not supported; omit it to negotiate a version over TLS";
+const HTTP3: &str = "HTTP/3 is not supported; remove it to negotiate a version over TLS";
 const SOCKS: &str = "only HTTP proxies in cleartext are supported, as -x HOST:PORT";
 const PROXY_USER: &str = "write -x http://USER:PASSWORD@HOST:PORT";
 const NETRC: &str = "write -u USER:PASSWORD";

@@ -82,7 +82,7 @@ fn takes(name: &str) -> Option<FlagValue> {
 }
 
 /// Values of the flags, before they are validated together.
-struct Typed {
+struct FlagValues {
     n: i64,
     c: i64,
     q: f64,
@@ -109,10 +109,10 @@ struct Typed {
     progress: String,
 }
 
-impl Default for Typed {
-    fn default() -> Typed {
+impl Default for FlagValues {
+    fn default() -> FlagValues {
         let none = String::new;
-        Typed {
+        FlagValues {
             n: 200,
             c: 50,
             q: 0.0,
@@ -141,7 +141,7 @@ impl Default for Typed {
     }
 }
 
-impl Typed {
+impl FlagValues {
     fn set(&mut self, flag: GoFlag) -> Result<(), FlagError> {
         match flag.name.as_str() {
             "n" => self.n = flag.int()?,
@@ -185,7 +185,7 @@ impl HeyArguments {
     /// See [`HeyError`].
     pub(super) fn read(arguments: &[OsString]) -> Result<HeyArguments, HeyError> {
         let (flags, words) = split(arguments, takes)?;
-        let mut typed = Typed::default();
+        let mut typed = FlagValues::default();
         for flag in flags {
             typed.set(flag)?;
         }
@@ -252,7 +252,7 @@ impl HeyArguments {
     }
 }
 
-impl Typed {
+impl FlagValues {
     fn check_counts(&self) -> Result<(), HeyError> {
         match self.z {
             Some(_) if self.c <= 0 => Err(load("-c cannot be smaller than 1.")),

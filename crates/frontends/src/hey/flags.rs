@@ -46,7 +46,7 @@ pub(super) fn split(
     for argument in arguments {
         match argument.to_str() {
             Some(word) => words.push(word),
-            None => return wrong(format!("{argument:?} is not UTF-8")),
+            None => return wrong(format!("{argument:?} is not UTF-8 text")),
         }
     }
     let mut flags = Vec::new();

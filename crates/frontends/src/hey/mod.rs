@@ -19,11 +19,11 @@ use prony_record::Outcome;
 
 use self::arguments::{HeyArguments, HeyError};
 use self::failures::{FailedRequestInfo, failures};
-use self::options::{Spread, WORDS};
+use self::options::{RequestDistribution, WORDS};
 use self::print::{HeyResults, timeline};
 use self::watch::{CollectedRequests, HeyWatch};
-use crate::output::{complain, heed, note, print};
-use crate::session::{self, Ending, Refusal, Session, Tick, resolve};
+use crate::output::{complain, note, print, record_write};
+use crate::session::{self, Ending, PeriodicCallback, Refusal, Session, resolve};
 
 const TOOL: &str = "hey";
 
@@ -58,12 +58,12 @@ fn refuse(wrong: &HeyError) -> Ending {
 
 /// Determines the number of connections and streams. With `-h2`, sends one HEAD request to detect
 /// whether the server supports HTTP/2.
-fn spread(arguments: &HeyArguments) -> Spread {
-    let each = Spread::connections(arguments.workers);
+fn spread(arguments: &HeyArguments) -> RequestDistribution {
+    let each = RequestDistribution::connections(arguments.workers);
     if !(arguments.h2 && arguments.is_tls() && arguments.keepalive) {
         return each;
     }
-    let mut question = arguments.options(Spread::connections(1));
+    let mut question = arguments.options(RequestDistribution::connections(1));
     question.method = Some("HEAD".to_owned());
     (question.body, question.body_file) = (None, None);
     let spec = question
@@ -74,7 +74,7 @@ fn spread(arguments: &HeyArguments) -> Spread {
         .and_then(|response| response.negotiated.alpn)
         .as_deref()
     {
-        Some("h2") => Spread::streams(arguments.workers),
+        Some("h2") => RequestDistribution::streams(arguments.workers),
         _ => each,
     }
 }
@@ -115,7 +115,7 @@ fn load(arguments: &HeyArguments, session: &Session) -> Result<Ending, Refusal> 
             print(&format!("{done} requests done.\n"));
         }
     };
-    let tick = shows_progress.then_some(Tick {
+    let tick = shows_progress.then_some(PeriodicCallback {
         every: PROGRESS_INTERVAL,
         call: &mut print_progress,
     });
@@ -152,7 +152,7 @@ fn report(
         noted,
     };
     if arguments.csv {
-        heed(results.write_csv(&mut BufWriter::new(std::io::stdout().lock())));
+        record_write(results.write_csv(&mut BufWriter::new(std::io::stdout().lock())));
         if !results.failures.is_empty() {
             complain(TOOL, &format!("not in the CSV: {}", results.failures()));
         }

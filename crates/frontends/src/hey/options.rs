@@ -7,7 +7,7 @@ use prony_load::{ArrivalRate, HttpVersion, LoadSettings};
 use prony_record::Nanos;
 
 use super::arguments::HeyArguments;
-use crate::session::Words;
+use crate::session::MessageReplacements;
 
 /// Duration of a load whose workers decide when it ends: a thousand years.
 const UNLIMITED_DURATION: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
@@ -19,7 +19,7 @@ const REDIRECTS_MAX: u64 = 9;
 const STREAMS_PER_CONNECTION: u64 = 100;
 
 /// Replaces the engine's flags with hey's in error messages.
-pub(super) const WORDS: &Words = &[
+pub(super) const WORDS: &MessageReplacements = &[
     ("--connections", "-c"),
     ("--rate", "-q times -c, "),
     ("--threads", "-cpus"),
@@ -32,24 +32,24 @@ pub(super) const WORDS: &Words = &[
 
 /// Distribution of concurrent requests over connections and streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Spread {
+pub(super) struct RequestDistribution {
     pub(super) connections: u64,
     pub(super) streams: u64,
 }
 
-impl Spread {
+impl RequestDistribution {
     /// Uses one connection per worker.
-    pub(super) fn connections(workers: u64) -> Spread {
-        Spread {
+    pub(super) fn connections(workers: u64) -> RequestDistribution {
+        RequestDistribution {
             connections: workers,
             streams: 1,
         }
     }
 
     /// Uses HTTP/2 streams on as few connections as possible.
-    pub(super) fn streams(workers: u64) -> Spread {
+    pub(super) fn streams(workers: u64) -> RequestDistribution {
         let connections = workers.div_ceil(STREAMS_PER_CONNECTION);
-        Spread {
+        RequestDistribution {
             connections,
             streams: workers.div_ceil(connections),
         }
@@ -77,7 +77,7 @@ impl HeyArguments {
     }
 
     /// Returns the engine's settings for this load.
-    pub(super) fn options(&self, spread: Spread) -> LoadSettings {
+    pub(super) fn options(&self, spread: RequestDistribution) -> LoadSettings {
         let (requests, duration) = self.end();
         LoadSettings {
             connections: Some(spread.connections),

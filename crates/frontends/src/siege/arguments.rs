@@ -4,11 +4,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::getopt::{OptionSpec, Options, Placing, Takes};
+use crate::getopt::{OptionArgument, OptionPlacement, OptionSpec, Options};
 
 /// Number of repetitions per user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reps {
+pub(super) enum Repetitions {
     /// Repeat until a time limit or Ctrl-C.
     Forever,
     /// This number of requests.
@@ -29,7 +29,7 @@ pub(super) enum SiegeFlag {
     Get,
     Print,
     Concurrent(u64),
-    Reps(Reps),
+    Repetitions(Repetitions),
     Time(u64),
     Delay(f64),
     Benchmark,
@@ -55,7 +55,7 @@ pub(super) struct SiegeArguments {
     pub(super) operands: Vec<String>,
 }
 
-const fn option(name: &'static str, letter: char, takes: Takes) -> OptionSpec {
+const fn option(name: &'static str, letter: char, takes: OptionArgument) -> OptionSpec {
     OptionSpec {
         name: Some(name),
         letter,
@@ -67,43 +67,43 @@ const fn option(name: &'static str, letter: char, takes: Takes) -> OptionSpec {
 /// Options of siege. `agent` and `L`, and values attached to `get` and `print`, are documented only
 /// in siege's manual page.
 const KNOWN: &[OptionSpec] = &[
-    option("version", 'V', Takes::Nothing),
-    option("help", 'h', Takes::Nothing),
-    option("verbose", 'v', Takes::Nothing),
-    option("quiet", 'q', Takes::Nothing),
-    option("config", 'C', Takes::Nothing),
-    option("debug", 'D', Takes::Nothing),
+    option("version", 'V', OptionArgument::Nothing),
+    option("help", 'h', OptionArgument::Nothing),
+    option("verbose", 'v', OptionArgument::Nothing),
+    option("quiet", 'q', OptionArgument::Nothing),
+    option("config", 'C', OptionArgument::Nothing),
+    option("debug", 'D', OptionArgument::Nothing),
     OptionSpec {
         is_short: false,
-        ..option("get", 'g', Takes::Attached)
+        ..option("get", 'g', OptionArgument::Attached)
     },
     OptionSpec {
         is_short: false,
-        ..option("print", 'p', Takes::Attached)
+        ..option("print", 'p', OptionArgument::Attached)
     },
-    letter('g', Takes::Nothing),
-    letter('p', Takes::Nothing),
-    option("concurrent", 'c', Takes::Value),
-    option("no-parser", 'N', Takes::Nothing),
-    option("no-follow", 'F', Takes::Nothing),
-    option("internet", 'i', Takes::Nothing),
-    option("benchmark", 'b', Takes::Nothing),
-    option("reps", 'r', Takes::Value),
-    option("time", 't', Takes::Value),
-    option("delay", 'd', Takes::Value),
-    option("log", 'l', Takes::Attached),
-    letter('L', Takes::Value),
-    option("file", 'f', Takes::Value),
-    option("rc", 'R', Takes::Value),
-    option("mark", 'm', Takes::Value),
-    option("header", 'H', Takes::Value),
-    option("user-agent", 'A', Takes::Value),
-    option("agent", 'A', Takes::Value),
-    option("content-type", 'T', Takes::Value),
-    option("json-output", 'j', Takes::Nothing),
+    letter('g', OptionArgument::Nothing),
+    letter('p', OptionArgument::Nothing),
+    option("concurrent", 'c', OptionArgument::Value),
+    option("no-parser", 'N', OptionArgument::Nothing),
+    option("no-follow", 'F', OptionArgument::Nothing),
+    option("internet", 'i', OptionArgument::Nothing),
+    option("benchmark", 'b', OptionArgument::Nothing),
+    option("reps", 'r', OptionArgument::Value),
+    option("time", 't', OptionArgument::Value),
+    option("delay", 'd', OptionArgument::Value),
+    option("log", 'l', OptionArgument::Attached),
+    letter('L', OptionArgument::Value),
+    option("file", 'f', OptionArgument::Value),
+    option("rc", 'R', OptionArgument::Value),
+    option("mark", 'm', OptionArgument::Value),
+    option("header", 'H', OptionArgument::Value),
+    option("user-agent", 'A', OptionArgument::Value),
+    option("agent", 'A', OptionArgument::Value),
+    option("content-type", 'T', OptionArgument::Value),
+    option("json-output", 'j', OptionArgument::Nothing),
 ];
 
-const fn letter(letter: char, takes: Takes) -> OptionSpec {
+const fn letter(letter: char, takes: OptionArgument) -> OptionSpec {
     OptionSpec {
         name: None,
         ..option("", letter, takes)
@@ -119,7 +119,7 @@ impl SiegeArguments {
     pub(super) fn parse(words: &[OsString]) -> Result<SiegeArguments, String> {
         let words: Vec<String> = words.iter().map(text).collect::<Result<_, _>>()?;
         let mut flags = Vec::new();
-        let mut options = Options::new(KNOWN, Placing::Anywhere, &words);
+        let mut options = Options::new(KNOWN, OptionPlacement::Anywhere, &words);
         while let Some(read) = options.next() {
             let (letter, value) = read.map_err(|slip| slip.to_string())?;
             flags.push(flag(letter, value)?);
@@ -150,7 +150,7 @@ fn flag(letter: char, attached: Option<&str>) -> Result<SiegeFlag, String> {
         'N' => SiegeFlag::NoParser,
         'F' => SiegeFlag::NoFollow,
         'c' => SiegeFlag::Concurrent(number(value, "-c")?),
-        'r' => SiegeFlag::Reps(reps(value)?),
+        'r' => SiegeFlag::Repetitions(reps(value)?),
         't' => {
             let seconds = seconds_of(value);
             SiegeFlag::Time(
@@ -171,7 +171,7 @@ fn flag(letter: char, attached: Option<&str>) -> Result<SiegeFlag, String> {
 
 fn text(word: &OsString) -> Result<String, String> {
     let text = word.to_str().map(str::to_owned);
-    text.ok_or_else(|| format!("\"{}\": not UTF-8", word.display()))
+    text.ok_or_else(|| format!("\"{}\": not UTF-8 text", word.display()))
 }
 
 fn number(typed: &str, shown: &str) -> Result<u64, String> {
@@ -181,13 +181,13 @@ fn number(typed: &str, shown: &str) -> Result<u64, String> {
         .map_err(|_| format!("{shown} \"{typed}\": not a number"))
 }
 
-fn reps(typed: &str) -> Result<Reps, String> {
+fn reps(typed: &str) -> Result<Repetitions, String> {
     if typed.eq_ignore_ascii_case("once") {
-        return Ok(Reps::Once);
+        return Ok(Repetitions::Once);
     }
     match number(typed, "-r")? {
         0 => Err("-r 0: nothing would be requested".to_owned()),
-        times => Ok(Reps::Times(times)),
+        times => Ok(Repetitions::Times(times)),
     }
 }
 
@@ -256,9 +256,9 @@ mod tests {
             (&["-c25"], SiegeFlag::Concurrent(25)),
             (&["--concurrent=25"], SiegeFlag::Concurrent(25)),
             (&["--conc", "25"], SiegeFlag::Concurrent(25)),
-            (&["-r", "3"], SiegeFlag::Reps(Reps::Times(3))),
-            (&["--reps=once"], SiegeFlag::Reps(Reps::Once)),
-            (&["-rONCE"], SiegeFlag::Reps(Reps::Once)),
+            (&["-r", "3"], SiegeFlag::Repetitions(Repetitions::Times(3))),
+            (&["--reps=once"], SiegeFlag::Repetitions(Repetitions::Once)),
+            (&["-rONCE"], SiegeFlag::Repetitions(Repetitions::Once)),
             (&["-t10S"], SiegeFlag::Time(10)),
             (&["-t", "1m"], SiegeFlag::Time(60)),
             (&["--time=2H"], SiegeFlag::Time(7200)),
@@ -304,7 +304,7 @@ mod tests {
                 SiegeFlag::Benchmark,
                 SiegeFlag::Quiet,
                 SiegeFlag::Concurrent(5),
-                SiegeFlag::Reps(Reps::Times(2))
+                SiegeFlag::Repetitions(Repetitions::Times(2))
             ]
         );
         assert_eq!(arguments.operands, ["a.test", "b.test"]);

@@ -58,7 +58,7 @@ pub(super) struct ListedRequest {
 }
 
 impl ListedRequest {
-    /// Creates a GET request for a page or for a part of a page.
+    /// Creates a GET request for a page or for part of a page.
     pub(super) fn get(url: SiegeUrl) -> ListedRequest {
         ListedRequest {
             url,

@@ -33,10 +33,10 @@ use self::report::SiegeReport;
 use self::request::RequestForm;
 use self::script::Siege;
 use self::settings::Settings;
-use self::user::Course;
+use self::user::SharedSettings;
 use self::verbose::Printer;
 use crate::output::{complain, note, print};
-use crate::session::{self, Ending, Refusal, Session, Words, message_of};
+use crate::session::{self, Ending, MessageReplacements, Refusal, Session, message_of};
 
 /// Duration of a load without a limit on time or repetitions: fifty years.
 const UNLIMITED_DURATION: Duration = Duration::from_secs(50 * 365 * 86_400);
@@ -44,14 +44,14 @@ const UNLIMITED_DURATION: Duration = Duration::from_secs(50 * 365 * 86_400);
 /// See [`crate::Tool::run`].
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     match prepare(arguments) {
-        Ok(Prepared::Printed) => Ending::Done,
-        Ok(Prepared::Course(course)) => besiege(&course, session),
+        Ok(Prepared::Printed) => Ending::FinishedTransaction,
+        Ok(Prepared::SharedSettings(course)) => besiege(&course, session),
         Err(refusal) => refusal.report("siege"),
     }
 }
 
 /// Replaces the engine's flags with siege's flags and configuration keys in error messages.
-const WORDS: &Words = &[
+const WORDS: &MessageReplacements = &[
     ("--proxy", "proxy-host"),
     ("--connections", "-c"),
     ("--ciphers", "ssl-ciphers"),
@@ -64,7 +64,7 @@ enum Prepared {
     /// The requested text has been printed, and no load runs.
     Printed,
     /// A load to run.
-    Course(Box<Course>),
+    SharedSettings(Box<SharedSettings>),
 }
 
 fn prepare(words: &[OsString]) -> Result<Prepared, Refusal> {
@@ -107,11 +107,11 @@ fn prepare(words: &[OsString]) -> Result<Prepared, Refusal> {
         print(&shown::configuration(&rc));
         return Ok(Prepared::Printed);
     }
-    course(rc.settings).map(|course| Prepared::Course(Box::new(course)))
+    course(rc.settings).map(|course| Prepared::SharedSettings(Box::new(course)))
 }
 
 /// Reads the list of URLs and prepares the load.
-fn course(settings: Settings) -> Result<Course, Refusal> {
+fn course(settings: Settings) -> Result<SharedSettings, Refusal> {
     let wrong = |error: String| Refusal::Wrong(error);
     let list = match &settings.url {
         Some(url) => {
@@ -149,7 +149,7 @@ fn course(settings: Settings) -> Result<Course, Refusal> {
         .map(|url| ListedRequest::parse(url, settings.escape).map(Arc::new))
         .collect::<Result<_, _>>()
         .map_err(|error| Refusal::Wrong(format!("login-url: {error}")))?;
-    Ok(Course {
+    Ok(SharedSettings {
         list: list.into_iter().map(Arc::new).collect(),
         logins,
         settings,
@@ -216,7 +216,7 @@ fn options(settings: &Settings) -> Result<LoadSettings, Refusal> {
     })
 }
 
-fn besiege(course: &Course, session: &Session) -> Ending {
+fn besiege(course: &SharedSettings, session: &Session) -> Ending {
     let settings = &course.settings;
     let resolved = RequestForm::new(settings)
         .map_err(Refusal::Wrong)
@@ -256,13 +256,13 @@ fn besiege(course: &Course, session: &Session) -> Ending {
     match report.tally.successful {
         _ if is_interrupted => Ending::Interrupted,
         0 => Ending::Failed,
-        _ => Ending::Done,
+        _ => Ending::FinishedTransaction,
     }
 }
 
 /// Checks that every request in the list can be built. During the load, building can then only fail
 /// for URLs found in pages.
-fn check(course: &Course, form: &RequestForm, spec: &LoadSpec) -> Result<(), Refusal> {
+fn check(course: &SharedSettings, form: &RequestForm, spec: &LoadSpec) -> Result<(), Refusal> {
     let writer = spec.writer();
     for wanted in course.list.iter().chain(&course.logins) {
         let bytes = form.write(wanted, None, None);

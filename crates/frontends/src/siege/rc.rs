@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::arguments::{Reps, seconds_of};
+use super::arguments::{Repetitions, seconds_of};
 use super::listed::Method;
 use super::settings::{Login, Settings};
 use super::variables::Variables;
@@ -82,14 +82,14 @@ fn parse(text: &str, shown: &str) -> Result<(Settings, Vec<String>), String> {
             expanded.text.trim(),
         ) {
             Ok(()) => {}
-            Err(Complaint::Unknown) => {
+            Err(RcError::Unknown) => {
                 variables.define(key, expanded.text.trim());
                 unknown.push((number, key.to_owned()));
             }
-            Err(Complaint::Lacking(why)) => {
+            Err(RcError::Lacking(why)) => {
                 remarks.push(format!("{shown}:{number}: {key}: {why}"));
             }
-            Err(Complaint::Wrong(why)) => return Err(format!("{shown}:{number}: {key}: {why}")),
+            Err(RcError::Wrong(why)) => return Err(format!("{shown}:{number}: {key}: {why}")),
         }
     }
     for (number, key) in unknown {
@@ -115,7 +115,7 @@ fn key_and_value(line: &str) -> Option<(&str, &str)> {
 }
 
 /// Reason why a key is not accepted.
-enum Complaint {
+enum RcError {
     /// siege has no such key.
     Unknown,
     /// siege has this key, but this front end doesn't support it.
@@ -124,13 +124,13 @@ enum Complaint {
     Wrong(String),
 }
 
-fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Complaint> {
+fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), RcError> {
     // A key without a value has no effect.
     if value.is_empty() && key != "accept-encoding" {
         return if KEYS.contains(&key) {
             Ok(())
         } else {
-            Err(Complaint::Unknown)
+            Err(RcError::Unknown)
         };
     }
     if let Some(switch) = switch(settings, key) {
@@ -152,8 +152,8 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Complain
         "concurrent" => settings.users = number(value)?,
         "reps" => {
             settings.reps = match value.eq_ignore_ascii_case("once") {
-                true => Reps::Once,
-                false => Reps::Times(number(value)?),
+                true => Repetitions::Once,
+                false => Repetitions::Times(number(value)?),
             }
         }
         "limit" => settings.limit = number(value)?,
@@ -162,7 +162,7 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Complain
         "attempts" => settings.attempts = number(value)?,
         "proxy-port" => settings.proxy_port = number(value)?,
         "time" => {
-            let wrong = || Complaint::Wrong(format!("\"{value}\": write it like 30S, 5M or 1H"));
+            let wrong = || RcError::Wrong(format!("\"{value}\": write it like 30S, 5M or 1H"));
             settings.time_s = Some(seconds_of(value).ok_or_else(wrong)?);
         }
         "delay" => settings.delay_s = seconds(value)?,
@@ -172,7 +172,7 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Complain
         "user-agent" => settings.user_agent = value.to_owned(),
         "accept-encoding" => settings.encoding = value.to_owned(),
         "nofollow" => settings.left_alone.push(value.to_owned()),
-        "header" => settings.add_header(value).map_err(Complaint::Wrong)?,
+        "header" => settings.add_header(value).map_err(RcError::Wrong)?,
         "login" => settings.logins.push(Login::parse(value)),
         "proxy-host" => settings.proxy_host = Some(value.to_owned()),
         "proxy-login" => settings.proxy_logins.push(Login::parse(value)),
@@ -262,7 +262,7 @@ fn switch<'s>(settings: &'s mut Settings, key: &str) -> Option<&'s mut bool> {
 }
 
 /// Rejects a key that is not supported, unless its value disables the feature.
-fn lacking(key: &str, value: &str) -> Result<(), Complaint> {
+fn lacking(key: &str, value: &str) -> Result<(), RcError> {
     let (asks, why) = match key {
         "cache" => (
             is_true(value),
@@ -279,10 +279,10 @@ fn lacking(key: &str, value: &str) -> Result<(), Complaint> {
         "ssl-timeout" => (true, "the key timeout applies to the handshake, too"),
         // FTP URLs are rejected when they are parsed. The spinner has no effect.
         "ftp-login" | "unique" | "spinner" => (false, ""),
-        _ => return Err(Complaint::Unknown),
+        _ => return Err(RcError::Unknown),
     };
     if asks {
-        Err(Complaint::Lacking(why))
+        Err(RcError::Lacking(why))
     } else {
         Ok(())
     }
@@ -294,16 +294,16 @@ fn is_true(value: &str) -> bool {
         .is_some_and(|start| start.eq_ignore_ascii_case("true"))
 }
 
-fn number<N: std::str::FromStr>(value: &str) -> Result<N, Complaint> {
+fn number<N: std::str::FromStr>(value: &str) -> Result<N, RcError> {
     value
         .parse()
-        .map_err(|_| Complaint::Wrong(format!("\"{value}\" is not a number")))
+        .map_err(|_| RcError::Wrong(format!("\"{value}\" is not a number")))
 }
 
-fn seconds(value: &str) -> Result<f64, Complaint> {
+fn seconds(value: &str) -> Result<f64, RcError> {
     match value.parse::<f64>() {
         Ok(seconds) if seconds.is_finite() => Ok(seconds.max(0.0)),
-        _ => Err(Complaint::Wrong(format!(
+        _ => Err(RcError::Wrong(format!(
             "\"{value}\" is not a number of seconds"
         ))),
     }
@@ -353,7 +353,7 @@ mod tests {
             log: "/x/siege.log".into(),
             get_method: Method::Head,
             users: 7,
-            reps: Reps::Times(3),
+            reps: Repetitions::Times(3),
             time_s: Some(300),
             delay_s: 1.5,
             benchmark: true,

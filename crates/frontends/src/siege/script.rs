@@ -18,8 +18,8 @@ use super::page::{PAGE_BYTES_MAX, unpacked};
 use super::request::RequestForm;
 use super::response::Head;
 use super::tally::{SiegeTally, Verdict};
-use super::user::{Ask, Course, Turn, User};
-use super::verbose::{Done, Line};
+use super::user::{SharedSettings, User, UserAction, UserRequest};
+use super::verbose::{FinishedTransaction, Line};
 use crate::session::message_of;
 
 /// Maximum number of body bytes that `-p` prints. With `-p`, there is only one user.
@@ -34,7 +34,7 @@ const WRITTEN_REQUESTS_MAX: usize = 4096;
 
 /// State that all users of a run share.
 pub(super) struct Siege<'a> {
-    course: &'a Course,
+    course: &'a SharedSettings,
     form: &'a RequestForm,
     writer: Writer,
     lines: SyncSender<Line>,
@@ -46,7 +46,7 @@ pub(super) struct Siege<'a> {
 impl<'a> Siege<'a> {
     /// Creates the users. Lines of output are sent to `lines`.
     pub(super) fn new(
-        course: &'a Course,
+        course: &'a SharedSettings,
         form: &'a RequestForm,
         writer: Writer,
         lines: SyncSender<Line>,
@@ -118,11 +118,11 @@ struct ActiveUser {
     user: User,
     current: Option<Current>,
     /// A request whose host name is being looked up, and the time when the lookup started.
-    looked_up: Option<(Ask, Nanos)>,
+    looked_up: Option<(UserRequest, Nanos)>,
 }
 
 struct Current {
-    ask: Ask,
+    ask: UserRequest,
     asked: Nanos,
     /// Protocol and status of the complete response, if there is one.
     response: Option<(String, u16)>,
@@ -146,7 +146,7 @@ impl Worker<'_> {
     }
 
     /// Returns the request of a user as bytes, or `None` while its host name is being looked up.
-    fn written(&mut self, user: u32, ask: &Ask) -> Result<Option<Arc<Request>>, String> {
+    fn written(&mut self, user: u32, ask: &UserRequest) -> Result<Option<Arc<Request>>, String> {
         let siege = self.siege;
         let user = &mut self.active_user(user).user;
         let authorization = user.authorization(&ask.wanted);
@@ -246,9 +246,9 @@ impl Script for Worker<'_> {
             let (ask, since) = match looked_up {
                 Some(looked_up) => looked_up,
                 None => match self.active_user(user).user.turn(siege.course, failures) {
-                    Turn::Rest(time) => return UserStep::Rest(time),
-                    Turn::Leave => return UserStep::Leave,
-                    Turn::Ask(ask) => (ask, now),
+                    UserAction::Rest(time) => return UserStep::Rest(time),
+                    UserAction::Leave => return UserStep::Leave,
+                    UserAction::UserRequest(ask) => (ask, now),
                 },
             };
             match self.written(user, &ask) {
@@ -360,7 +360,7 @@ impl Script for Worker<'_> {
             siege.failures.fetch_add(1, Ordering::Relaxed);
         }
         if settings.verbose && !settings.get && !settings.print {
-            siege.show(Line::Done(Done {
+            siege.show(Line::FinishedTransaction(FinishedTransaction {
                 user,
                 protocol,
                 status,

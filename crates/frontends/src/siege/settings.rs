@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::arguments::{Reps, SiegeFlag};
+use super::arguments::{Repetitions, SiegeFlag};
 use super::listed::Method;
 
 /// The version of siege that is emulated.
@@ -53,7 +53,7 @@ pub(super) struct Settings {
     /// Method of the request that `-g` sends.
     pub(super) get_method: Method,
     pub(super) users: u64,
-    pub(super) reps: Reps,
+    pub(super) reps: Repetitions,
     pub(super) time_s: Option<u64>,
     /// Maximum pause between two pages, in seconds.
     pub(super) delay_s: f64,
@@ -113,7 +113,7 @@ impl Settings {
             print: false,
             get_method: Method::Get,
             users: 1,
-            reps: Reps::Forever,
+            reps: Repetitions::Forever,
             time_s: None,
             delay_s: 0.0,
             benchmark: false,
@@ -201,7 +201,7 @@ impl Settings {
                     self.one_page();
                 }
                 SiegeFlag::Concurrent(users) => self.users = *users,
-                SiegeFlag::Reps(reps) => self.reps = *reps,
+                SiegeFlag::Repetitions(reps) => self.reps = *reps,
                 SiegeFlag::Time(seconds) => self.time_s = Some(*seconds),
                 SiegeFlag::Delay(seconds) => self.delay_s = *seconds,
                 SiegeFlag::Benchmark => self.benchmark = true,
@@ -250,7 +250,7 @@ impl Settings {
 
     fn one_page(&mut self) {
         self.users = 1;
-        self.reps = Reps::Times(1);
+        self.reps = Repetitions::Times(1);
         self.time_s = None;
     }
 
@@ -260,12 +260,12 @@ impl Settings {
         if self.benchmark {
             self.delay_s = 0.0;
         }
-        if let (Some(seconds), Reps::Times(_)) = (self.time_s, self.reps) {
+        if let (Some(seconds), Repetitions::Times(_)) = (self.time_s, self.reps) {
             conflict = Some(format!(
                 "[error] CONFIG conflict: selected time and repetition based testing\n\
                  defaulting to time-based testing: {seconds} seconds"
             ));
-            self.reps = Reps::Forever;
+            self.reps = Repetitions::Forever;
         }
         self.users = self.users.max(1);
         if self.get {
@@ -331,12 +331,19 @@ mod tests {
 
     #[test]
     fn time_takes_precedence_over_reps_with_a_message() {
-        let (settings, conflict) = settled(&[SiegeFlag::Time(5), SiegeFlag::Reps(Reps::Times(3))]);
-        assert_eq!(settings.reps, Reps::Forever);
+        let (settings, conflict) = settled(&[
+            SiegeFlag::Time(5),
+            SiegeFlag::Repetitions(Repetitions::Times(3)),
+        ]);
+        assert_eq!(settings.reps, Repetitions::Forever);
         assert!(conflict.unwrap().ends_with("time-based testing: 5 seconds"));
         assert_eq!(settled(&[SiegeFlag::Time(5)]).1, None);
         assert_eq!(
-            settled(&[SiegeFlag::Time(5), SiegeFlag::Reps(Reps::Once)]).1,
+            settled(&[
+                SiegeFlag::Time(5),
+                SiegeFlag::Repetitions(Repetitions::Once)
+            ])
+            .1,
             None
         );
     }
@@ -345,15 +352,18 @@ mod tests {
     fn get_and_print_use_one_user_and_one_request() {
         for flag in [SiegeFlag::Get, SiegeFlag::Print] {
             let (settings, _) = settled(&[SiegeFlag::Concurrent(9), SiegeFlag::Delay(3.0), flag]);
-            assert_eq!((settings.users, settings.reps), (1, Reps::Times(1)));
+            assert_eq!((settings.users, settings.reps), (1, Repetitions::Times(1)));
             assert_eq!(settings.delay_s, 0.0);
         }
-        let more = [SiegeFlag::Concurrent(2), SiegeFlag::Reps(Reps::Times(3))];
+        let more = [
+            SiegeFlag::Concurrent(2),
+            SiegeFlag::Repetitions(Repetitions::Times(3)),
+        ];
         let after = |flag| [&[flag], &more[..]].concat();
         let (settings, _) = settled(&after(SiegeFlag::Print));
-        assert_eq!((settings.users, settings.reps), (2, Reps::Times(3)));
+        assert_eq!((settings.users, settings.reps), (2, Repetitions::Times(3)));
         let (settings, _) = settled(&after(SiegeFlag::Get));
-        assert_eq!((settings.users, settings.reps), (1, Reps::Times(1)));
+        assert_eq!((settings.users, settings.reps), (1, Repetitions::Times(1)));
     }
 
     #[test]

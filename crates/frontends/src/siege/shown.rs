@@ -1,6 +1,6 @@
 //! Formats the output of `-h`, `-V` and `-C`.
 
-use super::arguments::Reps;
+use super::arguments::Repetitions;
 use super::rc::Rc;
 use super::settings::{Login, Settings, VERSION};
 
@@ -122,9 +122,9 @@ fn load(settings: &Settings) -> Vec<SettingRow> {
     let none = || "n/a".to_owned();
     let time = settings.time_s.map(|time| format!("{time} seconds"));
     let reps = match settings.reps {
-        Reps::Forever => none(),
-        Reps::Times(times) => times.to_string(),
-        Reps::Once => "once".to_owned(),
+        Repetitions::Forever => none(),
+        Repetitions::Times(times) => times.to_string(),
+        Repetitions::Once => "once".to_owned(),
     };
     let plural = if settings.delay_s > 1.0 { "s" } else { "" };
     vec![

@@ -9,7 +9,7 @@ use prony_record::Nanos;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::arguments::Reps;
+use super::arguments::Repetitions;
 use super::challenge::Authentication;
 use super::listed::{ListedRequest, Method};
 use super::page::Page;
@@ -26,7 +26,7 @@ pub(super) const PART_DEPTH_MAX: u32 = 8;
 
 /// Settings and list of URLs that all users share.
 #[derive(Debug, Clone)]
-pub(super) struct Course {
+pub(super) struct SharedSettings {
     pub(super) settings: Settings,
     /// The list of requests, which is never empty.
     pub(super) list: Vec<Arc<ListedRequest>>,
@@ -36,7 +36,7 @@ pub(super) struct Course {
 
 /// A request that a user will send.
 #[derive(Debug, Clone)]
-pub(super) struct Ask {
+pub(super) struct UserRequest {
     pub(super) wanted: Arc<ListedRequest>,
     /// Index of the request in the list, if it comes from the list.
     pub(super) listed: Option<usize>,
@@ -44,14 +44,14 @@ pub(super) struct Ask {
     redirects: u32,
     /// Number of attempts at authentication so far.
     tries: u64,
-    /// Nesting depth, if the request is for a part of a page.
+    /// Nesting depth, if the request is for part of a page.
     depth: u32,
 }
 
 /// Next action of a user.
 #[derive(Debug, Clone)]
-pub(super) enum Turn {
-    Ask(Ask),
+pub(super) enum UserAction {
+    UserRequest(UserRequest),
     Rest(Nanos),
     Leave,
 }
@@ -67,17 +67,17 @@ pub(super) struct User {
     is_on_page: bool,
     login: Option<Arc<ListedRequest>>,
     /// Target of the redirect in the last response.
-    onward: Option<Ask>,
+    onward: Option<UserRequest>,
     /// Parts of the page that have not been requested yet, in reverse order.
-    parts: Vec<Part>,
+    parts: Vec<PagePart>,
     jar: CookieJar,
     authentication: Option<Authentication>,
     dice: ChaCha8Rng,
 }
 
-/// A part of a page, with its [`Ask::depth`].
+/// Part of a page, with its [`UserRequest::depth`].
 #[derive(Debug, Clone)]
-struct Part {
+struct PagePart {
     url: SiegeUrl,
     depth: u32,
 }
@@ -85,11 +85,11 @@ struct Part {
 impl User {
     /// Creates the user with this number. If the list is long enough, each user starts at a
     /// different position.
-    pub(super) fn new(number: u32, course: &Course, seed: u64) -> User {
+    pub(super) fn new(number: u32, course: &SharedSettings, seed: u64) -> User {
         let step = course.list.len() as u64 / course.settings.users;
         let place = match course.settings.reps {
-            Reps::Once => 0,
-            Reps::Times(_) | Reps::Forever => u64::from(number) * step,
+            Repetitions::Once => 0,
+            Repetitions::Times(_) | Repetitions::Forever => u64::from(number) * step,
         };
         let logins = &course.logins;
         let login = logins.get(number as usize % logins.len().max(1)).cloned();
@@ -107,41 +107,43 @@ impl User {
     }
 
     /// Returns the next action. `failures` is the number of failed requests of all users.
-    pub(super) fn turn(&mut self, course: &Course, failures: u64) -> Turn {
+    pub(super) fn turn(&mut self, course: &SharedSettings, failures: u64) -> UserAction {
         if let Some(ask) = self.onward.take() {
-            return Turn::Ask(ask);
+            return UserAction::UserRequest(ask);
         }
-        if let Some(Part { url, depth }) = self.parts.pop() {
-            let ask = Ask::first(Arc::new(ListedRequest::get(url)), None);
-            return Turn::Ask(Ask { depth, ..ask });
+        if let Some(PagePart { url, depth }) = self.parts.pop() {
+            let ask = UserRequest::first(Arc::new(ListedRequest::get(url)), None);
+            return UserAction::UserRequest(UserRequest { depth, ..ask });
         }
         let settings = &course.settings;
         if std::mem::take(&mut self.is_on_page) && settings.delay_s > 0.0 {
             let rest_s = self.dice.random_range(0.0..=settings.delay_s);
-            return Turn::Rest(Nanos::from_secs_f64(rest_s));
+            return UserAction::Rest(Nanos::from_secs_f64(rest_s));
         }
         if settings.failures > 0 && failures >= settings.failures {
-            return Turn::Leave;
+            return UserAction::Leave;
         }
         if let Some(login) = self.login.take() {
-            return Turn::Ask(Ask::first(login, None));
+            return UserAction::UserRequest(UserRequest::first(login, None));
         }
         let is_over = match settings.reps {
-            Reps::Forever => false,
-            Reps::Times(pages) => self.pages >= pages,
+            Repetitions::Forever => false,
+            Repetitions::Times(pages) => self.pages >= pages,
             // If there is a time limit, the list is repeated until then.
-            Reps::Once => settings.time_s.is_none() && self.pages >= course.list.len() as u64,
+            Repetitions::Once => {
+                settings.time_s.is_none() && self.pages >= course.list.len() as u64
+            }
         };
         if is_over {
-            return Turn::Leave;
+            return UserAction::Leave;
         }
         let place = self.next_place(course);
         self.pages += 1;
         self.is_on_page = true;
-        Turn::Ask(Ask::first(course.list[place].clone(), Some(place)))
+        UserAction::UserRequest(UserRequest::first(course.list[place].clone(), Some(place)))
     }
 
-    fn next_place(&mut self, course: &Course) -> usize {
+    fn next_place(&mut self, course: &SharedSettings) -> usize {
         let count = course.list.len();
         if course.settings.internet {
             return self.dice.random_range(0..count);
@@ -159,8 +161,8 @@ impl User {
     /// Handles a complete response. Returns a message if its redirect can't be followed.
     pub(super) fn responded(
         &mut self,
-        course: &Course,
-        ask: &Ask,
+        course: &SharedSettings,
+        ask: &UserRequest,
         head: &Head<'_>,
         body: &[u8],
     ) -> Option<String> {
@@ -186,7 +188,7 @@ impl User {
             };
             let depth = ask.depth + 1;
             let new = page.parts.into_iter().filter(|part| !is_left_alone(part));
-            let mut new = new.map(|url| Part { url, depth }).peekable();
+            let mut new = new.map(|url| PagePart { url, depth }).peekable();
             if let Some(first) = new.peek().filter(|_| depth > PART_DEPTH_MAX) {
                 return Some(format!(
                     "parts: nested more than {PART_DEPTH_MAX} deep; {} is not requested",
@@ -226,15 +228,15 @@ impl User {
             method,
             body,
         };
-        self.onward = Some(Ask {
+        self.onward = Some(UserRequest {
             redirects: ask.redirects + 1,
             depth: ask.depth,
-            ..Ask::first(Arc::new(wanted), None)
+            ..UserRequest::first(Arc::new(wanted), None)
         });
         None
     }
 
-    fn challenged(&mut self, course: &Course, ask: &Ask, head: &Head<'_>) {
+    fn challenged(&mut self, course: &SharedSettings, ask: &UserRequest, head: &Head<'_>) {
         let settings = &course.settings;
         if ask.tries + 1 >= settings.attempts {
             return;
@@ -243,7 +245,7 @@ impl User {
             Authentication::choose(&head.challenges, &settings.logins, &ask.wanted.url);
         if authentication.is_some() {
             self.authentication = authentication;
-            self.onward = Some(Ask {
+            self.onward = Some(UserRequest {
                 tries: ask.tries + 1,
                 ..ask.clone()
             });
@@ -265,9 +267,9 @@ impl User {
     }
 }
 
-impl Ask {
-    fn first(wanted: Arc<ListedRequest>, listed: Option<usize>) -> Ask {
-        Ask {
+impl UserRequest {
+    fn first(wanted: Arc<ListedRequest>, listed: Option<usize>) -> UserRequest {
+        UserRequest {
             wanted,
             listed,
             redirects: 0,
@@ -282,31 +284,31 @@ mod tests {
     use super::super::settings::Login;
     use super::*;
 
-    fn course(urls: &[&str], change: impl FnOnce(&mut Settings)) -> Course {
+    fn course(urls: &[&str], change: impl FnOnce(&mut Settings)) -> SharedSettings {
         let mut settings = Settings::template();
         settings.users = 1;
         change(&mut settings);
         let wanted = |url: &&str| Arc::new(ListedRequest::parse(url, true).unwrap());
-        Course {
+        SharedSettings {
             settings,
             list: urls.iter().map(wanted).collect(),
             logins: Vec::new(),
         }
     }
 
-    fn asked(user: &mut User, course: &Course) -> Ask {
+    fn asked(user: &mut User, course: &SharedSettings) -> UserRequest {
         match user.turn(course, 0) {
-            Turn::Ask(ask) => ask,
+            UserAction::UserRequest(ask) => ask,
             other => panic!("{other:?}"),
         }
     }
 
-    fn shown(ask: &Ask) -> String {
+    fn shown(ask: &UserRequest) -> String {
         format!("{} {}", ask.wanted.method.name(), ask.wanted.url.path())
     }
 
     /// Returns the next requests, if each gets the same response.
-    fn walk(user: &mut User, course: &Course, head: &str, count: usize) -> Vec<String> {
+    fn walk(user: &mut User, course: &SharedSettings, head: &str, count: usize) -> Vec<String> {
         let walked = (0..count).map(|_| {
             let ask = asked(user, course);
             let status = head[9..12].parse().unwrap();
@@ -323,14 +325,14 @@ mod tests {
         let urls = ["a.test/0", "a.test/1", "a.test/2", "a.test/3", "a.test/4"];
         let course = course(&urls, |settings| {
             settings.users = 2;
-            settings.reps = Reps::Times(4);
+            settings.reps = Repetitions::Times(4);
         });
         let mut one = User::new(0, &course, 0);
         assert_eq!(
             walk(&mut one, &course, OK, 4),
             ["GET /0", "GET /1", "GET /2", "GET /3"]
         );
-        assert!(matches!(one.turn(&course, 0), Turn::Leave));
+        assert!(matches!(one.turn(&course, 0), UserAction::Leave));
         let mut two = User::new(1, &course, 0);
         assert_eq!(
             walk(&mut two, &course, OK, 4),
@@ -342,11 +344,11 @@ mod tests {
     fn once_is_the_whole_list_for_each() {
         let course = course(&["a.test/0", "a.test/1"], |settings| {
             settings.users = 2;
-            settings.reps = Reps::Once;
+            settings.reps = Repetitions::Once;
         });
         let mut user = User::new(1, &course, 0);
         assert_eq!(walk(&mut user, &course, OK, 2), ["GET /0", "GET /1"]);
-        assert!(matches!(user.turn(&course, 0), Turn::Leave));
+        assert!(matches!(user.turn(&course, 0), UserAction::Leave));
     }
 
     #[test]
@@ -366,17 +368,17 @@ mod tests {
     fn rests_follow_pages_and_stay_within_the_delay() {
         let course = course(&["a.test/0"], |settings| {
             settings.delay_s = 2.0;
-            settings.reps = Reps::Times(2);
+            settings.reps = Repetitions::Times(2);
         });
         let mut user = User::new(0, &course, 0);
         for _ in 0..2 {
             asked(&mut user, &course);
             match user.turn(&course, 0) {
-                Turn::Rest(rest) => assert!(rest <= Nanos::from_secs(2)),
+                UserAction::Rest(rest) => assert!(rest <= Nanos::from_secs(2)),
                 other => panic!("{other:?}"),
             }
         }
-        assert!(matches!(user.turn(&course, 0), Turn::Leave));
+        assert!(matches!(user.turn(&course, 0), UserAction::Leave));
     }
 
     #[test]
@@ -437,17 +439,19 @@ mod tests {
         user.responded(&course, &ask, &head, html);
         assert_eq!(shown(&asked(&mut user, &course)), "GET /c");
         assert_eq!(shown(&asked(&mut user, &course)), "GET /a");
-        assert!(matches!(user.turn(&course, 0), Turn::Rest(_)));
+        assert!(matches!(user.turn(&course, 0), UserAction::Rest(_)));
     }
 
     #[test]
     fn a_page_that_is_its_own_part_ends() {
-        let course = course(&["a.test/"], |settings| settings.reps = Reps::Times(1));
+        let course = course(&["a.test/"], |settings| {
+            settings.reps = Repetitions::Times(1)
+        });
         let mut user = User::new(0, &course, 0);
         let head = Head::parse(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", 200);
         let mut asked = Vec::new();
         let mut complaints = Vec::new();
-        while let Turn::Ask(ask) = user.turn(&course, 0) {
+        while let UserAction::UserRequest(ask) = user.turn(&course, 0) {
             complaints.extend(user.responded(&course, &ask, &head, b"<img src=x/y>"));
             asked.push(shown(&ask));
         }
@@ -504,7 +508,7 @@ mod tests {
         course.logins = vec![login("in1"), login("in2")];
         let mut user = User::new(3, &course, 0);
         assert_eq!(walk(&mut user, &course, OK, 2), ["GET /in2", "GET /0"]);
-        assert!(matches!(user.turn(&course, 2), Turn::Ask(_)));
-        assert!(matches!(user.turn(&course, 3), Turn::Leave));
+        assert!(matches!(user.turn(&course, 2), UserAction::UserRequest(_)));
+        assert!(matches!(user.turn(&course, 3), UserAction::Leave));
     }
 }

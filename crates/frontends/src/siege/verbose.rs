@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use super::clock;
 use super::settings::Settings;
-use crate::output::{heed, note};
+use crate::output::{note, record_write};
 
 /// Maximum number of queued lines.
 const QUEUED_LINES_MAX: usize = 8192;
@@ -18,7 +18,7 @@ const QUEUED_LINES_MAX: usize = 8192;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Line {
     /// A finished transaction.
-    Done(Done),
+    FinishedTransaction(FinishedTransaction),
     /// A failure, which is printed on standard error.
     Failed(String),
     /// Text for standard output, which is printed unchanged.
@@ -27,7 +27,7 @@ pub(super) enum Line {
 
 /// A finished transaction.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Done {
+pub(super) struct FinishedTransaction {
     pub(super) user: u32,
     /// Protocol version, such as `HTTP/1.1`.
     pub(super) protocol: String,
@@ -62,7 +62,7 @@ impl LineFormat {
         }
     }
 
-    fn line(&self, done: &Done) -> String {
+    fn line(&self, done: &FinishedTransaction) -> String {
         let stamp = match self.has_stamp {
             true => clock::stamp(),
             false => String::new(),
@@ -90,7 +90,7 @@ impl LineFormat {
         }
     }
 
-    fn csv(&self, done: &Done, stamp: &str) -> String {
+    fn csv(&self, done: &FinishedTransaction, stamp: &str) -> String {
         let mark = match &self.mark {
             Some(mark) => format!("{mark},"),
             None => String::new(),
@@ -155,8 +155,8 @@ fn print(form: &LineFormat, waiting: &Receiver<Line>) {
     let mut out = io::BufWriter::new(io::stdout().lock());
     while let Ok(first) = waiting.recv() {
         for line in std::iter::once(first).chain(waiting.try_iter()) {
-            heed(match line {
-                Line::Done(done) => out.write_all(form.line(&done).as_bytes()),
+            record_write(match line {
+                Line::FinishedTransaction(done) => out.write_all(form.line(&done).as_bytes()),
                 Line::Plain(bytes) => out.write_all(&bytes),
                 Line::Failed(text) => {
                     let flushed = out.flush();
@@ -165,7 +165,7 @@ fn print(form: &LineFormat, waiting: &Receiver<Line>) {
                 }
             });
         }
-        heed(out.flush());
+        record_write(out.flush());
     }
 }
 
@@ -182,8 +182,8 @@ mod tests {
         }
     }
 
-    fn done() -> Done {
-        Done {
+    fn done() -> FinishedTransaction {
+        FinishedTransaction {
             user: 7,
             protocol: "HTTP/1.1".to_owned(),
             status: 404,

@@ -2,7 +2,7 @@
 
 use super::units::{read_count, read_seconds};
 use super::url::WrkUrl;
-use crate::getopt::{OptionSpec, Options, Placing, Takes};
+use crate::getopt::{OptionArgument, OptionPlacement, OptionSpec, Options};
 
 /// Parsed arguments.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +43,7 @@ pub(super) const VERSION: &str = concat!(
     ", with the options of wrk 4.2.0\n"
 );
 
-const fn option(name: &'static str, letter: char, takes: Takes) -> OptionSpec {
+const fn option(name: &'static str, letter: char, takes: OptionArgument) -> OptionSpec {
     OptionSpec {
         name: Some(name),
         letter,
@@ -54,18 +54,18 @@ const fn option(name: &'static str, letter: char, takes: Takes) -> OptionSpec {
 }
 
 const KNOWN: &[OptionSpec] = &[
-    option("connections", 'c', Takes::Value),
-    option("duration", 'd', Takes::Value),
-    option("threads", 't', Takes::Value),
-    option("script", 's', Takes::Value),
-    option("header", 'H', Takes::Value),
-    option("latency", 'L', Takes::Nothing),
-    option("u_latency", 'U', Takes::Nothing),
-    option("batch_latency", 'B', Takes::Nothing),
-    option("timeout", 'T', Takes::Value),
-    option("rate", 'R', Takes::Value),
-    option("help", 'h', Takes::Nothing),
-    option("version", 'v', Takes::Nothing),
+    option("connections", 'c', OptionArgument::Value),
+    option("duration", 'd', OptionArgument::Value),
+    option("threads", 't', OptionArgument::Value),
+    option("script", 's', OptionArgument::Value),
+    option("header", 'H', OptionArgument::Value),
+    option("latency", 'L', OptionArgument::Nothing),
+    option("u_latency", 'U', OptionArgument::Nothing),
+    option("batch_latency", 'B', OptionArgument::Nothing),
+    option("timeout", 'T', OptionArgument::Value),
+    option("rate", 'R', OptionArgument::Value),
+    option("help", 'h', OptionArgument::Nothing),
+    option("version", 'v', OptionArgument::Nothing),
 ];
 
 impl WrkArguments {
@@ -95,7 +95,7 @@ impl WrkArguments {
             url: WrkUrl::default(),
             words: Vec::new(),
         };
-        let mut options = Options::new(KNOWN, Placing::Anywhere, words);
+        let mut options = Options::new(KNOWN, OptionPlacement::Anywhere, words);
         for read in options.by_ref() {
             let (letter, value) = read.map_err(|slip| Some(format!("wrk: {slip}")))?;
             match letter {

@@ -11,7 +11,7 @@ use super::arguments::WrkArguments;
 use super::report::{self, WrkResults};
 use super::spectrum;
 use crate::output::print;
-use crate::session::{self, Refusal, Session, Tick};
+use crate::session::{self, PeriodicCallback, Refusal, Session};
 
 /// A load that is ready to run.
 pub(super) struct Load<'a> {
@@ -44,7 +44,7 @@ impl Load<'_> {
                 control.stop();
             }
         };
-        let tick = Tick {
+        let tick = PeriodicCallback {
             every: SAMPLING_INTERVAL,
             call: &mut sample,
         };

@@ -59,7 +59,7 @@ impl DataTable {
                 .name("body")
                 .text(" sends a body)")
         })?;
-        let text = String::from_utf8(bytes).map_err(|_| of_file("not a text file in UTF-8"))?;
+        let text = String::from_utf8(bytes).map_err(|_| of_file("not UTF-8 text"))?;
         let shown = path.display().to_string();
         DataTable::parse(&text, &shown).map_err(|error| match error {
             DataError::File(text) => of_file(&text),

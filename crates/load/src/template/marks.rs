@@ -15,7 +15,7 @@ const FILL: char = 'x';
 /// End of each mark, after its number.
 const END: char = '-';
 
-/// A part of serialized bytes.
+/// Part of serialized bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MarkedPiece {
     /// Bytes that are always the same.

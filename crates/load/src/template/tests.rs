@@ -238,7 +238,7 @@ fn invalid_tables_are_refused() {
         ),
         (b"a,b\n", "--data users.csv: the file has no rows"),
         (b"", "the file has no rows"),
-        (b"a\n\xff\n", "not a text file in UTF-8"),
+        (b"a\n\xff\n", "not UTF-8 text"),
     ] {
         let error = table_error(text);
         assert!(error.contains(expected), "{error}");

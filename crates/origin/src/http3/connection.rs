@@ -19,7 +19,7 @@ use super::faults;
 use super::transport::{LatestStream, SendHandle, Transport};
 use crate::body::Body;
 use crate::connection::{ThreadContext, serve_request};
-use crate::respond::Served;
+use crate::respond::RequestResult;
 
 /// A request whose head has not been read.
 type Unresolved = RequestResolver<Transport, Bytes>;
@@ -62,8 +62,9 @@ pub(super) async fn serve(connecting: quinn::Connecting, context: Rc<ThreadConte
             Some(_) = requests.join_next() => {}
             () = context.go_away.notified(), if !going_away => {
                 going_away = true;
-                // h3 sends the identifier of the last accepted stream plus this number of streams.
-                // The client may repeat requests from that identifier on over another connection.
+                // h3 puts the identifier of the last accepted stream, plus this many streams, into
+                // GOAWAY. The client may retry requests with that identifier or a higher one on
+                // another connection.
                 if http.shutdown(1).await.is_err() {
                     return;
                 }
@@ -105,7 +106,7 @@ async fn respond(
     let (mut send, receive) = halves.split();
     let body = RequestBody::new(receive, request.headers());
     match serve_request(request.map(|()| body), &context.thread).await {
-        Served::Response(response) => {
+        RequestResult::Response(response) => {
             match send_response(&mut send, response, context).await {
                 Ok(()) => StreamEnd::Finished,
                 Err(_) => {
@@ -115,7 +116,7 @@ async fn respond(
                 }
             }
         }
-        Served::Takeover(fault) => faults::play(fault, send, stream, context).await,
+        RequestResult::Takeover(fault) => faults::play(fault, send, stream, context).await,
     }
 }
 

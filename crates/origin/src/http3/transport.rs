@@ -18,19 +18,19 @@ use quinn::{ConnectionError, ReadError, StoppedError, VarInt, WriteError};
 /// A connection, as h3 uses it.
 pub(super) struct Transport {
     opener: StreamOpener,
-    accept_request: Opening<(quinn::SendStream, quinn::RecvStream)>,
-    accept_one_way: Opening<quinn::RecvStream>,
+    accept_request: StreamFuture<(quinn::SendStream, quinn::RecvStream)>,
+    accept_one_way: StreamFuture<quinn::RecvStream>,
     latest: LatestStream,
 }
 
 /// Opens the control stream and the other unidirectional streams of the server.
 pub(super) struct StreamOpener {
     connection: quinn::Connection,
-    opening: Option<Opening<quinn::SendStream>>,
+    opening: Option<StreamFuture<quinn::SendStream>>,
 }
 
 /// A stream that is being accepted or opened.
-type Opening<S> = Pin<Box<dyn Future<Output = Result<S, ConnectionError>>>>;
+type StreamFuture<S> = Pin<Box<dyn Future<Output = Result<S, ConnectionError>>>>;
 
 /// Stream of the request that was accepted last.
 pub(super) type LatestStream = Rc<RefCell<Option<SendHandle>>>;
@@ -51,11 +51,11 @@ impl Transport {
 
 fn accept_request(
     connection: quinn::Connection,
-) -> Opening<(quinn::SendStream, quinn::RecvStream)> {
+) -> StreamFuture<(quinn::SendStream, quinn::RecvStream)> {
     Box::pin(async move { connection.accept_bi().await })
 }
 
-fn accept_one_way(connection: quinn::Connection) -> Opening<quinn::RecvStream> {
+fn accept_one_way(connection: quinn::Connection) -> StreamFuture<quinn::RecvStream> {
     Box::pin(async move { connection.accept_uni().await })
 }
 

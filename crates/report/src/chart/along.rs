@@ -1,5 +1,5 @@
-//! A metric along a factor whose levels are numbers. Panels and lines represent the levels of the
-//! other factors.
+//! Chart of a metric against a numeric factor. Panels and lines represent the levels of the other
+//! factors.
 
 use prony_stats::ScalingPoint;
 

@@ -24,7 +24,7 @@ pub(crate) const MUTED: Color = color(0x5C6370, 0xA3AAB8);
 pub(crate) const GRID: Color = color(0xE3E5EA, 0x333945);
 /// The line of the reference.
 pub(crate) const REFERENCE: Color = color(0x8A909C, 0x7C8494);
-/// The band of the margin.
+/// Color of the band that marks the margin in forest charts.
 pub(crate) const BAND: Color = color(0xEDEFF3, 0x262C37);
 /// The page's background, for gaps between shapes.
 pub(crate) const PAPER: Color = color(0xFFFFFF, 0x14171D);

@@ -1,6 +1,6 @@
 //! Summary in GitHub-flavored Markdown, and annotations for failures.
 
-use super::{Case, CaseStatus, Judged};
+use super::{Case, CaseStatus, RunVerdicts};
 use crate::document::Document;
 use crate::markdown;
 use crate::stored::StoredContent;
@@ -10,7 +10,7 @@ use crate::wording::captions;
 
 /// Returns the summary: a headline, a table of all verdicts and conditions, and the whole report
 /// collapsed below.
-pub fn summary(judged: &Judged<'_>) -> String {
+pub fn summary(judged: &RunVerdicts<'_>) -> String {
     let cases = judged.cases();
     let mut out = format!("### prony: {}\n\n", escaped(&judged.name()));
     out += &format!("{}\n", headline(&cases));
@@ -91,7 +91,7 @@ fn folded(title: &str, markdown: &str) -> String {
 
 /// Returns a workflow command for each failure, which GitHub reads from the step's log: `::error
 /// title=…::…`, or `::notice` for an inconclusive condition.
-pub fn annotations(judged: &Judged<'_>) -> String {
+pub fn annotations(judged: &RunVerdicts<'_>) -> String {
     let cases = judged.cases();
     let lines = cases.iter().filter_map(|case| {
         let level = match (case.status, case.kind) {

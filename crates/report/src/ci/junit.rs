@@ -3,13 +3,13 @@
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 
-use super::{Case, CaseStatus, Judged};
+use super::{Case, CaseStatus, RunVerdicts};
 use crate::environment::flattened;
 use crate::stored::StoredContent;
 use crate::table;
 
 /// Returns the document. Undecided cases are skipped. The message of a failure is its sentence.
-pub fn junit(judged: &Judged<'_>) -> String {
+pub fn junit(judged: &RunVerdicts<'_>) -> String {
     let cases = judged.cases();
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
     // Writing to memory can't fail.
@@ -21,7 +21,7 @@ pub fn junit(judged: &Judged<'_>) -> String {
 
 type Xml = Writer<Vec<u8>>;
 
-fn document(writer: &mut Xml, judged: &Judged<'_>, cases: &[Case]) -> std::io::Result<()> {
+fn document(writer: &mut Xml, judged: &RunVerdicts<'_>, cases: &[Case]) -> std::io::Result<()> {
     writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
     let name = format!("prony: {}", plain(&judged.name()));
     let mut counts = counts(&cases.iter().collect::<Vec<_>>());
@@ -67,9 +67,9 @@ fn borrowed<'a>(
 
 fn suite(
     writer: &mut Xml,
-    judged: &Judged<'_>,
+    judged: &RunVerdicts<'_>,
     kind: &str,
-    (cases, described): (&[&Case], Option<&Judged<'_>>),
+    (cases, described): (&[&Case], Option<&RunVerdicts<'_>>),
 ) -> std::io::Result<()> {
     let name = plain(&judged.name());
     let about = judged.new.about("");
@@ -106,7 +106,7 @@ fn class(name: &str) -> String {
     name.chars().map(part).collect()
 }
 
-fn properties(writer: &mut Xml, judged: &Judged<'_>) -> std::io::Result<()> {
+fn properties(writer: &mut Xml, judged: &RunVerdicts<'_>) -> std::io::Result<()> {
     let mut all: Vec<(String, String)> = Vec::new();
     let about = judged.new.about("");
     all.push(("source".to_owned(), about.source));

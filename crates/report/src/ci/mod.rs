@@ -8,7 +8,7 @@ mod github;
 mod junit;
 
 use prony_record::Record;
-use prony_stats::gate::{GateResult, Ruling};
+use prony_stats::gate::{GateOutcome, GateResult};
 use prony_stats::runs::RunsDocument;
 use prony_stats::{Comparison, Verdict};
 
@@ -21,7 +21,7 @@ pub use junit::junit;
 
 /// The verdicts and conditions of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct Judged<'a> {
+pub struct RunVerdicts<'a> {
     /// The run that is judged.
     pub new: &'a Stored,
     /// The comparison with a stored run, if any.
@@ -59,7 +59,7 @@ struct Case {
     seconds: f64,
 }
 
-impl Judged<'_> {
+impl RunVerdicts<'_> {
     /// Returns true if there is a failure. The command then exits with status 1.
     pub fn has_failed(&self) -> bool {
         self.cases()
@@ -79,7 +79,7 @@ impl Judged<'_> {
             let verdict = one.verdict.unwrap_or(Verdict::Withheld);
             let status = match (one.regression, self.is_gated) {
                 (Some(ruling), true) => self.status(ruling),
-                (None, true) => self.status(Ruling::Unclear),
+                (None, true) => self.status(GateOutcome::Unclear),
                 (_, false) => of_verdict(verdict),
             };
             let against = self.runs.map_or("", |runs| runs.old.label.as_str());
@@ -122,12 +122,12 @@ impl Judged<'_> {
         }
     }
 
-    fn status(&self, ruling: Ruling) -> CaseStatus {
+    fn status(&self, ruling: GateOutcome) -> CaseStatus {
         match ruling {
-            Ruling::Failed => CaseStatus::Failed,
-            Ruling::Unclear if self.strict => CaseStatus::Failed,
-            Ruling::Unclear => CaseStatus::Skipped,
-            Ruling::Passed => CaseStatus::Passed,
+            GateOutcome::Failed => CaseStatus::Failed,
+            GateOutcome::Unclear if self.strict => CaseStatus::Failed,
+            GateOutcome::Unclear => CaseStatus::Skipped,
+            GateOutcome::Passed => CaseStatus::Passed,
         }
     }
 

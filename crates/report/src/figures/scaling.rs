@@ -1,4 +1,4 @@
-//! Charts of metrics along factors whose levels are numbers.
+//! Charts of metrics against numeric factors.
 
 use prony_stats::{Metric, Scaling, is_named_with_factor, level_name};
 
@@ -8,7 +8,7 @@ use crate::document::Figure;
 use crate::wording::scaling;
 use crate::wording::verdict::capitalized;
 
-/// Chart of one metric along one factor.
+/// Chart of one metric against one factor.
 pub(crate) fn scaling(factor: &str, metric: Metric, lines: &[&Scaling]) -> Figure {
     let panels = panels(lines);
     let spoken: Vec<String> = lines.iter().map(|line| scaling::ends(line)).collect();

@@ -1,4 +1,4 @@
-//! Tables of metrics along factors whose levels are numbers.
+//! Tables of metrics against numeric factors.
 
 use prony_stats::{Metric, Scaling, VerdictDocument};
 

@@ -43,7 +43,7 @@ pub(crate) fn rows_compared(is_grouped: bool, summed_up: u64) -> Option<String> 
     let grouped = is_grouped.then(|| GROUPED.to_owned());
     let other = (summed_up > 0).then(|| {
         let entries = number::plural(summed_up, "entry", "entries");
-        format!("The row other combines {entries}.")
+        format!("The row \"other\" combines {entries}.")
     });
     let both: Vec<String> = grouped.into_iter().chain(other).collect();
     (!both.is_empty()).then(|| both.join(" "))
@@ -97,7 +97,10 @@ mod tests {
         assert_eq!(all_compared(100, 1_900), "The first 100 of 2,000 entries");
         assert_eq!(rows_compared(false, 0), None);
         let note = rows_compared(true, 1).unwrap();
-        assert!(note.ends_with("The row other combines 1 entry."), "{note}");
+        assert!(
+            note.ends_with("The row \"other\" combines 1 entry."),
+            "{note}"
+        );
     }
 
     #[test]
@@ -116,13 +119,13 @@ mod tests {
         let note = rows(&entries).unwrap();
         assert_eq!(
             note,
-            "The row other combines requests that are not in the list."
+            "The row \"other\" combines requests that are not in the list."
         );
         entries.count = 1_502;
         entries.grouping = EntryGrouping::Path;
         let note = rows(&entries).unwrap();
         assert!(
-            note.ends_with("omitted. The row other combines 1,500 entries."),
+            note.ends_with("omitted. The row \"other\" combines 1,500 entries."),
             "{note}"
         );
         assert_eq!(all(&entries), "The first 2 of 1,502 entries");

@@ -2,7 +2,7 @@
 
 use prony_record::Finding;
 use prony_stats::Metric;
-use prony_stats::gate::Ruling;
+use prony_stats::gate::GateOutcome;
 use prony_stats::runs::{RunComparison, RunsDocument};
 
 /// The report's title: `NAME: NEW against OLD`.
@@ -41,11 +41,11 @@ pub(crate) fn unmatched(document: &RunsDocument) -> Vec<String> {
 }
 
 /// Each regression that is established or can't be ruled out, with its ruling.
-pub fn regressions(document: &RunsDocument) -> Vec<(&RunComparison, Ruling)> {
+pub fn regressions(document: &RunsDocument) -> Vec<(&RunComparison, GateOutcome)> {
     let all = document.comparisons.iter();
-    let mut found: Vec<(&RunComparison, Ruling)> = all
+    let mut found: Vec<(&RunComparison, GateOutcome)> = all
         .filter_map(|between| Some((between, between.regression?)))
-        .filter(|(_, ruling)| *ruling != Ruling::Passed)
+        .filter(|(_, ruling)| *ruling != GateOutcome::Passed)
         .collect();
     found.sort_by_key(|(_, ruling)| *ruling);
     found
@@ -64,10 +64,10 @@ pub(crate) fn findings(document: &RunsDocument) -> Vec<(&str, Vec<Finding>)> {
 }
 
 /// The result of a condition as a word.
-pub(crate) fn ruling_word(ruling: Ruling) -> &'static str {
+pub(crate) fn ruling_word(ruling: GateOutcome) -> &'static str {
     match ruling {
-        Ruling::Failed => "failed",
-        Ruling::Unclear => "inconclusive",
-        Ruling::Passed => "passed",
+        GateOutcome::Failed => "failed",
+        GateOutcome::Unclear => "inconclusive",
+        GateOutcome::Passed => "passed",
     }
 }

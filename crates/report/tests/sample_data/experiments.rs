@@ -215,7 +215,8 @@ fn ciphers() -> SampleExperiment {
     }
 }
 
-/// Many variants with long names and very large effects, each with a baseline in its own cell.
+/// Many variants with long names and very large effects. The baseline fixes only the library, so
+/// each combination of size and version has its own.
 fn portable() -> SampleExperiment {
     SampleExperiment {
         name: "portable",

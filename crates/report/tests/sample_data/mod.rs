@@ -299,8 +299,8 @@ fn why(evaluation: &Evaluation, comparison: &Comparison) -> Explanation {
         });
     let text = match moved.first() {
         _ if undecided.is_some() => undecided.unwrap_or_default(),
-        Some(first) => format!("The largest change that goes with it: {}.", first.text),
-        None => "The other measurements are too noisy to tell what changed with it.".to_owned(),
+        Some(first) => format!("The largest change that could explain it: {}.", first.text),
+        None => "The other measurements are too noisy to show what else changed.".to_owned(),
     };
     let limit = |name: &str, kind, text: &str| Bottleneck {
         name: name.to_owned(),
@@ -324,7 +324,7 @@ fn why(evaluation: &Evaluation, comparison: &Comparison) -> Explanation {
             limit(
                 against,
                 BottleneckKind::Waiting,
-                "nothing that was watched was at its limit.",
+                "no measured resource was at its limit.",
             ),
         ],
         findings: vec![OneSidedFinding {

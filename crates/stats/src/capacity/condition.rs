@@ -5,7 +5,7 @@ use std::fmt;
 use prony_record::measure::{AmountKind, Relation};
 
 use super::estimate::CapacityEstimate;
-use crate::gate_result::Ruling;
+use crate::gate_result::GateOutcome;
 
 /// The only metric that these conditions accept.
 const METRIC: &str = "capacity";
@@ -44,23 +44,23 @@ impl CapacityCondition {
 
     /// Judges an estimate. The condition is established only if it holds for the whole interval or
     /// bound.
-    pub fn judge(&self, estimate: &CapacityEstimate) -> Ruling {
+    pub fn judge(&self, estimate: &CapacityEstimate) -> GateOutcome {
         let (low, high) = match *estimate {
             CapacityEstimate::Capacity {
                 per_s, interval, ..
             } => match interval {
                 Some(interval) => (interval.low, interval.high),
                 // Without an interval, a capacity that satisfies the condition is inconclusive.
-                None if self.relation.holds(per_s, self.limit) => return Ruling::Unclear,
+                None if self.relation.holds(per_s, self.limit) => return GateOutcome::Unclear,
                 None => (per_s, per_s),
             },
             CapacityEstimate::AtLeast { per_s, .. } => (per_s, f64::INFINITY),
             CapacityEstimate::Below { per_s } | CapacityEstimate::Unmet { per_s } => (0.0, per_s),
         };
         match [low, high].map(|end| self.relation.holds(end, self.limit)) {
-            [true, true] => Ruling::Failed,
-            [false, false] => Ruling::Passed,
-            _ => Ruling::Unclear,
+            [true, true] => GateOutcome::Failed,
+            [false, false] => GateOutcome::Passed,
+            _ => GateOutcome::Unclear,
         }
     }
 }
@@ -87,11 +87,11 @@ mod tests {
         let below = CapacityCondition::parse("capacity < 8k").unwrap();
         assert_eq!(below.to_string(), "capacity<8k");
         for (estimate, ruling) in [
-            (estimate(7_000.0, 7_900.0), Ruling::Failed),
-            (estimate(7_000.0, 8_100.0), Ruling::Unclear),
-            (estimate(8_000.0, 8_100.0), Ruling::Passed),
-            (CapacityEstimate::Unmet { per_s: 1.0 }, Ruling::Failed),
-            (CapacityEstimate::Below { per_s: 67.0 }, Ruling::Failed),
+            (estimate(7_000.0, 7_900.0), GateOutcome::Failed),
+            (estimate(7_000.0, 8_100.0), GateOutcome::Unclear),
+            (estimate(8_000.0, 8_100.0), GateOutcome::Passed),
+            (CapacityEstimate::Unmet { per_s: 1.0 }, GateOutcome::Failed),
+            (CapacityEstimate::Below { per_s: 67.0 }, GateOutcome::Failed),
         ] {
             assert_eq!(below.judge(&estimate), ruling, "{estimate:?}");
         }
@@ -99,8 +99,8 @@ mod tests {
             per_s,
             reason: crate::capacity::BoundReason::RateMax,
         };
-        assert_eq!(below.judge(&at_least(9e3)), Ruling::Passed);
-        assert_eq!(below.judge(&at_least(5e3)), Ruling::Unclear);
+        assert_eq!(below.judge(&at_least(9e3)), GateOutcome::Passed);
+        assert_eq!(below.judge(&at_least(5e3)), GateOutcome::Unclear);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::goal::Goal;
 use super::outcome::BoundReason;
 use super::search_report::{SearchEnd, SearchReport};
 use super::sentences;
-use crate::gate_result::Ruling;
+use crate::gate_result::GateOutcome;
 use crate::goals_phrase::goals_phrase;
 
 /// Value of `schema` in new documents.

@@ -6,7 +6,7 @@ use super::evidence::{Evidence, RunEvidence};
 use super::{Gate, GateLimit, GateReference, GateRule};
 use crate::comparison::Verdict;
 use crate::estimate::{Estimate, Interval, mean};
-use crate::gate_result::{GateResult, GateScale, Ruling};
+use crate::gate_result::{GateOutcome, GateResult, GateScale};
 use crate::metric::{Metric, Scale};
 use crate::quantity::{Quantity, QuantitySource};
 use crate::runs::MeanDifference;
@@ -66,9 +66,9 @@ fn verdict(
     metric: Option<Metric>,
     wanted: &[Verdict],
     is: bool,
-) -> Option<(Ruling, String)> {
+) -> Option<(GateOutcome, String)> {
     let all = evidence.verdicts(variant);
-    let mut worst: Option<(Ruling, String)> = None;
+    let mut worst: Option<(GateOutcome, String)> = None;
     for stated in all
         .iter()
         .filter(|one| metric.is_none_or(|m| m == one.metric))
@@ -76,11 +76,11 @@ fn verdict(
         let open = matches!(stated.verdict, Verdict::Undecided | Verdict::Withheld);
         // If the gate names `undecided` or `withheld`, such a verdict decides the gate.
         let ruling = match (wanted.contains(&stated.verdict), open) {
-            (true, _) if is => Ruling::Failed,
-            (true, _) => Ruling::Passed,
-            (false, true) => Ruling::Unclear,
-            (false, false) if is => Ruling::Passed,
-            (false, false) => Ruling::Failed,
+            (true, _) if is => GateOutcome::Failed,
+            (true, _) => GateOutcome::Passed,
+            (false, true) => GateOutcome::Unclear,
+            (false, false) if is => GateOutcome::Passed,
+            (false, false) => GateOutcome::Failed,
         };
         if worst.as_ref().is_none_or(|(before, _)| ruling < *before) {
             worst = Some((ruling, stated.text.to_owned()));
@@ -90,7 +90,7 @@ fn verdict(
 }
 
 struct Judgement {
-    ruling: Ruling,
+    ruling: GateOutcome,
     text: String,
     numbers: Option<GateNumbers>,
 }
@@ -98,7 +98,7 @@ struct Judgement {
 impl Judgement {
     fn unclear(text: String) -> Judgement {
         Judgement {
-            ruling: Ruling::Unclear,
+            ruling: GateOutcome::Unclear,
             text,
             numbers: None,
         }
@@ -167,7 +167,7 @@ impl GateCase<'_> {
         let ruling = if self.relation.holds(value, limit) {
             Ruling::Failed
         } else {
-            Ruling::Passed
+            GateOutcome::Passed
         };
         Judgement {
             ruling,
@@ -209,12 +209,12 @@ impl GateCase<'_> {
                     .iter()
                     .filter(|(_, v)| self.relation.holds(*v, limit));
                 match held.count() {
-                    0 => Ruling::Passed,
-                    n if n == values.len() => Ruling::Failed,
-                    _ => Ruling::Unclear,
+                    0 => GateOutcome::Passed,
+                    n if n == values.len() => GateOutcome::Failed,
+                    _ => GateOutcome::Unclear,
                 }
             }
-            None => Ruling::Unclear,
+            None => GateOutcome::Unclear,
         };
         let basis = GateBasis {
             numbers,
@@ -252,7 +252,7 @@ impl GateCase<'_> {
             interval,
             limit,
         };
-        let ruling = interval.map_or(Ruling::Unclear, |interval| self.rule(interval, limit));
+        let ruling = interval.map_or(GateOutcome::Unclear, |interval| self.rule(interval, limit));
         let basis = GateBasis {
             numbers,
             trials,
@@ -350,9 +350,9 @@ impl GateCase<'_> {
     fn rule(&self, interval: Interval, limit: f64) -> Ruling {
         let ends = [interval.low, interval.high].map(|end| self.relation.holds(end, limit));
         match ends {
-            [true, true] => Ruling::Failed,
-            [false, false] => Ruling::Passed,
-            _ => Ruling::Unclear,
+            [true, true] => GateOutcome::Failed,
+            [false, false] => GateOutcome::Passed,
+            _ => GateOutcome::Unclear,
         }
     }
 

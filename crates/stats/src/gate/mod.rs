@@ -34,7 +34,7 @@ use crate::comparison::Verdict;
 use crate::metric::Metric;
 use crate::quantity::Quantity;
 
-pub use crate::gate_result::{GateResult, GateScale, Ruling};
+pub use crate::gate_result::{GateOutcome, GateResult, GateScale};
 pub use error::GateError;
 pub use evidence::{Evidence, RunEvidence};
 pub use load_condition::{LoadCondition, LoadConditionResult};

@@ -15,7 +15,7 @@ pub struct GateScope {
 }
 
 impl GateScope {
-    /// Returns true if the scope is a single load, as for a condition of `prony load`. Such a scope
+    /// Returns true if the scope is a single load, as for a `prony load` condition. Such a scope
     /// has no variants and no stored run.
     pub(super) fn is_single_load(&self) -> bool {
         self.variants.is_empty() && self.stored.is_none()

@@ -11,7 +11,7 @@ mod welch;
 use crate::comparison::{Effect, Verdict};
 use crate::design::{INTERVAL_BLOCKS_MIN, Levels};
 use crate::estimate::{Interval, mean};
-use crate::gate_result::Ruling;
+use crate::gate_result::GateOutcome;
 use crate::metric::{Direction, Metric, Scale};
 use crate::pairing::equivalence;
 use crate::sentences::runs as sentence;
@@ -315,7 +315,7 @@ impl RunSides<'_> {
         let mut between = self.between(one);
         if let Some(reason) = self.withheld(one) {
             between.verdict = Some(Verdict::Withheld);
-            between.regression = Some(Ruling::Unclear);
+            between.regression = Some(GateOutcome::Unclear);
             between.text = sentence::withheld(&between, self.about, &reason);
             return between;
         }
@@ -416,14 +416,14 @@ impl RunSides<'_> {
 /// Judges whether the new run is worse by more than the margin. A regression is established only if
 /// equality is also rejected at the family's error rate, so the probability of any false alarm is
 /// at most 5% for any number of variants and metrics.
-fn regression(one: &MeasuredPair, interval: Interval, margin: Interval) -> Ruling {
+fn regression(one: &MeasuredPair, interval: Interval, margin: Interval) -> GateOutcome {
     let (certainly, ruled_out) = match one.metric.direction() {
         Direction::Higher => (interval.high < margin.low, interval.low >= margin.low),
         _ => (interval.low > margin.high, interval.high <= margin.high),
     };
     match (certainly && one.rejected, ruled_out) {
-        (true, _) => Ruling::Failed,
-        (_, true) => Ruling::Passed,
-        _ => Ruling::Unclear,
+        (true, _) => GateOutcome::Failed,
+        (_, true) => GateOutcome::Passed,
+        _ => GateOutcome::Unclear,
     }
 }

@@ -1,7 +1,7 @@
 //! Simulated experiments: trials drawn from a known truth with a seeded generator, evaluated with
 //! all looks. Used by the tests and by the example `power`.
 
-// Each program that includes this module uses only a part of it.
+// Each program that includes this module uses only part of it.
 #![allow(unreachable_pub, dead_code)]
 
 pub mod machine;

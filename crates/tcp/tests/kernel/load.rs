@@ -11,9 +11,9 @@ use prony_tcp::{
 use crate::server::{End, body_byte, request};
 use crate::tun::{MTU, Tun};
 
-/// Time after which users stop waiting, in nanoseconds. The kernel takes losses of acknowledgments for
-/// long round trips, so with many losses its timeouts grow to minutes.
-const PATIENCE: u64 = 60_000_000_000;
+/// Time after which users stop waiting, in nanoseconds. The kernel interprets lost acknowledgments
+/// as long round trips, so with many losses its timeouts grow to minutes.
+const USER_TIMEOUT: u64 = 60_000_000_000;
 
 /// A load: each user opens connections one after the other, and sends one request after the other.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ pub(crate) struct Outcome {
     /// Connections that the server closed before the end of a response.
     pub(crate) truncated: usize,
     pub(crate) failures: Vec<Failure>,
-    /// Connections that were aborted because their user did not wait longer.
+    /// Connections that were aborted because their user gave up.
     pub(crate) abandoned: usize,
     /// SYNs sent.
     pub(crate) syns: usize,
@@ -138,7 +138,7 @@ pub(crate) fn run(tun: &mut Tun, plan: &Plan) -> Outcome {
             load.outcome.counts = load.stack.counts();
             return load.outcome;
         }
-        if batch > PATIENCE {
+        if batch > USER_TIMEOUT {
             load.abandon(batch);
         }
         let next = load.stack.next_timeout().unwrap_or(batch + 1_000_000_000);

@@ -19,7 +19,7 @@ pub(crate) enum End {
     Keep,
     /// The server closes after the response.
     Close,
-    /// The server resets the connection after a part of the response.
+    /// The server resets the connection after part of the response.
     Reset,
     /// The server reads slowly, and keeps the connection.
     Slow,

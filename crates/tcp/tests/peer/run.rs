@@ -12,9 +12,9 @@ use crate::server::{Behavior, PORT, Server, body_byte};
 
 /// Virtual time after which users give up, as a load does. It is longer than all timeouts of TCP, so
 /// that only a user who waits for a response can reach it.
-const PATIENCE: u64 = 2_000_000_000_000;
+const USER_TIMEOUT: u64 = 2_000_000_000_000;
 /// Virtual time by which all connections are gone.
-const TIME_MAX: u64 = 2 * PATIENCE;
+const TIME_MAX: u64 = 2 * USER_TIMEOUT;
 
 /// Settings of a run.
 #[derive(Debug, Clone)]
@@ -281,7 +281,7 @@ pub(crate) fn run(plan: &Plan) -> Summary {
     }
     let mut now = 0;
     while !client.is_done() && now < TIME_MAX {
-        if now >= PATIENCE {
+        if now >= USER_TIMEOUT {
             client.give_up(now);
         }
         turn(&mut client, &mut peer, &mut up, &mut down, now);
@@ -290,7 +290,7 @@ pub(crate) fn run(plan: &Plan) -> Summary {
             down.next_arrival(),
             client.stack.next_timeout(),
             peer.next_timeout(now),
-            Some(now.max(PATIENCE) + 1),
+            Some(now.max(USER_TIMEOUT) + 1),
         ];
         let Some(next) = times.into_iter().flatten().min() else {
             break;

@@ -70,10 +70,10 @@ pub(super) fn late_p99_us(
 /// Lateness of each request in nanoseconds, relative to an evenly spaced schedule.
 fn lateness(times: &[u64], rate: f64) -> Result<Vec<f64>, String> {
     let (Some(first), Some(last)) = (times.first(), times.last()) else {
-        return Err("no request came".to_owned());
+        return Err("no request arrived".to_owned());
     };
     if times.len() < REQUESTS_MIN {
-        return Err(format!("only {} requests came", times.len()));
+        return Err(format!("only {} requests arrived", times.len()));
     }
     let gap = (last - first) as f64 / (times.len() - 1) as f64;
     let kept = 1e9 / gap / rate;

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use super::process::{self, End};
 use super::programs;
-use super::ratios::{Numbers, Spread, shuffle};
+use super::ratios::{RandomNumbers, Spread, shuffle};
 use super::rotation::{K6_SCRIPT, VEGETA_TARGETS, write_tool_files};
-use super::rows::{ROWS, Row, Shape};
+use super::rows::{ConnectionUse, ROWS, Row};
 use super::server::BenchFolder;
 use super::tool::{PEERS, Tool};
 use super::tools::RunParameters;
@@ -83,7 +83,7 @@ pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings
     println!("{versions}");
     let here = |e: std::io::Error| format!("{}: {e}", own.display());
     let folder = BenchFolder::new(own).map_err(here)?;
-    let course = Course {
+    let course = ProbeContext {
         responder: programs::build("prony-responder")?,
         programs: &programs.tools,
         folder: folder.path(),
@@ -92,7 +92,7 @@ pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings
     let mut tools: Vec<Tool> = programs.tools.keys().copied().collect();
     // The floor program sends at timer ticks and has no schedule.
     tools.retain(|tool| *tool != Tool::Floor);
-    let mut numbers = Numbers(settings.seed);
+    let mut numbers = RandomNumbers(settings.seed);
     let mut rotations = Vec::new();
     for number in 1..=settings.rotations {
         shuffle(&mut tools, &mut numbers);
@@ -107,7 +107,7 @@ pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings
                     let sign = if server_limited { "≥ " } else { "" };
                     format!("{sign}{rate}/s")
                 }
-                None => "keeps no rate".to_owned(),
+                None => "doesn't support a fixed rate".to_owned(),
             };
             println!(
                 "{ID:<14} {number}/{} {:<8} {text}",
@@ -127,12 +127,12 @@ pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings
 /// The row that defines connections and path of all probes. Each probe sets the rate.
 fn row() -> &'static Row {
     let mut rows = ROWS.iter();
-    let open = rows.find(|row| matches!(row.shape, Shape::Paced(_)));
+    let open = rows.find(|row| matches!(row.shape, ConnectionUse::Paced(_)));
     open.unwrap_or(&ROWS[0])
 }
 
 /// Environment that all probes share.
-struct Course<'a> {
+struct ProbeContext<'a> {
     responder: PathBuf,
     programs: &'a BTreeMap<Tool, PathBuf>,
     folder: &'a Path,
@@ -148,7 +148,7 @@ struct ProbeResult {
     server_share: f64,
 }
 
-impl Course<'_> {
+impl ProbeContext<'_> {
     fn ceiling(&self, tool: Tool) -> Option<Ceiling> {
         let mut busiest_miss: f64 = 0.0;
         let rate = search::highest(|rate| {
@@ -191,7 +191,7 @@ impl Course<'_> {
             process::start_on(server_core, libc::SIGKILL, &mut command).map_err(text)?;
         let listens = wait_until_it_listens(port);
         let row = Row {
-            shape: Shape::Paced(rate),
+            shape: ConnectionUse::Paced(rate),
             path: "/",
             ..*row()
         };

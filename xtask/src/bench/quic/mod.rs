@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::process::{self, End};
 use super::programs;
-use super::ratios::{Numbers, Spread, shuffle};
+use super::ratios::{RandomNumbers, Spread, shuffle};
 use super::server::BenchFolder;
 use generators::Generator;
 use servers::{RunningServer, ServerKind};
@@ -109,11 +109,11 @@ pub(super) fn measure(settings: &QuicSettings, own: &Path) -> Result<QuicOutcome
     ]);
     generators.extend(peer.map(|path| (Generator::Oha, path)));
     let folder = BenchFolder::new(own).map_err(here)?;
-    let mut numbers = Numbers(settings.seed);
+    let mut numbers = RandomNumbers(settings.seed);
     let mut outcomes = Vec::new();
     for &row in settings.rows {
         for server in [ServerKind::Origin, ServerKind::Caddy] {
-            let course = QuicCourse {
+            let course = QuicRowContext {
                 settings,
                 row,
                 server,
@@ -141,8 +141,8 @@ fn versions(prony: &Path, peer: Option<&Path>) -> String {
     parts.join(", ")
 }
 
-/// Environment of the runs of a row on a server.
-struct QuicCourse<'a> {
+/// Settings that all runs of one row on one server share.
+struct QuicRowContext<'a> {
     settings: &'a QuicSettings<'a>,
     row: QuicRow,
     server: ServerKind,

@@ -190,7 +190,7 @@ fn read_content(
     let parent = reader.file.parent().unwrap_or_else(|| Path::new(""));
     let shown = parent.join(&given);
     let Ok(source) = String::from_utf8(bytes) else {
-        let message = format!("{subject}: {} is not UTF-8", shown.display());
+        let message = format!("{subject}: {} is not UTF-8 text", shown.display());
         let hint = "{ copy = … } takes any bytes";
         reader.report_with_hint(DiagnosticKind::File, line, message, hint);
         return None;

@@ -47,7 +47,7 @@ fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
     let is_watched = trials.iter().any(|t| t.telemetry.services_cores > 0);
     let machines: Vec<CoreParties> = trials.iter().filter_map(|t| machine(t)).collect();
     let (Some(machine), true) = (middle(machines), is_watched) else {
-        let text = "its server was not started here, so there is no telemetry of it.";
+        let text = "prony did not start its server, so there is no telemetry of it.";
         return (BottleneckKind::Unknown, text.to_owned());
     };
     let groups = groups(trials);
@@ -276,7 +276,7 @@ fn schedule(records: &[&Record]) -> Option<String> {
     let kept = kept.filter(|&share| share >= SCHEDULE_KEPT_SHARE)?;
     let offered = median(records.iter().filter_map(|r| r.rate.offered_per_s))?;
     Some(format!(
-        "the schedule set the rate: {:.1}% of {offered:.0} requests a second succeeded.",
+        "the schedule set the rate: {:.1}% of {offered:.0} requests per second succeeded.",
         kept.min(1.0) * 100.0
     ))
 }

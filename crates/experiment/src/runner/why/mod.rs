@@ -160,13 +160,14 @@ impl ComparisonGroup<'_> {
     /// Describes the best candidate, or the reason why there is none.
     fn best(&self, movements: &[&Movement], moved: &[MovedMetric], unclear: usize) -> String {
         if movements.is_empty() {
-            return "Nothing else was measured in enough blocks to tell what changed.".to_owned();
+            return "No other metric was measured in enough blocks to show what changed."
+                .to_owned();
         }
         if moved.is_empty() && unclear > 0 {
-            return "The other measurements are too noisy to tell what changed with it.".to_owned();
+            return "The other measurements are too noisy to show what else changed.".to_owned();
         }
         if moved.is_empty() {
-            return "Nothing else that was measured changed.".to_owned();
+            return "No other measured metric changed.".to_owned();
         }
         let best = &moved[0];
         match (self.slower_side, best.part) {
@@ -174,19 +175,18 @@ impl ComparisonGroup<'_> {
                 let cost = changed_cost(moved).unwrap_or(best);
                 self.undecided_text(cost).unwrap_or_else(|| {
                     format!(
-                        "No difference is established here, but this changed beyond doubt: {}.",
+                        "No difference in speed is established, but another metric clearly \
+                        changed: {}.",
                         cost.text
                     )
                 })
             }
             (_, MovementRole::With) => {
-                format!("The largest change that goes with it: {}.", best.text)
+                format!("The largest change that could explain it: {}.", best.text)
             }
-            _ => {
-                "Nothing that was measured changed in a way that could make the slower one slower; \
-                  see what limited it."
-                    .to_owned()
-            }
+            _ => "No measured change could explain the difference; see what limited the slower \
+                  variant."
+                .to_owned(),
         }
     }
 

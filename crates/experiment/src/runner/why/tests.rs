@@ -124,7 +124,7 @@ fn explanations_are_ordered_by_certain_cost_and_counter_evidence_is_last() {
     assert_eq!(why.metrics, RATE);
     assert!(
         why.text
-            .starts_with("The largest change that goes with it: "),
+            .starts_with("The largest change that could explain it: "),
         "{}",
         why.text
     );
@@ -188,9 +188,7 @@ fn metrics_with_opposite_directions_are_distinguished() {
     assert_eq!(parts(&all[0])[0].1, MovementRole::With);
     assert_eq!(parts(&all[1])[0].1, MovementRole::Against);
     assert!(
-        all[1]
-            .text
-            .starts_with("Nothing that was measured changed in a way"),
+        all[1].text.starts_with("No measured change could explain"),
         "{}",
         all[1].text
     );
@@ -221,7 +219,7 @@ fn noise_is_called_noise_in_one_line() {
     assert_eq!(all[0].unclear, [Metric::ServerCpuUsPerRequest]);
     assert_eq!(
         all[0].text,
-        "The other measurements are too noisy to tell what changed with it."
+        "The other measurements are too noisy to show what else changed."
     );
 }
 
@@ -240,7 +238,7 @@ fn a_certain_change_within_the_margin_is_equivalent() {
     let all = of(&design, &evaluation, &[], &[]);
     assert_eq!(all[0].moved, []);
     assert_eq!(all[0].same, [Metric::BytesInPerRequest]);
-    assert_eq!(all[0].text, "Nothing else that was measured changed.");
+    assert_eq!(all[0].text, "No other measured metric changed.");
 }
 
 #[test]

@@ -194,8 +194,8 @@ fn the_running_kernel_has_the_files() {
 
 #[test]
 fn input_and_output_of_a_process() {
-    let text = "rchar: 9\nwchar: 8\nsyscr: 70\nsyscw: 6\nread_bytes: 5\nwrite_bytes: 4096\n\
-                cancelled_write_bytes: 3\n";
+    let text = "rchar: 9\nwchar: 8\nsyscr: 70\nsyscw: 6\nread_bytes: 5\nwrite_bytes: \
+                4096\ncanceled_write_bytes: 3\n";
     let io = io_counters(text).unwrap();
     assert_eq!((io.calls, io.disk_written_bytes), (76, 4096));
     assert_eq!(io_counters(""), None);

@@ -1,6 +1,6 @@
 use super::*;
 
-fn read(words: &str) -> Result<AbCommand, Mistake> {
+fn read(words: &str) -> Result<AbCommand, AbArgumentsError> {
     let words: Vec<OsString> = words.split_whitespace().map(Into::into).collect();
     parse(&words)
 }
@@ -12,9 +12,9 @@ fn load(words: &str) -> AbArguments {
     }
 }
 
-fn mistake(words: &str) -> Mistake {
+fn error_of(words: &str) -> AbArgumentsError {
     match read(words) {
-        Err(mistake) => mistake,
+        Err(error_of) => error_of,
         Ok(wanted) => panic!("{words}: {wanted:?}"),
     }
 }
@@ -114,7 +114,7 @@ fn methods_come_from_four_flags_and_bodies_from_two() {
     );
     assert_eq!(load("-m PATCH -p f h/").method, "PATCH");
     for mixed in ["-i -p f h/", "-p f -i h/", "-p f -u f h/", "-i -u f h/"] {
-        let Mistake::Value(text) = mistake(mixed) else {
+        let AbArgumentsError::Value(text) = error_of(mixed) else {
             panic!("{mixed}");
         };
         assert!(text.starts_with("Cannot mix "), "{text}");
@@ -147,13 +147,17 @@ fn several_addresses_from_one_or_several_flags() {
     );
     let named = load("-B localhost h/").sources[0].to_string();
     assert!(["127.0.0.1", "::1"].contains(&named.as_str()), "{named}");
-    assert!(matches!(mistake("-B 127.0.0.0/33 h/"), Mistake::Value(_)));
+    assert!(matches!(
+        error_of("-B 127.0.0.0/33 h/"),
+        AbArgumentsError::Value(_)
+    ));
 }
 
 #[test]
 fn protocols_that_the_library_does_not_support_are_refused_by_name() {
     for old in ["SSL2", "SSL3", "TLS1", "TLS1.1", "tls1.0"] {
-        let Mistake::Refused(Refusal::Wrong(text)) = mistake(&format!("-f {old} https://h/"))
+        let AbArgumentsError::Refused(Refusal::Wrong(text)) =
+            error_of(&format!("-f {old} https://h/"))
         else {
             panic!("{old}");
         };
@@ -161,7 +165,10 @@ fn protocols_that_the_library_does_not_support_are_refused_by_name() {
     }
     assert_eq!(load("-f tls1.3 https://h/").tls, Some(TlsVersion::Tls13));
     assert_eq!(load("-f ALL https://h/").tls, None);
-    assert!(matches!(mistake("-f QUIC https://h/"), Mistake::Value(_)));
+    assert!(matches!(
+        error_of("-f QUIC https://h/"),
+        AbArgumentsError::Value(_)
+    ));
 }
 
 #[test]
@@ -176,7 +183,10 @@ fn a_proxy_has_a_port_or_the_usual_one() {
     }
     for bad in ["p:x", ":81", "p:0", "http://p:81", "u:p@h:81"] {
         assert!(
-            matches!(mistake(&format!("-X {bad} h/")), Mistake::Value(_)),
+            matches!(
+                error_of(&format!("-X {bad} h/")),
+                AbArgumentsError::Value(_)
+            ),
             "{bad}"
         );
     }
@@ -209,7 +219,11 @@ fn invalid_arguments_are_reported_with_the_usage() {
             "Cannot use concurrency level greater than total number of requests",
         ),
     ] {
-        assert_eq!(mistake(words), Mistake::Usage(text.to_owned()), "{words}");
+        assert_eq!(
+            error_of(words),
+            AbArgumentsError::Usage(text.to_owned()),
+            "{words}"
+        );
     }
 }
 
@@ -234,9 +248,9 @@ fn invalid_values_are_refused_completely() {
         "--start-at -5 h/",
     ] {
         assert!(
-            matches!(mistake(words), Mistake::Value(_)),
+            matches!(error_of(words), AbArgumentsError::Value(_)),
             "{words}: {:?}",
-            mistake(words)
+            error_of(words)
         );
     }
 }

@@ -36,7 +36,7 @@ pub(in super::super) fn plain() -> AbReport {
     }
 }
 
-const ALL: Parts = Parts {
+const ALL: ReportParts = ReportParts {
     percentages: true,
     deviations: true,
 };
@@ -145,7 +145,7 @@ Transfer rate:          4.00 [Kbytes/sec] received
 
 #[test]
 fn tables_are_left_out_by_d_and_shortened_by_s() {
-    let parts = Parts {
+    let parts = ReportParts {
         percentages: false,
         deviations: false,
     };

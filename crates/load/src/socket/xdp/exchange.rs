@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Packets that a worker's inbox holds at most. More are dropped, like packets of a full ring.
+/// Maximum number of packets in a worker's inbox. More are dropped, like packets of a full ring.
 const PACKETS_MAX: usize = 4096;
 
 /// An inbox for each worker.

@@ -1,5 +1,5 @@
-//! The parts of a load that all its workers share: the BPF program, the ways to the targets, and the
-//! exchange.
+//! The parts of a load that all its workers share: the BPF program, the routes to the targets, and
+//! the exchange.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,10 +15,10 @@ use prony_xdp::{
 use super::exchange::Exchange;
 use super::setup::{XdpOptions, XdpSetup};
 
-/// Largest IP packet that is sent or accepted; larger frames would need larger memory.
+/// Size of the largest IP packet that is sent or accepted. Larger packets would need larger frames.
 const MTU_MAX: u32 = 3_400;
 
-/// The program on the interface, and the ways to the targets. Dropping it detaches the program.
+/// The program on the interface, and the routes to the targets. Dropping it detaches the program.
 #[derive(Debug)]
 pub(crate) struct XdpLink {
     attachment: Attachment,
@@ -154,7 +154,7 @@ impl XdpLink {
         }
     }
 
-    /// The way to a target. A target that was not known before the load is added; asking for its
+    /// The route to a target. A target that was not known before the load is added; asking for its
     /// MAC address blocks this worker.
     ///
     /// # Errors

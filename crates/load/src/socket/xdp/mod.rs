@@ -32,14 +32,15 @@ pub(crate) use link::XdpLink;
 use port::LinkPort;
 pub(crate) use setup::{XdpOptions, XdpSetup};
 
-/// Bytes that are copied into the stack at once from a buffer that the worker gets back.
+/// Maximum number of bytes that are copied at once into the stack, from a buffer that is returned
+/// to the worker.
 const COPIED_BYTES_MAX: usize = 64 * 1024;
 /// Bytes that all connections of a worker may store out of order.
 const REASSEMBLY_BYTES: usize = 8 << 20;
 /// Bounds of a connection's receive window in bytes.
 const WINDOW_MIN: usize = 32 * 1024;
 const WINDOW_MAX: usize = 512 * 1024;
-/// Packets that are sent between two looks at received ones.
+/// Maximum number of packets that are sent before received ones are handled.
 const PACKETS_PER_WAIT_MAX: u32 = 1024;
 /// Time for the orderly end of closed connections when the backend is dropped.
 const LINGER: Nanos = Nanos::from_millis(500);
@@ -61,7 +62,7 @@ pub(crate) struct XdpSockets<'run> {
 
 struct XdpConnection<'run> {
     key: Key,
-    /// The stack's name for the connection; `None` if it was never begun.
+    /// The stack's handle of the connection; `None` if the connection was never started.
     handle: Option<Handle>,
     stage: XdpStage,
     /// The send in flight, and the number of its bytes that the stack has.
@@ -168,7 +169,7 @@ impl<'run> XdpSockets<'run> {
         place.filter(|connection| connection.key == key)
     }
 
-    /// Begins to connect. Returns the stack's name for the connection.
+    /// Begins to connect. Returns the stack's handle of the connection.
     fn open(&mut self, key: Key, route: Route<'_>) -> io::Result<Handle> {
         let Peer::Tcp(remote) = *route.peer else {
             return Err(io::ErrorKind::Unsupported.into());

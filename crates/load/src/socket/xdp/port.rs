@@ -353,7 +353,7 @@ impl LinkPort {
     ///
     /// The interface is gone.
     pub(super) fn serve_others(&mut self, created: &Instant) -> io::Result<()> {
-        /// Longest time between two looks at the other workers.
+        /// Maximum time until the end of another worker is noticed.
         const PAUSE_NANOS: u64 = 5_000_000;
         self.link.end_worker();
         while self.link.has_active_workers() {

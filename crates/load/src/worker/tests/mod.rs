@@ -246,7 +246,7 @@ fn simulate_prepared(
     Outcomes { record, logs }
 }
 
-/// Runs a load of one worker with a script.
+/// Runs a load with one worker with a script.
 fn simulate_script<'s>(
     spec: &'s LoadSpec,
     server: Box<dyn Server>,

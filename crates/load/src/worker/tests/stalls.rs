@@ -4,7 +4,7 @@ use prony_record::{FindingId, Severity};
 
 use super::*;
 
-/// Runs a load of one worker that is stopped for `length` at the time `at`.
+/// Runs a load with one worker that is stopped for `length` at the time `at`.
 fn stopped(words: &str, server: Box<dyn Server>, at: Nanos, length: Nanos) -> Outcomes {
     let spec = spec(words);
     let shard = Shard { worker: 0, of: 1 };

@@ -75,7 +75,7 @@ impl QuicOutcomes {
     }
 }
 
-/// Runs a load of one worker.
+/// Runs a load with one worker.
 fn simulate(words: &str, link: LinkQuality, streams: u32, script: QuicScript) -> QuicOutcomes {
     simulate_with(words, link, streams, script, |_| {})
 }

@@ -67,8 +67,8 @@ impl From<Failure> for CannotAdapt {
 }
 
 impl From<CannotAdapt> for Failure {
-    fn from(unfit: CannotAdapt) -> Failure {
-        match unfit {
+    fn from(classify: CannotAdapt) -> Failure {
+        match classify {
             CannotAdapt::Wrong(failure) => failure,
             CannotAdapt::Lacks(why) => Failure::wrong(why),
         }
@@ -76,7 +76,7 @@ impl From<CannotAdapt> for Failure {
 }
 
 /// Classifies errors of a plan: a limitation of this machine, or a mistake.
-fn unfit(errors: &PlanErrors) -> CannotAdapt {
+fn classify(errors: &PlanErrors) -> CannotAdapt {
     let lacks = errors
         .iter()
         .all(|error| error.kind == DiagnosticKind::Machine);
@@ -85,7 +85,7 @@ fn unfit(errors: &PlanErrors) -> CannotAdapt {
             // Several places or services may lack the same thing; the first error represents them.
             let more = match errors.iter().count() - 1 {
                 0 => String::new(),
-                more => format!(", and {more} more like that"),
+                more => format!(", and {more} similar errors"),
             };
             CannotAdapt::Lacks(describe(errors.first()) + &more)
         }
@@ -199,15 +199,15 @@ pub(crate) fn to_machine(
     let mut plan = read(text).map_err(|errors| wrong_plan(&errors))?;
     // A check may stop before it finds all errors, and each round removes variants.
     while let Err(errors) = plan.check_machine() {
-        let Some((kept, why)) = what_is_left(&plan, &errors) else {
-            return Err(unfit(&errors));
+        let Some((kept, why)) = runnable_variants(&plan, &errors) else {
+            return Err(classify(&errors));
         };
         let narrowed = narrowed(&adapted.text, &plan, &kept);
         // If the baseline can't run, or nothing remains to compare it with, report the original
         // errors.
         match narrowed.and_then(|text| Some((read(&text).ok()?, text))) {
             Some((fewer, text)) => (plan, adapted.text) = (fewer, text),
-            None => return Err(unfit(&errors)),
+            None => return Err(classify(&errors)),
         }
         adapted.left_out.extend(why);
         adapted.reasons.extend(errors.iter().map(describe));
@@ -219,7 +219,10 @@ pub(crate) fn to_machine(
 
 /// Returns the variants that this machine can run, and the reasons why it can't run the others.
 /// Returns `None` if an error affects all variants or is not a limitation of the machine.
-fn what_is_left(plan: &Plan, errors: &PlanErrors) -> Option<(Vec<LevelSelection>, Vec<String>)> {
+fn runnable_variants(
+    plan: &Plan,
+    errors: &PlanErrors,
+) -> Option<(Vec<LevelSelection>, Vec<String>)> {
     let lacking = errors
         .iter()
         .all(|error| error.kind == DiagnosticKind::Machine && !error.variants.is_empty());

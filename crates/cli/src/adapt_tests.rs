@@ -30,7 +30,7 @@ fn machine(cores: usize) -> MachineProfile {
 fn adapted(text: &str, cores: usize) -> (AdaptedPlan, Plan) {
     let origin = Path::new("plan.toml");
     let adapted = to_machine(text, origin, &machine(cores));
-    let adapted = adapted.unwrap_or_else(|unfit| panic!("{unfit:?}"));
+    let adapted = adapted.unwrap_or_else(|classify| panic!("{classify:?}"));
     let plan = Plan::from_str(&adapted.text, origin, machine(cores));
     let plan = plan.unwrap_or_else(|errors| panic!("{errors}\n{}", adapted.text));
     plan.check_machine()

@@ -48,7 +48,7 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
             servers::plan(given, &typed.load.settings)?
         }
         ([_, _, ..], Some(_)) => {
-            let what = "--resume takes the plan from the folder; leave the URLs out";
+            let what = "--resume takes the plan from the folder (remove the URLs)";
             return Err(Failure::wrong(what));
         }
         (_, Some(dir)) => {
@@ -144,7 +144,7 @@ fn resumed(named: Option<&str>, dir: &Path) -> Result<Plan, Failure> {
         return plan_file::stored_plan(dir);
     }
     Err(Failure::wrong(format!(
-        "{named} differs from the plan that {} was run with (leave the plan out, or leave --resume out)",
+        "{named} differs from the plan that {} was run with (remove the plan or --resume)",
         dir.display()
     )))
 }

@@ -54,7 +54,7 @@ pub(crate) fn check(
         return Err(error.name("interface").into());
     };
     if settings.http == Some(HttpVersion::Http3) {
-        let error = refused(" carries TCP, not QUIC; use another version than ");
+        let error = refused(" carries TCP, not QUIC; use a version other than ");
         return Err(error.and_value("http", HttpVersion::Http3).into());
     }
     if targets.iter().any(|target| target.peer.address().is_none()) {
@@ -175,8 +175,8 @@ impl Bypass {
             return Ok(());
         }
         let error = SettingsError::value("connections", connections).text(format!(
-            " needs as many local ports, and the load has {ports}; use at most {ports} connections, \
-             or connect from more addresses ("
+            " needs as many local ports, but the load has only {ports}; use at most {ports} \
+             connections, or connect from more addresses ("
         ));
         let error = error.name("source").text(" FIRST-LAST)");
         Err(SpecError::Environment(error))

@@ -77,8 +77,8 @@ impl ReceivedBody {
         self.hash.get_or_insert_default();
     }
 
-    /// Takes the hash of the bytes received since the body began. [`ReceivedBody::judge`] also
-    /// takes the hash if it compares it.
+    /// Removes and returns the hash of the bytes received since the body began.
+    /// [`ReceivedBody::judge`] also takes the hash if it compares it.
     pub(crate) fn take_hash(&mut self) -> [u8; 32] {
         match &mut self.hash {
             Some(hash) => hash.finalize_reset().into(),

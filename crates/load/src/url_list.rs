@@ -248,7 +248,7 @@ fn json_request(text: &str, number: usize) -> Result<ListedRequest, String> {
     let is_weight = |weight: &f64| *weight > 0.0 && *weight <= WEIGHT_MAX;
     if let Some(weight) = request.weight.filter(|weight| !is_weight(weight)) {
         return Err(format!(
-            "\"weight\": {weight}: must be above 0 and at most {WEIGHT_MAX}; to leave a request out, \
+            "\"weight\": {weight}: must be above 0 and at most {WEIGHT_MAX}; to omit a request, \
              begin its line with #"
         ));
     }

@@ -298,7 +298,7 @@ impl QueueSocket {
         self.transmit.pending() > 0
     }
 
-    /// Takes back the memory of frames that were sent.
+    /// Reclaims the memory of frames that were sent.
     fn reclaim(&mut self) {
         while let Some(offset) = self.completion.pop() {
             self.free.push(offset);

@@ -54,7 +54,7 @@ pub(crate) struct AgentArgs {
     /// Folder for results [default: ~/.local/state/prony; for root /var/lib/prony]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
-    /// Serve the agent's metrics as OpenMetrics text at ADDR, which is a port or ADDRESS:PORT
+    /// Serve the agent's metrics as OpenMetrics text; ADDR is ADDRESS:PORT, or a port on 127.0.0.1
     #[arg(long, value_name = "ADDR")]
     pub(crate) metrics: Option<String>,
     /// Cores that loads run on, such as 1 or 0-3 [default: any]

@@ -48,7 +48,8 @@ pub(crate) struct CapacityArgs {
         help_heading = "Capacity"
     )]
     pub(crate) repeats: u32,
-    /// Time of each search [default: 1m, or up to 5m if the server handles few requests per second]
+    /// Duration of each search [default: 1m, or up to 5m if the server handles few requests per
+    /// second]
     #[arg(
         long,
         value_name = "TIME",
@@ -68,7 +69,7 @@ pub(crate) struct CapacityArgs {
     /// Write the result and all probes as JSON; - for standard output instead of the summary
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
-    /// Form of the progress on standard error
+    /// Format of progress output on standard error
     #[arg(
         long,
         value_enum,

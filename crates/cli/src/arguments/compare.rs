@@ -76,7 +76,8 @@ pub(crate) struct CompareArgs {
     /// Highest rate to probe, in requests per second, such as 1000 or 20k [default: no limit]
     #[arg(long, value_name = "N", value_parser = quantity::rate, requires = "goal", help_heading = "Capacity")]
     pub(crate) max_rate: Option<f64>,
-    /// Time of each search [default: 1m, or up to 5m if the server handles few requests per second]
+    /// Duration of each search [default: 1m, or up to 5m if the server handles few requests per
+    /// second]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, requires = "goal", conflicts_with = "probe", help_heading = "Capacity")]
     pub(crate) search_time: Option<Duration>,
     /// Length of the measured part of each probe [default: chosen to fit the search time]
@@ -144,7 +145,7 @@ pub(crate) struct RunArgs {
     /// 127.0.0.1
     #[arg(long, value_name = "ADDR", help_heading = "Experiment")]
     pub(crate) metrics: Option<String>,
-    /// Form of the progress on standard error
+    /// Format of progress output on standard error
     #[arg(
         long,
         value_enum,

@@ -102,7 +102,7 @@ pub(crate) struct StoredRunArgs {
     /// Write an HTML page with charts
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Form of the progress on standard error
+    /// Format of progress output on standard error
     #[arg(
         long,
         value_enum,

@@ -66,11 +66,11 @@ pub(crate) struct LoadArgs {
     /// Percentiles in the summary and the page, such as 50,99,99.99 [default: 50,75,90,95,99,99.9]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = percentile, help_heading = "Output")]
     pub(crate) percentiles: Vec<f64>,
-    /// Serve the metrics of the running load to Prometheus at /metrics on ADDR, which is a port of
-    /// 127.0.0.1 or ADDRESS:PORT
+    /// Serve Prometheus metrics of the running load at /metrics; ADDR is ADDRESS:PORT, or a port on
+    /// 127.0.0.1
     #[arg(long, value_name = "ADDR", help_heading = "Output")]
     pub(crate) metrics: Option<String>,
-    /// Form of the progress on standard error
+    /// Format of progress output on standard error
     #[arg(
         long,
         value_enum,

@@ -136,7 +136,7 @@ pub(crate) struct DemoArgs {
     /// possible), off, or the length of a slice, such as 250ms [default: auto]
     #[arg(long, value_name = "MODE", value_parser = Interleave::from_str)]
     pub(crate) interleave: Option<Interleave>,
-    /// Form of the progress on standard error
+    /// Format of progress output on standard error
     #[arg(
         long,
         value_enum,

@@ -304,9 +304,9 @@ fn progress_line(update: &ProgressUpdate) -> String {
     let quiet: Vec<&str> = update.quiet.iter().map(|name| name.as_str()).collect();
     match quiet.len() {
         0 => {}
-        all if all == update.agents && all > 1 => line += ", all of them quiet",
+        all if all == update.agents && all > 1 => line += ", all of them silent",
         1..=4 => line += &format!(", quiet: {}", quiet.join(", ")),
-        many => line += &format!(", {many} of them quiet"),
+        many => line += &format!(", {many} of them silent"),
     }
     line
 }
@@ -332,8 +332,8 @@ mod tests {
         assert!(line(4, &[]).ends_with(", 4 agents loading"));
         assert!(line(4, &["a", "b"]).ends_with(", 4 agents loading, quiet: a, b"));
         assert!(line(1, &["a"]).ends_with(", 1 agent loading, quiet: a"));
-        assert!(line(2, &["a", "b"]).ends_with(", all of them quiet"));
+        assert!(line(2, &["a", "b"]).ends_with(", all of them silent"));
         let many = ["a", "b", "c", "d", "e"];
-        assert!(line(9, &many).ends_with(", 5 of them quiet"));
+        assert!(line(9, &many).ends_with(", 5 of them silent"));
     }
 }

@@ -322,7 +322,7 @@ impl Follower {
             .for_each(|(_, times)| recent.merge(times));
         self.figures.recent = Times::of(&recent);
         self.update_totals(&self.running_load.so_far());
-        self.see_utilizations();
+        self.update_utilizations();
     }
 
     /// Rebuilds the history from the slices that all workers have published.
@@ -362,7 +362,7 @@ impl Follower {
     }
 
     /// Updates the CPU usage of the last few seconds.
-    fn see_utilizations(&mut self) {
+    fn update_utilizations(&mut self) {
         let now = self.running_load.utilizations();
         let elapsed = |utilizations: &[WorkerUtilization]| {
             let each = utilizations.iter().map(|utilization| utilization.elapsed);

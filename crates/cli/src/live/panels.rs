@@ -93,7 +93,7 @@ pub(super) fn progress(figures: &LoadFigures) -> (String, Option<f64>) {
         (Some(LoadStage::Preparing), ..) => {
             return (format!("preparing the agents: {elapsed}"), None);
         }
-        (Some(LoadStage::Over), ..) => return (format!("adding up: {elapsed}"), None),
+        (Some(LoadStage::Over), ..) => return (format!("merging results: {elapsed}"), None),
         (_, true, _) => "stopping",
         (_, false, true) => "warming up",
         (_, false, false) => "measuring",

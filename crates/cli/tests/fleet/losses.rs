@@ -170,7 +170,7 @@ fn a_suspended_agent_that_continues_loses_nothing() {
     testbed.agents[slow].signal(Signal::CONT);
     let record = load.record();
     expect_whole(&record);
-    let stalled = format!("Agent {} stood still for ", name(slow));
+    let stalled = format!("Agent {} stalled for ", name(slow));
     assert!(
         record
             .findings

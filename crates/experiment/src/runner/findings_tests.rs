@@ -432,11 +432,7 @@ fn a_stalled_generator_in_one_of_many_trials_withholds_rate_and_times() {
         verdicts(0.8, FindingId::AgentStalled, 1),
         [Withheld, Slower]
     );
-    let stalled = Finding::new(
-        FindingId::GeneratorStalled,
-        Severity::Error,
-        "It stood still.",
-    );
+    let stalled = Finding::new(FindingId::GeneratorStalled, Severity::Error, "It stalled.");
     let mut results: Vec<TrialResult> = (0..5).map(|block| trial(block, 0, 0, 1000.0)).collect();
     results[3].record = Some(record(vec![stalled]));
     let found = of_loads(&results, 1, &|_| "unix".to_owned());

@@ -95,7 +95,7 @@ impl H1 {
         self.encrypted = 0;
     }
 
-    /// Takes the next part of `request` to be encrypted, at most `limit` bytes.
+    /// Returns the next part of `request` to encrypt, at most `limit` bytes.
     pub(super) fn take_unencrypted<'r>(&mut self, request: &'r [u8], limit: usize) -> &'r [u8] {
         if !self.is_awaiting {
             return &[];
@@ -241,7 +241,8 @@ impl H1 {
         self.extras.as_ref()?.pipeline.as_ref()
     }
 
-    /// Takes the complete responses of a pipelined batch that precede the current one.
+    /// Removes and returns the complete responses of a pipelined batch that precede the current
+    /// one.
     pub(crate) fn take_pipelined(&mut self) -> Vec<PipelinedResponse> {
         let pipeline = self.extras.as_mut().and_then(|it| it.pipeline.as_mut());
         pipeline.map_or_else(Vec::new, Pipeline::take)

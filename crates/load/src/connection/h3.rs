@@ -142,7 +142,7 @@ impl H3 {
         self.early_since.is_some()
     }
 
-    /// Begins HTTP/3 on a connection that is established or takes early data.
+    /// Begins HTTP/3 on a connection that is established or accepts early data.
     ///
     /// Until the server's SETTINGS arrive, their default values apply, because those of earlier
     /// connections are not stored (RFC 9114 §7.2.4.2).

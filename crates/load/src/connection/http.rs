@@ -28,7 +28,7 @@ pub(crate) enum HttpMachine {
 }
 
 impl HttpMachine {
-    /// Takes cleartext bytes from the peer and appends the events that they complete.
+    /// Processes cleartext bytes from the peer and appends the events that they complete.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -309,7 +309,7 @@ impl HttpFactory {
         HttpMachine::Three(h3)
     }
 
-    /// Takes back the machine of a closed connection.
+    /// Reclaims the machine of a closed connection.
     pub(super) fn recycle(&mut self, http: HttpMachine) {
         match http {
             HttpMachine::One(mut h1) if self.spare_h1.len() < SPARE_MACHINES_MAX => {

@@ -81,7 +81,7 @@ impl Pipeline {
         self.body_bytes
     }
 
-    /// Takes the complete responses.
+    /// Removes and returns the complete responses.
     pub(super) fn take(&mut self) -> Vec<PipelinedResponse> {
         std::mem::take(&mut self.complete)
     }

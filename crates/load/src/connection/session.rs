@@ -41,7 +41,7 @@ impl HttpSession {
         }
     }
 
-    /// Takes bytes from the peer and appends the events that they complete to the buffers.
+    /// Processes bytes from the peer and appends the events that they complete to the buffers.
     #[inline]
     pub(crate) fn receive(
         &mut self,

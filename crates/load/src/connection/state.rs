@@ -99,7 +99,7 @@ impl ConnectionState {
         }
     }
 
-    /// Starts to request a tunnel on a connection to a proxy.
+    /// Requests a tunnel on a connection to a proxy.
     pub(crate) fn open_tunnel(&mut self, since: Nanos) {
         let tunnel = Tunnel::new();
         *self = ConnectionState::Tunneling { since, tunnel };
@@ -154,7 +154,7 @@ impl ConnectionState {
         Ok(())
     }
 
-    /// Takes bytes from the peer. The events that they complete are added to the buffers.
+    /// Processes bytes from the peer. The events that they complete are added to the buffers.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -178,7 +178,7 @@ impl ConnectionState {
         }
     }
 
-    /// Takes bytes of the TLS handshake. When the handshake is complete, ALPN selects the HTTP
+    /// Processes bytes of the TLS handshake. When the handshake is complete, ALPN selects the HTTP
     /// version.
     #[cold]
     fn handshake(

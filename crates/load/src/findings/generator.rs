@@ -62,10 +62,9 @@ pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
         ),
     };
     format!(
-        "{subject} stood still {seen}: its process was stopped (SIGSTOP, Ctrl-Z), or its machine \
-         was paused or suspended. It started no requests during that time and read responses \
-         late. The rate and the times include this pause, which is not the server's fault. Repeat \
-         the load."
+        "{subject} stalled {seen}: its process was stopped (SIGSTOP, Ctrl-Z), or its machine was \
+         paused or suspended. It started no requests during that time and read responses late. The \
+         rate and the times include this pause, which is not the server's fault. Repeat the load."
     )
 }
 
@@ -149,9 +148,8 @@ pub(super) fn schedule_missed(record: &Record, is_saturated: bool) -> Option<Fin
         .filter_map(|outcome| record.outcomes.get(outcome))
         .sum();
     let cause = match (record.generator.stalls, is_saturated) {
-        // A generator that stood still until the end has unstarted requests even if the server is
-        // fast.
-        (Some(_), _) => "The generator stood still (generator-stalled), and did not catch up",
+        // A generator that stalled until the end has unstarted requests even if the server is fast.
+        (Some(_), _) => "The generator stalled (generator-stalled), and did not catch up",
         _ if unconnected > totals.ok => {
             "Most connects failed, and a connection waits longer after each failure: the load could \
              not keep up"
@@ -187,7 +185,7 @@ fn started_late(record: &Record, late_p99_us: f64) -> Finding {
     };
     let action = match record.generator.stalls {
         None => "Give it a core of its own (--cores), or reduce the rate.",
-        Some(_) => "It stood still during the load (generator-stalled).",
+        Some(_) => "It stalled during the load (generator-stalled).",
     };
     Finding::new(
         FindingId::ScheduleMissed,

@@ -233,7 +233,7 @@ impl QuicConnection {
         self.is_established.then_some(Ok(()))
     }
 
-    /// Takes an event from quinn-proto. Returns false if there is none.
+    /// Reads an event from quinn-proto. Returns false if there is none.
     fn poll(&mut self) -> bool {
         let Some(event) = self.connection.poll() else {
             return false;

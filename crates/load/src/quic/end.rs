@@ -1,4 +1,4 @@
-//! Reasons for which a QUIC connection ended.
+//! Reasons why a QUIC connection ended.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use quinn_proto::{ConnectionError, TransportErrorCode};
 /// QUIC error codes that stand for TLS alerts: 0x100 plus the alert (RFC 9001 §4.8).
 const TLS_ALERTS: std::ops::Range<u64> = 0x100..0x200;
 
-/// Reason for which a QUIC connection ended.
+/// Reason why a QUIC connection ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum QuicEnd {
     /// The server closed the connection with an error code of HTTP/3, which may be H3_NO_ERROR.

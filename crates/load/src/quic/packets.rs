@@ -46,7 +46,7 @@ fn after_long(first: u8, packet: &[u8]) -> Option<&[u8]> {
     rest.get(length..)
 }
 
-/// Takes a variable-length integer (RFC 9000 §16).
+/// Reads a variable-length integer (RFC 9000 §16).
 fn varint(rest: &mut &[u8]) -> Option<usize> {
     let first = *rest.first()?;
     let length = 1 << (first >> 6);

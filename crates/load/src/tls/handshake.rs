@@ -143,7 +143,7 @@ impl TlsHandshake {
         TlsTraffic::new(secrets, schedule, agreed, self.keeps_tickets, outgoing).map(Some)
     }
 
-    /// Takes the application data that arrived during the handshake.
+    /// Removes and returns the application data that arrived during the handshake.
     pub(super) fn take_early(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.early)
     }

@@ -321,7 +321,7 @@ impl TlsTraffic {
     }
 }
 
-/// Takes a record from the front of the bytes if it is complete.
+/// Removes a record from the front of the bytes if it is complete.
 #[inline]
 fn whole_record<'a>(ciphertext: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Error> {
     let Some(length) = record_length(ciphertext)? else {

@@ -91,7 +91,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.ready(index, now);
     }
 
-    /// Continues after a QUIC connection is established, or takes early data.
+    /// Continues after a QUIC connection is established, or accepts early data.
     fn quic_connected(&mut self, index: u32, now: Nanos) {
         let entry = &self.connections[index];
         let since = entry.state.connecting_since().unwrap_or(now);

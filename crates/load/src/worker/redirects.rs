@@ -128,7 +128,7 @@ impl Redirects {
         })
     }
 
-    /// Takes the totals of a request that ends, and drops its lookup.
+    /// Removes and returns the totals of a request that ends, and drops its lookup.
     pub(super) fn take_hops(&mut self, slot: u32) -> PastHops {
         std::mem::take(&mut self.slots[slot as usize]).past
     }

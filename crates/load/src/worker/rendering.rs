@@ -86,7 +86,7 @@ impl<'run> Renderer<'run> {
         Some(rendered)
     }
 
-    /// Takes back a request that has ended, to reuse its memory.
+    /// Reclaims a request that has ended, to reuse its memory.
     pub(super) fn recycle(&mut self, entry: u32, mut request: Arc<Request>) {
         // A script may keep a reference to its request.
         if !self.follows_redirects && Arc::get_mut(&mut request).is_some() {

@@ -1,7 +1,7 @@
-//! UDP sockets of the system, waited for by epoll or kqueue.
+//! The system's UDP sockets, polled with epoll or kqueue.
 //!
-//! A batch is one system call in each direction: the system splits what is sent (UDP_SEGMENT) and
-//! joins what arrives (UDP_GRO of udp(7)).
+//! A batch takes one system call in each direction: the system splits sent batches (UDP_SEGMENT)
+//! and joins received datagrams (UDP_GRO of udp(7)).
 
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};

@@ -57,7 +57,7 @@ impl Exchange {
         true
     }
 
-    /// Takes all packets of a worker, into an empty list.
+    /// Moves all packets of a worker into an empty list.
     pub(super) fn take(&self, worker: u32, list: &mut Vec<Vec<u8>>) {
         let Some(inbox) = self.0.get(worker as usize) else {
             return;

@@ -37,7 +37,7 @@ fn a_stopped_generator_is_reported_and_the_server_is_not_blamed() {
             .find(|it| it.id == FindingId::GeneratorStalled);
         let finding = stalled.unwrap();
         assert_eq!(finding.severity, Severity::Error);
-        let expected = "The generator stood still for 2.0 s, 3.0 s into the measured part: ";
+        let expected = "The generator stalled for 2.0 s, 3.0 s into the measured part: ";
         assert!(
             finding.text.starts_with(expected),
             "{words} {}",
@@ -61,7 +61,7 @@ fn a_generator_that_is_stopped_until_the_end_is_reported() {
     assert!((0.9..=1.0).contains(&stalls.total_s), "{stalls:?}");
     assert!(outcomes.finding("generator-stalled").is_some());
     let missed = outcomes.finding("schedule-missed").unwrap();
-    assert!(missed.contains("The generator stood still"), "{missed}");
+    assert!(missed.contains("The generator stalled"), "{missed}");
 }
 
 #[test]

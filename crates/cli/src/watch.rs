@@ -25,7 +25,7 @@ use prony_fleet::coordinator::Feed;
 #[derive(Debug)]
 pub(crate) struct ExperimentWatcher<'a> {
     progress: &'a Progress,
-    /// Names of variants in results, by id.
+    /// Names of variants in results, by ID.
     names: BTreeMap<&'a str, String>,
     notes: ExperimentNotes,
 }

@@ -17,11 +17,12 @@ pub(crate) struct OptionSpec {
 /// The kind of value that an option takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OptionArgument {
-    Nothing,
+    /// No value.
+    None,
     /// A required value: attached (`-n5`, `--name=5`), or in the next argument.
-    Value,
+    Required,
     /// An optional value, which must be attached.
-    Attached,
+    Optional,
 }
 
 /// Positions in which options are recognized.
@@ -116,15 +117,15 @@ impl<'a> Options<'a> {
         let Some(known) = self.known.iter().find(known) else {
             return Some(Err(OptionError::NoSuchLetter(letter)));
         };
-        if known.argument == OptionArgument::Nothing {
+        if known.argument == OptionArgument::None {
             return Some(Ok((letter, None)));
         }
         self.letters = "";
         let value = match (rest, known.argument) {
-            ("", OptionArgument::Value) => self.words.next().map(String::as_str),
+            ("", OptionArgument::Required) => self.words.next().map(String::as_str),
             (joined, _) => Some(joined).filter(|joined| !joined.is_empty()),
         };
-        if value.is_none() && known.argument == OptionArgument::Value {
+        if value.is_none() && known.argument == OptionArgument::Required {
             return Some(Err(OptionError::LetterLacksValue(letter)));
         }
         Some(Ok((letter, value)))
@@ -138,14 +139,14 @@ impl<'a> Options<'a> {
         let known = self.named(name)?;
         let full = known.name.unwrap_or_default();
         let value = match known.argument {
-            OptionArgument::Nothing if attached.is_some() => {
+            OptionArgument::None if attached.is_some() => {
                 return Err(OptionError::NameTakesNothing(full));
             }
-            OptionArgument::Value => {
+            OptionArgument::Required => {
                 let value = attached.or_else(|| self.words.next().map(String::as_str));
                 Some(value.ok_or(OptionError::NameLacksValue(full))?)
             }
-            OptionArgument::Nothing | OptionArgument::Attached => attached,
+            OptionArgument::None | OptionArgument::Optional => attached,
         };
         Ok((known.letter, value))
     }
@@ -218,13 +219,13 @@ mod tests {
     }
 
     const KNOWN: &[OptionSpec] = &[
-        known("threads", 't', true, OptionArgument::Value),
-        known("timeout", 'T', true, OptionArgument::Value),
-        known("latency", 'L', true, OptionArgument::Nothing),
-        known("help", 'h', false, OptionArgument::Nothing),
-        known("log", 'l', true, OptionArgument::Attached),
-        known("agent", 'A', true, OptionArgument::Value),
-        known("agents-name", 'A', true, OptionArgument::Value),
+        known("threads", 't', true, OptionArgument::Required),
+        known("timeout", 'T', true, OptionArgument::Required),
+        known("latency", 'L', true, OptionArgument::None),
+        known("help", 'h', false, OptionArgument::None),
+        known("log", 'l', true, OptionArgument::Optional),
+        known("agent", 'A', true, OptionArgument::Required),
+        known("agents-name", 'A', true, OptionArgument::Required),
     ];
 
     /// Formats the parsed options with their values, an error after `!` if there is one, and then

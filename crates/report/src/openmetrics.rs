@@ -244,7 +244,12 @@ fn transfer(out: &mut MetricsText, groups: &[Group<'_>]) {
     let help = "HTTP bytes received, above TLS.";
     let received = ("prony_received_bytes", "bytes", help);
     out.counter(received, groups, |record| record.totals.bytes_in);
-    let bodies = ("prony_received_body_bytes", "bytes", "Bodies among them.");
+    let bodies = (
+        "prony_received_body_bytes",
+        "bytes",
+        "Bytes of response bodies, which \
+        prony_received_bytes includes.",
+    );
     out.counter(bodies, groups, |record| record.totals.body_bytes_in);
     let sent = ("prony_sent_bytes", "bytes", "HTTP bytes sent, above TLS.");
     out.counter(sent, groups, |record| record.totals.bytes_out);

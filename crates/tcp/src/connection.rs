@@ -22,13 +22,14 @@ use crate::sender::Sender;
 use crate::sequence::Sequence;
 use crate::tuple::FourTuple;
 
-/// Retransmissions of a SYN after which the connection fails, about two minutes after its start.
+/// Number of SYN retransmissions after which the connection fails, about two minutes after its
+/// start.
 const SYN_RETRANSMISSIONS_MAX: u8 = 6;
-/// Time for the peer's FIN after this side has closed, in nanoseconds.
+/// Time limit for the peer's FIN after this side has closed, in nanoseconds.
 const FIN_WAIT_TIMEOUT: u64 = 60_000_000_000;
 /// Interval between acknowledgments of unacceptable segments, in nanoseconds (RFC 5961 §7).
 const CHALLENGE_INTERVAL: u64 = 1_000_000;
-/// Smallest segment size that a router's report can cause, in bytes.
+/// Lower limit of the segment size after a router's report, in bytes.
 const SEGMENT_SIZE_MIN: u32 = 88;
 /// Segment size of a peer that announces none, in bytes (RFC 9293 §3.7.1).
 const SEGMENT_SIZE_DEFAULT: u16 = 536;
@@ -55,7 +56,8 @@ enum Phase {
         /// Time of the next retransmission.
         deadline: u64,
         round_trip: RoundTrip,
-        /// Time of the first SYN, or `None` if another followed.
+        /// Time of the first SYN; `None` after a retransmission, which makes the round trip
+        /// ambiguous.
         sent_at: Option<u64>,
         /// Number of SYNs sent.
         attempts: u8,
@@ -75,7 +77,7 @@ enum Phase {
 pub(crate) struct LinkLimits {
     /// Largest IP packet, in bytes.
     pub(crate) mtu: u32,
-    /// Added to the time in milliseconds to obtain the timestamp of a segment.
+    /// Offset that is added to the time in milliseconds to get a segment's timestamp.
     pub(crate) timestamp_base: u32,
 }
 
@@ -98,7 +100,7 @@ pub(crate) enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Handled {
     pub(crate) outcome: Outcome,
-    /// Data in order, as part of the segment's data.
+    /// Range of the in-order data within the segment's data.
     pub(crate) data: Range<usize>,
     /// Memory used to store data out of order, in bytes.
     pub(crate) stored: usize,
@@ -121,7 +123,7 @@ impl Handled {
 #[derive(Debug)]
 pub(crate) struct Connection<'a> {
     pub(crate) tuple: FourTuple,
-    /// The caller's name for the connection.
+    /// Tag that the caller gave the connection.
     pub(crate) tag: u64,
     /// The caller has closed the connection and gets no more events.
     pub(crate) detached: bool,
@@ -257,7 +259,7 @@ impl<'a> Connection<'a> {
     ) -> Handled {
         let mut handled = Handled::only(Outcome::Nothing);
         if self.detached && !data.is_empty() {
-            // Nobody reads the data any more (RFC 9293 §3.6.1).
+            // The caller has closed the connection, so nobody reads the data (RFC 9293 §3.6.1).
             self.phase = Phase::Ended;
             handled.outcome = Outcome::Reject(self.sender.sent());
             return handled;
@@ -382,13 +384,13 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Data and options that fit in a packet of this size.
+    /// Number of bytes of data and options that fit in a packet of this size.
     fn segment_size_within(&self, mtu: u32) -> u32 {
         let headers = packet::header_length(self.tuple.remote.ip()) + TCP_HEADER;
         mtu.saturating_sub(headers as u32).max(64)
     }
 
-    /// Time at which [`Connection::expire`] has something to do.
+    /// Time at which [`Connection::expire`] must be called.
     pub(crate) fn deadline(&self) -> Option<u64> {
         match self.phase {
             Phase::SynSent { deadline, .. } => Some(deadline),
@@ -540,8 +542,8 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Writes the headers of a packet whose `data` bytes are already in their position. Returns the size
-/// of the packet, or `None` if the buffer is too small.
+/// Writes the headers of a packet whose `data` bytes are already in place. Returns the size of the
+/// packet, or `None` if the buffer is too small.
 pub(crate) fn write_packet(
     packet: &mut [u8],
     local: SocketAddr,

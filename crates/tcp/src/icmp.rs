@@ -19,9 +19,9 @@ pub enum Unreachable {
 /// An ICMP error about a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IcmpError {
-    /// Source of the segment: this side.
+    /// Source address of the segment, which belongs to this side.
     pub(crate) local: SocketAddr,
-    /// Target of the segment.
+    /// Destination address of the segment.
     pub(crate) remote: SocketAddr,
     /// Sequence number of the segment.
     pub(crate) sequence: Sequence,

@@ -12,10 +12,10 @@ const TICK: u64 = 4_000;
 /// Chooses initial sequence numbers.
 #[derive(Debug)]
 pub(crate) struct InitialSequences {
-    /// Number at time zero, before the tuple's part.
+    /// Number at time zero, before the tuple's own offset is added.
     base: u32,
     secret: u64,
-    /// Added to the clock, because earlier connections used more numbers than it has passed.
+    /// Offsets of the groups whose connections used more numbers than the clock has advanced.
     offsets: Vec<u32>,
 }
 
@@ -76,7 +76,7 @@ mod tests {
         let tuple = tuple(1_024);
         let mut now = 5_000_000;
         let mut first = sequences.next(&tuple, now);
-        // Nothing but the SYN, a little, and a gigabyte in a millisecond.
+        // Connections of a millisecond that use only the SYN, a few numbers, and a gigabyte.
         for bytes in [0, 1, 500, 1 << 30, 7, 0] {
             let last = first + bytes;
             now += 1_000_000;

@@ -17,10 +17,10 @@ pub(crate) const IPV4_HEADER: usize = 20;
 /// Size of the IPv6 header, in bytes.
 pub(crate) const IPV6_HEADER: usize = 40;
 
-/// Routers that a packet may pass.
+/// Maximum number of routers that a packet may pass.
 const HOP_LIMIT: u8 = 64;
 
-/// The parts of a received IP packet that matter here.
+/// The parts of a received IP packet that the stack uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IpPacket {
     pub(crate) source: IpAddr,

@@ -1,12 +1,12 @@
-//! Data that arrived before the data that precedes it.
+//! Data that arrived out of order, before the data that precedes it in the stream.
 
 use crate::segment::{SACK_BLOCKS_MAX, SackBlocks};
 use crate::sequence::Sequence;
 
 /// Largest number of separate pieces, which bounds the memory for tiny segments.
 const PIECES_MAX: usize = 256;
-/// Memory of a piece apart from its bytes, by estimate. It counts as stored, so that a peer can't
-/// exceed the limit with tiny pieces.
+/// Estimated memory of a piece in addition to its bytes. It counts toward the limit, so that a peer
+/// can't exceed the limit with tiny pieces.
 const PIECE_OVERHEAD: usize = 64;
 
 /// Received pieces above the next expected byte: in order, without overlap.

@@ -8,14 +8,15 @@ use crate::sequence::Sequence;
 const ACK_DELAY: u64 = 40_000_000;
 /// Size of a full segment until larger ones have arrived, in bytes (RFC 9293 §3.7.1).
 const SEGMENT_SIZE_DEFAULT: u32 = 536;
-/// Age after which the peer's last timestamp protects nothing, in nanoseconds (RFC 7323 §5.5).
+/// Age after which the peer's last timestamp no longer identifies old segments, in nanoseconds (RFC
+/// 7323 §5.5).
 const TIMESTAMP_AGE_MAX: u64 = 24 * 86_400 * 1_000_000_000;
 
 /// The acknowledgment that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AckDue {
     No,
-    /// At this time, unless a segment carries it earlier.
+    /// An acknowledgment is due at this time, unless a segment carries it earlier.
     At(u64),
     Now,
 }
@@ -40,8 +41,8 @@ pub(crate) struct Receiver {
     unacknowledged: u32,
     /// Largest size of data in a segment that this side offers to receive, in bytes.
     segment_size_max: u32,
-    /// Size of the peer's full segments in bytes: the largest one that has arrived. Its options, or
-    /// a smaller MTU, make them smaller than offered.
+    /// Size of the peer's full segments in bytes: that of the largest one that has arrived. TCP
+    /// options, or a smaller MTU, make segments smaller than the offered size.
     full_segment: u32,
     ack_due: AckDue,
     recent: Option<RecentTimestamp>,
@@ -52,14 +53,14 @@ pub(crate) struct Receiver {
     reassembly: Option<Box<Reassembly>>,
 }
 
-/// Result of taking a segment's data.
+/// Result of processing a segment's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TakenData {
     /// Bytes to skip at the start of the data, and bytes to deliver after them.
     pub(crate) in_order: Option<(usize, usize)>,
     /// Memory used to store data out of order, in bytes.
     pub(crate) stored: usize,
-    /// A part was dropped.
+    /// True if part of the data was dropped.
     pub(crate) dropped: bool,
 }
 
@@ -139,7 +140,7 @@ impl Receiver {
         start: Sequence,
         now: u64,
     ) {
-        // As for data, only numbers within a window are credible.
+        // As for data, only numbers within a window are accepted.
         if start.is_before(self.next) && self.next.since(start) <= self.window {
             self.note_timestamp(timestamps, start, now);
         }
@@ -157,7 +158,7 @@ impl Receiver {
         }
     }
 
-    /// Takes data that overlaps the window.
+    /// Processes data that overlaps the window.
     pub(crate) fn take(&mut self, start: Sequence, data: &[u8], now: u64) -> TakenData {
         if data.is_empty() {
             return TakenData::default();
@@ -207,7 +208,8 @@ impl Receiver {
         }
     }
 
-    /// The next stored data that is in order by now, and the memory in bytes that this released.
+    /// Removes the next stored data that is now in order. Returns the data and the released memory
+    /// in bytes.
     pub(crate) fn take_stored(&mut self) -> Option<(Vec<u8>, usize)> {
         let reassembly = self.reassembly.as_deref_mut()?;
         let (data, size) = reassembly.take(self.next)?;
@@ -230,7 +232,7 @@ impl Receiver {
         self.fin = Some(at);
     }
 
-    /// True once, when all data before the peer's FIN has been received.
+    /// Returns true once, when all data before the peer's FIN has been received.
     pub(crate) fn take_fin(&mut self) -> bool {
         let complete = self.fin == Some(self.next);
         if complete {

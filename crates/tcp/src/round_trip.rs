@@ -41,18 +41,18 @@ impl RoundTrip {
         }
     }
 
-    /// Doubles the timeout after it has expired. Returns how often that happened in a row.
+    /// Doubles the timeout after it has expired. Returns the number of consecutive expirations.
     pub(crate) fn back_off(&mut self) -> u8 {
         self.backoffs = self.backoffs.saturating_add(1);
         self.backoffs
     }
 
-    /// Ends the back-off: new data was acknowledged.
+    /// Ends the backoff: new data was acknowledged.
     pub(crate) fn progress(&mut self) {
         self.backoffs = 0;
     }
 
-    /// The present timeout in nanoseconds.
+    /// The current timeout in nanoseconds.
     pub(crate) fn timeout(&self) -> u64 {
         let base = match self.smoothed {
             0 => INITIAL_RTO,

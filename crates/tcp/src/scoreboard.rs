@@ -45,7 +45,7 @@ impl Scoreboard {
         }
     }
 
-    /// Removes what is acknowledged.
+    /// Removes acknowledged data.
     pub(crate) fn acknowledge(&mut self, up_to: Sequence) {
         self.ranges.retain_mut(|(start, end)| {
             *start = start.max(up_to);

@@ -25,12 +25,12 @@ impl Flags {
     pub(crate) const PSH: Flags = Flags(0x08);
     pub(crate) const ACK: Flags = Flags(0x10);
 
-    /// These bits and the others.
+    /// The bits of both sets.
     pub(crate) fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// True if all of the other bits are set.
+    /// True if all bits of `other` are set.
     pub(crate) fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
@@ -104,8 +104,8 @@ pub(crate) enum Malformed {
 pub(crate) enum ChecksumState {
     /// The checksum covers the segment.
     Verified,
-    /// The field has the sum of the pseudo-header only: the peer leaves the rest to an adapter, and
-    /// a virtual link has none (CHECKSUM_PARTIAL in Linux).
+    /// The checksum covers only the pseudo-header. The peer left the rest to its network adapter,
+    /// and a virtual link has none (CHECKSUM_PARTIAL in Linux).
     Offloaded,
 }
 

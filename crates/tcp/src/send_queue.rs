@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 pub enum Chunk<'a> {
     /// Bytes that outlive the connection.
     Shared(&'a [u8]),
-    /// Bytes that the connection keeps. Buffers come back by
+    /// Bytes in a buffer that the connection owns. Unused buffers are returned by
     /// [`TcpStack::take_spare_buffer`](crate::TcpStack::take_spare_buffer).
     Owned(Vec<u8>),
 }

@@ -8,8 +8,9 @@ use crate::sequence::Sequence;
 
 /// Duplicate acknowledgments that indicate a loss (RFC 5681 §3.2).
 const DUPLICATES_OF_LOSS: u8 = 3;
-/// Timeouts without any acknowledgment after which the connection fails. With the shortest timeout
-/// this takes almost three minutes; RFC 9293 §3.8.3 asks for at least 100 s.
+/// Number of consecutive timeouts, without any acknowledgment, after which the connection fails.
+/// With the shortest timeout this takes almost three minutes; RFC 9293 §3.8.3 asks for at least 100
+/// s.
 const SILENT_TIMEOUTS_MAX: u8 = 9;
 
 /// State of loss recovery.
@@ -20,9 +21,9 @@ enum Recovery {
     /// Fast recovery, until everything up to `point` is acknowledged (RFC 6675 §5).
     Fast {
         point: Sequence,
-        /// Everything below was sent again or received.
+        /// Position below which everything was retransmitted or received.
         retransmitted: Sequence,
-        /// The next retransmission ignores the congestion window.
+        /// True if the next retransmission ignores the congestion window.
         forced: bool,
         duplicates: u8,
     },
@@ -100,9 +101,10 @@ pub(crate) struct Sender<'a> {
     scoreboard: Option<Box<Scoreboard>>,
     timer: SendTimer,
     round_trip: RoundTrip,
-    /// Timeouts since the peer last received something, or confirmed that its window is closed.
+    /// Number of timeouts since the peer last acknowledged data, or confirmed that its window is
+    /// closed.
     silent_timeouts: u8,
-    /// End and start time of the segment whose round trip is measured.
+    /// End position and send time of the segment whose round trip is measured.
     timed: Option<(Sequence, u64)>,
     losses: Losses,
 }
@@ -135,8 +137,9 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Processes the peer's SYN, which acknowledges this side's. `segment_size` are the data bytes
-    /// per segment, and `round_trip` is the time since the SYN unless that was sent more than once.
+    /// Processes the peer's SYN, which acknowledges this side's. `segment_size` is the number of
+    /// data bytes per segment. `round_trip` is the time since the SYN; `None` if the SYN was
+    /// retransmitted.
     pub(crate) fn open(&mut self, syn: &Segment, segment_size: u32, round_trip: Option<u64>) {
         self.unacknowledged += 1;
         self.next = self.unacknowledged;
@@ -201,7 +204,7 @@ impl<'a> Sender<'a> {
         !sequence.is_before(self.unacknowledged) && sequence.is_before(self.sent)
     }
 
-    /// Gives up the queue for reuse.
+    /// Removes and returns the queue, to be reused.
     pub(crate) fn into_queue(self) -> SendQueue<'a> {
         self.queue
     }
@@ -216,7 +219,7 @@ impl<'a> Sender<'a> {
         self.end_of_data() + u32::from(self.fin)
     }
 
-    /// Bytes that are in the network, by estimate (RFC 6675 §4).
+    /// Estimated number of bytes in the network (RFC 6675 §4).
     fn in_flight(&self) -> u32 {
         match (self.recovery, &self.scoreboard) {
             (Recovery::Open { .. } | Recovery::Timeout { .. }, _) => {
@@ -295,7 +298,7 @@ impl<'a> Sender<'a> {
             false => 0,
         };
         let after = start + data;
-        // A FIN needs no room in the window: it carries no data.
+        // A FIN needs no space in the window, because it carries no data.
         let fin = self.fin && after == data_end && (data > 0 || start == data_end);
         if data == 0 && !fin {
             return None;
@@ -388,7 +391,8 @@ impl<'a> Sender<'a> {
             self.window = window;
             self.window_update = (segment.sequence, acknowledgment);
         }
-        // Segments that acknowledge nothing don't keep a connection whose data never arrives.
+        // Segments that acknowledge nothing don't keep a connection alive if its data never
+        // arrives.
         if effect.progress || sacked || self.window == 0 {
             self.silent_timeouts = 0;
         }
@@ -531,7 +535,7 @@ impl<'a> Sender<'a> {
         };
     }
 
-    /// Waits for the window to open, if new data was queued while it is closed.
+    /// Starts the probe timer if new data was queued while the window is closed.
     pub(crate) fn arm_persist(&mut self, now: u64) {
         if self.timer == SendTimer::Off {
             self.update_timer(false, now);
@@ -561,7 +565,8 @@ impl<'a> Sender<'a> {
             self.timer = SendTimer::Persist(now + self.round_trip.timeout());
             return true;
         }
-        // Nothing can be sent again into a closed window, but a probe shows when it opens.
+        // Nothing can be retransmitted into a closed window, but a probe shows when the window
+        // opens.
         self.probe = self.window == 0;
         self.losses.timeouts += 1;
         if !matches!(self.recovery, Recovery::Timeout { .. }) {

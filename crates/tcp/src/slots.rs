@@ -1,11 +1,11 @@
 //! A slab whose handles become invalid when their entry is removed.
 
-/// Names an entry as long as it exists.
+/// Handle of an entry, valid as long as the entry exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle {
-    /// Position in the slab, which is reused.
+    /// Position in the slab. Positions are reused.
     pub(crate) index: u32,
-    /// Differs for each entry at the same position.
+    /// Generation, which differs for each entry at the same position.
     pub(crate) generation: u32,
 }
 

@@ -17,17 +17,19 @@ use crate::slots::{Handle, Slots};
 use crate::timers::{Reminder, TimerWheel};
 use crate::tuple::{FourTuple, TupleHash};
 
-/// Bytes that a connection queues before [`TcpStack::send`] reports [`SendState::Waiting`].
+/// Number of queued bytes of a connection above which [`TcpStack::send`] reports
+/// [`SendState::Waiting`].
 pub const SEND_QUEUE_BYTES: usize = 128 * 1024;
 /// Smallest and largest receive window, in bytes; larger ones can't be scaled (RFC 7323 §2.3).
 const WINDOW_RANGE: RangeInclusive<u32> = 2_048..=1 << 30;
-/// Resets for segments of unknown connections that may wait for transmission.
+/// Maximum number of queued resets for segments of unknown connections.
 const STRAY_RESETS_MAX: usize = 256;
-/// Closed connections that may still deliver data and FIN; more are aborted.
+/// Maximum number of closed connections that may still deliver data and FIN. Further ones are
+/// aborted.
 const DETACHED_MAX: usize = 65_536;
 /// Largest number of spare buffers and queues to keep.
 const SPARE_MAX: usize = 1_024;
-/// Smallest MTU of IPv4 that a router's report can cause, in bytes.
+/// Lower limit of the IPv4 MTU after a router's report, in bytes.
 const MTU_MIN_V4: u32 = 128;
 /// Smallest MTU of IPv6, in bytes (RFC 8200 §5). Reports of smaller ones are ignored (RFC 8201 §4).
 const MTU_MIN_V6: u32 = 1_280;
@@ -41,9 +43,9 @@ pub struct StackConfig {
     pub window: u32,
     /// Memory in bytes that all connections together may use for data out of order.
     pub reassembly_bytes: usize,
-    /// Milliseconds on a clock that never goes back, not even between two programs, at time zero.
-    /// Timestamps begin there, so that a peer accepts a new connection from a port that it
-    /// remembers (RFC 6191).
+    /// Milliseconds, at time zero, of a clock that never goes back, not even between two runs of
+    /// the program. Timestamps start at this value, so that a peer accepts a new connection from a
+    /// port whose last connection it remembers (RFC 6191).
     pub clock_base_millis: u64,
     /// Seed of hashes and of initial sequence numbers (RFC 6528).
     pub secret: u64,
@@ -54,11 +56,11 @@ pub struct StackConfig {
 pub struct ConnectOptions {
     /// Send small segments at once, without the Nagle algorithm.
     pub nodelay: bool,
-    /// Receive window in bytes; `None` for that of the stack.
+    /// Receive window in bytes; `None` for the stack's default.
     pub window: Option<u32>,
 }
 
-/// Reason why no connection was begun.
+/// Reason why a connection can't be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectError {
     /// A connection with the same addresses and ports exists.
@@ -72,7 +74,7 @@ pub enum ConnectError {
 /// State of bytes passed to [`TcpStack::send`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendState {
-    /// The bytes are sent and repeated as needed.
+    /// The bytes will be sent, and retransmitted as needed.
     Accepted,
     /// The queue is long. [`Event::SendSpace`] follows when it is short again.
     Waiting,
@@ -140,7 +142,7 @@ pub struct TcpCounts {
     pub unacceptable: u64,
     /// ICMP messages other than valid errors about a TCP segment.
     pub ignored_icmp: u64,
-    /// Resets for unknown connections that were dropped because too many waited.
+    /// Resets for unknown connections that were dropped because too many were queued.
     pub dropped_resets: u64,
     /// Segments of which a part was dropped because too much was out of order.
     pub dropped_data: u64,
@@ -411,7 +413,7 @@ impl<'a> TcpStack<'a> {
         data: &[u8],
         base: usize,
     ) {
-        // With the budget for data out of order used up, only data in order is taken.
+        // Once the memory for out-of-order data is used up, only in-order data is accepted.
         let may_store = self.stored < self.config.reassembly_bytes;
         let Some(connection) = self.slots.get_mut(handle) else {
             return;
@@ -551,7 +553,7 @@ impl<'a> TcpStack<'a> {
         !self.events.is_empty()
     }
 
-    /// Resets all connections, also closed ones that still deliver data. No event follows.
+    /// Resets all connections, including closed ones that still deliver data. No event follows.
     pub fn abort_all(&mut self, now: u64) {
         for index in 0..self.slots.capacity() {
             let Some(handle) = self.slots.handle(index) else {
@@ -577,8 +579,9 @@ impl<'a> TcpStack<'a> {
         !self.ready.is_empty() || !self.resets.is_empty()
     }
 
-    /// Writes the next IP packet that is due into a buffer of at least the MTU, and returns its size.
-    /// Sending in batches saves packets: data carries the acknowledgments of what was handled before.
+    /// Writes the next IP packet that is due into a buffer of at least the MTU, and returns its
+    /// size. Handling several received packets before this call saves packets, because data carries
+    /// the acknowledgments.
     pub fn poll_transmit(&mut self, now: u64, packet: &mut [u8]) -> Option<usize> {
         if let Some(reset) = self.resets.pop_front() {
             let size = write_packet(packet, reset.local, reset.remote, &reset.segment, 0);

@@ -23,9 +23,9 @@ const FLAG_NATIVE: u32 = 1 << 2;
 /// The point at which packets are redirected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttachMode {
-    /// In the driver, before the kernel allocates anything for the packet.
+    /// The program runs in the driver, before the kernel allocates memory for the packet.
     Native,
-    /// In the kernel's network stack. Works with every driver, but is slower.
+    /// The program runs in the kernel's network stack, which works with every driver but is slower.
     Generic,
 }
 

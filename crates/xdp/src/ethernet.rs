@@ -41,7 +41,7 @@ impl FromStr for MacAddress {
 }
 
 impl MacAddress {
-    /// True if this is the address of a single interface.
+    /// True if this is a unicast address.
     pub fn is_unicast(self) -> bool {
         self.0[0] & 1 == 0 && self.0 != [0; 6]
     }

@@ -289,7 +289,7 @@ fn addresses() -> io::Result<Vec<InterfaceAddress>> {
     Ok(addresses.collect())
 }
 
-/// True if an address is in the subnet of another.
+/// True if an address is in the subnet of another address.
 fn is_in(address: IpAddr, other: IpAddr, prefix: u8) -> bool {
     let prefix = u32::from(prefix);
     match (address, other) {

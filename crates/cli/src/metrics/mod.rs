@@ -38,7 +38,7 @@ struct Numbers {
 pub(crate) struct Metrics {
     _server: PageServer,
     numbers: Arc<Mutex<Numbers>>,
-    /// Labels of each variant, by the variant's id.
+    /// Labels of each variant, by the variant's ID.
     variants: Vec<(String, Labels)>,
     /// Labels of the current trial.
     labels: Mutex<Labels>,

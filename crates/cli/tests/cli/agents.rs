@@ -1,4 +1,4 @@
-//! Runs `prony agent` as a process that signals stop or kill.
+//! Runs `prony agent` as a process, and stops or kills it with signals.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -100,7 +100,7 @@ fn seen(workdir: &Workdir, pid: &str) -> Value {
     report["subjects"][0].clone()
 }
 
-/// Returns the level of the first finding with this id.
+/// Returns the level of the first finding with this ID.
 fn level<'s>(subject: &'s Value, id: &str) -> Option<&'s str> {
     line(subject, id)?["level"].as_str()
 }

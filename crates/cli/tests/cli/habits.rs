@@ -182,7 +182,7 @@ fn an_experiment_stores_credentials_only_until_it_is_complete() {
         "Cookie: id=t0ken",
     ];
     let urls = ["compare", &plain, &with_user, "--out", "r"];
-    // This checks only the requests and the stored results, because the test server is slow.
+    // This test checks only the requests and the stored results, because its server is slow.
     let printed = workdir.run(&[&urls[..], &lengths, &["--blocks", "3", "--dry-run"]].concat());
     let printed = printed.expect(0);
     assert!(

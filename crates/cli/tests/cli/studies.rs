@@ -29,7 +29,7 @@ fn short(workdir: &Workdir, name: &str, plan: &str, changes: &[(&str, &str)]) ->
     path
 }
 
-/// Runs one block of a plan. Returns the verdict, and each trial's record with the id of its
+/// Runs one block of a plan. Returns the verdict, and each trial's record with the ID of its
 /// variant.
 fn run(workdir: &Workdir, plan: &Path) -> (serde_json::Value, Vec<(String, Record)>) {
     let plan = plan.to_str().unwrap();

@@ -107,7 +107,7 @@ pub(crate) fn part<'a>(record: &'a Record, name: &str) -> &'a FleetAgent {
     fleet.agents.iter().find(|it| it.name == name).unwrap()
 }
 
-/// Returns the ids of a record's findings.
+/// Returns the IDs of a record's findings.
 pub(crate) fn findings(record: &Record) -> Vec<&str> {
     record.findings.iter().map(|it| it.id.as_str()).collect()
 }

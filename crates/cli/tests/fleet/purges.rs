@@ -37,7 +37,7 @@ fn with_link<T: Send>(testbed: &Testbed, work: impl FnOnce(&NatsLink) -> T + Sen
     })
 }
 
-/// Returns the ids of the stored runs, sorted.
+/// Returns the IDs of the stored runs, sorted.
 fn stored(testbed: &Testbed) -> Vec<String> {
     let entries = with_link(testbed, |link| link.entries(RUNS_BUCKET).unwrap());
     let mut runs: Vec<String> = entries.into_iter().map(|(run, _)| run).collect();

@@ -1,4 +1,4 @@
-//! Things that scripts of `prony wrk` can't do: load C modules, or keep the process from ending.
+//! Checks what scripts of `prony wrk` can't do: load C modules, or keep the process from ending.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

@@ -136,12 +136,12 @@ impl Default for Attributes {
     }
 }
 
-const fn flag(letter: char, takes: OptionArgument) -> OptionSpec {
+const fn flag(letter: char, argument: OptionArgument) -> OptionSpec {
     OptionSpec {
         name: None,
         letter,
         is_short: true,
-        takes,
+        argument,
     }
 }
 
@@ -150,7 +150,7 @@ const fn long(name: &'static str, letter: char) -> OptionSpec {
         name: Some(name),
         letter,
         is_short: false,
-        takes: OptionArgument::Value,
+        argument: OptionArgument::Required,
     }
 }
 
@@ -167,10 +167,10 @@ const FLAGS_WITH_VALUE: &str = "nctsbTpuvxyzCHPAgXeBmZfE";
 fn known() -> Vec<OptionSpec> {
     let alone = FLAGS_WITHOUT_VALUE
         .chars()
-        .map(|letter| flag(letter, OptionArgument::Nothing));
+        .map(|letter| flag(letter, OptionArgument::None));
     let with_value = FLAGS_WITH_VALUE
         .chars()
-        .map(|letter| flag(letter, OptionArgument::Value));
+        .map(|letter| flag(letter, OptionArgument::Required));
     let lacking = [long("expect-size", EXPECT_SIZE), long("start-at", START_AT)];
     alone.chain(with_value).chain(lacking).collect()
 }

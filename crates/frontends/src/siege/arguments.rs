@@ -55,58 +55,58 @@ pub(super) struct SiegeArguments {
     pub(super) operands: Vec<String>,
 }
 
-const fn option(name: &'static str, letter: char, takes: OptionArgument) -> OptionSpec {
+const fn option(name: &'static str, letter: char, argument: OptionArgument) -> OptionSpec {
     OptionSpec {
         name: Some(name),
         letter,
         is_short: true,
-        takes,
+        argument,
     }
 }
 
 /// Options of siege. `agent` and `L`, and values attached to `get` and `print`, are documented only
 /// in siege's manual page.
 const KNOWN: &[OptionSpec] = &[
-    option("version", 'V', OptionArgument::Nothing),
-    option("help", 'h', OptionArgument::Nothing),
-    option("verbose", 'v', OptionArgument::Nothing),
-    option("quiet", 'q', OptionArgument::Nothing),
-    option("config", 'C', OptionArgument::Nothing),
-    option("debug", 'D', OptionArgument::Nothing),
+    option("version", 'V', OptionArgument::None),
+    option("help", 'h', OptionArgument::None),
+    option("verbose", 'v', OptionArgument::None),
+    option("quiet", 'q', OptionArgument::None),
+    option("config", 'C', OptionArgument::None),
+    option("debug", 'D', OptionArgument::None),
     OptionSpec {
         is_short: false,
-        ..option("get", 'g', OptionArgument::Attached)
+        ..option("get", 'g', OptionArgument::Optional)
     },
     OptionSpec {
         is_short: false,
-        ..option("print", 'p', OptionArgument::Attached)
+        ..option("print", 'p', OptionArgument::Optional)
     },
-    letter('g', OptionArgument::Nothing),
-    letter('p', OptionArgument::Nothing),
-    option("concurrent", 'c', OptionArgument::Value),
-    option("no-parser", 'N', OptionArgument::Nothing),
-    option("no-follow", 'F', OptionArgument::Nothing),
-    option("internet", 'i', OptionArgument::Nothing),
-    option("benchmark", 'b', OptionArgument::Nothing),
-    option("reps", 'r', OptionArgument::Value),
-    option("time", 't', OptionArgument::Value),
-    option("delay", 'd', OptionArgument::Value),
-    option("log", 'l', OptionArgument::Attached),
-    letter('L', OptionArgument::Value),
-    option("file", 'f', OptionArgument::Value),
-    option("rc", 'R', OptionArgument::Value),
-    option("mark", 'm', OptionArgument::Value),
-    option("header", 'H', OptionArgument::Value),
-    option("user-agent", 'A', OptionArgument::Value),
-    option("agent", 'A', OptionArgument::Value),
-    option("content-type", 'T', OptionArgument::Value),
-    option("json-output", 'j', OptionArgument::Nothing),
+    letter('g', OptionArgument::None),
+    letter('p', OptionArgument::None),
+    option("concurrent", 'c', OptionArgument::Required),
+    option("no-parser", 'N', OptionArgument::None),
+    option("no-follow", 'F', OptionArgument::None),
+    option("internet", 'i', OptionArgument::None),
+    option("benchmark", 'b', OptionArgument::None),
+    option("reps", 'r', OptionArgument::Required),
+    option("time", 't', OptionArgument::Required),
+    option("delay", 'd', OptionArgument::Required),
+    option("log", 'l', OptionArgument::Optional),
+    letter('L', OptionArgument::Required),
+    option("file", 'f', OptionArgument::Required),
+    option("rc", 'R', OptionArgument::Required),
+    option("mark", 'm', OptionArgument::Required),
+    option("header", 'H', OptionArgument::Required),
+    option("user-agent", 'A', OptionArgument::Required),
+    option("agent", 'A', OptionArgument::Required),
+    option("content-type", 'T', OptionArgument::Required),
+    option("json-output", 'j', OptionArgument::None),
 ];
 
-const fn letter(letter: char, takes: OptionArgument) -> OptionSpec {
+const fn letter(letter: char, argument: OptionArgument) -> OptionSpec {
     OptionSpec {
         name: None,
-        ..option("", letter, takes)
+        ..option("", letter, argument)
     }
 }
 

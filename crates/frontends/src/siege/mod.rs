@@ -44,7 +44,7 @@ const UNLIMITED_DURATION: Duration = Duration::from_secs(50 * 365 * 86_400);
 /// See [`crate::Tool::run`].
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     match prepare(arguments) {
-        Ok(Prepared::Printed) => Ending::FinishedTransaction,
+        Ok(Prepared::Printed) => Ending::Done,
         Ok(Prepared::SharedSettings(course)) => besiege(&course, session),
         Err(refusal) => refusal.report("siege"),
     }
@@ -256,7 +256,7 @@ fn besiege(course: &SharedSettings, session: &Session) -> Ending {
     match report.tally.successful {
         _ if is_interrupted => Ending::Interrupted,
         0 => Ending::Failed,
-        _ => Ending::FinishedTransaction,
+        _ => Ending::Done,
     }
 }
 

@@ -43,29 +43,29 @@ pub(super) const VERSION: &str = concat!(
     ", with the options of wrk 4.2.0\n"
 );
 
-const fn option(name: &'static str, letter: char, takes: OptionArgument) -> OptionSpec {
+const fn option(name: &'static str, letter: char, argument: OptionArgument) -> OptionSpec {
     OptionSpec {
         name: Some(name),
         letter,
         // wrk has no short option for help.
         is_short: letter != 'h',
-        takes,
+        argument,
     }
 }
 
 const KNOWN: &[OptionSpec] = &[
-    option("connections", 'c', OptionArgument::Value),
-    option("duration", 'd', OptionArgument::Value),
-    option("threads", 't', OptionArgument::Value),
-    option("script", 's', OptionArgument::Value),
-    option("header", 'H', OptionArgument::Value),
-    option("latency", 'L', OptionArgument::Nothing),
-    option("u_latency", 'U', OptionArgument::Nothing),
-    option("batch_latency", 'B', OptionArgument::Nothing),
-    option("timeout", 'T', OptionArgument::Value),
-    option("rate", 'R', OptionArgument::Value),
-    option("help", 'h', OptionArgument::Nothing),
-    option("version", 'v', OptionArgument::Nothing),
+    option("connections", 'c', OptionArgument::Required),
+    option("duration", 'd', OptionArgument::Required),
+    option("threads", 't', OptionArgument::Required),
+    option("script", 's', OptionArgument::Required),
+    option("header", 'H', OptionArgument::Required),
+    option("latency", 'L', OptionArgument::None),
+    option("u_latency", 'U', OptionArgument::None),
+    option("batch_latency", 'B', OptionArgument::None),
+    option("timeout", 'T', OptionArgument::Required),
+    option("rate", 'R', OptionArgument::Required),
+    option("help", 'h', OptionArgument::None),
+    option("version", 'v', OptionArgument::None),
 ];
 
 impl WrkArguments {

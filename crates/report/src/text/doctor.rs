@@ -81,8 +81,8 @@ fn one<'d>(
     let fine = subject.fine() as u64;
     if !all && fine > 0 {
         let others = match subject.shown(false).is_empty() && subject.unknown.is_empty() {
-            true => number::plural(fine, "thing is fine", "things are fine"),
-            false => number::plural(fine, "other thing is fine", "other things are fine"),
+            true => number::plural(fine, "check passed", "checks passed"),
+            false => number::plural(fine, "other check passed", "other checks passed"),
         };
         out += &format!("{others} (--all shows them).\n");
     }
@@ -178,7 +178,7 @@ note     listen-backlog: 127.0.0.1:80: 511
          change    c
          source    listen(2)
 unknown  clock: hidden
-1 other thing is fine (--all shows them).
+1 other check passed (--all shows them).
 ";
         assert_eq!(text.replace('\u{fffd}', " "), expected);
         let all = doctor(&report, true, TextOptions::PLAIN);

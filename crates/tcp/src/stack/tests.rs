@@ -1,4 +1,4 @@
-//! Segment by segment: the peer is a script, as in packetdrill.
+//! Tests of single segments against a scripted peer, as in packetdrill.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -11,7 +11,7 @@ mod limits;
 
 const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLI;
-/// Timers expire at most this much late: two slots of the wheel.
+/// Maximum delay of a timer: two slots of the wheel.
 const SLACK: u64 = 9 * MILLI;
 
 /// The client's stack, and the state of the scripted peer.
@@ -173,7 +173,7 @@ impl Script {
         }
     }
 
-    /// Lets this much time pass; nothing may be sent.
+    /// Lets this much time pass, and asserts that nothing is sent.
     fn pause(&mut self, nanos: u64) {
         let end = self.now + nanos;
         while let Some(at) = self.stack.next_timeout().filter(|at| *at <= end) {
@@ -433,7 +433,7 @@ fn a_syn_and_an_impossible_acknowledgment_are_challenged() {
         assert_eq!((sent.len(), sent[0].0.flags), (1, Flags::ACK));
         assert_eq!(script.events(), []);
     }
-    // Challenges are limited to one in a millisecond.
+    // Challenges are limited to one per millisecond.
     for _ in 0..100 {
         let segment = script.header(Flags::SYN);
         script.receive(&segment, b"");
@@ -779,7 +779,8 @@ fn a_long_queue_waits_and_reports_space() {
 fn a_connection_takes_at_most_512_bytes_and_a_million_fit_2_gib() {
     let connection = size_of::<Connection>();
     assert!(connection <= 512, "{connection}");
-    // A slot, an entry of the hash map at 7/8 load after doubling, and entries of the timer wheel.
+    // Memory of a connection: a slot, an entry of the hash map at 7/8 load after doubling, and
+    // entries of the timer wheel.
     let entry = size_of::<(FourTuple, u32)>() + 1;
     let all = 1_000_000 * (connection + 16 + 3 * entry + 2 * size_of::<Reminder>());
     assert!(all <= 2 << 30, "{all}");

@@ -78,7 +78,7 @@ struct User {
     requests_left: usize,
     expected: usize,
     received: usize,
-    /// All requests were answered, and the server is to close.
+    /// All requests have responses, and the server will close.
     closing: bool,
 }
 

@@ -153,7 +153,7 @@ impl<'a> Client<'a> {
             return;
         }
         if self.plan.response_bytes == 0 && !self.plan.close {
-            // An empty response can't be seen, so there is only one.
+            // An empty response can't be observed, so there is only one.
             state.requests_left = 1;
         }
         state.requests_left -= 1;

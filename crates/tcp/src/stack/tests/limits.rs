@@ -277,7 +277,7 @@ fn the_acknowledgment_of_repeated_data_echoes_its_timestamp() {
     script.receive(&repeated, b"data");
     let sent = script.sent();
     assert_eq!(sent[0].0.timestamps.unwrap().echo, script.timestamp);
-    // A number far away is not credible.
+    // A number far from the window is ignored.
     let forged = Segment {
         sequence: script.peer - 1_000_000,
         timestamps: Some(Timestamps {

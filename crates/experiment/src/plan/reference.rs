@@ -135,7 +135,8 @@ fn top_level() -> Vec<ReferenceKey> {
             folder; 1 to 100 bytes"),
         key("question", Text, "empty", "\"Is a UNIX socket faster?\"", "heads the report"),
         key("notes", List, "none", "[\"needs 4 cores\"]", "printed before the experiment runs; may be templates"),
-        key("baseline", ValueType::Either(vec![TextTable, TableArray]), "the first level of each factor", "{ socket = \"tcp\" }", "levels that others are compared with; omitted factors keep the variant's level; in an array, the first match applies"),
+        key("baseline", ValueType::Either(vec![TextTable, TableArray]), "the first level of each factor", "{ socket = \"tcp\" }", "levels \
+            that others are compared with; in an array, the first match applies"),
         key("margin", Percent, "\"2%\"", "\"5%\"", "differences within the margin count as equivalent; above 0%, up to 50%"),
         key("metrics", List, "rate (closed loop), p99 (open loop), capacity (capacity search)", "[\"rate\", \"p99\"]", "the metrics that get a verdict"),
         key("variants", TableArray, "every combination of levels", "[{ socket = \"tcp\" }, { socket = \"unix\" }]", "the combinations to measure; each names a level of every factor"),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use prony_experiment::plan::Plan;
 use prony_experiment::runner::{RunSettings, design};
-use prony_report::ci::{self, Judged};
+use prony_report::ci::{self, RunVerdicts};
 use prony_report::stored::{self, Stored, StoredContent};
 use prony_report::{Document, regressions, text};
 use prony_stats::gate::{Evidence, Gate, GateOutcome, GateResult, GateScope, RunEvidence};
@@ -201,7 +201,7 @@ impl GateSettings {
         verdicts: &Verdicts<'_>,
         gates: &[GateResult],
     ) -> Result<Ending, Failure> {
-        let judged = Judged {
+        let judged = RunVerdicts {
             new: verdicts.new,
             runs: verdicts.runs.as_ref(),
             gates,
@@ -313,7 +313,7 @@ fn miss(stored: &Stored) -> f64 {
 }
 
 /// Prints one line for all failed conditions, and one for all inconclusive ones.
-fn report_rulings(judged: &Judged<'_>, strict: bool) {
+fn report_rulings(judged: &RunVerdicts<'_>, strict: bool) {
     let of = |ruling: GateOutcome| -> Vec<String> {
         let between = judged.runs.filter(|_| judged.is_gated);
         let between = between.into_iter().flat_map(regressions);

@@ -4,12 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use prony_report::ci::{self, Judged};
+use prony_report::ci::{self, RunVerdicts};
 use prony_report::stored::{self, Stored, StoredContent};
 use prony_report::text::TextOptions;
 use prony_report::{Document, csv, data, html, markdown, text};
 use prony_stats::Metric;
-use prony_stats::gate::{Evidence, Gate, GateResult, GateScope, Ruling, RunEvidence};
+use prony_stats::gate::{Evidence, Gate, GateOutcome, GateResult, GateScope, RunEvidence};
 use prony_stats::runs::{self, RunsDocument};
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -173,7 +173,7 @@ fn an_established_regression_is_reported() {
         .iter()
         .map(|(one, ruling)| (one.name.as_str(), one.metric, *ruling))
         .collect();
-    assert_eq!(named, [("tcp", Metric::RatePerS, Ruling::Failed)]);
+    assert_eq!(named, [("tcp", Metric::RatePerS, GateOutcome::Failed)]);
 }
 
 #[test]
@@ -189,9 +189,9 @@ fn single_records_have_no_verdict() {
         &new,
         &["p99 > stored + 5%", "failed > 0.1%", "p99 > 1us"],
     );
-    let rulings: Vec<Ruling> = gates.iter().map(|gate| gate.ruling).collect();
-    assert_eq!(rulings[0], Ruling::Unclear, "{}", gates[0].text);
-    assert_eq!(rulings[1], Ruling::Failed, "{}", gates[1].text);
+    let rulings: Vec<GateOutcome> = gates.iter().map(|gate| gate.ruling).collect();
+    assert_eq!(rulings[0], GateOutcome::Unclear, "{}", gates[0].text);
+    assert_eq!(rulings[1], GateOutcome::Failed, "{}", gates[1].text);
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn read_junit(xml: &str) -> Counted {
 fn junit_has_a_case_for_each_comparison_and_condition() {
     let (old, new) = (fixture("demo"), another_day());
     let document = document();
-    let judged = |strict, is_gated| Judged {
+    let judged = |strict, is_gated| RunVerdicts {
         new: &new,
         runs: Some(&document),
         gates: &document.gates,
@@ -404,7 +404,7 @@ fn junit_has_a_case_for_each_comparison_and_condition() {
     );
     // An inconclusive condition is skipped, and fails with `strict`.
     let gates = unclear_gate(&old, &new);
-    let unclear = |strict| Judged {
+    let unclear = |strict| RunVerdicts {
         new: &new,
         runs: None,
         gates: &gates,
@@ -419,7 +419,7 @@ fn junit_has_a_case_for_each_comparison_and_condition() {
 /// An inconclusive condition.
 fn unclear_gate(old: &Stored, new: &Stored) -> Vec<GateResult> {
     let gates = judged(old, new, &["retransmits_per_request of tcp > 1"]);
-    assert_eq!(gates[0].ruling, Ruling::Unclear);
+    assert_eq!(gates[0].ruling, GateOutcome::Unclear);
     gates
 }
 
@@ -427,7 +427,7 @@ fn unclear_gate(old: &Stored, new: &Stored) -> Vec<GateResult> {
 fn githubs_summary_and_annotations_match_their_snapshots() {
     let new = another_day();
     let document = document();
-    let judged = Judged {
+    let judged = RunVerdicts {
         new: &new,
         runs: Some(&document),
         gates: &document.gates,
@@ -526,7 +526,7 @@ fn hostile_names_stay_text_in_every_format() {
     }
     let document = compared(&fixture("demo"), &new);
     assert_eq!(document.comparisons.len(), 2, "levels identify variants");
-    let judged = Judged {
+    let judged = RunVerdicts {
         new: &new,
         runs: Some(&document),
         gates: &[],

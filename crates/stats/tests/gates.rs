@@ -1,7 +1,7 @@
 //! Parsing of gates, their errors, and their rulings.
 
 use prony_record::Record;
-use prony_stats::gate::{Evidence, Gate, GateResult, GateScope, Ruling, RunEvidence};
+use prony_stats::gate::{Evidence, Gate, GateOutcome, GateResult, GateScope, RunEvidence};
 use prony_stats::runs::{Run, RunVariant, TrialValues, WithheldMetric};
 use prony_stats::{Comparison, Design, Factor, Levels, Metric, Trials, Values, Verdict, evaluate};
 
@@ -263,7 +263,7 @@ impl Lab {
         gate.judge(&evidence)
     }
 
-    fn ruling(&self, typed: &str) -> Ruling {
+    fn ruling(&self, typed: &str) -> GateOutcome {
         let results = self.judge(typed, None);
         assert_eq!(results.len(), 1, "{typed}: {results:?}");
         results[0].ruling
@@ -274,27 +274,27 @@ impl Lab {
 fn a_gate_fails_or_passes_only_where_the_whole_interval_does() {
     let slower = lab(0.90, 0.01, 8);
     for (typed, ruling) in [
-        ("rate of new < 0.95 baseline", Ruling::Failed),
-        ("rate of new < baseline - 5%", Ruling::Failed),
-        ("rate of new < 0.90 baseline", Ruling::Unclear),
-        ("rate of new < 0.85 baseline", Ruling::Passed),
-        ("p99 of new > baseline + 5%", Ruling::Failed),
-        ("p99 of new > baseline + 20%", Ruling::Passed),
-        ("p99 of new > baseline + 0.5ms", Ruling::Failed),
-        ("p99 of new > baseline + 2ms", Ruling::Passed),
-        ("p99 of new > 11.1ms", Ruling::Unclear),
-        ("p99 of new > 10ms", Ruling::Failed),
-        ("p99 of new > 20ms", Ruling::Passed),
-        ("p90 of new > old", Ruling::Failed),
-        ("p90 of new < old", Ruling::Passed),
-        ("verdict of new is slower", Ruling::Failed),
-        ("verdict of new is faster", Ruling::Passed),
-        ("verdict of new is not slower", Ruling::Passed),
-        ("failed of new > 0.1%", Ruling::Passed),
-        ("failed of new >= 0.1%", Ruling::Failed),
-        ("failed of new > 79", Ruling::Failed),
-        ("failed of new > baseline + 0.1%", Ruling::Passed),
-        ("cpu of new > 5us", Ruling::Unclear),
+        ("rate of new < 0.95 baseline", GateOutcome::Failed),
+        ("rate of new < baseline - 5%", GateOutcome::Failed),
+        ("rate of new < 0.90 baseline", GateOutcome::Unclear),
+        ("rate of new < 0.85 baseline", GateOutcome::Passed),
+        ("p99 of new > baseline + 5%", GateOutcome::Failed),
+        ("p99 of new > baseline + 20%", GateOutcome::Passed),
+        ("p99 of new > baseline + 0.5ms", GateOutcome::Failed),
+        ("p99 of new > baseline + 2ms", GateOutcome::Passed),
+        ("p99 of new > 11.1ms", GateOutcome::Unclear),
+        ("p99 of new > 10ms", GateOutcome::Failed),
+        ("p99 of new > 20ms", GateOutcome::Passed),
+        ("p90 of new > old", GateOutcome::Failed),
+        ("p90 of new < old", GateOutcome::Passed),
+        ("verdict of new is slower", GateOutcome::Failed),
+        ("verdict of new is faster", GateOutcome::Passed),
+        ("verdict of new is not slower", GateOutcome::Passed),
+        ("failed of new > 0.1%", GateOutcome::Passed),
+        ("failed of new >= 0.1%", GateOutcome::Failed),
+        ("failed of new > 79", GateOutcome::Failed),
+        ("failed of new > baseline + 0.1%", GateOutcome::Passed),
+        ("cpu of new > 5us", GateOutcome::Unclear),
     ] {
         assert_eq!(slower.ruling(typed), ruling, "{typed}");
     }
@@ -322,10 +322,19 @@ fn without_a_subject_every_variant_except_the_baseline_is_judged() {
 #[test]
 fn too_few_blocks_and_withheld_metrics_are_unclear() {
     let short = lab(0.5, 0.01, 2);
-    assert_eq!(short.ruling("rate of new < 0.95 baseline"), Ruling::Unclear);
-    assert_eq!(short.ruling("p99 of new > 1ms"), Ruling::Unclear);
-    assert_eq!(short.ruling("verdict of new is slower"), Ruling::Unclear);
-    assert_eq!(short.ruling("verdict of new is undecided"), Ruling::Failed);
+    assert_eq!(
+        short.ruling("rate of new < 0.95 baseline"),
+        GateOutcome::Unclear
+    );
+    assert_eq!(short.ruling("p99 of new > 1ms"), GateOutcome::Unclear);
+    assert_eq!(
+        short.ruling("verdict of new is slower"),
+        GateOutcome::Unclear
+    );
+    assert_eq!(
+        short.ruling("verdict of new is undecided"),
+        GateOutcome::Failed
+    );
     let mut doubted = lab(0.9, 0.01, 8);
     doubted.run.doubts.push(WithheldMetric {
         variant: 0,
@@ -333,7 +342,7 @@ fn too_few_blocks_and_withheld_metrics_are_unclear() {
         reason: "the generator was at its limit".to_owned(),
     });
     let result = &doubted.judge("rate of new < 0.95 baseline", None)[0];
-    assert_eq!(result.ruling, Ruling::Unclear);
+    assert_eq!(result.ruling, GateOutcome::Unclear);
     assert!(
         result.text.contains("the generator was at its limit"),
         "{}",
@@ -341,17 +350,20 @@ fn too_few_blocks_and_withheld_metrics_are_unclear() {
     );
     assert_eq!(
         doubted.ruling("failed of new > 0.05%"),
-        Ruling::Failed,
+        GateOutcome::Failed,
         "facts stay facts"
     );
     doubted.comparisons[0].verdict = Verdict::Withheld;
-    assert_eq!(doubted.ruling("verdict of new is slower"), Ruling::Unclear);
+    assert_eq!(
+        doubted.ruling("verdict of new is slower"),
+        GateOutcome::Unclear
+    );
 }
 
 #[test]
 fn the_stored_run_is_compared_without_pairing() {
     let (then, now) = (lab(1.0, 0.01, 8), lab(0.9, 0.01, 8));
-    let ruling = |typed: &str| -> Vec<Ruling> {
+    let ruling = |typed: &str| -> Vec<GateOutcome> {
         now.judge(typed, Some(&then))
             .iter()
             .map(|r| r.ruling)
@@ -359,9 +371,9 @@ fn the_stored_run_is_compared_without_pairing() {
     };
     assert_eq!(
         ruling("rate < 0.95 stored"),
-        [Ruling::Failed, Ruling::Passed]
+        [GateOutcome::Failed, GateOutcome::Passed]
     );
-    assert_eq!(ruling("p99 of new > stored + 20%"), [Ruling::Passed]);
+    assert_eq!(ruling("p99 of new > stored + 20%"), [GateOutcome::Passed]);
     let text = &now.judge("rate of new < stored - 5%", Some(&then))[0].text;
     assert!(text.contains("against stored"), "{text}");
 }

@@ -1,6 +1,6 @@
 //! Comparison of two runs.
 
-use prony_stats::gate::Ruling;
+use prony_stats::gate::GateOutcome;
 use prony_stats::runs::{
     Run, RunInfo, RunPairInfo, RunVariant, RunsDocument, TrialValues, WithheldMetric, compare,
 };
@@ -76,8 +76,8 @@ fn a_slower_variant_is_named_with_its_regression_and_the_others_are_equivalent()
     let [tcp, unix] = document.comparisons.as_slice() else {
         panic!("two variants");
     };
-    assert_eq!(tcp.regression, Some(Ruling::Failed));
-    assert_eq!(unix.regression, Some(Ruling::Passed));
+    assert_eq!(tcp.regression, Some(GateOutcome::Failed));
+    assert_eq!(unix.regression, Some(GateOutcome::Passed));
     assert!(tcp.text.starts_with("tcp in B is 10."), "{}", tcp.text);
     assert!(
         tcp.text.contains("slower than tcp in A (95% interval "),
@@ -104,8 +104,8 @@ fn a_wider_margin_rules_out_the_regression() {
     let old = run([900.0, 1_000.0], 0.003, 8, &mut random);
     let new = run([870.0, 1_000.0], 0.003, 8, &mut random);
     let of = |margin| compare(about(), &old, &new, Some(margin)).comparisons[0].regression;
-    assert_eq!(of(0.01), Some(Ruling::Failed));
-    assert_eq!(of(0.10), Some(Ruling::Passed));
+    assert_eq!(of(0.01), Some(GateOutcome::Failed));
+    assert_eq!(of(0.10), Some(GateOutcome::Passed));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn one_trial_per_run_has_no_verdict() {
     let document = compare(about(), &old, &new, None);
     let tcp = &document.comparisons[0];
     assert_eq!(tcp.verdict, Some(Verdict::Withheld));
-    assert_eq!(tcp.regression, Some(Ruling::Unclear));
+    assert_eq!(tcp.regression, Some(GateOutcome::Unclear));
     assert!(tcp.effect.ratio.is_some() && tcp.effect.low.is_none());
     assert!(tcp.text.contains("one block per run doesn"), "{}", tcp.text);
     assert_eq!(document.relative, []);
@@ -180,7 +180,7 @@ fn false_alarms_are_at_most_five_percent() {
         let differs = |verdict: &Verdict| matches!(verdict, Verdict::Faster | Verdict::Slower);
         alarms += u32::from(verdicts(&document).iter().any(differs));
         let mut each = document.comparisons.iter();
-        regressions += u32::from(each.any(|one| one.regression == Some(Ruling::Failed)));
+        regressions += u32::from(each.any(|one| one.regression == Some(GateOutcome::Failed)));
         let effect = &document.comparisons[0].effect;
         let ends = effect.low.zip(effect.high).unwrap();
         covered += u32::from(ends.0 <= 1.0 && 1.0 <= ends.1);

@@ -5,5 +5,5 @@ pub mod blocks;
 pub mod bytes;
 pub mod drive;
 pub mod frames;
-pub mod judge;
 pub mod operations;
+pub mod server_model;

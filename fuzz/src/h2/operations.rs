@@ -5,7 +5,7 @@ use prony_protocol::h2::{ClientSettings, StreamId};
 
 use super::drive::{Client, TraceEvent};
 use super::frames::{self, END_STREAM, NO_FLAGS, PADDED};
-use super::judge::ServerModel;
+use super::server_model::ServerModel;
 
 /// Fragments of header blocks and trailers that let a few bytes of input reach many states.
 const BLOCKS: [&[u8]; 16] = [
@@ -33,7 +33,7 @@ struct Operations<'a> {
     data: std::slice::Iter<'a, u8>,
     settings: ClientSettings,
     client: Client,
-    judge: ServerModel,
+    server_model: ServerModel,
     /// Streams of the current connection with their tags, live or ended.
     streams: Vec<(StreamId, u32)>,
     tag: u32,
@@ -60,7 +60,7 @@ pub fn run(data: &[u8]) -> Vec<TraceEvent> {
         data,
         settings,
         client: Client::new(settings),
-        judge: ServerModel::new(),
+        server_model: ServerModel::new(),
         streams: Vec::new(),
         tag: 0,
         seen: Vec::new(),
@@ -164,7 +164,7 @@ impl Operations<'_> {
         let body = BODIES[usize::from(self.byte()) % BODIES.len()];
         self.tag += 1;
         let stream = self.client.start(method, body, self.tag)?;
-        let most = self.judge.most_streams().unwrap_or(u32::MAX);
+        let most = self.server_model.most_streams().unwrap_or(u32::MAX);
         assert!(
             self.client.connection.active() <= most,
             "more streams than the server allows"
@@ -182,7 +182,7 @@ impl Operations<'_> {
     fn send(&mut self) {
         let before = self.client.sent.len();
         self.client.send();
-        self.judge.judge(&self.client.sent[before..]);
+        self.server_model.check_output(&self.client.sent[before..]);
     }
 
     /// Encodes a header block split into HEADERS and CONTINUATION.
@@ -225,7 +225,7 @@ impl Operations<'_> {
         }
         self.client.receive(other);
         if !self.client.has_failed() {
-            self.judge.record_received(bytes, first);
+            self.server_model.record_received(bytes, first);
         }
     }
 
@@ -235,7 +235,7 @@ impl Operations<'_> {
         frames::describe(&self.client.sent);
         let over = self.client.restart(self.settings);
         self.seen.extend(over.seen);
-        self.judge = ServerModel::new();
+        self.server_model = ServerModel::new();
         self.streams.clear();
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct StoredRun {
 #[derive(Debug)]
 pub(crate) enum RunState {
     /// The run has a verdict.
-    Judged(Box<VerdictDocument>),
+    WithVerdict(Box<VerdictDocument>),
     /// An experiment is writing to the folder.
     Running,
     /// The run ended before its first block was complete.
@@ -64,7 +64,7 @@ impl StoredRun {
             RunState::Damaged(reason) => format!("damaged: {reason}"),
             RunState::Running => "running".to_owned(),
             RunState::Unjudged => "no block complete".to_owned(),
-            RunState::Judged(document) => {
+            RunState::WithVerdict(document) => {
                 let only = document.comparisons.len() == 1;
                 let counts = counts(document).into_iter().filter(|(_, count)| *count > 0);
                 let words = counts.map(|(word, count)| match only {
@@ -91,13 +91,13 @@ impl StoredRun {
 
     fn to_json(&self) -> Value {
         let (state, problem) = match &self.state {
-            RunState::Judged(_) => ("judged", Value::Null),
+            RunState::WithVerdict(_) => ("judged", Value::Null),
             RunState::Running => ("running", Value::Null),
             RunState::Unjudged => ("unjudged", Value::Null),
             RunState::Damaged(reason) => ("damaged", Value::from(reason.clone())),
         };
         let document = match &self.state {
-            RunState::Judged(document) => Some(document),
+            RunState::WithVerdict(document) => Some(document),
             _ => None,
         };
         let verdicts = document.map(|document| {
@@ -206,7 +206,7 @@ fn read(path: PathBuf) -> StoredRun {
     };
     let (mut name, mut question) = (String::new(), String::new());
     match &state {
-        RunState::Judged(document) => {
+        RunState::WithVerdict(document) => {
             (name, question) = (document.name.clone(), document.question.clone());
         }
         _ => {
@@ -251,7 +251,7 @@ fn state(dir: &Path) -> RunState {
                 damaged("verdict.json", &reason)
             }
             Ok(document) if document.blocks == 0 => RunState::Unjudged,
-            Ok(document) => RunState::Judged(Box::new(document)),
+            Ok(document) => RunState::WithVerdict(Box::new(document)),
         },
     }
 }
@@ -287,7 +287,7 @@ fn size(dir: &Path, depth: usize) -> u64 {
 /// Returns the newest run in `prony-runs` that has a verdict.
 pub(crate) fn newest() -> Result<PathBuf, Failure> {
     let runs = list(Path::new(RUNS_DIR))?.into_iter();
-    let mut judged = runs.filter(|run| matches!(run.state, RunState::Judged(_)));
+    let mut judged = runs.filter(|run| matches!(run.state, RunState::WithVerdict(_)));
     judged.next().map(|run| run.path).ok_or_else(|| {
         Failure::wrong(format!(
             "{RUNS_DIR} has no run with a verdict (prony compare stores one, or name a folder or a \

@@ -6,7 +6,7 @@ use proptest::test_runner::RngSeed;
 use prony_protocol::h1::{Expects, Framing, Limits, ResponseParser, Version};
 
 use crate::answer;
-use crate::bodies::drive::{Ending, drive, pieces};
+use crate::bodies::drive::{ExchangeEnd, drive, pieces};
 
 /// A response that a correct server might send.
 #[derive(Debug, Clone)]
@@ -167,8 +167,8 @@ proptest! {
         prop_assert_eq!(trace.body, answer.content());
         prop_assert_eq!(trace.left, 0);
         let ending = match head.framing {
-            Framing::UntilClose => Ending::Eof(prony_protocol::h1::Eof::Complete),
-            _ => Ending::End { reusable: answer.reusable() },
+            Framing::UntilClose => ExchangeEnd::Eof(prony_protocol::h1::Eof::Complete),
+            _ => ExchangeEnd::End { reusable: answer.reusable() },
         };
         prop_assert_eq!(trace.ending, ending);
     }
@@ -178,7 +178,7 @@ proptest! {
         prop_assume!(!matches!(answer.body, Body::UntilClose(_)));
         let bytes = answer.bytes();
         let trace = self::answer(Expects::Body, &bytes[..cut.index(bytes.len())]);
-        prop_assert!(matches!(trace.ending, Ending::Eof(_)), "{}", trace);
+        prop_assert!(matches!(trace.ending, ExchangeEnd::Eof(_)), "{}", trace);
     }
 
     #[test]
@@ -211,11 +211,11 @@ proptest! {
         };
         let parsed = config.parse_response(&mut other, rest.as_bytes());
         match (trace.ending, parsed) {
-            (Ending::End { .. }, Ok(httparse::Status::Complete(_))) => {
+            (ExchangeEnd::End { .. }, Ok(httparse::Status::Complete(_))) => {
                 prop_assert_eq!(trace.head.map(|head| head.status), other.code);
             }
-            (Ending::End { .. }, parsed) => prop_assert!(false, "only we read it: {parsed:?}"),
-            (Ending::H1Violation(violation), Ok(_)) => {
+            (ExchangeEnd::End { .. }, parsed) => prop_assert!(false, "only we read it: {parsed:?}"),
+            (ExchangeEnd::H1Violation(violation), Ok(_)) => {
                 use prony_protocol::h1::H1Violation::*;
                 let stricter = matches!(violation, Upgrade | SpaceBeforeFields);
                 prop_assert!(stricter, "only httparse reads it: {violation}");

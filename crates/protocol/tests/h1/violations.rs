@@ -4,7 +4,7 @@ use prony_protocol::h1::H1Violation::{self, *};
 use prony_protocol::h1::{Expects, Limits, ResponseParser};
 
 use crate::answer;
-use crate::bodies::drive::{Ending, drive};
+use crate::bodies::drive::{ExchangeEnd, drive};
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\n";
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -238,7 +238,7 @@ fn check(rows: &[Row]) {
         let ending = answer(Expects::Body, &bytes).ending;
         assert_eq!(
             ending,
-            Ending::H1Violation(row.2),
+            ExchangeEnd::H1Violation(row.2),
             "{}",
             bytes.escape_ascii()
         );
@@ -278,7 +278,7 @@ fn check_limit(limits: Limits, before: &[u8], repeated: &[u8], violation: H1Viol
         long.extend_from_slice(repeated);
     }
     let whole = drive(&mut parser, Expects::Body, [long.as_slice()]);
-    assert_eq!(whole.ending, Ending::H1Violation(violation));
+    assert_eq!(whole.ending, ExchangeEnd::H1Violation(violation));
     let split = drive(&mut parser, Expects::Body, long.chunks(7));
     assert_eq!(split, whole);
 }
@@ -337,7 +337,7 @@ fn a_limit_is_the_last_size_allowed() {
     let trace = drive(&mut parser, Expects::Body, [sized(501).as_bytes()]);
     assert_eq!(
         trace.ending,
-        Ending::H1Violation(HeadTooLong { limit_bytes: 500 })
+        ExchangeEnd::H1Violation(HeadTooLong { limit_bytes: 500 })
     );
 }
 
@@ -353,15 +353,15 @@ fn the_limit_on_a_chunk_line_applies_to_each_line() {
         let answer = format!("{CHUNKED}{rest}");
         drive(&mut parser, Expects::Body, [answer.as_bytes()]).ending
     };
-    let end = Ending::End { reusable: true };
+    let end = ExchangeEnd::End { reusable: true };
     assert_eq!(
         ending("00001;ab\r\na\r\n00001;cd\r\nb\r\n000000;e\r\n\r\n"),
         end
     );
-    let line = Ending::H1Violation(ChunkLineTooLong { limit_bytes: 10 });
+    let line = ExchangeEnd::H1Violation(ChunkLineTooLong { limit_bytes: 10 });
     assert_eq!(ending("00001;abc\r\na\r\n0\r\n\r\n"), line);
     assert_eq!(ending("0\r\nA: b\r\n\r\n"), end);
-    let trailer = Ending::H1Violation(TrailerTooLong { limit_bytes: 8 });
+    let trailer = ExchangeEnd::H1Violation(TrailerTooLong { limit_bytes: 8 });
     assert_eq!(ending("0\r\nA: bc\r\n\r\n"), trailer);
 }
 

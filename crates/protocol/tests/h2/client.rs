@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prony_protocol::h2::{ClientSettings, StreamId};
 
-use crate::bodies::h2::drive::{self, Seen};
+use crate::bodies::h2::drive::{self, TraceEvent};
 use crate::bodies::h2::frames::{self, NO_FLAGS};
 
 /// Settings for a few streams, with the smallest windows.
@@ -68,7 +68,7 @@ impl Client {
         self.inner.receive(bytes);
         self.inner.seen[before..]
             .iter()
-            .map(Seen::to_string)
+            .map(TraceEvent::to_string)
             .collect()
     }
 

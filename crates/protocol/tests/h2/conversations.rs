@@ -218,7 +218,7 @@ fn bytes(frame: &Frame) -> Vec<u8> {
 
 #[test]
 fn unchanged_conversations_are_valid() {
-    use crate::bodies::h2::{bytes, drive::Seen};
+    use crate::bodies::h2::{bytes, drive::TraceEvent};
     for conversation in conversations() {
         let bytes: Vec<u8> = conversation.iter().flat_map(self::bytes).collect();
         // The input has no SETTINGS at the start, because the conversation begins with them.
@@ -227,7 +227,7 @@ fn unchanged_conversations_are_valid() {
             use prony_protocol::h2::ConnectionEvent;
             matches!(
                 seen,
-                Seen::H2Violation(_) | Seen::ConnectionEvent(ConnectionEvent::Broken { .. })
+                TraceEvent::Violation(_) | TraceEvent::Event(ConnectionEvent::Broken { .. })
             )
         });
         assert_eq!(wrong, None);

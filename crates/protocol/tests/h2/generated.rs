@@ -8,7 +8,7 @@ use prony_protocol::h2::ClientSettings;
 use prony_protocol::h2::hpack::Decoder;
 
 use crate::bodies::drive::pieces;
-use crate::bodies::h2::drive::{Seen, trace};
+use crate::bodies::h2::drive::{TraceEvent, trace};
 use crate::bodies::h2::frames::{self, END_STREAM, NO_FLAGS, PADDED};
 use crate::client::SMALL;
 
@@ -153,8 +153,8 @@ proptest! {
         }
         let (seen, _) = trace(LARGE, &[("GET", b"".as_slice()); 4], pieces(&bytes, &steps));
         for (tag, (bytes, ..)) in (0u32..).zip(&bodies) {
-            let of_body = |seen: &Seen| match seen {
-                Seen::Body { tag: own, bytes } if *own == tag => bytes.len(),
+            let of_body = |seen: &TraceEvent| match seen {
+                TraceEvent::Body { tag: own, bytes } if *own == tag => bytes.len(),
                 _ => 0,
             };
             prop_assert_eq!(seen.iter().map(of_body).sum::<usize>(), *bytes);

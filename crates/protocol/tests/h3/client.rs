@@ -2,7 +2,7 @@
 
 use prony_protocol::h3::H3Settings;
 
-use crate::bodies::h3::drive::{self, Seen, Step};
+use crate::bodies::h3::drive::{self, Step, TraceEvent};
 use crate::bodies::h3::frames;
 
 /// Settings for a few streams.
@@ -92,8 +92,8 @@ impl Client {
     }
 }
 
-pub(crate) fn lines_of(seen: &[Seen]) -> Vec<String> {
-    seen.iter().map(Seen::to_string).collect()
+pub(crate) fn lines_of(seen: &[TraceEvent]) -> Vec<String> {
+    seen.iter().map(TraceEvent::to_string).collect()
 }
 
 /// Steps that precede those of a table's row. They establish a connection with GET on streams 0 and

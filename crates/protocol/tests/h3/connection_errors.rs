@@ -2,7 +2,7 @@
 
 use prony_protocol::h3::H3ErrorCode;
 
-use crate::bodies::h3::drive::{Seen, Step, trace};
+use crate::bodies::h3::drive::{Step, TraceEvent, trace};
 use crate::bodies::h3::frames::{self, data, frame, head, headers, settings, varint, varints};
 use crate::client::{CONTROL, DECODER, ENCODER, OTHER, SMALL, established};
 
@@ -257,7 +257,7 @@ pub(crate) fn opening_rows() -> Vec<Row> {
 
 fn check(steps: &[Step], violation: &str, code: H3ErrorCode) {
     let (seen, ..) = trace(SMALL, steps, std::iter::once);
-    let Some(Seen::Violation(last)) = seen.last() else {
+    let Some(TraceEvent::Violation(last)) = seen.last() else {
         panic!("no violation in {seen:?} for {steps:?}");
     };
     assert_eq!(

@@ -7,7 +7,7 @@ use prony_protocol::h3::H3Settings;
 use prony_protocol::h3::qpack::QpackDecoder;
 
 use crate::bodies::drive::pieces;
-use crate::bodies::h3::drive::{Client, Seen};
+use crate::bodies::h3::drive::{Client, TraceEvent};
 use crate::bodies::h3::frames::{self, data, headers};
 use crate::client::{CONTROL, ENCODER, SMALL, lines_of};
 use crate::encoder::{CODINGS, Encoder, Field};
@@ -204,8 +204,8 @@ proptest! {
         }
         prop_assert!(!client.has_failed(), "{:?}", lines_of(&client.seen));
         for (response, tag) in responses.iter().zip(0u32..) {
-            let of_body = |seen: &Seen| match seen {
-                Seen::Body { tag: own, bytes } if *own == tag => bytes.len(),
+            let of_body = |seen: &TraceEvent| match seen {
+                TraceEvent::Body { tag: own, bytes } if *own == tag => bytes.len(),
                 _ => 0,
             };
             let expected = if [204, 304].contains(&response.status) { 0 } else { body_bytes };

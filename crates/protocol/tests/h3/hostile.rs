@@ -2,7 +2,7 @@
 
 use prony_protocol::h3::H3Violation;
 
-use crate::bodies::h3::drive::Seen;
+use crate::bodies::h3::drive::TraceEvent;
 use crate::bodies::h3::frames::{self, data, frame, head, headers, varint, varints};
 use crate::client::{CONTROL, Client, DECODER, ENCODER, OTHER};
 
@@ -23,7 +23,7 @@ fn last(client: &Client) -> String {
         .inner
         .seen
         .last()
-        .map_or_else(String::new, Seen::to_string)
+        .map_or_else(String::new, TraceEvent::to_string)
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_body_may_be_as_long_as_a_frame_can_be() {
         client.receive(stream, &[7; 1_000]);
     }
     let bodies = client.inner.seen.iter().map(|seen| match seen {
-        Seen::Body { bytes, .. } => bytes.len(),
+        TraceEvent::Body { bytes, .. } => bytes.len(),
         _ => 0,
     });
     assert_eq!(bodies.sum::<usize>(), 100_000);

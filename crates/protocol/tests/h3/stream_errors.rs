@@ -2,7 +2,7 @@
 
 use prony_protocol::h3::{H3ErrorCode, H3Event};
 
-use crate::bodies::h3::drive::{Seen, Step, run};
+use crate::bodies::h3::drive::{Step, TraceEvent, run};
 use crate::bodies::h3::frames::{data, head, headers, section, varints};
 use crate::client::{SMALL, established, lines_of};
 
@@ -193,7 +193,7 @@ fn violations_end_the_exchange_only() {
         let mut client = crate::bodies::h3::drive::Client::new(SMALL);
         run(&mut client, &established(), std::iter::once);
         run(&mut client, &steps, std::iter::once);
-        let Some(Seen::Event(H3Event::Broken {
+        let Some(TraceEvent::Event(H3Event::Broken {
             violation: last, ..
         })) = client.seen.last()
         else {

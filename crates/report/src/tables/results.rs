@@ -26,7 +26,7 @@ fn varying(verdict: &VerdictDocument) -> Vec<(String, Vec<String>)> {
 
 /// Two factors crossed: the levels of the first are rows, those of the second are columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Cross {
+struct CrossTable {
     /// The names of both factors: `place / socket`.
     corner: String,
     /// The levels of the second factor, as named in sentences.
@@ -37,7 +37,7 @@ struct Cross {
 }
 
 /// The cross table of an experiment with two varying factors; `None` for any other.
-fn cross(verdict: &VerdictDocument) -> Option<Cross> {
+fn cross(verdict: &VerdictDocument) -> Option<CrossTable> {
     let factors = varying(verdict);
     let [(first, rows), (second, columns)] = factors.as_slice() else {
         return None;
@@ -59,7 +59,7 @@ fn cross(verdict: &VerdictDocument) -> Option<Cross> {
         let places = columns.iter().map(|column| place(row, column));
         places.collect::<Vec<_>>()
     });
-    Some(Cross {
+    Some(CrossTable {
         corner: format!("{first} / {second}"),
         columns: named(second, columns),
         rows: named(first, rows).into_iter().zip(cells).collect(),

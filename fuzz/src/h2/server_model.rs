@@ -96,7 +96,7 @@ impl ServerModel {
     }
 
     /// Checks the client's output; panics if the client must not send it now.
-    pub fn judge(&mut self, mut sent: &[u8]) {
+    pub fn check_output(&mut self, mut sent: &[u8]) {
         if !self.begun && !sent.is_empty() {
             sent = sent.strip_prefix(PREFACE).expect("the preface");
             assert_eq!((sent[3], sent[4]), (SETTINGS, 0), "SETTINGS come first");

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command-line arguments of the HTTP/3 floor program.
 
 use std::net::SocketAddr;
 

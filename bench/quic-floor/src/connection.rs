@@ -46,7 +46,7 @@ impl Buffers {
 }
 
 impl FloorConnection {
-    /// Begins to connect.
+    /// Starts a connection to the server.
     pub(crate) fn connect(
         peer: SocketAddr,
         endpoint: &Arc<EndpointConfig>,
@@ -78,7 +78,7 @@ impl FloorConnection {
         })
     }
 
-    /// Receives what has arrived.
+    /// Receives all datagrams that have arrived.
     pub(crate) fn receive(&mut self, buffers: &mut Buffers, now: Instant) -> io::Result<()> {
         let mut metas = [RecvMeta::default(); BUFFERS];
         let mut chunks = buffers.0.chunks_exact_mut(BUFFER_BYTES);

@@ -1,4 +1,4 @@
-//! The loop.
+//! Event loop that keeps requests in flight on all connections.
 
 use std::io;
 use std::sync::Arc;

@@ -37,7 +37,7 @@ pub(crate) struct GateSettings {
 
 /// Results, and the run that they are compared with.
 pub(crate) struct Verdicts<'a> {
-    /// The results to evaluate.
+    /// The results that the conditions are evaluated on.
     pub(crate) new: &'a Stored,
     /// The other run and its label.
     pub(crate) old: Option<(&'a Stored, &'a str)>,

@@ -28,7 +28,7 @@ pub(crate) struct Setting {
 pub(crate) enum SettingValue {
     /// Words that are printed on one line with the other words of the same subject.
     Words(String),
-    /// Text on a separate line.
+    /// Text that is printed on a separate line.
     Line(String),
     /// Content of a rendered file, of which only the lines that differ are printed.
     File(Vec<u8>),

@@ -13,7 +13,7 @@ pub struct ScriptFault {
 /// The error that stops a script from outside.
 #[derive(Debug)]
 pub(crate) struct StoppedScript {
-    /// File and line.
+    /// Position of the error, as file and line.
     pub(crate) position: String,
     pub(crate) cause: StopCause,
 }

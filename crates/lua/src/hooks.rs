@@ -126,7 +126,7 @@ impl<'a> LuaHooks<'a> {
         self.failure.is_there.load(Ordering::Relaxed)
     }
 
-    /// The script's failure, if any.
+    /// Returns the first failure of the script, if any.
     pub fn failure(&self) -> Option<ScriptFault> {
         let what = self.failure.what.lock();
         what.unwrap_or_else(PoisonError::into_inner).clone()

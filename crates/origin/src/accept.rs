@@ -23,7 +23,7 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(20);
 /// Interval at which the origin checks whether the client has closed a connection that is not read.
 const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Handling of each connection.
+/// Handling of each accepted connection.
 #[derive(Clone)]
 pub(crate) struct ConnectionPolicy {
     pub(crate) tls: Option<TlsAcceptor>,

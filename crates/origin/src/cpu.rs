@@ -22,7 +22,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// Performs the work.
+    /// Performs the work of one request.
     pub(crate) fn run(self) {
         match self {
             Self::Rounds(rounds) => spin(rounds),

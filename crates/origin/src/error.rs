@@ -14,21 +14,21 @@ pub enum OriginError {
     Listen {
         /// Address from the configuration.
         address: SocketAddr,
-        /// Error of the system.
+        /// Error from the operating system.
         source: io::Error,
     },
     /// A UDP address could not be bound.
     Quic {
         /// Address from the configuration, or the UDP address that corresponds to a TCP listener.
         address: SocketAddr,
-        /// Error of the system.
+        /// Error from the operating system.
         source: io::Error,
     },
     /// A UNIX path could not be bound.
     Unix {
         /// Path from the configuration.
         path: PathBuf,
-        /// Error of the system.
+        /// Error from the operating system.
         source: io::Error,
     },
     /// A UNIX path is longer than a socket address can hold.
@@ -67,7 +67,7 @@ pub enum OriginError {
     },
     /// A thread or its runtime could not be started.
     Thread {
-        /// Error of the system.
+        /// Error from the operating system.
         source: io::Error,
     },
 }

@@ -25,7 +25,7 @@ const AGE: HeaderName = HeaderName::from_static("prony-stall-age-ns");
 const METHOD: HeaderName = HeaderName::from_static("prony-method");
 const HEADERS: HeaderName = HeaderName::from_static("prony-headers");
 
-/// Any error of a request body.
+/// Any error while reading a request body.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Result of a request.

@@ -30,7 +30,7 @@ pub enum AttachMode {
 }
 
 impl AttachMode {
-    /// Name in records.
+    /// Name of the mode in records.
     pub fn name(self) -> &'static str {
         match self {
             AttachMode::Native => "native",

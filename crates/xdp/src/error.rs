@@ -30,7 +30,7 @@ pub enum XdpError {
     OutsideSubnet {
         /// The interface.
         interface: String,
-        /// The sources.
+        /// The source addresses.
         range: AddressRange,
         /// The interface's subnets.
         subnets: String,
@@ -60,7 +60,7 @@ pub enum XdpError {
         /// Number of workers.
         workers: u32,
     },
-    /// Too many ranges of sources.
+    /// There are too many ranges of source addresses.
     Ranges,
     /// The operating system refused this step.
     System(&'static str, io::Error),

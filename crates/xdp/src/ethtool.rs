@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
-/// Commands (linux/ethtool.h).
+/// Commands of the ethtool ioctl (linux/ethtool.h).
 const GET_DRIVER: u32 = 0x03;
 const GET_RECEIVE_CHECKSUM: u32 = 0x14;
 const GET_TRANSMIT_CHECKSUM: u32 = 0x16;
@@ -16,7 +16,7 @@ const GET_GRO: u32 = 0x2b;
 const GET_CHANNELS: u32 = 0x3c;
 const GET_RSS: u32 = 0x46;
 
-/// Bits of GET_FLAGS.
+/// Bits of the flags that GET_FLAGS returns.
 const FLAG_LRO: u32 = 1 << 15;
 const FLAG_VLAN_RECEIVE: u32 = 1 << 8;
 
@@ -48,9 +48,9 @@ pub struct Offloads {
 pub struct RssSettings {
     /// Queue of each value of the hash, modulo the table's size.
     pub table: Vec<u32>,
-    /// Key of the hash.
+    /// Key of the receive hash.
     pub key: Vec<u8>,
-    /// The hash is Toeplitz.
+    /// True if the hash function is Toeplitz.
     pub is_toeplitz: bool,
 }
 

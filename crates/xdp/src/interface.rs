@@ -44,7 +44,7 @@ pub struct Interface {
     mac: MacAddress,
     mtu: u32,
     flags: u32,
-    /// Hardware type (if_arp.h).
+    /// Hardware type of the interface (if_arp.h).
     hardware: u16,
     /// Receive queues that the driver allocated.
     allocated_queues: u32,

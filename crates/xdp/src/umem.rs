@@ -63,7 +63,7 @@ impl SharedMemory {
         }
     }
 
-    /// Begin of the memory.
+    /// Start of the memory.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }

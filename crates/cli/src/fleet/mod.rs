@@ -281,7 +281,7 @@ pub(crate) fn watched<T>(
     }
 }
 
-/// Prints an event.
+/// Prints an event of the fleet.
 fn report(progress: &Progress, event: FleetEvent<'_>) {
     match event {
         FleetEvent::Step(text) => progress.line(text),

@@ -43,7 +43,7 @@ pub(crate) enum RunState {
     /// An experiment is writing to the folder.
     Running,
     /// The run ended before its first block was complete.
-    Unjudged,
+    WithoutVerdict,
     /// A file of the run can't be read, for this reason.
     Damaged(String),
 }
@@ -63,7 +63,7 @@ impl StoredRun {
         match &self.state {
             RunState::Damaged(reason) => format!("damaged: {reason}"),
             RunState::Running => "running".to_owned(),
-            RunState::Unjudged => "no block complete".to_owned(),
+            RunState::WithoutVerdict => "no block complete".to_owned(),
             RunState::WithVerdict(document) => {
                 let only = document.comparisons.len() == 1;
                 let counts = counts(document).into_iter().filter(|(_, count)| *count > 0);
@@ -93,7 +93,7 @@ impl StoredRun {
         let (state, problem) = match &self.state {
             RunState::WithVerdict(_) => ("judged", Value::Null),
             RunState::Running => ("running", Value::Null),
-            RunState::Unjudged => ("unjudged", Value::Null),
+            RunState::WithoutVerdict => ("unjudged", Value::Null),
             RunState::Damaged(reason) => ("damaged", Value::from(reason.clone())),
         };
         let document = match &self.state {
@@ -242,7 +242,7 @@ fn state(dir: &Path) -> RunState {
         }
     }
     match fs::read_to_string(dir.join("verdict.json")) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => RunState::Unjudged,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => RunState::WithoutVerdict,
         Err(error) => damaged("verdict.json", &error),
         Ok(text) => match serde_json::from_str::<VerdictDocument>(&text) {
             Err(error) => damaged("verdict.json", &error),
@@ -250,7 +250,7 @@ fn state(dir: &Path) -> RunState {
                 let reason = format!("schema \"{}\" is not known", document.schema);
                 damaged("verdict.json", &reason)
             }
-            Ok(document) if document.blocks == 0 => RunState::Unjudged,
+            Ok(document) if document.blocks == 0 => RunState::WithoutVerdict,
             Ok(document) => RunState::WithVerdict(Box::new(document)),
         },
     }

@@ -34,7 +34,7 @@ const ENDLESS_HEAD: &[u8] = b"\x01\xc0\x00\x01\x00\x00\x00\x00\x00\x00\x00\xd9";
 /// The name of a field, and a length of 1 GiB for its value.
 const ENDLESS_FIELD: &[u8] = b"\x27\x00endless\x7f\x81\xff\xff\xff\x03";
 
-/// A whole field.
+/// A complete field line.
 const ANOTHER_FIELD: &[u8] = b"\x27\x00another\x06header";
 
 /// The error of a script that failed because the client has left.

@@ -24,7 +24,7 @@ pub(crate) enum Register {
     R7 = 7,
     R8 = 8,
     R9 = 9,
-    /// The end of the stack.
+    /// Frame pointer: the end of the stack.
     Frame = 10,
 }
 
@@ -69,7 +69,7 @@ const CLASS_JMP32: u8 = 0x06;
 const CLASS_ALU64: u8 = 0x07;
 /// The operand is a register.
 const SOURCE_REGISTER: u8 = 0x08;
-/// Loads and stores of memory.
+/// Mode of instructions that load from or store to memory.
 const MODE_MEMORY: u8 = 0x60;
 
 /// A program under construction.
@@ -179,7 +179,7 @@ impl Assembler {
         self.push(CLASS_ALU | SOURCE_REGISTER | 0xd0, target, None, 0, bits);
     }
 
-    /// Jumps always.
+    /// Jumps unconditionally.
     pub(crate) fn jump(&mut self, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.push(CLASS_JMP, Register::R0, None, 0, 0);

@@ -21,7 +21,7 @@ const ATTACH_TYPE_XDP: u32 = 37;
 /// Bytes of the verifier's log that an error quotes.
 const LOG_BYTES: usize = 64 * 1024;
 
-/// A kind of map.
+/// Type of a BPF map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MapType {
     /// A hash table (BPF_MAP_TYPE_HASH).

@@ -125,7 +125,7 @@ fn ratios(spread: &Spread) -> String {
 /// A target of a row, the result, and the judgment.
 #[derive(Debug, PartialEq)]
 struct TargetResult {
-    target_text: String,
+    target: String,
     measured: String,
     met: bool,
 }
@@ -133,17 +133,13 @@ struct TargetResult {
 fn targets(outcomes: &[Outcome]) -> String {
     let mut text = "| row | target | prony | met |\n|---|---|---|---|\n".to_string();
     for outcome in outcomes {
-        for results in judge(outcome) {
-            let met = if results.met { "yes" } else { "no" };
+        for result in judge(outcome) {
+            let met = if result.met { "yes" } else { "no" };
             let TargetResult {
-                target_text,
-                measured,
-                ..
-            } = results;
+                target, measured, ..
+            } = result;
             let title = outcome.row.title;
-            text.push_str(&format!(
-                "| {title} | {target_text} | {measured} | {met} |\n"
-            ));
+            text.push_str(&format!("| {title} | {target} | {measured} | {met} |\n"));
         }
     }
     text
@@ -152,30 +148,30 @@ fn targets(outcomes: &[Outcome]) -> String {
 /// Judges every target of a row for which there are runs.
 fn judge(outcome: &Outcome) -> Vec<TargetResult> {
     let rotations = &outcome.rotations;
-    let target = outcome.row.target;
+    let targets = outcome.row.target;
     let mut results = Vec::new();
     // The target applies to the preferred reference, not to a substitute.
-    let target_text = outcome.row.references[0];
-    if let Some(cost) = ratio(rotations, Measure::Cost, Tool::Prony, target_text) {
+    let reference = outcome.row.references[0];
+    if let Some(cost) = ratio(rotations, Measure::Cost, Tool::Prony, reference) {
         results.push(TargetResult {
-            target_text: format!("cost ≤ {:.2} × {}", target.cost, target_text.name()),
+            target: format!("cost ≤ {:.2} × {}", targets.cost, reference.name()),
             measured: ratios(&cost),
-            met: cost.median <= target.cost,
+            met: cost.median <= targets.cost,
         });
     }
-    if let Some(ahead) = ahead(outcome).filter(|_| target.ahead) {
+    if let Some(ahead) = ahead(outcome).filter(|_| targets.ahead) {
         results.push(ahead);
     }
     let prony = |of: fn(&Run) -> Option<f64>| figure(rotations, Tool::Prony, of);
     let limits = [
         (
-            target.memory_mib,
+            targets.memory_mib,
             "memory",
             "MiB",
             prony(|r| Some(r.memory_mib)),
         ),
         (
-            target.late_p99_us,
+            targets.late_p99_us,
             "p99 of lateness",
             "µs",
             prony(|r| r.late_p99_us),
@@ -187,7 +183,7 @@ fn judge(outcome: &Outcome) -> Vec<TargetResult> {
         };
         let Spread { median, min, max } = measured;
         results.push(TargetResult {
-            target_text: format!("{what} ≤ {limit:.0} {unit}"),
+            target: format!("{what} ≤ {limit:.0} {unit}"),
             measured: format!("{median:.0} ({min:.0}–{max:.0}) {unit}"),
             met: median <= limit,
         });
@@ -206,7 +202,7 @@ fn ahead(outcome: &Outcome) -> Option<TargetResult> {
         .filter_map(to_peer)
         .max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median))?;
     Some(TargetResult {
-        target_text: "below every peer's cost".to_string(),
+        target: "below every peer's cost".to_string(),
         measured: format!("{} × {}", ratios(&nearest), peer.name()),
         met: nearest.median < 1.0,
     })
@@ -281,7 +277,7 @@ mod tests {
         assert!(results[0].met && !results[1].met);
         assert_eq!(results[1].measured, "1.01 × ab");
         let dear = outcome("ka-1k", &[&[(Tool::Floor, 10.0), (Tool::Prony, 10.9)]]);
-        assert_eq!(judge(&dear)[0].target_text, "cost ≤ 1.08 × floor");
+        assert_eq!(judge(&dear)[0].target, "cost ≤ 1.08 × floor");
         assert!(!all_met(&[dear]));
     }
 
@@ -291,7 +287,7 @@ mod tests {
         let measured: Vec<String> = judge(&many).into_iter().map(|j| j.measured).collect();
         assert_eq!(measured, ["1.09", "8 (8–8) MiB"]);
         let open = outcome("open-1k", &[&[(Tool::H2load, 10.0), (Tool::Prony, 9.0)]]);
-        assert_eq!(judge(&open)[1].target_text, "p99 of lateness ≤ 200 µs");
+        assert_eq!(judge(&open)[1].target, "p99 of lateness ≤ 200 µs");
     }
 
     #[test]

@@ -247,7 +247,7 @@ struct SearchWatcher<'a> {
 }
 
 impl SearchWatcher<'_> {
-    /// Handles an event of the search with this number, from 1.
+    /// Handles an event of the search with this index, from 1.
     fn observe(&self, search: u64, event: SearchEvent<'_>) {
         match event {
             SearchEvent::Begun {
@@ -282,7 +282,7 @@ impl SearchWatcher<'_> {
         }
     }
 
-    /// Handles the result of the search with this number, from 1.
+    /// Handles the result of the search with this index, from 1.
     fn search_ended(&self, search: u64, report: &SearchReport) {
         let capacity = match report.capacity_per_s() {
             Some(capacity) => number::rate(capacity),

@@ -22,7 +22,7 @@ use crate::setups::{self, Setting, SettingValue};
 
 /// Maximum number of blocks whose order is printed.
 const SHOWN_BLOCKS: u32 = 5;
-/// First number of the placeholder ports that are printed for ports assigned at the start.
+/// First placeholder port. Placeholders are printed for ports that are assigned at the start.
 const FIRST_PORT: u16 = 40_001;
 
 /// Summarizes the variants, blocks and time of a plan, followed by notes for its author.
@@ -75,7 +75,7 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
     lines.join("\n")
 }
 
-/// Returns the time of a block as far as the plan determines it, without a probe. `mode` states
+/// Returns the time of a block if the plan alone determines it, without a probe. `mode` states
 /// whether trials are interleaved.
 pub(crate) fn planned_block_time(plan: &Plan, mode: Option<&TrialMode>) -> BlockTime {
     match resolved(plan, &|_| None) {

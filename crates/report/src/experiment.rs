@@ -38,7 +38,7 @@ pub struct Trial {
     pub record: Record,
 }
 
-/// Data of a capacity search, as far as reports need it.
+/// The data of a capacity search that reports need.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 pub struct TrialSearch {
     /// All probes, in order.
@@ -64,7 +64,7 @@ pub struct ProbeReading {
     pub value: f64,
 }
 
-/// Data of one slice of a trial in an interleaved block, as far as reports need it.
+/// The data that reports need of one slice of a trial in an interleaved block.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
 pub struct TrialSlice {
     /// The round within the block, from 0.

@@ -14,7 +14,7 @@ const SLOTS: u64 = 1024;
 pub(crate) struct Reminder {
     pub(crate) index: u32,
     pub(crate) generation: u32,
-    /// Number of the slot since time zero.
+    /// Index of the slot, counted from time zero.
     pub(crate) slot: u64,
 }
 

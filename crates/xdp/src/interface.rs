@@ -210,7 +210,7 @@ impl Interface {
         })
     }
 
-    /// Number of the XDP program on this interface, if there is one.
+    /// ID of the XDP program on this interface, if there is one.
     ///
     /// # Errors
     ///

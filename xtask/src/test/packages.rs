@@ -157,7 +157,7 @@ pub(crate) const NEEDS: &[Need] = &[
     },
 ];
 
-/// Load generators that the benchmark compares with, as far as Debian packages them.
+/// Load generators that the benchmark compares with and that Debian packages.
 pub(crate) const PEERS: &[Need] = &[
     program("wrk", PEER, &["wrk"], "wrk"),
     program("ab", PEER, &["ab"], "apache2-utils"),

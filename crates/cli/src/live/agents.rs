@@ -31,7 +31,7 @@ pub(crate) enum LoadStage {
     Preparing,
     /// At least one agent sends requests.
     Loading,
-    /// No agent sends requests anymore.
+    /// All agents have stopped sending requests.
     Over,
 }
 

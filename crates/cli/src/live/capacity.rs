@@ -38,7 +38,7 @@ impl CapacityNotes {
         }))
     }
 
-    /// Records the start of a search. `search` contains its number, from 1, and the total number of
+    /// Records the start of a search. `search` contains its index, from 1, and the total number of
     /// searches.
     pub(crate) fn search_began(&self, search: (u64, u32)) {
         let state = &mut self.lock().state;

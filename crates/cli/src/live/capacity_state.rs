@@ -14,7 +14,7 @@ const PROBES_MAX: usize = 40;
 pub(crate) struct CapacityState {
     /// The URL and the goals.
     pub(crate) title: String,
-    /// Number of the current search, from 1, and total number of searches.
+    /// Index of the current search, from 1, and total number of searches.
     pub(crate) search: (u64, u32),
     /// Number of probes that the current search has started.
     pub(crate) probes_begun: u32,

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 /// A request that the server received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordedRequest {
-    /// Number of the connection, from 0.
+    /// Index of the connection, from 0.
     pub(crate) connection: usize,
     /// Address of the client.
     pub(crate) from: IpAddr,

@@ -26,7 +26,7 @@ pub(crate) struct RoundLines {
 /// Rounds of one block.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RoundBlock {
-    /// Number of the block.
+    /// Block number.
     pub(crate) number: u32,
     pub(crate) rounds: Vec<RoundPoint>,
 }

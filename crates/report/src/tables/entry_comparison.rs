@@ -195,7 +195,7 @@ impl<'a> EntryComparison<'a> {
     }
 }
 
-/// Computes the changes against a reference, as far as possible.
+/// Computes the changes against a reference. Those that can't be computed are empty.
 fn changes(result: &EntryResult, reference: &EntryResult) -> [Option<EntryChange>; 4] {
     let ratio = |metric: Metric, new: f64, old: f64| {
         (new > 0.0 && old > 0.0).then(|| EntryChange {

@@ -183,7 +183,7 @@ pub(crate) fn result_list(verdict: &VerdictDocument, metric: Metric) -> Table {
     table
 }
 
-/// Rate, response times and failures of each variant, as far as they were measured.
+/// Rate, response times and failures of each variant, if they were measured.
 pub(crate) fn variants_table(verdict: &VerdictDocument) -> Table {
     const SHOWN: [(&str, Metric); 5] = [
         ("rate", Metric::RatePerS),

@@ -14,7 +14,7 @@ use crate::csv_text::write;
 use crate::tables::effect_of;
 use crate::wording::verdict::word;
 
-/// Writes the time series of one load, with a row for each half second, in the format of `prony
+/// Returns the time series of one load, with a row for each half second, in the format of `prony
 /// load --csv`.
 pub fn series(record: &Record) -> String {
     crate::data::series(record).to_csv()
@@ -66,7 +66,7 @@ fn record_cells(record: &Record) -> Vec<String> {
     ]
 }
 
-/// Writes one row for each trial of an experiment, in the order of the blocks. Trials of incomplete
+/// Returns one row for each trial of an experiment, in the order of the blocks. Trials of incomplete
 /// blocks are included.
 pub fn trials(experiment: &Experiment) -> String {
     let variants = &experiment.verdict.variants;
@@ -84,7 +84,7 @@ pub fn trials(experiment: &Experiment) -> String {
     write(&headings, rows)
 }
 
-/// Writes one row for each variant and metric that was measured. The first columns describe the
+/// Returns one row for each variant and metric that was measured. The first columns describe the
 /// variant, the others its comparison with its baseline. Unknown values are empty; shares have a
 /// `difference` instead of a `ratio`.
 pub fn verdict(verdict: &VerdictDocument) -> String {
@@ -138,7 +138,7 @@ pub fn verdict(verdict: &VerdictDocument) -> String {
     write(&headings, rows)
 }
 
-/// Writes one row for each variant and metric that two runs have in common.
+/// Returns one row for each variant and metric that two runs have in common.
 pub fn runs(document: &RunsDocument) -> String {
     let tables = crate::data::runs(document);
     let comparisons = tables.iter().find(|table| table.name == "comparisons");

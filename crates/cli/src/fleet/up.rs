@@ -245,7 +245,7 @@ fn quote(word: &str) -> String {
 pub(crate) fn failure(error: ServerError) -> Failure {
     match error {
         ServerError::File(path, error) => Failure::file(path.display(), &error),
-        ServerError::CannotAdapt(..) | ServerError::Reserved(_) => Failure::wrong(error),
+        ServerError::Unfit(..) | ServerError::Reserved(_) => Failure::wrong(error),
         _ => Failure::refused(error),
     }
 }

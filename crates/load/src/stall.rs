@@ -1,6 +1,6 @@
-//! Detection of a generator that stood still because its process was stopped, or its machine was
-//! paused or suspended. A generator that stands still starts no requests and reads responses late,
-//! which looks like a slow server.
+//! Detects stalls of the generator: its process was stopped, or its machine was paused or
+//! suspended. During a stall, the load starts no requests and reads responses late, which looks
+//! like a slow server.
 //!
 //! The evidence is a gap between two readings of a worker's clock that no wait explains: the worker
 //! asked to be woken at some time and read the clock much later, or the clock jumped between two

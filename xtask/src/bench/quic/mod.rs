@@ -151,9 +151,9 @@ struct QuicRowContext<'a> {
     folder: &'a Path,
 }
 
-impl QuicCourse<'_> {
+impl QuicRowContext<'_> {
     /// Runs the row against the server. Returns `None` if the server is not installed.
-    fn run(&self, numbers: &mut Numbers) -> Result<Option<QuicOutcome>, String> {
+    fn run(&self, numbers: &mut RandomNumbers) -> Result<Option<QuicOutcome>, String> {
         let (core, _) = self.settings.cores;
         let Some(server) = RunningServer::start(self.server, self.prony, self.folder, core)? else {
             println!(

@@ -14,7 +14,7 @@ pub enum GateOutcome {
     Passed,
 }
 
-impl Ruling {
+impl GateOutcome {
     /// Returns the name in JSON and in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ pub struct GateResult {
     /// Name of the measured quantity; `verdict` for a gate on verdicts.
     pub measure: String,
     /// Outcome of the gate.
-    pub ruling: Ruling,
+    pub ruling: GateOutcome,
     /// Sentence with the measured figure and the limit.
     pub text: String,
     /// Scale of `value`, `low`, `high` and `limit`: a figure in the measure's unit, its ratio to

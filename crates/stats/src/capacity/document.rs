@@ -65,7 +65,7 @@ pub struct ConditionResult {
     /// The condition as typed, without spaces.
     pub condition: String,
     /// Outcome of the condition.
-    pub ruling: Ruling,
+    pub ruling: GateOutcome,
 }
 
 impl CapacityDocument {

@@ -165,7 +165,7 @@ impl GateCase<'_> {
             count as f64
         };
         let ruling = if self.relation.holds(value, limit) {
-            Ruling::Failed
+            GateOutcome::Failed
         } else {
             GateOutcome::Passed
         };
@@ -347,7 +347,7 @@ impl GateCase<'_> {
     }
 
     /// Compares the whole interval with the limit.
-    fn rule(&self, interval: Interval, limit: f64) -> Ruling {
+    fn rule(&self, interval: Interval, limit: f64) -> GateOutcome {
         let ends = [interval.low, interval.high].map(|end| self.relation.holds(end, limit));
         match ends {
             [true, true] => GateOutcome::Failed,

@@ -1,22 +1,65 @@
-//! Check: measured capacities agree with queueing theory. An origin on one core with constant work
-//! and Poisson arrivals is an M/D/1 queue, whose response times are known (Erlang 1909; Crommelin
-//! 1932; Franx 2001).
+//! Check: measured capacities agree with queueing theory. An origin with a constant service time and
+//! Poisson arrivals is an M/D/1 queue, whose response times are known (Erlang 1909; Crommelin 1932;
+//! Franx 2001).
+//!
+//! The service takes time but hardly any CPU, so many searches run at once, all origins on core 0
+//! and all generators on core 1.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::figures::CheckFigure;
 use super::program::{Origin, Prony};
 
-/// CPU time that the origin spends on each request.
-const WORK: &str = "300us";
-/// Limits of the p99 response time, as multiples of the service time.
-const LIMITS: [f64; 3] = [2.0, 5.0, 20.0];
-/// Environment variable with the number of experiments per limit, each with five searches. An
-/// experiment takes two to six minutes; 13 give a reliable coverage.
+/// A limit of the p99 response time, and a service time with which a search takes a few minutes.
+struct Goal {
+    /// Multiple of the service time.
+    limit: f64,
+    service_time: &'static str,
+    service_s: f64,
+}
+
+/// The goals. The lowest limit is met only at a low utilization, so its server is the fastest.
+const GOALS: [Goal; 3] = [
+    Goal {
+        limit: 2.0,
+        service_time: "1ms",
+        service_s: 0.001,
+    },
+    Goal {
+        limit: 5.0,
+        service_time: "2ms",
+        service_s: 0.002,
+    },
+    Goal {
+        limit: 20.0,
+        service_time: "2ms",
+        service_s: 0.002,
+    },
+];
+/// Environment variable with the number of experiments per goal, each with five searches.
 const RUNS_VARIABLE: &str = "PRONY_VERIFY_CAPACITY_RUNS";
-const RUNS: u64 = 1;
+/// Number of experiments per goal without the variable: 42 in all.
+const RUNS: usize = 14;
+/// Maximum number of experiments at once. More would delay each other's requests.
+const EXPERIMENTS_AT_ONCE: usize = 14;
+/// Time between the starts of the first experiments, because the first load of a search is a closed
+/// loop.
+const START_INTERVAL: Duration = Duration::from_secs(3);
 /// Minimum fraction of intervals that contain the theoretical capacity.
 const COVERAGE_MIN: f64 = 0.9;
+
+/// Result of an experiment.
+struct Outcome {
+    /// Multiple of the service time.
+    limit: f64,
+    capacity_per_s: f64,
+    is_covered: bool,
+    text: String,
+}
 
 pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     let runs = match std::env::var(RUNS_VARIABLE) {
@@ -25,30 +68,21 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
             .parse()
             .map_err(|_| format!("{RUNS_VARIABLE}={text} is not a number"))?,
     };
-    let origin = prony.origin(&["--work", WORK])?;
-    let service_s = service_time_s(prony, &origin)?;
-    let mut figures = vec![CheckFigure::shown(
-        "service time".to_owned(),
-        format!("{:.1} us", 1e6 * service_s),
-    )];
-    let (mut covered, mut all) = (0, 0);
-    for limit in LIMITS {
-        let capacity = share_where_p99_is(limit) / service_s;
-        for seed in 0..runs {
-            let found = search(prony, &origin, limit * service_s, 1_000_000 * (seed + 1))?;
-            let figure = |key: &str| found[key].as_f64();
-            let is_covered = figure("low_per_s")
-                .zip(figure("high_per_s"))
-                .is_some_and(|(low, high)| low <= capacity && capacity <= high);
-            covered += u64::from(is_covered);
-            all += 1;
-            figures.push(CheckFigure::shown(
-                format!("p99 < {limit} service times: {capacity:.0}/s"),
-                found["text"].as_str().unwrap_or_default().to_owned(),
-            ));
-        }
+    let all = runs * GOALS.len();
+    let mut outcomes = experiments(prony, all)?;
+    outcomes.sort_by(|a, b| a.limit.total_cmp(&b.limit));
+    let mut figures = Vec::new();
+    for outcome in &outcomes {
+        figures.push(CheckFigure::shown(
+            format!(
+                "p99 < {} service times: {:.1}/s",
+                outcome.limit, outcome.capacity_per_s
+            ),
+            outcome.text.clone(),
+        ));
     }
-    let required = (COVERAGE_MIN * all as f64).floor() as u64;
+    let covered = outcomes.iter().filter(|it| it.is_covered).count();
+    let required = (COVERAGE_MIN * all as f64).floor() as usize;
     figures.push(CheckFigure::judged(
         "intervals that contain the capacity",
         format!("at least {required} of {all}"),
@@ -58,17 +92,109 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     Ok(figures)
 }
 
-/// Time per request of the saturated server, in seconds.
-fn service_time_s(prony: &Prony, origin: &Origin) -> Result<f64, String> {
+/// Runs `all` experiments, several at once, and prints each result on standard error.
+fn experiments(prony: &Prony, all: usize) -> Result<Vec<Outcome>, String> {
+    let next = AtomicUsize::new(0);
+    let outcomes = Mutex::new(Ok(Vec::new()));
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= all {
+                return;
+            }
+            let outcome = experiment(prony, number);
+            if let Ok(outcome) = &outcome {
+                let Outcome {
+                    capacity_per_s,
+                    is_covered,
+                    text,
+                    ..
+                } = outcome;
+                let word = if *is_covered { "covered" } else { "missed" };
+                eprintln!(
+                    "{} of {all}: {capacity_per_s:.1}/s {word}: {text}",
+                    number + 1
+                );
+            }
+            let Ok(mut outcomes) = outcomes.lock() else {
+                return;
+            };
+            match (outcomes.as_mut(), outcome) {
+                (Ok(outcomes), Ok(outcome)) => outcomes.push(outcome),
+                (Ok(_), Err(error)) => {
+                    *outcomes = Err(error);
+                    next.store(all, Ordering::Relaxed);
+                }
+                (Err(_), _) => {}
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..all.min(EXPERIMENTS_AT_ONCE) {
+            scope.spawn(work);
+            std::thread::sleep(START_INTERVAL);
+        }
+    });
+    outcomes
+        .into_inner()
+        .map_err(|_| "an experiment panicked".to_owned())?
+}
+
+fn experiment(prony: &Prony, number: usize) -> Result<Outcome, String> {
+    let goal = &GOALS[number % GOALS.len()];
+    let origin = prony.origin(&["--service-time", goal.service_time])?;
+    let seed = 1_000_000 * (number as u64 + 1);
+    let limit_s = goal.limit * goal.service_s;
+    let overheads_s = overheads_s(prony, &origin, goal.service_s)?;
+    let capacity_per_s =
+        utilization_at(|u| share_over_limit(u, limit_s, goal.service_s, &overheads_s))
+            / goal.service_s;
+    let found = search(prony, &origin, limit_s, seed)?;
+    let figure = |key: &str| found[key].as_f64();
+    let interval = figure("low_per_s").zip(figure("high_per_s"));
+    Ok(Outcome {
+        limit: goal.limit,
+        capacity_per_s,
+        is_covered: interval
+            .is_some_and(|(low, high)| low <= capacity_per_s && capacity_per_s <= high),
+        text: found["text"].as_str().unwrap_or_default().to_owned(),
+    })
+}
+
+/// Time that the network, the generator and the machine's other processes add to the service time,
+/// in seconds, with its probability. Measured with requests so far apart that none waits for
+/// another.
+fn overheads_s(prony: &Prony, origin: &Origin, service_s: f64) -> Result<Vec<(f64, f64)>, String> {
+    let rate = (0.2 / service_s).to_string();
     let url = origin.url("/");
     let args = [
-        "load", "--cores", "1", "-c", "4", "-d", "5s", "--json", "-", &url,
+        "load", "--cores", "1", "-r", &rate, "-d", "20s", "--json", "-", &url,
     ];
     let record = json(prony, &args, &[0])?;
-    match record["rate"]["ok_per_s"].as_f64() {
-        Some(rate) if rate > 0.0 => Ok(1.0 / rate),
-        _ => Err("the load has no rate".to_owned()),
+    let times_us = &record["response_time_us"];
+    const QUANTILES: [(&str, f64); 9] = [
+        ("min", 0.0),
+        ("p50", 0.5),
+        ("p75", 0.75),
+        ("p90", 0.9),
+        ("p95", 0.95),
+        ("p99", 0.99),
+        ("p99_9", 0.999),
+        ("p99_99", 0.9999),
+        ("max", 1.0),
+    ];
+    let known: Vec<(f64, f64)> = QUANTILES
+        .iter()
+        .filter_map(|(key, quantile)| Some((*quantile, times_us[*key].as_f64()?)))
+        .collect();
+    if known.len() < 3 {
+        return Err("the load has no percentiles".to_owned());
     }
+    let between = known.windows(2).map(|pair| {
+        let time_s = f64::midpoint(pair[0].1, pair[1].1) / 1e6;
+        ((time_s - service_s).max(0.0), pair[1].0 - pair[0].0)
+    });
+    Ok(between.collect())
 }
 
 fn search(prony: &Prony, origin: &Origin, limit_s: f64, seed: u64) -> Result<Value, String> {
@@ -90,19 +216,17 @@ fn search(prony: &Prony, origin: &Origin, limit_s: f64, seed: u64) -> Result<Val
     ];
     json(prony, &args, &[0, 1])
 }
-
 fn json(prony: &Prony, args: &[&str], accepted: &[i32]) -> Result<Value, String> {
     let output = prony.run(args, accepted)?;
     serde_json::from_slice(&output.stdout).map_err(|error| format!("{}: {error}", args.join(" ")))
 }
 
-/// Utilization of an M/D/1 queue at which 1% of the responses take longer than `limit` service
-/// times, found by bisection.
-fn share_where_p99_is(limit: f64) -> f64 {
+/// Utilization at which 1% of the responses take too long, found by bisection.
+fn utilization_at(share_too_long: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..50 {
         let middle = f64::midpoint(low, high);
-        match share_over(middle, limit) < 0.01 {
+        match share_too_long(middle) < 0.01 {
             true => low = middle,
             false => high = middle,
         }
@@ -110,9 +234,26 @@ fn share_where_p99_is(limit: f64) -> f64 {
     low
 }
 
-/// Fraction of responses that take longer than `limit` service times.
+/// Fraction of responses of an M/D/1 queue that take longer than `limit_s` with the overheads.
+fn share_over_limit(
+    utilization: f64,
+    limit_s: f64,
+    service_s: f64,
+    overheads_s: &[(f64, f64)],
+) -> f64 {
+    let shares = overheads_s.iter().map(|(overhead_s, probability)| {
+        let limit = (limit_s - overhead_s) / service_s;
+        probability * share_over(utilization, limit)
+    });
+    shares.sum()
+}
+
+/// Fraction of responses of an M/D/1 queue that take longer than `limit` service times.
 fn share_over(utilization: f64, limit: f64) -> f64 {
     let wait = limit - 1.0;
+    if wait < 0.0 {
+        return 1.0;
+    }
     let (mut sum, mut factorial) = (0.0, 1.0);
     for k in 0..=(wait.floor() as u32) {
         if k > 0 {
@@ -134,7 +275,7 @@ mod tests {
         // arrival.
         assert!((share_over(0.3, 1.0) - 0.3).abs() < 1e-12);
         for (limit, utilization) in [(2.0, 0.135), (5.0, 0.561), (20.0, 0.886)] {
-            assert!((share_where_p99_is(limit) - utilization).abs() < 1e-3);
+            assert!((utilization_at(|u| share_over(u, limit)) - utilization).abs() < 1e-3);
         }
     }
 }

@@ -38,8 +38,8 @@ pub(crate) fn finding(search: &SearchReport, goals: &[String]) -> Option<Finding
             )
         }
         SearchOutcome::Below { per_s } => format!(
-            "The capacity is below {} requests per second: {goals} is not met at that rate, and \
-             lower rates have too few requests to be judged. Use longer probes, or other goals.",
+            "The capacity is below {} requests per second: probes of this length have too few requests \
+             to judge {goals} at lower rates. Use longer probes, or other goals.",
             rate(per_s)
         ),
         SearchOutcome::Unmet { per_s } => {

@@ -51,6 +51,9 @@ const EDGE_LENGTH: f64 = 2.0;
 const CROSSING_LENGTH: f64 = 6.0;
 /// First rate of the bracket, as a share of the closed loop's rate.
 const FIRST_SHARE: f64 = 0.6;
+/// Maximum ratio of a server's capacity to the rate of the closed loop, which its connections may
+/// limit.
+const EXPLORED_FACTOR_MAX: f64 = 8.0;
 /// Minimum number of slow requests that proves a goal unmet at the lowest rate, at which a probe
 /// has few requests. The excess must also be at least `UNMET_EXCESS_MIN`.
 const UNMET_REQUESTS_MIN: u64 = 2;
@@ -251,6 +254,12 @@ impl Search {
     }
 
     fn explored(&self, result: &ProbeResult) -> Phase {
+        // If the server can't reach even the lowest rate that can be judged, a probe of that rate
+        // would only overload it.
+        let lowest = self.settings.rate_min();
+        if lowest > EXPLORED_FACTOR_MAX * result.achieved_per_s {
+            return self.below(lowest);
+        }
         Phase::Bracket(Bracket {
             rate: self.clamped(FIRST_SHARE * result.achieved_per_s),
             met: None,

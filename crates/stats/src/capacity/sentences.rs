@@ -36,8 +36,8 @@ pub fn estimated(estimate: &CapacityEstimate, goals: &[Goal], readings: &str) ->
             format!("Capacity at {goals}: ≥ {}. {reason}", number::rate(*per_s))
         }
         CapacityEstimate::Below { per_s } => format!(
-            "Capacity at {goals}: less than {}. Lower rates have too few requests to be judged in the \
-             time of a search.",
+            "Capacity at {goals}: less than {}. At lower rates, probes of this length have too few \
+             requests to judge the goals; twice the length can judge half the rate.",
             number::rate(*per_s)
         ),
         CapacityEstimate::Unmet { per_s } => {
@@ -47,7 +47,7 @@ pub fn estimated(estimate: &CapacityEstimate, goals: &[Goal], readings: &str) ->
                 rate => format!("{rate} requests"),
             };
             let readings = readings.replace(" is ", " was ");
-            format!("{goals}: not met even at {noun} per second: {readings}")
+            format!("{goals}: not met even at {noun} a second: {readings}")
         }
     }
 }
@@ -105,7 +105,7 @@ mod tests {
             ),
             (
                 CapacityEstimate::Unmet { per_s: 1.0 },
-                "p99 < 50 ms and failed < 0.1%: not met even at 1 request per second: p99 was 80.0 ms",
+                "p99 < 50 ms and failed < 0.1%: not met even at 1 request a second: p99 was 80.0 ms",
             ),
         ] {
             assert_eq!(estimated(&estimate, &goals, "p99 is 80.0 ms"), sentence);

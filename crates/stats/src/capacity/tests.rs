@@ -338,6 +338,22 @@ fn a_saturated_generator_and_the_highest_rate_give_lower_bounds() {
 }
 
 #[test]
+fn a_server_that_cannot_reach_the_lowest_rate_is_not_overloaded() {
+    let short = SearchSettings {
+        requests_min: 1e5,
+        probe_s: Some(1.0),
+        ..settings(7)
+    };
+    // The closed loop reaches 10,000 requests per second.
+    let slow = search(short, |rate| {
+        assert!(rate <= 1e4, "{rate}");
+        result(rate, &[1e3])
+    });
+    let per_s = 1e5;
+    assert_eq!(slow.outcome(), Some(SearchOutcome::Below { per_s }));
+}
+
+#[test]
 fn a_goal_that_no_rate_meets_ends_the_search_at_the_lowest_rate() {
     let unmet = search(settings(7), |rate| result(rate, &[0.1]));
     assert_eq!(unmet.outcome(), Some(SearchOutcome::Unmet { per_s: 1.0 }));

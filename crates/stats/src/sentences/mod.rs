@@ -21,7 +21,7 @@ pub(crate) fn statement(metric: Metric, name: &str, against: &str, change: &Chan
         return match metric {
             Metric::RatePerS => format!("{name} is {amount} as fast as {against}"),
             Metric::CapacityPerS => {
-                format!("{name} sustains {amount} as many requests per second as {against}")
+                format!("{name} holds {amount} as many requests a second as {against}")
             }
             _ => format!(
                 "the {} of {name} is {amount} that of {against}",
@@ -37,7 +37,8 @@ pub(crate) fn statement(metric: Metric, name: &str, against: &str, change: &Chan
             format!("{name} is {amount} {faster} than {against}")
         }
         Metric::CapacityPerS => {
-            format!("{name} sustains {amount} {more} requests per second than {against}")
+            let more = if change.is_less() { "fewer" } else { "more" };
+            format!("{name} holds {amount} {more} requests a second than {against}")
         }
         Metric::ServerCpuUsPerRequest => {
             format!("{name} needs {amount} {more} server CPU per request than {against}")

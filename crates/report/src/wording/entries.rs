@@ -72,11 +72,11 @@ pub(crate) fn rows(entries: &EntryResults) -> Option<String> {
     let summed_up = entries.count - entries.each.len() as u64;
     let other = entries.other.as_ref().map(|other| match summed_up {
         0 => format!(
-            "The row {} combines requests that are not in the list.",
+            "The row \"{}\" combines requests that are not in the list.",
             other.name
         ),
         count => format!(
-            "The row {} combines {}.",
+            "The row \"{}\" combines {}.",
             other.name,
             number::plural(count, "entry", "entries")
         ),

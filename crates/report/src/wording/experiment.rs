@@ -7,16 +7,27 @@ use crate::{Experiment, number};
 
 /// Describes the method in a few sentences.
 pub(crate) fn method(experiment: &Experiment) -> String {
-    let runs = match experiment.is_interleaved() {
-        true => {
+    let runs = match (
+        experiment.is_interleaved(),
+        has_started_services(experiment),
+    ) {
+        (true, true) => {
             "In each block, prony started the services of all variants and warmed them up. The \
              load then alternated between the variants in short slices, in rounds of random order. \
              At the end of the block, prony stopped the services."
         }
-        false => {
+        (true, false) => {
+            "The servers were already running. In each block, prony warmed them up. The load then \
+             alternated between them in short slices, in rounds of random order."
+        }
+        (false, true) => {
             "Every variant ran once in each block, in a random order that the seed determines. For \
              each trial, prony started the plan's services, warmed them up, measured and stopped \
              them."
+        }
+        (false, false) => {
+            "The servers were already running. Each one was loaded once in each block, in a random \
+             order that the seed determines."
         }
     };
     format!(
@@ -24,6 +35,16 @@ pub(crate) fn method(experiment: &Experiment) -> String {
          come from the {}, never from the requests of a single trial.",
         number::plural(experiment.verdict.blocks.into(), "block", "blocks")
     )
+}
+
+/// Returns false if all servers were already running. Experiments without a description of the
+/// environment count as having started services.
+fn has_started_services(experiment: &Experiment) -> bool {
+    let variants = experiment.environment["services"].as_object();
+    variants.is_none_or(|variants| {
+        let services = |of: &serde_json::Value| of.as_object().is_none_or(|it| !it.is_empty());
+        variants.is_empty() || variants.values().any(services)
+    })
 }
 
 /// States the number of rounds and the counted length of a slice; `None` without slices.

@@ -5,8 +5,8 @@ use prony_record::{
 };
 
 const INTRODUCTION: &str = "\
-A finding qualifies a result: it says what was seen, what it means, and what to do. Findings of a \
-load are stored in its record, those of an experiment in `verdict.json`.
+A finding qualifies a result: it states what was observed, what it means, and what to do. \
+Findings of a load are stored in its record, those of an experiment in `verdict.json`.
 
 | severity | meaning |
 |---|---|

@@ -20,7 +20,7 @@ pub const COLUMNS: [(&str, &str); 41] = [
     ),
     (
         "cpu_s",
-        "CPU seconds from the most precise source, total so far",
+        "CPU seconds from the most precise source, cumulative",
     ),
     ("cpu_user_s", "CPU seconds in user mode, cumulative"),
     ("cpu_system_s", "CPU seconds in the kernel, cumulative"),
@@ -36,7 +36,7 @@ pub const COLUMNS: [(&str, &str); 41] = [
     ("cpu_idle_s", "CPU seconds idle, cumulative"),
     (
         "foreign_cpu_s",
-        "CPU seconds of all processes that are neither a service nor the generator, total so far",
+        "CPU seconds of all processes that are neither a service nor the generator, cumulative",
     ),
     ("memory_bytes", "bytes now"),
     (
@@ -64,7 +64,7 @@ pub const COLUMNS: [(&str, &str); 41] = [
     ("network_received_packets", "packets received, cumulative"),
     (
         "network_dropped_packets",
-        "packets dropped in both directions, total so far",
+        "packets dropped in both directions, cumulative",
     ),
     (
         "listen_overflows",
@@ -76,12 +76,12 @@ pub const COLUMNS: [(&str, &str); 41] = [
     ),
     (
         "retransmitted_segments",
-        "TCP segments retransmitted, total so far",
+        "TCP segments retransmitted, cumulative",
     ),
     ("resets_sent", "TCP segments with RST, cumulative"),
     (
         "established_resets",
-        "established connections that were reset, total so far",
+        "established connections that were reset, cumulative",
     ),
     ("syn_cookies_sent", "SYN cookies sent, cumulative"),
     ("time_wait", "connections in TIME_WAIT now"),
@@ -103,9 +103,9 @@ pub const COLUMNS: [(&str, &str); 41] = [
     ("cache_misses", "misses of the last-level cache, cumulative"),
     (
         "io_calls",
-        "system calls that read or write files, total so far",
+        "system calls that read or write files, cumulative",
     ),
-    ("disk_written_bytes", "bytes written to disks, total so far"),
+    ("disk_written_bytes", "bytes written to disks, cumulative"),
     ("load_average", "over one minute"),
     (
         "sample_cost_us",

@@ -50,8 +50,8 @@ pub(super) fn stalled(record: &Record) -> Option<Finding> {
     ))
 }
 
-/// Text of the finding about a generator that stood still. `subject` is the name of the generator
-/// or of one of its agents.
+/// Text of the finding about a generator that stalled. `subject` is the name of the generator or of
+/// one of its agents.
 pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
     let at = format!("{:.1} s into the measured part", stalls.longest_at_s);
     let seen = match stalls.count {

@@ -96,8 +96,8 @@ fn nothing_full(
     let mut crowded = own.iter().map(|(_, parties)| *parties);
     if let Some(parties) = crowded.find(|parties| parties.lost_percent() >= CROWDED_PERCENT) {
         let text = format!(
-            "{} on the same cores ({used}), so the services may have waited for a core. Nothing \
-             else that was watched was at its limit; a quiet machine would show more.",
+            "{} on the same cores ({used}), so the services may have waited for a core. No other \
+             measured resource was at its limit; a quiet machine would show more.",
             neighbors_used(parties)
         );
         return (BottleneckKind::Machine, text);
@@ -109,13 +109,13 @@ fn nothing_full(
     };
     let text = match machine.lost_percent() >= CROWDED_PERCENT {
         true => format!(
-            "nothing that was watched was at its limit ({used}), but {} of this machine. They share \
-             its memory and caches; a quiet machine would show more.",
+            "no measured resource was at its limit ({used}), but {} of this machine. All processes \
+             share its memory and caches; a quiet machine would show more.",
             neighbors_used(machine)
         ),
         false => format!(
-            "nothing that was watched was at its limit ({used}). Requests waited for something \
-             else: a lock, {disk}a backend, a single busy thread, or too few connections."
+            "no measured resource was at its limit ({used}). Requests waited for something else (a \
+             lock, {disk}a backend, a single busy thread), or there were too few connections."
         ),
     };
     (BottleneckKind::Waiting, text)

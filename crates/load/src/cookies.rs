@@ -53,13 +53,13 @@ impl CookieJar {
         let is_same = |old: &Cookie| {
             (&old.name, &old.domain, &old.path) == (&cookie.name, &cookie.domain, &cookie.path)
         };
-        let place = self.cookies.iter().position(is_same);
+        let position = self.cookies.iter().position(is_same);
         let is_over = cookie.expires.is_some_and(|expires| expires <= now);
-        match (place, is_over) {
-            (Some(place), true) => self.remove(place),
-            (Some(place), false) => {
-                self.bytes = self.bytes - self.cookies[place].bytes() + cookie.bytes();
-                self.cookies[place] = cookie;
+        match (position, is_over) {
+            (Some(position), true) => self.remove(position),
+            (Some(position), false) => {
+                self.bytes = self.bytes - self.cookies[position].bytes() + cookie.bytes();
+                self.cookies[position] = cookie;
             }
             (None, true) => {}
             (None, false) => self.add(cookie),
@@ -84,8 +84,8 @@ impl CookieJar {
         self.cookies.push(cookie);
     }
 
-    fn remove(&mut self, place: usize) {
-        self.bytes -= self.cookies.remove(place).bytes();
+    fn remove(&mut self, position: usize) {
+        self.bytes -= self.cookies.remove(position).bytes();
     }
 
     /// Returns the value of the Cookie header for `url`; `None` if no cookie applies.

@@ -17,7 +17,7 @@ pub(crate) struct RequestDraft {
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
     /// Prefix of messages about the request: a file and line, or empty.
-    pub(crate) place: String,
+    pub(crate) message_prefix: String,
     /// Marks in place of the placeholders in URL, headers and body; `None` if there are no
     /// placeholders.
     pub(crate) marks: Option<Marks>,
@@ -42,7 +42,7 @@ impl RequestDraft {
             method: method.to_owned(),
             headers: headers.to_vec(),
             body: body.to_vec(),
-            place: String::new(),
+            message_prefix: String::new(),
             marks: None,
             body_varies: false,
             weight: None,
@@ -115,7 +115,7 @@ pub(crate) fn drafts(
             headers,
             body: &body,
             is_body_from_file,
-            place: String::new(),
+            message_prefix: String::new(),
         };
         let drafts = vec![drafter.draft(source)?];
         return Ok(DraftList { drafts, rows });
@@ -136,7 +136,7 @@ pub(crate) fn drafts(
             headers: merged(&headers, line.headers),
             body: own_body,
             is_body_from_file: is_from_file,
-            place: format!("{}:{}: ", file.display(), line.number),
+            message_prefix: format!("{}:{}: ", file.display(), line.number),
         };
         let draft = drafter.draft(source)?;
         Ok(RequestDraft {
@@ -194,7 +194,7 @@ struct DraftSource<'a> {
     headers: Vec<(String, String)>,
     body: &'a [u8],
     is_body_from_file: bool,
-    place: String,
+    message_prefix: String,
 }
 
 /// Creates a [`RequestDraft`] from each [`DraftSource`].
@@ -214,7 +214,7 @@ impl Drafter<'_> {
                 .map_err(|error| source.within("urls", SettingsError::from(error)))?;
             let draft = RequestDraft::plain(source.method, url, &source.headers, source.body);
             return Ok(RequestDraft {
-                place: source.place,
+                message_prefix: source.message_prefix,
                 ..draft
             });
         }
@@ -247,7 +247,7 @@ impl Drafter<'_> {
             method: source.method.to_owned(),
             headers,
             body,
-            place: source.place,
+            message_prefix: source.message_prefix,
             marks: (!marks.is_empty()).then_some(marks),
             body_varies,
             weight: None,
@@ -314,11 +314,11 @@ impl DraftSource<'_> {
 
     /// Prefixes an error with the file and line, or with the flag that contains the invalid text.
     fn within(&self, setting: &'static str, error: SettingsError) -> SettingsError {
-        let outer = match (self.place.as_str(), setting) {
+        let outer = match (self.message_prefix.as_str(), setting) {
             ("", "urls") => return error,
             ("", "body") if self.is_body_from_file => SettingsError::of("body_file").text(": "),
             ("", setting) => SettingsError::of(setting).text(": "),
-            (place, _) => SettingsError::about("urls").text(place),
+            (prefix, _) => SettingsError::about("urls").text(prefix),
         };
         outer.append(error)
     }

@@ -238,7 +238,7 @@ impl Meter {
         if self.at_begin.is_none() && now >= self.from {
             self.at_begin = Some(CpuUsage::so_far());
         }
-        if self.stalls.looks_for_suspension(now) {
+        if self.stalls.is_suspension_check_due(now) {
             self.stalls.suspended(system::suspended_time(), now);
         }
     }

@@ -97,7 +97,7 @@ enum Spacing {
 /// End of a schedule: the limit that is reached first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduleEnd {
-    /// Maximum number of arrivals of the whole load, counted from `counted_from`.
+    /// Maximum number of arrivals of the whole load, without those before `counted_from`.
     pub requests: u64,
     /// End of the warm-up, whose arrivals don't count. A changing rate begins to change at this
     /// time.
@@ -248,9 +248,9 @@ impl Spacing {
 /// Largest number of Poisson arrivals that [`arrivals_by_worker`] draws; more would take seconds.
 const DRAWN_ARRIVALS_MAX: f64 = 5e7;
 
-/// Returns the number of arrivals of each of `workers` workers, counted from `end.counted_from`.
-/// Constant arrivals are computed, and Poisson arrivals are drawn. Returns `None` if too many would
-/// have to be drawn.
+/// Returns the number of arrivals of each of `workers` workers, without those before
+/// `end.counted_from`. Constant arrivals are computed, and Poisson arrivals are drawn. Returns
+/// `None` if too many would have to be drawn.
 pub fn arrivals_by_worker(
     arrivals: Arrivals,
     rate: &RateProfile,

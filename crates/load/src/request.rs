@@ -194,7 +194,7 @@ pub(crate) fn encode(
     if method == "CONNECT" {
         let error = SettingsError::value("method", "CONNECT")
             .text(": CONNECT is not supported; use a method that the server itself handles");
-        return Err(error.after(draft.place.clone()).into());
+        return Err(error.after(draft.message_prefix.clone()).into());
     }
     let parts = SerializedParts::new(draft, settings, proxy);
     let request = parts.spec();
@@ -202,7 +202,7 @@ pub(crate) fn encode(
         let text = error.to_string();
         let marks = draft.marks.as_ref();
         let text = marks.map_or(text.clone(), |marks| marks.unmark(&text));
-        SpecError::from(format!("{}{text}", draft.place))
+        SpecError::from(format!("{}{text}", draft.message_prefix))
     };
     let bytes = match parts.http {
         Http::Two | Http::Three => Vec::new(),

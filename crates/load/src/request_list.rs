@@ -139,7 +139,7 @@ fn check_early_data(draft: &RequestDraft, settings: &LoadSettings) -> Result<(),
         draft.method
     ));
     let error = error.name("early_data").text(")");
-    Err(error.after(draft.place.clone()))
+    Err(error.after(draft.message_prefix.clone()))
 }
 
 /// Checks that no header sets the cookies of a request whose user has a cookie jar.
@@ -159,7 +159,7 @@ fn check_cookies(draft: &RequestDraft, settings: &LoadSettings) -> Result<(), Se
     let error = error.text(" can't be combined, because each user sends its own cookies");
     Err(error
         .text("; remove one of them")
-        .after(draft.place.clone()))
+        .after(draft.message_prefix.clone()))
 }
 
 /// Returns the weights of a list's requests, if any request has one. A request without a weight has
@@ -172,8 +172,10 @@ fn weights(
         return Ok(None);
     };
     if let Some(order @ (RequestOrder::Sequence | RequestOrder::Random)) = settings.order {
-        let error = SettingsError::about("urls")
-            .text(format!("{}a weight has no effect with ", draft.place));
+        let error = SettingsError::about("urls").text(format!(
+            "{}a weight has no effect with ",
+            draft.message_prefix
+        ));
         let error = error
             .and_value("order", order)
             .text("; remove one of them, or use ");

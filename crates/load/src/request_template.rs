@@ -314,7 +314,8 @@ impl FieldsTemplate {
     ) -> Result<Option<FieldsTemplate>, SpecError> {
         let is_varying = |value: &str| marks.is_in(value);
         let (spec, body_varies) = (parts.spec(), draft.body_varies);
-        let wrong = |error: RequestError| SpecError::from(format!("{}{error}", draft.place));
+        let wrong =
+            |error: RequestError| SpecError::from(format!("{}{error}", draft.message_prefix));
         let split = |value: &str| marks.split(value.as_bytes());
         if parts.is_http3() {
             let scheme = RequestScheme::Https;

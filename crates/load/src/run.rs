@@ -34,14 +34,14 @@ pub enum RunError {
     /// A script can't be created.
     Script(String),
     /// The load was canceled before it began.
-    CalledOff,
+    Canceled,
 }
 
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Environment(text) | RunError::Script(text) => f.write_str(text),
-            RunError::CalledOff => f.write_str("the load was canceled before it began"),
+            RunError::Canceled => f.write_str("the load was canceled before it began"),
             RunError::Accounting(error) => error.fmt(f),
         }
     }
@@ -91,7 +91,7 @@ pub fn run_with(
 ///
 /// # Errors
 ///
-/// Those of [`run_with`], and [`RunError::CalledOff`].
+/// Those of [`run_with`], and [`RunError::Canceled`].
 pub fn run_at(
     spec: &LoadSpec,
     control: &Control,
@@ -211,7 +211,7 @@ fn run_on_course(
         });
         let worked = worked.collect::<Result<Vec<_>, _>>()?;
         match epoch {
-            None if all_ready => Err(RunError::CalledOff),
+            None if all_ready => Err(RunError::Canceled),
             _ => Ok((worked, started_at)),
         }
     })?;

@@ -22,7 +22,7 @@ pub(crate) struct StallWatch {
     /// Planned end of the load.
     end: Nanos,
     /// Time of the next check for suspensions.
-    next_look: Nanos,
+    next_suspension_check: Nanos,
     /// Total suspended time at the last check.
     suspended: Option<Nanos>,
     stalls: Stalls,
@@ -33,7 +33,7 @@ impl StallWatch {
         StallWatch {
             from,
             end,
-            next_look: from,
+            next_suspension_check: from,
             suspended: None,
             stalls: Stalls::default(),
         }
@@ -62,8 +62,8 @@ impl StallWatch {
 
     /// Returns true if a call of [`StallWatch::suspended`] is due.
     #[inline]
-    pub(crate) fn looks_for_suspension(&self, now: Nanos) -> bool {
-        now >= self.next_look
+    pub(crate) fn is_suspension_check_due(&self, now: Nanos) -> bool {
+        now >= self.next_suspension_check
     }
 
     /// Records that the machine has been suspended for `total` since it was started. The worker's
@@ -75,13 +75,13 @@ impl StallWatch {
             self.add(now, length);
         }
         self.suspended = Some(before.max(total));
-        self.next_look = now + SUSPENSION_INTERVAL;
+        self.next_suspension_check = now + SUSPENSION_INTERVAL;
     }
 
     /// Resumes watching after a pause. Suspensions within the pause don't count.
     pub(crate) fn resume(&mut self) {
         self.suspended = None;
-        self.next_look = self.from;
+        self.next_suspension_check = self.from;
     }
 
     fn add(&mut self, begin: Nanos, length: Nanos) {
@@ -129,10 +129,10 @@ mod tests {
     fn a_suspension_of_the_machine_is_a_stall_although_the_clock_stood_still() {
         let mut watch = watch();
         let secs = Nanos::from_secs;
-        assert!(!watch.looks_for_suspension(Nanos::from_millis(999)));
+        assert!(!watch.is_suspension_check_due(Nanos::from_millis(999)));
         // Suspensions before the load don't count.
         watch.suspended(secs(3_600), secs(1));
-        assert!(!watch.looks_for_suspension(Nanos::from_millis(1_099)));
+        assert!(!watch.is_suspension_check_due(Nanos::from_millis(1_099)));
         // Two clocks are not read at exactly the same time, so their difference varies slightly in
         // both directions.
         watch.suspended(secs(3_600) + Nanos(900), secs(2));

@@ -72,7 +72,7 @@ impl fmt::Display for ResponseFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ResponseFault::Fields(fault) => return fault.fmt(f),
-            ResponseFault::SwitchingProtocols => "status 101, which only HTTP/1.1 has",
+            ResponseFault::SwitchingProtocols => "status 101, which exists only in HTTP/1.1",
             ResponseFault::TooManyInterim { limit } => {
                 return write!(f, "more than {limit} interim responses (1xx)");
             }

@@ -136,7 +136,7 @@ impl ResultWriter {
                 end.reason = early_end.unwrap_or(EndReason::Done);
                 self.fill_end(loaded, rest, &mut end);
             }
-            Some(Err(RunError::CalledOff)) if early_end.is_some() => {}
+            Some(Err(RunError::Canceled)) if early_end.is_some() => {}
             Some(Err(error)) => end.findings.push(failed(&self.agent, &error.to_string())),
             None => end.findings.push(failed(&self.agent, "its thread ended")),
         }

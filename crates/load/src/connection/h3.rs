@@ -32,7 +32,7 @@ pub(crate) struct H3 {
     /// Largest number of requests that were in flight at the same time. It is used in place of the
     /// server's limit on concurrent streams, which QUIC doesn't have: MAX_STREAMS counts all
     /// streams, and the server raises it as they end (RFC 9000 §4.6).
-    most_active: u32,
+    active_peak: u32,
     /// Streams to be abandoned, with error codes.
     abandoned: Vec<(u64, H3ErrorCode)>,
     /// Number of request bytes that wait for flow control.
@@ -88,7 +88,7 @@ impl H3 {
             streams: streams.collect(),
             next_stream: None,
             own: None,
-            most_active: 0,
+            active_peak: 0,
             abandoned: Vec::new(),
             unsent_bytes: 0,
             has_new_settings: false,
@@ -103,7 +103,7 @@ impl H3 {
         self.http.restart();
         self.next_stream = None;
         self.own = None;
-        self.most_active = 0;
+        self.active_peak = 0;
         self.abandoned.clear();
         self.unsent_bytes = 0;
         self.has_new_settings = false;
@@ -172,7 +172,7 @@ impl H3 {
         if self.unsent_bytes >= UNSENT_BYTES_MAX {
             return RequestCapacity::Backpressured;
         }
-        let limit = StreamsLimit::Quic(self.most_active);
+        let limit = StreamsLimit::Quic(self.active_peak);
         match self.next_stream {
             Some(_) => RequestCapacity::Available,
             // If nothing is in flight, one request waits for the server to allow a stream, and may
@@ -199,7 +199,7 @@ impl H3 {
         };
         self.http.start(request, stream, tag)?;
         self.next_stream = quic.open(StreamDirection::Both);
-        self.most_active = self.most_active.max(self.active());
+        self.active_peak = self.active_peak.max(self.active());
         let slot = &mut self.streams[tag as usize];
         slot.stream = Some(stream);
         slot.response.start(expected);

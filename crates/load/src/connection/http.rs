@@ -14,7 +14,8 @@ use crate::protocols::{Protocols, StreamsLimit};
 use crate::quic::QuicConnection;
 use crate::script::CaptureSpec;
 
-/// Number of closed machines per HTTP version that are kept to reuse their memory.
+/// Number of state machines of closed connections that are kept, per HTTP version, to reuse their
+/// memory.
 const SPARE_MACHINES_MAX: usize = 64;
 
 /// The HTTP state machine of a connection. Each version reports the same [`HttpEvent`]s.
@@ -97,7 +98,7 @@ impl HttpMachine {
         }
     }
 
-    /// SHA-256 of the last body on a stream. The machine must come from a factory that hashes
+    /// SHA-256 of the last body on a stream. The state machine must come from a factory that hashes
     /// bodies.
     pub(crate) fn take_hash(&mut self, stream: u32) -> [u8; 32] {
         match self {
@@ -141,7 +142,7 @@ impl HttpMachine {
         }
     }
 
-    /// The HTTP/2 machine, if this is HTTP/2.
+    /// The HTTP/2 state machine, if this is HTTP/2.
     #[cfg(test)]
     pub(crate) fn h2(&self) -> Option<&H2> {
         match self {
@@ -150,7 +151,7 @@ impl HttpMachine {
         }
     }
 
-    /// The HTTP/2 machine, mutable, if this is HTTP/2.
+    /// The HTTP/2 state machine, mutable, if this is HTTP/2.
     #[inline]
     pub(crate) fn h2_mut(&mut self) -> Option<&mut H2> {
         match self {
@@ -159,7 +160,7 @@ impl HttpMachine {
         }
     }
 
-    /// The HTTP/3 machine, mutable, if this is HTTP/3.
+    /// The HTTP/3 state machine, mutable, if this is HTTP/3.
     #[inline]
     pub(crate) fn h3_mut(&mut self) -> Option<&mut H3> {
         match self {
@@ -229,7 +230,7 @@ impl HttpMachine {
     }
 }
 
-/// Creates the HTTP machines of new connections, and reuses the memory of closed ones.
+/// Creates the HTTP state machines of new connections, and reuses the memory of closed ones.
 #[derive(Default)]
 pub(crate) struct HttpFactory {
     protocols: Protocols,
@@ -251,13 +252,13 @@ impl HttpFactory {
         }
     }
 
-    /// Makes the machines capture parts of each response.
+    /// Makes the state machines capture parts of each response.
     pub(crate) fn with_capture(mut self, capture: CaptureSpec) -> HttpFactory {
         self.capture = capture;
         self
     }
 
-    /// Makes the machines hash each body, for [`HttpMachine::take_hash`].
+    /// Makes the state machines hash each body, for [`HttpMachine::take_hash`].
     pub(crate) fn with_body_hashes(mut self) -> HttpFactory {
         self.hashes_bodies = true;
         self
@@ -268,7 +269,7 @@ impl HttpFactory {
         self.protocols
     }
 
-    /// Creates a machine for a cleartext connection.
+    /// Creates a state machine for a cleartext connection.
     pub(super) fn cleartext(&mut self) -> HttpMachine {
         if self.protocols.is_http2_only() {
             self.h2()
@@ -277,7 +278,7 @@ impl HttpFactory {
         }
     }
 
-    /// Creates an HTTP/1 machine.
+    /// Creates an HTTP/1 state machine.
     pub(super) fn h1(&mut self) -> HttpMachine {
         let mut h1 = self.spare_h1.pop().unwrap_or_else(|| H1::new(self.capture));
         if self.hashes_bodies {
@@ -286,7 +287,7 @@ impl HttpFactory {
         HttpMachine::One(h1)
     }
 
-    /// Creates an HTTP/2 machine.
+    /// Creates an HTTP/2 state machine.
     pub(super) fn h2(&mut self) -> HttpMachine {
         let spare = self.spare_h2.pop();
         let mut h2 =
@@ -297,7 +298,7 @@ impl HttpFactory {
         HttpMachine::Two(h2)
     }
 
-    /// Creates an HTTP/3 machine, which opens its streams on an established connection.
+    /// Creates an HTTP/3 state machine, which opens its streams on an established connection.
     pub(super) fn h3(&mut self, quic: &mut QuicConnection) -> HttpMachine {
         let spare = self.spare_h3.pop();
         let mut h3 =
@@ -309,7 +310,7 @@ impl HttpFactory {
         HttpMachine::Three(h3)
     }
 
-    /// Reclaims the machine of a closed connection.
+    /// Reclaims the state machine of a closed connection.
     pub(super) fn recycle(&mut self, http: HttpMachine) {
         match http {
             HttpMachine::One(mut h1) if self.spare_h1.len() < SPARE_MACHINES_MAX => {

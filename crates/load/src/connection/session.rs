@@ -101,7 +101,7 @@ impl HttpSession {
             return progress;
         }
         match events.last_mut() {
-            // The socket may stay open for long, but the peer sends nothing more.
+            // The socket may stay open for a long time, but the peer sends nothing more.
             Some(HttpEvent {
                 kind: EventKind::Response { reusable, .. },
                 ..

@@ -197,7 +197,7 @@ fn network_range(typed: &str, network: &str, length: &str) -> Result<SourceRange
     })
 }
 
-/// Reason why no connection can use an address as its source; `None` if one can.
+/// Reason why connections can't use an address as their source; `None` if they can.
 fn unusable_reason(address: IpAddr) -> Option<&'static str> {
     match address {
         _ if address.is_unspecified() => Some("can't be a source address"),

@@ -348,8 +348,8 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
 
     fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
         let index = key.index as usize;
-        let place = self.connections.get_mut(index).and_then(|c| c.as_mut());
-        let Some(connection) = place.filter(|connection| connection.key == key) else {
+        let entry = self.connections.get_mut(index).and_then(|c| c.as_mut());
+        let Some(connection) = entry.filter(|connection| connection.key == key) else {
             return Sending::Done;
         };
         let (sending, completion) = connection.send(bytes);

@@ -316,8 +316,8 @@ impl<'run, D: Datagrams> Sockets<'run> for QuicSockets<D> {
             link.connection.close(NO_ERROR);
             self.transmit(key);
         }
-        let place = self.links.get_mut(key.index as usize);
-        if let Some(link) = place.and_then(|place| place.take_if(|link| link.key == key)) {
+        let entry = self.links.get_mut(key.index as usize);
+        if let Some(link) = entry.and_then(|entry| entry.take_if(|link| link.key == key)) {
             self.closed.merge(&link.connection.counts());
         }
         self.closed.datagrams_dropped += self.datagrams.close(key);

@@ -283,8 +283,8 @@ impl<'run> SimulatedSockets<'run> {
     fn happen(&mut self, due: DueEvent) -> Option<Completion> {
         let (index, generation) = due.key;
         let key = Key { index, generation };
-        let place = self.links.get_mut(index as usize)?.as_mut();
-        let link = place.filter(|link| link.key == key)?;
+        let entry = self.links.get_mut(index as usize)?.as_mut();
+        let link = entry.filter(|link| link.key == key)?;
         let error = io::Error::from_raw_os_error;
         match due.action {
             DueAction::Connected => {
@@ -336,10 +336,10 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
 
     fn connect(&mut self, key: Key, route: Route<'_>) {
         assert!(self.used.insert(key), "{key:?} was used before");
-        let place = &mut self.links[key.index as usize];
-        let over = place.as_ref().is_none_or(|link| link.over);
+        let entry = &mut self.links[key.index as usize];
+        let over = entry.as_ref().is_none_or(|link| link.over);
         assert!(over, "index {} is taken", key.index);
-        *place = Some(SimulatedLink {
+        *entry = Some(SimulatedLink {
             key,
             number: self.connections,
             port: match route.peer {
@@ -403,8 +403,8 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
     }
 
     fn close(&mut self, key: Key, how: Close) {
-        let place = &mut self.links[key.index as usize];
-        if place.take_if(|link| link.key == key).is_some() {
+        let entry = &mut self.links[key.index as usize];
+        if entry.take_if(|link| link.key == key).is_some() {
             self.log.borrow_mut().closes.push(how);
         }
     }

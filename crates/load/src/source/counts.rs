@@ -11,7 +11,7 @@ const COUNTED_ADDRESSES_MAX: u64 = 1 << 20;
 /// Connections, successes and failures of one source.
 type Counts = [u64; 3];
 
-/// Counts of one worker, by the index of the source ([`Sources::place`]).
+/// Counts of one worker, by the index of the source ([`Sources::source_index`]).
 #[derive(Debug, Default)]
 pub(crate) struct SourceCounts {
     /// Counts of each source; empty if no sources were given. Zeros use no memory until they are
@@ -35,23 +35,23 @@ impl SourceCounts {
         !self.each.is_empty()
     }
 
-    fn of(&mut self, place: u64) -> &mut Counts {
-        match self.each.get_mut(place as usize) {
+    fn of(&mut self, index: u64) -> &mut Counts {
+        match self.each.get_mut(index as usize) {
             Some(counts) => counts,
             None => &mut self.beyond,
         }
     }
 
     /// Counts an opened connection.
-    pub(crate) fn connected(&mut self, place: u64) {
-        self.of(place)[0] += 1;
+    pub(crate) fn connected(&mut self, index: u64) {
+        self.of(index)[0] += 1;
     }
 
     /// Counts an ended request.
-    pub(crate) fn ended(&mut self, place: u64, outcome: Outcome) {
+    pub(crate) fn ended(&mut self, index: u64, outcome: Outcome) {
         match outcome {
-            Outcome::Ok => self.of(place)[1] += 1,
-            other if other.is_failure() => self.of(place)[2] += 1,
+            Outcome::Ok => self.of(index)[1] += 1,
+            other if other.is_failure() => self.of(index)[2] += 1,
             _ => {}
         }
     }
@@ -74,9 +74,9 @@ impl SourceCounts {
         if !self.is_counting() {
             return None;
         }
-        let named = self.each.iter().enumerate().filter_map(|(place, counts)| {
+        let named = self.each.iter().enumerate().filter_map(|(index, counts)| {
             Some(SourceCount {
-                address: sources.at(place as u64)?,
+                address: sources.address_at(index as u64)?,
                 totals: totals(*counts),
             })
         });
@@ -141,13 +141,13 @@ mod tests {
     fn with_millions_of_sources_the_last_are_counted_together() {
         let sources = sources("--source 127.0.0.0/8");
         let mut counts = SourceCounts::new(sources.counted());
-        for place in [
+        for index in [
             0,
             COUNTED_ADDRESSES_MAX - 1,
             COUNTED_ADDRESSES_MAX,
             5 * COUNTED_ADDRESSES_MAX,
         ] {
-            counts.connected(place);
+            counts.connected(index);
         }
         let summary = counts.summary(&sources).unwrap();
         assert_eq!(summary.used, 2);

@@ -168,8 +168,8 @@ impl Sources {
         Some(proxy.announced())
     }
 
-    /// Index of a connection's address among the counted addresses.
-    pub(crate) fn place(&self, peer: &Peer, selector: SourceSelector) -> Option<u64> {
+    /// Index of a connection's address among the addresses that are counted separately.
+    pub(crate) fn source_index(&self, peer: &Peer, selector: SourceSelector) -> Option<u64> {
         if let Some(announced) = self.announced() {
             return self.order.index(selector, announced.count());
         }
@@ -182,13 +182,13 @@ impl Sources {
     }
 
     /// The counted address with this index.
-    pub(crate) fn at(&self, place: u64) -> Option<IpAddr> {
+    pub(crate) fn address_at(&self, index: u64) -> Option<IpAddr> {
         if let Some(announced) = self.announced() {
-            return announced.nth(place);
+            return announced.nth(index);
         }
-        match place.checked_sub(self.v4.count()) {
-            None => self.v4.nth(place),
-            Some(place) => self.v6.nth(place),
+        match index.checked_sub(self.v4.count()) {
+            None => self.v4.nth(index),
+            Some(index) => self.v6.nth(index),
         }
     }
 
@@ -288,8 +288,8 @@ mod tests {
         numbers
             .filter_map(|number| {
                 let address = sources.source(&peer, selector(number))?.address?;
-                let place = sources.place(&peer, selector(number)).unwrap();
-                assert_eq!(sources.at(place), Some(address));
+                let index = sources.source_index(&peer, selector(number)).unwrap();
+                assert_eq!(sources.address_at(index), Some(address));
                 Some(address.to_string())
             })
             .collect()
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(sources.count_for("127.0.0.1".parse().unwrap()), 3);
         let unix = Peer::Unix("/s".into());
         assert!(sources.source(&unix, selector(0)).is_none());
-        assert!(sources.place(&unix, selector(0)).is_none());
+        assert!(sources.source_index(&unix, selector(0)).is_none());
         assert_eq!(from(&Sources::default(), "[::1]:80", 0..2).len(), 0);
     }
 
@@ -343,9 +343,11 @@ mod tests {
             sources("--source 127.0.0.2 --proxy-protocol v2 --proxy-source 10.0.0.0/30,fd00::1");
         assert_eq!((sources.count(), sources.counted()), (1, 3));
         let unix = Peer::Unix("/s".into());
-        let places: Vec<_> = (0..4).map(|n| sources.place(&unix, selector(n))).collect();
-        assert_eq!(places, [Some(0), Some(1), Some(2), Some(0)]);
-        assert_eq!(sources.at(2), Some("fd00::1".parse().unwrap()));
+        let indices: Vec<_> = (0..4)
+            .map(|n| sources.source_index(&unix, selector(n)))
+            .collect();
+        assert_eq!(indices, [Some(0), Some(1), Some(2), Some(0)]);
+        assert_eq!(sources.address_at(2), Some("fd00::1".parse().unwrap()));
     }
 
     #[test]

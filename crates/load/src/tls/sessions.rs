@@ -21,7 +21,7 @@ const TICKETS_PER_NAME_MAX: usize = 2048;
 /// connections.
 #[derive(Debug)]
 pub(super) struct SessionStore {
-    most_tickets: usize,
+    tickets_max: usize,
     /// The library's trait requires the lock; only one worker uses the store.
     by_name: Mutex<HashMap<ServerName<'static>, NameSessions>>,
 }
@@ -39,7 +39,7 @@ impl SessionStore {
     /// before the next one starts.
     pub(super) fn new(connections: usize) -> SessionStore {
         SessionStore {
-            most_tickets: connections.clamp(1, TICKETS_PER_NAME_MAX),
+            tickets_max: connections.clamp(1, TICKETS_PER_NAME_MAX),
             by_name: Mutex::default(),
         }
     }
@@ -83,7 +83,7 @@ impl ClientSessionStore for SessionStore {
 
     fn insert_tls13_ticket(&self, name: ServerName<'static>, value: Tls13ClientSessionValue) {
         self.change(name, |session| {
-            if session.tickets.len() >= self.most_tickets {
+            if session.tickets.len() >= self.tickets_max {
                 session.tickets.pop_front();
             }
             session.tickets.push_back(value);

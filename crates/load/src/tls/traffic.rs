@@ -30,7 +30,7 @@ pub(crate) struct TlsTraffic {
     opening: RecordCipher,
     sealing: RecordCipher,
     /// Number of records after which the sending keys must be replaced (RFC 8446 §5.5).
-    worn_after: u64,
+    records_per_key_max: u64,
     /// Sending keys that replace the current ones from the next record on.
     next_sealing: Option<Box<RecordCipher>>,
     /// Beginning of a record whose rest has not arrived.
@@ -56,7 +56,7 @@ impl TlsTraffic {
         keeps_tickets: bool,
         outgoing: Vec<u8>,
     ) -> Result<TlsTraffic, Error> {
-        let worn_after = match agreed.suite.tls13() {
+        let records_per_key_max = match agreed.suite.tls13() {
             Some(suite) => suite.common.confidentiality_limit,
             // Only TLS 1.3 can replace keys. In TLS 1.2, nonces don't repeat and the data of a load
             // is not secret, so keys are kept.
@@ -67,7 +67,7 @@ impl TlsTraffic {
             sealing: RecordCipher::new(agreed.version, secrets.tx)?,
             schedule,
             agreed,
-            worn_after,
+            records_per_key_max,
             next_sealing: None,
             partial: Vec::new(),
             message: Vec::new(),
@@ -122,7 +122,7 @@ impl TlsTraffic {
             if in_part {
                 buffers.give_back(std::mem::take(&mut self.partial));
             }
-            if self.sealing.sequence() >= self.worn_after {
+            if self.sealing.sequence() >= self.records_per_key_max {
                 self.renew_sealing()?;
             }
             if is_data {

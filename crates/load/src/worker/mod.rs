@@ -114,7 +114,7 @@ pub(crate) struct Worker<'run, S> {
     think_times: Option<Box<ThinkTimes>>,
     /// True if a script or think times decide when users send requests.
     are_users_controlled: bool,
-    /// The redirects that are followed, if any are.
+    /// State of redirects; `None` if the load follows no redirects.
     redirects: Option<Box<Redirects>>,
     /// True if redirects, cookies or a script need each response.
     inspects_responses: bool,

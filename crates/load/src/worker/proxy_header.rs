@@ -22,7 +22,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     pub(super) fn source_of(&self, index: u32) -> Option<u64> {
         let target = self.connections[index].target;
         let peer = &self.targets[target].peer;
-        self.spec.sources.place(peer, self.source_selector(index))
+        self.spec
+            .sources
+            .source_index(peer, self.source_selector(index))
     }
 
     /// Writes the header of a new connection to its output buffer.

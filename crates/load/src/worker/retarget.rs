@@ -18,12 +18,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if let Some(redirects) = &mut self.redirects {
             redirects.is_looking_up = false;
         }
-        let mut place = 0;
-        while let Some(slot) = self.dispatcher.deferred_at(place) {
+        let mut position = 0;
+        while let Some(slot) = self.dispatcher.deferred_at(position) {
             if self.resume(slot, now) {
-                self.dispatcher.remove_deferred(place);
+                self.dispatcher.remove_deferred(position);
             } else {
-                place += 1;
+                position += 1;
             }
         }
     }

@@ -87,22 +87,22 @@ fn frames_of_invalid_length() {
         ),
         (
             |_| frame(PING, 0, 0, &[0; 7]),
-            "PING of a wrong length",
+            "PING with an invalid length",
             FRAME_SIZE_ERROR,
         ),
         (
             |_| frame(GOAWAY, 0, 0, &[0; 7]),
-            "GOAWAY of a wrong length",
+            "GOAWAY with an invalid length",
             FRAME_SIZE_ERROR,
         ),
         (
             |s| frame(RST_STREAM, 0, s, &[0; 3]),
-            "RST_STREAM of a wrong length",
+            "RST_STREAM with an invalid length",
             FRAME_SIZE_ERROR,
         ),
         (
             |_| frame(WINDOW_UPDATE, 0, 0, &[1; 5]),
-            "WINDOW_UPDATE of a wrong",
+            "WINDOW_UPDATE with an invalid",
             FRAME_SIZE_ERROR,
         ),
     ];

@@ -104,7 +104,7 @@ fn a_load_begins_at_the_given_time() {
     assert!(Instant::now() > moment);
     assert_eq!(loaded.record.totals.ok, 5);
     let off = run_at(&spec, &Control::new(1), None, &|| None);
-    assert!(matches!(off, Err(RunError::CalledOff)));
+    assert!(matches!(off, Err(RunError::Canceled)));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Loads over AF_XDP: nginx at the other end of a veth pair, whose own log counts the requests.
+//! Tests of loads over AF_XDP against nginx at the other end of a veth pair. nginx's own log counts
+//! the requests.
 //!
 //! The tests require root, iproute2, nftables and nginx. They fail without them.
 

@@ -1,5 +1,5 @@
-//! Integers of HPACK and QPACK (RFC 7541 §5.1, RFC 9204 §4.1.1): some bits of the first byte, then
-//! seven bits per byte.
+//! Integers of HPACK and QPACK (RFC 7541 §5.1, RFC 9204 §4.1.1). An integer takes some bits of the
+//! first byte, then seven bits of each further byte.
 
 /// Error in an integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

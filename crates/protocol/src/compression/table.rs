@@ -15,27 +15,27 @@ pub(crate) struct Table {
     /// Sum of the entries' sizes, in bytes.
     bytes: u32,
     /// Limit on `bytes`, chosen by the encoder.
-    most_bytes: u32,
+    max_bytes: u32,
     /// Incremented whenever the meaning of an index changes.
     generation: u64,
 }
 
 impl Table {
     /// Creates an empty table with this maximum size, in bytes.
-    pub(crate) fn new(most_bytes: u32) -> Table {
+    pub(crate) fn new(max_bytes: u32) -> Table {
         Table {
             entries: VecDeque::new(),
             bytes: 0,
-            most_bytes,
+            max_bytes,
             generation: 0,
         }
     }
 
     /// Empties the table for a new connection, and sets its maximum size. The generation changes
     /// even if the table was empty.
-    pub(crate) fn restart(&mut self, most_bytes: u32) {
+    pub(crate) fn restart(&mut self, max_bytes: u32) {
         self.resize(0);
-        self.most_bytes = most_bytes;
+        self.max_bytes = max_bytes;
         self.generation += 1;
     }
 
@@ -49,17 +49,17 @@ impl Table {
         self.generation
     }
 
-    pub(crate) fn most_bytes(&self) -> u32 {
-        self.most_bytes
+    pub(crate) fn max_bytes(&self) -> u32 {
+        self.max_bytes
     }
 
     /// Inserts an entry at the front, and evicts others from the end. An entry larger than the
     /// whole table empties it (RFC 7541 §4.4).
     #[inline]
     pub(crate) fn insert(&mut self, field: Field) {
-        let fits = field.bytes <= self.most_bytes;
+        let fits = field.bytes <= self.max_bytes;
         self.evict(if fits {
-            self.most_bytes - field.bytes
+            self.max_bytes - field.bytes
         } else {
             0
         });
@@ -100,7 +100,7 @@ impl Table {
         let mut oldest = self.entries.iter().rev();
         let mut bytes = self.bytes;
         for field in fields {
-            let rest_bytes = self.most_bytes.checked_sub(field.bytes)?;
+            let rest_bytes = self.max_bytes.checked_sub(field.bytes)?;
             while bytes > rest_bytes {
                 bytes -= oldest.next()?.bytes;
             }
@@ -110,14 +110,14 @@ impl Table {
     }
 
     /// Changes the size of the table (RFC 7541 §4.3).
-    pub(crate) fn resize(&mut self, most_bytes: u32) {
-        self.most_bytes = most_bytes;
-        self.evict(most_bytes);
+    pub(crate) fn resize(&mut self, max_bytes: u32) {
+        self.max_bytes = max_bytes;
+        self.evict(max_bytes);
     }
 
     /// Evicts entries from the end until the rest fits.
-    fn evict(&mut self, most_bytes: u32) {
-        while self.bytes > most_bytes
+    fn evict(&mut self, max_bytes: u32) {
+        while self.bytes > max_bytes
             && let Some(oldest) = self.entries.pop_back()
         {
             self.bytes -= oldest.bytes;

@@ -13,24 +13,24 @@ pub(crate) struct TextTable {
     /// Entries, the newest first.
     entries: VecDeque<FieldText>,
     bytes: usize,
-    most_bytes: usize,
+    max_bytes: usize,
 }
 
 impl TextTable {
     /// Creates an empty table with this maximum size, in bytes.
-    pub(crate) fn new(most_bytes: u32) -> TextTable {
+    pub(crate) fn new(max_bytes: u32) -> TextTable {
         TextTable {
             entries: VecDeque::new(),
             bytes: 0,
-            most_bytes: most_bytes as usize,
+            max_bytes: max_bytes as usize,
         }
     }
 
     /// Empties the table for a new connection, and sets its maximum size.
-    pub(crate) fn restart(&mut self, most_bytes: u32) {
+    pub(crate) fn restart(&mut self, max_bytes: u32) {
         self.entries.clear();
         self.bytes = 0;
-        self.most_bytes = most_bytes as usize;
+        self.max_bytes = max_bytes as usize;
     }
 
     /// Entry at an index. Index 0 is the newest.
@@ -41,21 +41,21 @@ impl TextTable {
     /// Inserts an entry (RFC 7541 §4.4).
     pub(crate) fn insert(&mut self, field: FieldText) {
         let bytes = counted(&field);
-        self.evict(self.most_bytes.saturating_sub(bytes));
-        if bytes <= self.most_bytes {
+        self.evict(self.max_bytes.saturating_sub(bytes));
+        if bytes <= self.max_bytes {
             self.bytes += bytes;
             self.entries.push_front(field);
         }
     }
 
     /// Changes the size of the table (RFC 7541 §4.3).
-    pub(crate) fn resize(&mut self, most_bytes: u32) {
-        self.most_bytes = most_bytes as usize;
-        self.evict(self.most_bytes);
+    pub(crate) fn resize(&mut self, max_bytes: u32) {
+        self.max_bytes = max_bytes as usize;
+        self.evict(self.max_bytes);
     }
 
-    fn evict(&mut self, most_bytes: usize) {
-        while self.bytes > most_bytes
+    fn evict(&mut self, max_bytes: usize) {
+        while self.bytes > max_bytes
             && let Some(field) = self.entries.pop_back()
         {
             self.bytes -= counted(&field);

@@ -123,7 +123,7 @@ impl fmt::Display for H1Violation {
             H1Violation::LengthAndCoding => "both Transfer-Encoding and Content-Length",
             H1Violation::CodingInHttp10 => "Transfer-Encoding in an HTTP/1.0 response",
             H1Violation::Coding => "a Transfer-Encoding other than chunked",
-            H1Violation::ChunkedTwice => "Transfer-Encoding names chunked twice",
+            H1Violation::ChunkedTwice => "Transfer-Encoding lists chunked twice",
             H1Violation::ChunkSize => "chunk size is not hexadecimal",
             H1Violation::ChunkSizeOverflow => "chunk size does not fit into 64 bits",
             H1Violation::ChunkExtension => "a control character in a chunk's extension",

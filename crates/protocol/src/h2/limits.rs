@@ -33,7 +33,7 @@ pub(super) const BATCH_BODY_BYTES_MAX: usize = 64 * 1_024;
 pub(super) const CONTINUATION_FRAMES_MAX: u32 = 128;
 
 /// Maximum size of a list of fields, in bytes as counted by RFC 9113 §6.5.2, announced as
-/// SETTINGS_MAX_HEADER_LIST_SIZE. It equals the limit of an HTTP/1.1 head. It also bounds the size
+/// SETTINGS_MAX_HEADER_LIST_SIZE. It equals the limit on an HTTP/1.1 head, and also bounds the size
 /// of a split block, because each field counts for 32 bytes in addition to its text, and no
 /// reasonable encoding needs more.
 pub(super) const HEADER_LIST_BYTES_MAX: u32 = 64 * 1_024;

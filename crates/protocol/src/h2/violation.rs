@@ -57,7 +57,7 @@ pub enum H2Violation {
         /// Largest accepted number of frames.
         limit: u32,
     },
-    /// A field block longer than the limit on its fields permits (RFC 9113 §10.5.1).
+    /// A field block longer than SETTINGS_MAX_HEADER_LIST_SIZE permits (RFC 9113 §10.5.1).
     BlockTooLong {
         /// Limit that was exceeded, in bytes.
         limit_bytes: u32,
@@ -135,7 +135,7 @@ impl fmt::Display for H2Violation {
             H2Violation::FrameTooLong { limit_bytes } => {
                 return write!(f, "a frame of more than {limit_bytes} bytes");
             }
-            H2Violation::FrameLength(kind) => return write!(f, "{kind} of a wrong length"),
+            H2Violation::FrameLength(kind) => return write!(f, "{kind} with an invalid length"),
             H2Violation::SettingsLength => "SETTINGS whose length is not a multiple of 6",
             H2Violation::SettingsAckLength => "an acknowledgment of SETTINGS that is not empty",
             H2Violation::PushSetting => "a server's SETTINGS_ENABLE_PUSH is not 0",
@@ -228,7 +228,7 @@ pub enum StreamViolation {
     ZeroIncrement,
     /// A WINDOW_UPDATE that makes the stream's window larger than 2³¹ − 1 (RFC 9113 §6.9.1).
     WindowOverflow,
-    /// PRIORITY of a wrong length (RFC 9113 §6.3).
+    /// PRIORITY with an invalid length (RFC 9113 §6.3).
     PriorityLength,
 }
 
@@ -276,7 +276,7 @@ impl fmt::Display for StreamViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             StreamViolation::Fields(fault) => return fault.fmt(f),
-            StreamViolation::SwitchingProtocols => "status 101, which HTTP/2 does not have",
+            StreamViolation::SwitchingProtocols => "status 101, which does not exist in HTTP/2",
             StreamViolation::InterimEnds => "an interim response (1xx) that ends the stream",
             StreamViolation::TooManyInterim { limit } => {
                 return write!(f, "more than {limit} interim responses (1xx)");
@@ -291,7 +291,7 @@ impl fmt::Display for StreamViolation {
             StreamViolation::WindowOverflow => {
                 "WINDOW_UPDATE makes the stream's window larger than 2147483647"
             }
-            StreamViolation::PriorityLength => "PRIORITY of a wrong length",
+            StreamViolation::PriorityLength => "PRIORITY with an invalid length",
         })
     }
 }

@@ -172,7 +172,7 @@ impl fmt::Display for H3Violation {
             }
             H3Violation::FieldsInTunnel => "the server sent HEADERS within a tunnel",
             H3Violation::FrameLength(kind) => {
-                return write!(f, "the server sent {kind} of a wrong length");
+                return write!(f, "the server sent {kind} with an invalid length");
             }
             H3Violation::FrameTruncated => "the server ended a stream within a frame",
             H3Violation::Push => "the server used server push, which is not allowed",
@@ -251,7 +251,7 @@ impl std::error::Error for H3Violation {}
 pub enum H3StreamViolation {
     /// The response is malformed (RFC 9114 §4.1.2).
     Malformed(ResponseFault),
-    /// A field section longer than the limit on its fields permits (RFC 9114 §4.2.2).
+    /// A field section longer than SETTINGS_MAX_FIELD_SECTION_SIZE permits (RFC 9114 §4.2.2).
     SectionTooLong {
         /// Limit that was exceeded, in bytes.
         limit_bytes: u32,

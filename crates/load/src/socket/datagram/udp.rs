@@ -267,8 +267,8 @@ impl Datagrams for UdpDatagrams {
     }
 
     fn close(&mut self, key: Key) -> u64 {
-        let place = self.sockets.get_mut(key.index as usize);
-        let Some(socket) = place.and_then(|place| place.take_if(|socket| socket.key == key)) else {
+        let entry = self.sockets.get_mut(key.index as usize);
+        let Some(socket) = entry.and_then(|entry| entry.take_if(|socket| socket.key == key)) else {
             return 0;
         };
         self.arrived.retain(|(of, ..)| *of != key);

@@ -138,7 +138,7 @@ impl ReceiveBuffers {
     /// Returns a buffer to the kernel.
     pub(super) fn give_back(&mut self, buffer: u16) {
         let ring = self.entries.start.cast::<BufRingEntry>().as_ptr();
-        let place = usize::from(self.tail & (self.shape.count - 1));
+        let position = usize::from(self.tail & (self.shape.count - 1));
         let start = usize::from(buffer) * self.shape.bytes as usize;
         self.used[usize::from(buffer)] = 0;
         self.tail = self.tail.wrapping_add(1);
@@ -146,7 +146,7 @@ impl ReceiveBuffers {
         // which is published afterwards. The tail shares memory with a reserved part of the first
         // entry, which `set_*` don't touch.
         unsafe {
-            let entry = &mut *ring.add(place);
+            let entry = &mut *ring.add(position);
             entry.set_addr(self.memory.start.as_ptr().add(start) as u64);
             entry.set_len(self.shape.bytes);
             entry.set_bid(buffer);

@@ -115,8 +115,8 @@ impl<'run> UringSockets<'run> {
 
     /// The connection of a key, if it is still open.
     fn connection(&mut self, key: Key) -> Option<&mut UringConnection<'run>> {
-        let place = self.connections.get_mut(key.index as usize)?.as_mut();
-        place.filter(|connection| connection.key == key)
+        let connection = self.connections.get_mut(key.index as usize)?.as_mut();
+        connection.filter(|connection| connection.key == key)
     }
 
     /// The key that an operation belongs to, if that connection is still open.
@@ -502,8 +502,8 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
 
     fn close(&mut self, key: Key, how: Close) {
         self.ready.retain(|completion| completion.key() != key);
-        let place = self.connections.get_mut(key.index as usize);
-        let Some(connection) = place.and_then(|c| c.take_if(|c| c.key == key)) else {
+        let connection = self.connections.get_mut(key.index as usize);
+        let Some(connection) = connection.and_then(|c| c.take_if(|c| c.key == key)) else {
             return;
         };
         self.stop(&connection, how);

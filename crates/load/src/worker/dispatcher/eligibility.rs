@@ -112,9 +112,11 @@ impl Dispatcher {
             }
         };
         let costs = self.free.iter().copied().map(cost).enumerate();
-        let best = costs.filter_map(|(place, cost)| Some((cost?, place))).min();
-        if let Some((_, place)) = best {
-            let slot = self.free.remove(place)?;
+        let best = costs
+            .filter_map(|(position, cost)| Some((cost?, position)))
+            .min();
+        if let Some((_, position)) = best {
+            let slot = self.free.remove(position)?;
             self.slot_mut(slot).connection = self.next_connection(slot);
             return Some(slot);
         }

@@ -399,15 +399,15 @@ impl Dispatcher {
         }
     }
 
-    /// The deferred slot at index `place` of the list.
-    pub(super) fn deferred_at(&self, place: usize) -> Option<u32> {
-        self.deferred.get(place).copied()
+    /// The deferred slot at this position of the list.
+    pub(super) fn deferred_at(&self, position: usize) -> Option<u32> {
+        self.deferred.get(position).copied()
     }
 
-    /// Removes the slot at index `place` from the list of deferred slots. The last slot of the list
-    /// moves to this index.
-    pub(super) fn remove_deferred(&mut self, place: usize) {
-        self.deferred.swap_remove(place);
+    /// Removes the slot at this position of the list of deferred slots. The last slot of the list
+    /// moves to this position.
+    pub(super) fn remove_deferred(&mut self, position: usize) {
+        self.deferred.swap_remove(position);
     }
 
     /// Returns true if any request is deferred.

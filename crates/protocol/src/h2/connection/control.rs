@@ -1,4 +1,4 @@
-//! Frames about streams and the connection.
+//! Handling of frames other than HEADERS, CONTINUATION and DATA.
 
 use super::Connection;
 use super::reading::ReadState;

@@ -114,7 +114,7 @@ impl Decoder {
     /// block.
     pub fn limit_table(&mut self, limit_bytes: u32) {
         self.table_limit_bytes = limit_bytes;
-        self.resize_due = self.table.most_bytes() > limit_bytes;
+        self.resize_due = self.table.max_bytes() > limit_bytes;
     }
 
     /// Decodes a complete block.
@@ -162,11 +162,11 @@ impl Decoder {
     /// Applies dynamic table size updates at the start of a block (RFC 7541 §4.2).
     fn resizes(&mut self, rest: &mut &[u8]) -> Result<(), HpackError> {
         while let Some(0x20..=0x3f) = rest.first() {
-            let most_bytes = decode_integer(5, rest)?;
-            if most_bytes > self.table_limit_bytes {
+            let max_bytes = decode_integer(5, rest)?;
+            if max_bytes > self.table_limit_bytes {
                 return Err(HpackError::TableTooLarge);
             }
-            self.table.resize(most_bytes);
+            self.table.resize(max_bytes);
             self.block_cache.note_resize();
             self.resize_due = false;
         }
@@ -305,7 +305,7 @@ mod tests {
         let mut lowered = decoder();
         lowered.limit_table(100);
         assert!(lowered.decode(b"\x20\x3f\x45\x88").is_ok());
-        assert_eq!(lowered.table.most_bytes(), 100);
+        assert_eq!(lowered.table.max_bytes(), 100);
         assert!(lowered.decode(b"\x88").is_ok());
         assert_eq!(lowered.decode(b"\x3f\x46"), Err(HpackError::TableTooLarge));
     }

@@ -300,7 +300,7 @@ impl QpackDecoder {
             EncoderInstruction::Duplicate { index } => Some(self.dynamic_entry(u64::from(index))?),
         };
         if let Some(field) = field {
-            if field.bytes > self.table.most_bytes() {
+            if field.bytes > self.table.max_bytes() {
                 return Err(QpackError::EntryTooLarge);
             }
             self.table.insert(field);

@@ -11,7 +11,7 @@ use crate::design::{Design, Factor, Levels};
 use crate::metric::{Direction, Metric, Scale};
 use crate::summary::VariantSummary;
 
-/// Scaling of one metric with one factor, with the other factors fixed.
+/// Scaling of one metric with one factor while the other factors are fixed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scaling {
     /// Name of the numeric factor.

@@ -86,13 +86,13 @@ impl Goal {
         self.condition.limit().0
     }
 
-    /// Returns the limit in seconds if the goal is on a time.
+    /// Returns the limit in seconds if the goal is about a time.
     pub fn limit_s(&self) -> Option<f64> {
         let is_time = self.measure.kind() == AmountKind::Time;
         is_time.then(|| self.condition.limit().0 / 1e6)
     }
 
-    /// Returns the longest limit, in seconds, of the goals on times; 0 if there are none.
+    /// Returns the longest limit, in seconds, of the time goals; 0 if there are none.
     pub fn longest_limit_s(goals: &[Goal]) -> f64 {
         goals.iter().filter_map(Goal::limit_s).fold(0.0, f64::max)
     }
@@ -143,7 +143,7 @@ impl Goal {
     }
 
     /// Returns true if the service times, which exclude the wait for a free connection, meet the
-    /// goal. A goal that isn't on response times is judged by its usual reading.
+    /// goal. A goal that isn't about response times is judged by its usual reading.
     pub(super) fn is_met_by_service_times(&self, record: &Record) -> bool {
         let Some(measure) = self.measure.of_service_times() else {
             return self.read(record).is_some_and(|reading| reading.met);

@@ -56,7 +56,7 @@ pub struct ProbeResult {
     pub achieved_per_s: f64,
     /// Number of measured requests.
     pub requests: u64,
-    /// Longest limit of the goals on times, in seconds; 0 if there are none.
+    /// Longest limit of the time goals, in seconds; 0 if there are none.
     pub limit_s: f64,
     /// The reading of each goal; empty if nothing was measured.
     pub goals: Vec<GoalReading>,
@@ -113,7 +113,7 @@ impl Probe {
         self.settle_s + self.measure_s
     }
 
-    /// Decides if the probe can end early. `limit_s` is the longest limit of the goals on times.
+    /// Decides if the probe can end early. `limit_s` is the longest limit of the time goals.
     ///
     /// The results of the bracket only choose the rates of the edge, so they may depend on the
     /// moment at which a probe ends. A probe of the bracket ends as soon as more requests are slow

@@ -10,7 +10,7 @@ pub struct GoalReading {
     pub excess: f64,
     /// Excess that half a request would cause; the smallest excess that a reading can show.
     pub resolution: f64,
-    /// Count of requests beyond the limit; `None` if the goal isn't on a share of requests.
+    /// Count of requests beyond the limit; `None` if the goal isn't about a share of requests.
     pub tail: Option<TailCount>,
     /// Value of the metric in its own unit: microseconds, or a share from 0 to 1.
     pub value: f64,

@@ -101,7 +101,7 @@ pub struct GoalValue {
     /// Share of requests beyond the limit divided by the allowed share. For other metrics, the
     /// value divided by the limit.
     pub excess: f64,
-    /// Number of requests beyond the limit; absent if the goal isn't on a share of requests.
+    /// Number of requests beyond the limit; absent if the goal isn't about a share of requests.
     pub over: Option<u64>,
     /// Number of all requests that the goal refers to.
     pub all: Option<u64>,

@@ -31,7 +31,7 @@ const OVERHEAD_S: f64 = 0.2;
 pub struct SearchSettings {
     /// Requests that a probe needs to judge all goals.
     pub requests_min: f64,
-    /// Longest limit of the goals on times, in seconds; 0 if there are none.
+    /// Longest limit of the time goals, in seconds; 0 if there are none.
     pub limit_s: f64,
     /// Duration of the whole search, in seconds. The probes are as long as the goals require and
     /// must fit into this time.

@@ -5,7 +5,7 @@
 use std::fmt;
 
 /// An option that the program accepts. An option without a short form is identified by a character
-/// that can't be typed as one.
+/// that users can't type as a letter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OptionSpec {
     pub(crate) name: Option<&'static str>,
@@ -28,19 +28,19 @@ pub(crate) enum OptionArgument {
 /// Positions in which options are recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OptionPlacement {
-    /// Anywhere, as in glibc.
+    /// Options are recognized anywhere, as in glibc.
     Anywhere,
-    /// Only before the first argument that is not an option.
+    /// Options are recognized only before the first argument that is not an option.
     First,
 }
 
-/// Error for an invalid option.
+/// Error in the use of an option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OptionError {
     NoSuchLetter(char),
     LetterLacksValue(char),
     NoSuchName(String),
-    /// The option as typed, and the long names that begin with it.
+    /// Option as typed, and the long names that begin with it.
     Ambiguous(String, Vec<&'static str>),
     NameLacksValue(&'static str),
     NameTakesNothing(&'static str),
@@ -79,7 +79,7 @@ pub(crate) struct Options<'a> {
     others: Vec<&'a str>,
 }
 
-/// The letter of an option and its value, if any.
+/// Letter of an option with its value, if any.
 pub(crate) type ReadOption<'a> = Result<(char, Option<&'a str>), OptionError>;
 
 impl<'a> Options<'a> {

@@ -4,8 +4,8 @@
 //! Input: the arguments of such a tool. Output: what that tool would print on standard output and
 //! standard error, and an exit status. The arguments are converted into
 //! [`prony_load::LoadSettings`], the load engine produces a record, and the record is converted
-//! into output. This crate opens no connections for loads. docs/front-ends.md lists differences
-//! from the original tools.
+//! into output. This crate doesn't open the connections of loads. docs/front-ends.md lists
+//! differences from the original tools.
 
 mod ab;
 pub mod curl;

@@ -1,4 +1,4 @@
-//! Formats times in the user's time zone, for output with dates like that of ab and siege.
+//! Formats times in the user's time zone, for output that contains dates as in ab and siege.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,20 +7,20 @@ const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// A function of the C library that converts seconds since 1970 to a calendar date.
+/// Function of the C library that converts seconds since 1970 to a calendar date.
 type ToCalendar = unsafe extern "C" fn(*const libc::time_t, *mut libc::tm) -> *mut libc::tm;
 
-/// A point in time as a date and a time of day.
+/// Point in time as a date and a time of day.
 #[derive(Clone, Copy)]
 pub(crate) struct LocalTime(libc::tm);
 
 impl LocalTime {
-    /// Converts to the time zone of `TZ`, or else of the system.
+    /// Converts a time to the time zone in `TZ` or, by default, of the system.
     pub(crate) fn of(time: SystemTime) -> LocalTime {
         LocalTime::by(libc::localtime_r, time)
     }
 
-    /// Converts to UTC.
+    /// Converts a time to UTC.
     #[cfg(test)]
     pub(crate) fn utc(time: SystemTime) -> LocalTime {
         LocalTime::by(libc::gmtime_r, time)
@@ -32,8 +32,8 @@ impl LocalTime {
         let seconds = libc::time_t::try_from(seconds).unwrap_or_default();
         // SAFETY: `tm` consists of integers and a pointer, for which zero bytes are valid.
         let mut calendar: libc::tm = unsafe { std::mem::zeroed() };
-        // SAFETY: both pointers are valid for the call, and the function keeps neither. If it fails,
-        // `calendar` stays zero.
+        // SAFETY: both pointers are valid during the call, and the function doesn't keep them. If
+        // it fails, `calendar` remains zero.
         unsafe { to_calendar(&raw const seconds, &raw mut calendar) };
         LocalTime(calendar)
     }

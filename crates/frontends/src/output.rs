@@ -1,13 +1,13 @@
-//! Writes to standard output and standard error. If writing to standard output fails, results are
-//! lost, and the exit status reports it. A reader that closes the pipe early is not a failure.
+//! Writes to standard output and standard error. If a write to standard output fails, results are
+//! lost, and the exit status reports that. A reader that closes the pipe early is not a failure.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// True after a write to standard output failed.
+/// True after a write to standard output has failed.
 static OUTPUT_FAILED: AtomicBool = AtomicBool::new(false);
 
-/// True if standard output failed for a reason other than a closed pipe.
+/// Returns true if standard output failed for a reason other than a closed pipe.
 pub(crate) fn output_failed() -> bool {
     OUTPUT_FAILED.load(Ordering::Relaxed)
 }

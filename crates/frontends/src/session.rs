@@ -26,11 +26,11 @@ pub enum Ending {
     Refused,
     /// Status 130: a signal interrupted the load; the results so far are printed.
     Interrupted,
-    /// This status, which scripts expect from the tool.
+    /// A status that scripts expect from the emulated tool.
     Status(u8),
 }
 
-/// Stops the current load, or the next one as soon as it starts. Ctrl-C triggers it.
+/// Request to stop the current load, or the next one as soon as it starts. Ctrl-C triggers it.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: AtomicBool,
@@ -46,13 +46,13 @@ impl Stop {
         }
     }
 
-    /// True after [`Stop::ask`] was called.
+    /// Returns true after [`Stop::ask`] was called.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, Option<Arc<Control>>> {
-        // Ignore poisoning: a panic elsewhere can't leave an Option half written.
+        // Poisoning is ignored, because a panic elsewhere can't leave an Option half written.
         self.running
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -75,10 +75,10 @@ pub(crate) enum Refusal {
     Environment(String),
 }
 
-/// Texts in messages of the load engine, and their replacements.
+/// Texts in messages of the load engine, with their replacements.
 pub(crate) type MessageReplacements = [(&'static str, &'static str)];
 
-/// Removes hints about prony's own flags, which the front ends don't have.
+/// Removes hints about flags of prony that the front ends don't have.
 const NO_FLAGS: &MessageReplacements = &[
     ("set --public", "set PRONY_PUBLIC=1"),
     (", or give its address with --resolve", ""),
@@ -116,8 +116,8 @@ impl Refusal {
     }
 }
 
-/// The scope of the front ends' loads: braces in URLs, headers and bodies are literal, not
-/// templates.
+/// Returns the scope of the front ends' loads, in which braces in URLs, headers and bodies are
+/// literal text instead of templates.
 pub(crate) fn literal_scope() -> LoadScope {
     LoadScope {
         braces: Braces::Literal,
@@ -125,7 +125,7 @@ pub(crate) fn literal_scope() -> LoadScope {
     }
 }
 
-/// Resolves the arguments to a load that can run.
+/// Resolves the arguments to a load that is ready to run.
 pub(crate) fn resolve(url: Option<&str>, options: &LoadSettings) -> Result<LoadSpec, Refusal> {
     options
         .resolve_within(url, &literal_scope())
@@ -135,7 +135,7 @@ pub(crate) fn resolve(url: Option<&str>, options: &LoadSettings) -> Result<LoadS
         })
 }
 
-/// A callback that is called at intervals during a load, on the calling thread.
+/// Callback that is called at intervals during a load, on the calling thread.
 pub(crate) struct PeriodicCallback<'a> {
     /// Interval between calls.
     pub(crate) every: Duration,

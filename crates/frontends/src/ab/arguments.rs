@@ -39,7 +39,7 @@ pub(super) enum AbArgumentsError {
     Refused(Refusal),
 }
 
-/// The parsed arguments.
+/// Parsed arguments of ab.
 #[derive(Debug)]
 pub(super) struct AbArguments {
     /// Number of requests: `-n`, or the number that `-t` or ab's default implies.
@@ -50,11 +50,11 @@ pub(super) struct AbArguments {
     pub(super) time_limit: Option<Duration>,
     /// Timeout of a response (`-s`).
     pub(super) timeout: Duration,
-    /// Socket buffer size of `-b`, in bytes.
+    /// Socket buffer size (`-b`), in bytes.
     pub(super) window: Option<u32>,
     /// Source addresses (`-B`).
     pub(super) sources: Vec<SourceRange>,
-    /// Method of `-i`, `-p`, `-u` or `-m`.
+    /// Method, from `-i`, `-p`, `-u` or `-m`.
     pub(super) method: String,
     /// File with the body (`-p` or `-u`).
     pub(super) body_file: Option<PathBuf>,
@@ -62,7 +62,7 @@ pub(super) struct AbArguments {
     pub(super) content_type: Option<String>,
     /// Level of detail of the messages (`-v`).
     pub(super) verbosity: u32,
-    /// Attributes of `-x`, `-y`, `-z`, if `-w` or one of them is given.
+    /// Attributes from `-x`, `-y` and `-z`, if one of these or `-w` is given.
     pub(super) html: Option<Attributes>,
     /// Cookies (`-C`), each as `NAME=VALUE`.
     pub(super) cookies: Vec<String>,
@@ -84,7 +84,7 @@ pub(super) struct AbArguments {
     pub(super) quiet: bool,
     /// True to accept bodies of any length (`-l`).
     pub(super) any_length: bool,
-    /// Output file for the times of each request (`-g`).
+    /// Output file for the times of all requests (`-g`).
     pub(super) gnuplot: Option<PathBuf>,
     /// Output file for percentiles as CSV (`-e`).
     pub(super) csv: Option<PathBuf>,
@@ -92,7 +92,7 @@ pub(super) struct AbArguments {
     pub(super) hides_name: bool,
     /// Cipher suites (`-Z`).
     pub(super) ciphers: Vec<String>,
-    /// Version of `-f`, or `None` for any version.
+    /// TLS version (`-f`), or `None` for any version.
     pub(super) tls: Option<TlsVersion>,
     /// File with the client's certificate and key (`-E`).
     pub(super) certificate: Option<PathBuf>,
@@ -232,7 +232,7 @@ pub(super) fn parse(words: &[OsString]) -> Result<AbCommand, AbArgumentsError> {
     Ok(AbCommand::Load(Box::new(arguments)))
 }
 
-/// Flags whose effect depends on other flags.
+/// Values of flags whose effect depends on other flags.
 #[derive(Debug, Default)]
 struct Order {
     requests: Option<u64>,
@@ -291,7 +291,7 @@ impl AbArguments {
             'd' => self.percentages = false,
             'S' => self.deviations = false,
             'q' => self.quiet = true,
-            // Only -r remains. It has no effect, because in prony a failure never ends a run.
+            // Only -r remains. It has no effect, because failures never end a run of prony.
             _ => {}
         }
         Ok(())
@@ -412,7 +412,8 @@ fn window(value: &str) -> Result<Option<u32>, AbArgumentsError> {
     Ok(Some(bytes).filter(|bytes| *bytes > 0))
 }
 
-/// Parses `-B`: addresses, networks and ranges separated by commas, or a host name of this machine.
+/// Parses `-B`: addresses, networks and ranges, separated by commas, or a host name of this
+/// machine.
 fn sources(value: &str) -> Result<Vec<SourceRange>, AbArgumentsError> {
     let one = |typed: &str| {
         typed.parse::<SourceRange>().or_else(|error| {
@@ -434,7 +435,7 @@ fn proxy(value: &str) -> Result<AbProxy, AbArgumentsError> {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| wrong())?),
         _ => (value, PROXY_PORT),
     };
-    // Credentials belong in -P, and a scheme is not allowed.
+    // Credentials must be given with -P, and a scheme is not allowed.
     if host.contains(['@', '/']) {
         return Err(wrong());
     }
@@ -472,7 +473,7 @@ fn tls(value: &str) -> Result<Option<TlsVersion>, AbArgumentsError> {
     }
 }
 
-/// Parses `--start-at`: seconds since 1970 as `date +%s.%N` prints them, or a time such as
+/// Parses `--start-at`: seconds since 1970, as printed by `date +%s.%N`, or a time such as
 /// `2026-01-31T12:00:00Z`.
 fn moment(value: &str) -> Result<SystemTime, String> {
     let seconds = value.strip_prefix('@').unwrap_or(value);

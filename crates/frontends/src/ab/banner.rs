@@ -1,9 +1,10 @@
-//! Texts of ab's name, version and usage.
+//! ab's version lines and usage.
 
 use super::arguments::Attributes;
 
 /// First three lines of the output. Scripts look for the first line and the version in it. The
-/// other lines name prony instead of ab's authors, so that nobody mistakes the output for ab's.
+/// other lines name prony instead of ab's authors, so that nobody mistakes the output for that of
+/// ab.
 const LINES: [&str; 3] = [
     concat!(
         "This is ApacheBench, Version 2.3 <prony ",
@@ -14,7 +15,7 @@ const LINES: [&str; 3] = [
     "docs/front-ends.md lists what differs from the ab of the Apache HTTP Server",
 ];
 
-/// The first lines, as text or as the start of an HTML page.
+/// Returns the first lines, as text or as the start of an HTML page.
 pub(super) fn banner(html: Option<&Attributes>) -> String {
     let [first, second, third] = LINES;
     match html {

@@ -9,8 +9,8 @@ use super::report::whole_ms;
 use super::times::{Column, RequestTimes};
 use crate::local_time::LocalTime;
 
-/// A file that is opened before the load and written after it, so that a file that can't be written
-/// doesn't waste a load.
+/// Output file that is opened before the load and written after it. If it can't be opened, no load
+/// is wasted.
 #[derive(Debug)]
 pub(super) struct ResultFile {
     path: PathBuf,
@@ -48,8 +48,8 @@ impl ResultFile {
     }
 }
 
-/// Returns the content of `-e`: for each percentage, the time within which that share of the
-/// requests was served.
+/// Returns the content of the file for `-e`: for each percentage, the time within which that share
+/// of the requests was served.
 pub(super) fn csv(total: &Column) -> String {
     let mut out = String::from("Percentage served,Time in ms\n");
     for percent in 0..=100u32 {
@@ -63,8 +63,8 @@ pub(super) fn csv(total: &Column) -> String {
     out
 }
 
-/// Returns the content of `-g`: the times of each request, fastest first. `began` is the start of
-/// the load; `local_time` converts times to the user's time zone.
+/// Returns the content of the file for `-g`: the times of each request, fastest first. `began` is
+/// the start of the load; `local_time` converts times to the user's time zone.
 pub(super) fn gnuplot(
     rows: &[RequestTimes],
     began: SystemTime,

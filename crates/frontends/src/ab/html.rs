@@ -1,4 +1,4 @@
-//! Formats the report as an HTML table, for `-w`.
+//! Formats the report as an HTML table (`-w`).
 
 use super::arguments::Attributes;
 use super::report::{AbReport, whole_ms};

@@ -8,7 +8,7 @@ use super::arguments::AbArguments;
 use super::secured;
 use crate::session::MessageReplacements;
 
-/// Maximum connect timeout, regardless of `-s`. It is about as long as TCP itself retries.
+/// Maximum connect timeout, whatever the value of `-s`. It is about as long as TCP itself retries.
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(130);
 
 /// Returns the settings of the load, except for its request.
@@ -27,7 +27,7 @@ pub(super) fn options(arguments: &AbArguments) -> LoadSettings {
         connect_timeout: Some(arguments.timeout.min(CONNECT_TIMEOUT_MAX)),
         expect_status: Some(StatusSet::all()),
         expect_size: arguments.expected_size,
-        // Like ab, verify no certificates and resume no sessions.
+        // Like ab, don't verify certificates and don't resume sessions.
         insecure: true,
         no_resumption: true,
         tls_min: arguments.tls,
@@ -84,8 +84,8 @@ fn ciphers(arguments: &AbArguments) -> Vec<String> {
     for name in arguments.ciphers.iter().map(String::as_str) {
         match name {
             many if CIPHER_GROUPS.contains(&many) => typed.extend(TLS12),
-            // An exclusion such as null ciphers, MD5 or RC4 has no effect, because the library
-            // lacks them.
+            // Excluding suites such as null ciphers, MD5 or RC4 has no effect, because the library
+            // doesn't have any.
             left_out if left_out.starts_with('!') && lacks(&left_out[1..]) => {}
             name => typed.push(name),
         }
@@ -105,7 +105,7 @@ fn ciphers(arguments: &AbArguments) -> Vec<String> {
     suites.into_iter().map(str::to_owned).collect()
 }
 
-/// True if the library has no suite of this kind.
+/// Returns true if the library has no suites of this kind.
 fn lacks(kind: &str) -> bool {
     const KINDS: [&str; 16] = [
         "3DES", "aNULL", "ADH", "AECDH", "CAMELLIA", "DES", "DSS", "eNULL", "EXP", "EXPORT", "LOW",

@@ -40,7 +40,7 @@ use trace::Trace;
 const WRONG_COMMAND: Ending = Ending::Status(22);
 /// ab's exit status for an invalid value.
 const WRONG_VALUE: Ending = Ending::Status(1);
-/// Interval between checks for progress.
+/// Interval at which the progress is checked.
 const PROGRESS_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// See [`crate::Tool::run`].
@@ -76,7 +76,7 @@ fn report(error_of: &AbArgumentsError) -> Ending {
     }
 }
 
-/// Resources of a run, and its output files.
+/// Everything that a run needs: its resources and output files.
 struct Run {
     written: Http10Request,
     spec: LoadSpec,
@@ -193,7 +193,7 @@ fn announcement(arguments: &AbArguments, schedule: &ProgressSchedule) -> String 
     )
 }
 
-/// Waits until the time of `--start-at`, at which several runs can start together.
+/// Waits until the time given with `--start-at`, which allows several runs to start together.
 fn wait_until(moment: Option<SystemTime>, session: &Session) -> Result<(), AbArgumentsError> {
     let Some(moment) = moment else {
         return Ok(());
@@ -202,7 +202,7 @@ fn wait_until(moment: Option<SystemTime>, session: &Session) -> Result<(), AbArg
     if let Err(past) = left() {
         let ago = past.duration().as_secs_f64();
         return Err(AbArgumentsError::Value(format!(
-            "--start-at: that moment was {ago:.1} s ago; nothing was run"
+            "--start-at: that time was {ago:.1} s ago; nothing was run"
         )));
     }
     while let Ok(left) = left() {
@@ -221,8 +221,8 @@ struct ProgressSchedule {
 }
 
 impl ProgressSchedule {
-    /// Reports progress after each tenth of the requests, but not more often than every hundred
-    /// requests. Small loads have no messages.
+    /// Returns a schedule with a message after each tenth of the requests, but at most one per
+    /// hundred requests. Small loads have no messages.
     fn of(arguments: &AbArguments) -> ProgressSchedule {
         let every = (arguments.requests / 10).max(100);
         ProgressSchedule {

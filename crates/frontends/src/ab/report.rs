@@ -1,4 +1,4 @@
-//! The data of ab's report, for text, HTML and files.
+//! Data of ab's report, from which text, HTML and files are formatted.
 
 use super::secured::Tls;
 use super::tally::Failed;
@@ -9,15 +9,15 @@ use super::times::Times;
 pub(super) struct AbReport {
     /// Value of the Server header; empty if the server doesn't send one.
     pub(super) software: String,
-    /// The host as typed.
+    /// Host as typed.
     pub(super) host: String,
     /// Port in the URL, or the scheme's default.
     pub(super) port: u16,
-    /// The negotiated TLS parameters, if TLS is used.
+    /// Negotiated TLS parameters; `None` without TLS.
     pub(super) tls: Option<Tls>,
-    /// The path as typed.
+    /// Path as typed.
     pub(super) path: String,
-    /// Length of response bodies in bytes; `None` with `-l`.
+    /// Required length of response bodies in bytes; `None` with `-l`.
     pub(super) length: Option<u64>,
     /// Number of concurrent requests (`-c`).
     pub(super) concurrency: u64,
@@ -43,7 +43,7 @@ pub(super) struct AbReport {
     pub(super) times: Times,
 }
 
-/// Rows of the table of percentages.
+/// Percentages in the table of served requests.
 pub(super) const PERCENTAGES: [u64; 9] = [50, 66, 75, 80, 90, 95, 98, 99, 100];
 
 impl AbReport {
@@ -57,7 +57,7 @@ impl AbReport {
         bytes as f64 / 1024.0 / self.seconds
     }
 
-    /// True if rates can be computed.
+    /// Returns true if rates can be computed.
     pub(super) fn has_rates(&self) -> bool {
         self.seconds > 0.0 && self.complete > 0
     }

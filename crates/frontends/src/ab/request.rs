@@ -5,11 +5,12 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::arguments::AbArguments;
 
-/// The bytes of an HTTP/1.0 request. Headers are in ab's order, and those of `-H` are unchanged.
+/// Bytes of an HTTP/1.0 request. Its headers are in ab's order, and headers from `-H` are
+/// unchanged.
 pub(super) struct Http10Request {
     /// Request line and headers, including the empty line at the end.
     pub(super) head: Vec<u8>,
-    /// The body.
+    /// Body of the request.
     pub(super) body: Vec<u8>,
 }
 
@@ -34,7 +35,7 @@ impl Http10Request {
                 .as_ref()
                 .map(|login| format!("Authorization: {}", basic(login))),
         );
-        // In a tunnel, the header with the proxy's credentials would reach the server.
+        // With a tunnel, a header with the proxy's credentials would be sent to the server.
         let asks_proxy = !(arguments.url.is_tls && arguments.proxy.is_some());
         lines.extend(
             arguments
@@ -78,7 +79,7 @@ fn target(arguments: &AbArguments) -> String {
     }
 }
 
-/// Returns the value of a header in `-H`.
+/// Returns the value of a header that `-H` provides.
 pub(super) fn given<'a>(arguments: &'a AbArguments, name: &str) -> Option<&'a str> {
     arguments.headers.iter().find_map(|line| {
         let (own, value) = line.split_once(':')?;

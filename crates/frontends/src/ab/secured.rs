@@ -7,7 +7,7 @@ use prony_record::Negotiated;
 use super::arguments::AbArguments;
 use super::request::given;
 
-/// The negotiated TLS parameters, as ab prints them.
+/// Negotiated TLS parameters, as ab prints them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Tls {
     /// Version, cipher suite, key length of the server, and key length of the cipher; empty if no
@@ -50,7 +50,7 @@ pub(super) fn tls(agreed: &Negotiated, arguments: &AbArguments) -> Tls {
     }
 }
 
-/// Converts the IANA name of a cipher suite to OpenSSL's name. For TLS 1.3 they are equal.
+/// Converts the IANA name of a cipher suite to OpenSSL's name. For TLS 1.3, the names are equal.
 pub(super) fn openssl_name(iana: &str) -> String {
     let Some((exchange, cipher)) = iana
         .strip_prefix("TLS_")

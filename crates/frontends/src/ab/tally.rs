@@ -1,4 +1,4 @@
-//! Counts requests in ab's categories. Each worker of the load has its own counter.
+//! Counts requests in ab's categories. Each worker of the load has a counter of its own.
 
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
@@ -10,21 +10,22 @@ use super::arguments::AbArguments;
 use super::times::{RequestTimes, Times};
 use super::trace::Trace;
 
-/// The first complete response of the load.
+/// First complete response of a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct First {
-    /// Length of its body in bytes.
+    /// Length of the body in bytes.
     pub(super) length: u64,
-    /// The Server header, up to the first space.
+    /// Value of the Server header, up to the first space.
     pub(super) server: String,
 }
 
 /// Failed requests in ab's four categories.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Failed {
-    /// No connection, including TLS failures.
+    /// There was no connection, or the TLS handshake failed.
     pub(super) connect: u64,
-    /// Incomplete or missing response: reset, closed connection, or timeout.
+    /// The response is missing or incomplete, because of a reset, a closed connection, or a
+    /// timeout.
     pub(super) receive: u64,
     /// The body has an unexpected length, or is shorter than its Content-Length.
     pub(super) length: u64,
@@ -33,13 +34,13 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    /// Returns the total.
+    /// Returns the number of all failed requests.
     pub(super) fn all(&self) -> u64 {
         self.connect + self.receive + self.length + self.exceptions
     }
 }
 
-/// The counts of a load.
+/// Counts of a load.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AbTally {
     /// Number of requests that ended, with any outcome.
@@ -82,10 +83,10 @@ pub(super) struct AbWatch {
     whole: Mutex<AbTally>,
 }
 
-/// Settings of the counters.
+/// Settings that all counters share.
 #[derive(Debug, Clone, Copy)]
 struct Rules {
-    /// Required length of bodies. By default, the length of the first body is required.
+    /// Required length of bodies. If it is `None`, the length of the first body is required.
     length: Option<u64>,
     any_length: bool,
     keepalive: bool,
@@ -118,7 +119,7 @@ impl AbWatch {
         std::mem::take(&mut *self.whole())
     }
 
-    /// Classifies a response by its length and head.
+    /// Classifies a response by its length and headers.
     fn classify(&self, user: u32, status: u16, length: u64, head: &[u8]) -> JudgedResponse {
         let rules = self.rules;
         let first = self.first.get_or_init(|| First {
@@ -134,7 +135,8 @@ impl AbWatch {
     }
 
     fn whole(&self) -> MutexGuard<'_, AbTally> {
-        // Ignore poisoning: a worker that panicked has added its counts completely or not at all.
+        // Poisoning is ignored, because a worker that panicked has added its counts either
+        // completely or not at all.
         self.whole
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -163,7 +165,7 @@ impl Director for AbWatch {
 struct Counter<'a> {
     watch: &'a AbWatch,
     tally: AbTally,
-    /// The response of the request whose end will be reported next.
+    /// Classified response of the request whose end will be reported next.
     last_response: Option<JudgedResponse>,
 }
 
@@ -263,8 +265,8 @@ fn kind(outcome: Outcome) -> Kind {
 }
 
 /// Returns the times of a request that received at least part of a response, or timed out. Other
-/// failures have no times, because refusals and resets can occur very quickly and would make the
-/// server look fast.
+/// failures have no times, because refusals and resets can be very quick and would make the server
+/// look fast.
 fn times(outcome: Outcome, exchange: &Exchange, connect: Nanos) -> Option<RequestTimes> {
     let start = exchange.intended;
     match outcome {
@@ -298,8 +300,8 @@ fn software(head: &[u8]) -> String {
         .to_owned()
 }
 
-/// True if the head of a response says that the connection stays open. A response to HTTP/1.0 must
-/// say so explicitly (RFC 9112, section C.2.2).
+/// Returns true if the headers of a response announce that the connection stays open. In a response
+/// to HTTP/1.0, this must be explicit (RFC 9112, section C.2.2).
 fn says_keep_alive(head: &[u8]) -> bool {
     texts(head).any(|(name, value)| {
         name.eq_ignore_ascii_case("connection")

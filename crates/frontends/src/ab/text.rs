@@ -1,4 +1,4 @@
-//! Formats the report as text like ab.
+//! Formats the report as text, like ab.
 
 use super::report::{AbReport, PERCENTAGES, whole_ms};
 use super::times::Column;
@@ -6,9 +6,9 @@ use super::times::Column;
 /// Optional parts of the report.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ReportParts {
-    /// The table of percentages (off with `-d`).
+    /// True to include the table of percentages (off with `-d`).
     pub(super) percentages: bool,
-    /// Medians, deviations and warnings (off with `-S`).
+    /// True to include medians, deviations and warnings (off with `-S`).
     pub(super) deviations: bool,
 }
 
@@ -166,7 +166,7 @@ fn with_deviations(report: &AbReport, out: &mut String) {
         );
     }
     for (_, what, column) in columns(report) {
-        // Like ab, use the printed values, which are rounded to milliseconds.
+        // Like ab, this uses the printed values, which are rounded to milliseconds.
         let mean = whole_ms(column.mean_ms()) as f64;
         let apart = (mean - whole_ms(column.median_ms()) as f64).abs();
         if apart > 2.0 * column.deviation_ms() {

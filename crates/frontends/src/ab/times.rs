@@ -22,7 +22,7 @@ impl RequestTimes {
     }
 }
 
-/// Times in one column. Statistics are exact, except for quantiles, which have an error of up to
+/// Times in one column. All statistics are exact, except for quantiles, which may be off by up to
 /// 0.1%.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Column {
@@ -98,8 +98,8 @@ impl Column {
         self.at_ms(self.count / 2)
     }
 
-    /// Returns the time at this index in ascending order, in milliseconds. Indexes start at 0; too
-    /// large ones return the last time.
+    /// Returns the time at this index in ascending order, in milliseconds. The first index is 0.
+    /// Too large an index returns the last time.
     pub(super) fn at_ms(&self, index: u64) -> f64 {
         if index == 0 {
             return self.min_ms();
@@ -107,10 +107,10 @@ impl Column {
         if index >= self.count.saturating_sub(1) {
             return self.max_ms();
         }
-        // Add half a rank, so that rounding can't select a neighboring rank.
+        // Half a rank is added, so that rounding can't select a neighboring rank.
         let quantile = (index as f64 + 0.5) / self.count as f64;
         let (time, _) = self.spread.quantile(quantile);
-        // The end of a histogram bucket may exceed the maximum.
+        // The upper end of a histogram bucket may exceed the maximum.
         ms(time).min(self.max_ms())
     }
 }

@@ -31,7 +31,7 @@ impl Trace {
         }
     }
 
-    /// True if responses are printed. In this case, only one thread generates the load, so that
+    /// Returns true if responses are printed. Only one thread then generates the load, so that
     /// related lines stay together.
     pub(super) fn prints_responses(&self) -> bool {
         self.verbosity >= 2

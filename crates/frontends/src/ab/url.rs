@@ -1,6 +1,6 @@
 //! Parses the URL as ab does.
 
-/// A URL of the form `[http[s]://]HOST[:PORT]/PATH`.
+/// URL of the form `[http[s]://]HOST[:PORT]/PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AbUrl {
     /// True for `https`.
@@ -39,7 +39,8 @@ impl AbUrl {
             None if port.is_empty() => Some(if is_tls { 443 } else { 80 }),
             None => None,
         };
-        // Reject credentials, zone identifiers, and other characters that host names can't contain.
+        // Rejects credentials, zone identifiers, and other characters that host names can't
+        // contain.
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-._~:".contains(c);
         if host.is_empty() || !host.chars().all(is_name) {
             return Err(wrong());

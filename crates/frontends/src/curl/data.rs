@@ -14,11 +14,11 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// Data that the command's options describe.
+/// Data that the options of a command describe.
 #[derive(Debug, Default)]
 pub(super) struct RequestData {
     pieces: Vec<u8>,
-    /// File with the whole body. Set if the file is the only piece of data.
+    /// File with the whole body, if the file is the only piece of data.
     file: Option<PathBuf>,
     /// True if there is any data, even if it is empty.
     is_given: bool,
@@ -62,7 +62,8 @@ impl RequestData {
             self.file = Some(path(name)?);
             return Ok(());
         }
-        // The file is now only one of several pieces, so read it and join them as text.
+        // The file is now only one of several pieces, so it is read and joined with the others as
+        // text.
         if let Some(file) = self.file.take() {
             self.pieces = read(&file)?;
         }

@@ -15,7 +15,7 @@ use prony_load::LoadSettings;
 use self::data::{DataBody, RequestData};
 use self::options::CurlOption;
 
-/// Value of the Accept-Encoding header for `--compressed`.
+/// Value of the Accept-Encoding header with `--compressed`.
 const ENCODINGS: &str = "deflate, gzip, br, zstd";
 /// Maximum number of redirects for `-L` without `--max-redirs`.
 const REDIRECTS_MAX: u64 = 50;
@@ -24,7 +24,7 @@ const PROXY_PORT: u16 = 1080;
 /// Maximum accepted time, in seconds.
 const TIME_MAX_S: f64 = 1e6;
 
-/// A curl command, converted to a load.
+/// Curl command, converted to a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CurlCommand {
     /// URL of the command, as typed.
@@ -33,15 +33,15 @@ pub struct CurlCommand {
     pub settings: LoadSettings,
 }
 
-/// Parses a command in the syntax of bash. Files are relative to the working directory.
+/// Parses a command in the syntax of bash. Paths of files are relative to the working directory.
 ///
 /// # Errors
 ///
-/// Names the option that can't be used, with a hint.
+/// Returns a message that names the option that can't be used, with a hint.
 pub fn parse(text: &str) -> Result<CurlCommand, String> {
     let words = words::split(text)?;
     let mut words = words.into_iter().peekable();
-    // Skip a shell prompt that was copied with the command.
+    // A shell prompt that was copied with the command is skipped.
     words.next_if(|word| word == b"$");
     match words.next().as_deref() {
         Some(b"curl") => {}
@@ -60,12 +60,12 @@ pub fn parse(text: &str) -> Result<CurlCommand, String> {
     request.finish()
 }
 
-/// The part of the request that has been parsed so far.
+/// Parts of the request that have been parsed so far.
 #[derive(Debug, Default)]
 struct CurlRequest {
     urls: Vec<String>,
     settings: LoadSettings,
-    /// Headers of `-H`.
+    /// Headers from `-H`.
     headers: Vec<String>,
     data: RequestData,
     is_head: bool,
@@ -157,7 +157,8 @@ impl CurlRequest {
         applied.map_err(wrong)
     }
 
-    /// Adds a header of `-H`: `NAME: VALUE`, `NAME;` for an empty header, or `NAME:` to remove one.
+    /// Adds a header from `-H`: `NAME: VALUE`, `NAME;` for an empty header, or `NAME:` to remove
+    /// one.
     fn add_header(&mut self, typed: &str) -> Result<(), String> {
         if typed.starts_with('@') {
             return Err("headers in a file are not read; write them into the command".to_owned());
@@ -170,8 +171,8 @@ impl CurlRequest {
         match (typed.split_once(':'), typed.strip_suffix(';')) {
             (Some((name, _)), _) if name.trim().eq_ignore_ascii_case("content-length") => {}
             (Some(_), _) => self.headers.push(typed.trim_end().to_owned()),
-            // `-H 'NAME;'` sends an empty header. The space after the colon distinguishes it from
-            // `-H 'NAME:'`.
+            // `-H 'NAME;'` sends an empty header, which is stored with a space after the colon to
+            // distinguish it from `-H 'NAME:'`.
             (None, Some(name)) => self.headers.push(format!("{name}: ")),
             (None, None) => {
                 return Err(format!(
@@ -215,7 +216,7 @@ impl CurlRequest {
         };
         if self.is_head && self.data.is_given() && !self.is_get {
             return Err(
-                "-I: a HEAD request has no body (omit -I or the data, or add -G)".to_owned(),
+                "-I: a HEAD request has no body (remove -I or the data, or add -G)".to_owned(),
             );
         }
         self.finish_headers();
@@ -288,7 +289,7 @@ impl CurlRequest {
         headers.retain(|line| !is_removal(line));
         if !self.cookies.is_empty() {
             let cookies = self.cookies.join("; ");
-            // Like curl, send the cookies of `-b` and `-H` in one header.
+            // Like curl, sends the cookies from `-b` and `-H` in one header.
             match headers.iter_mut().find(|line| name_of(line) == "cookie") {
                 Some(line) => *line = format!("{}; {cookies}", line.trim_end()),
                 None => implied.push(("Cookie", cookies)),

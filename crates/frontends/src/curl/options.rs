@@ -1,4 +1,4 @@
-//! The curl options that prony recognizes.
+//! Curl options that prony recognizes.
 
 use prony_load::{HttpVersion, TlsVersion};
 
@@ -10,13 +10,14 @@ use self::CurlOption::{
 /// Effect of an option.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum CurlOption {
-    /// The option is ignored: it changes only curl's output, or where curl looks for its files.
+    /// The option is ignored, because it changes only curl's output or the folders in which curl
+    /// looks for its own files.
     Ignored,
-    /// Like `Ignored`, for an option with a value.
+    /// Like `Ignored`, for an option that takes a value.
     IgnoredValue,
-    /// The option is rejected, for this reason.
+    /// The option is rejected for this reason.
     Refused(&'static str),
-    /// Like `Refused`, for an option with a value.
+    /// Like `Refused`, for an option that takes a value.
     RefusedValue(&'static str),
     Url,
     Method,
@@ -48,16 +49,16 @@ pub(super) enum CurlOption {
     ConnectTimeout,
 }
 
-/// Treatment of the value of a data option.
+/// Treatment of a data option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DataKind {
-    /// Text; `@FILE` reads a file and removes its line breaks.
+    /// Text. `@FILE` reads a file and removes its line breaks.
     Text,
-    /// `@FILE` reads a file unchanged.
+    /// Binary data. `@FILE` reads a file without changing it.
     Binary,
-    /// The data is used literally.
+    /// Literal data. An `@` has no special meaning.
     Raw,
-    /// The data is percent-encoded; `NAME@FILE` reads a file.
+    /// Percent-encoded data. `NAME@FILE` reads a file.
     UrlEncoded,
 }
 
@@ -165,7 +166,7 @@ const OPTIONS: &[(&str, Option<char>, CurlOption)] = &[
     ("fail", Some('f'), Ignored),
     ("fail-with-body", None, Ignored),
     ("fail-early", None, Ignored),
-    // Options whose effect is prony's default behavior.
+    // Options that request prony's default behavior.
     ("globoff", Some('g'), Ignored),
     ("path-as-is", None, Ignored),
     ("basic", None, Ignored),
@@ -240,7 +241,7 @@ const OPTIONS: &[(&str, Option<char>, CurlOption)] = &[
     ("variable", None, RefusedValue("write the value")),
 ];
 
-/// Finds the option with this long name. `--no-NAME` of an ignored option is ignored, too.
+/// Finds the option with this long name. Also accepts `--no-NAME` of an option that is ignored.
 pub(super) fn by_name(name: &str) -> Option<CurlOption> {
     let find = |name: &str| OPTIONS.iter().find(|(known, ..)| *known == name);
     if let Some((_, _, option)) = find(name) {

@@ -16,8 +16,8 @@ fn header<'a>(command: &'a CurlCommand, name: &str) -> Vec<&'a str> {
     named.map(|(_, value)| value.trim()).collect()
 }
 
-/// A request with a JSON body, as copied by Chrome: with continued lines, and `$'…'` for text that
-/// contains `!`.
+/// Request with a JSON body, as copied by Chrome: with line continuations, and with `$'…'` for text
+/// that contains `!`.
 const CHROME: &str = r#"curl 'https://shop.example.test/api/cart?id=7&lang=en' \
   -H 'accept: application/json, text/plain, */*' \
   -H 'accept-language: en-US,en;q=0.9' \
@@ -32,7 +32,7 @@ const CHROME: &str = r#"curl 'https://shop.example.test/api/cart?id=7&lang=en' \
   --data-raw $'{"text":"it\'s done\u0021\\n","count":2}' \
   --insecure"#;
 
-/// A form as copied by Firefox.
+/// Form request, as copied by Firefox.
 const FIREFOX: &str = r#"curl 'http://app.example.test:8080/login' \
   --compressed \
   -X POST \
@@ -81,7 +81,7 @@ fn a_command_copied_from_firefox_is_read() {
     assert_eq!(header(&command, "accept-encoding"), ["gzip, deflate"]);
     assert_eq!(header(&command, "content-type").len(), 1);
     assert_eq!(header(&command, "cookie"), ["csrftoken=t0k3n"]);
-    // The Content-Length header is dropped, because prony computes it.
+    // The Content-Length header is dropped, because prony computes it itself.
     assert!(header(&command, "content-length").is_empty());
 }
 
@@ -222,7 +222,7 @@ fn unusable_commands_are_refused_by_name_with_a_hint() {
         ("curl h -x socks5://p", &["-x", "HTTP proxy"]),
         ("curl h --http3", &["--http3"]),
         ("curl h --tls-max 1.1", &["--tls-max", "1.1"]),
-        ("curl h --retry 3", &["--retry", "omit it"]),
+        ("curl h --retry 3", &["--retry", "remove it"]),
     ] {
         let error = parse(text).unwrap_err();
         for part in parts {

@@ -3,11 +3,12 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Splits a command into words. Words are bytes, because `$'\xff'` is not valid UTF-8.
+/// Splits a command into words. Words are byte strings, because `$'\xff'` is not valid UTF-8.
 ///
 /// # Errors
 ///
-/// A quote is not closed, or the text contains shell syntax other than words.
+/// Returns a message if a quote is not closed, or if the text contains shell syntax other than
+/// words.
 pub(super) fn split(text: &str) -> Result<Vec<Vec<u8>>, String> {
     let mut splitter = Splitter {
         rest: text.chars().peekable(),
@@ -87,8 +88,8 @@ impl Splitter<'_> {
         self.word().extend_from_slice(bytes);
     }
 
-    /// Handles an unquoted backslash. At the end of a line, it continues the line; elsewhere, it
-    /// quotes the next character.
+    /// Handles an unquoted backslash. At the end of a line, it is a line continuation; elsewhere,
+    /// it quotes the next character.
     fn escaped(&mut self) {
         if self.skip_line_end() {
             return;
@@ -141,7 +142,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// Reads the rest of `$'…'`, which may contain escapes as in C.
+    /// Reads the rest of `$'…'`, which may contain escape sequences as in C.
     fn ansi_quoted(&mut self) -> Result<(), String> {
         self.word();
         loop {
@@ -174,7 +175,7 @@ impl Splitter<'_> {
             },
             '0'..='7' => {
                 let first = c.to_digit(8).unwrap_or(0);
-                // Like bash, use only the low eight bits.
+                // Like in bash, only the low eight bits are used.
                 self.number(first, 8, 2).unwrap_or(first) as u8
             }
             'c' => match self.rest.next() {
@@ -189,7 +190,7 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    /// Adds an unknown escape literally, including its backslash.
+    /// Adds an unknown escape sequence literally, including its backslash.
     fn add_literally(&mut self, c: char) -> Result<(), String> {
         self.add('\\');
         self.add(c);

@@ -24,7 +24,7 @@ pub(super) struct HeyArguments {
     pub(super) time: Option<Duration>,
     pub(super) csv: bool,
     pub(super) method: String,
-    /// Headers by canonical name as in Go, except for Host.
+    /// Headers except for Host, by their canonical names as in Go.
     pub(super) headers: BTreeMap<String, String>,
     pub(super) host: Option<String>,
     pub(super) body: Option<String>,
@@ -39,7 +39,7 @@ pub(super) struct HeyArguments {
     pub(super) cores: Option<u64>,
     pub(super) timeline: Option<PathBuf>,
     pub(super) progress: bool,
-    /// Messages about arguments that hey ignores without a message.
+    /// Warnings about arguments that hey itself ignores silently.
     pub(super) notes: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ pub(super) enum HeyError {
     Help,
     /// A flag is invalid.
     Flag(String),
-    /// The arguments don't describe a load. There is no message if the URL is missing.
+    /// The arguments don't describe a load. There is no message if only the URL is missing.
     Load(Option<String>),
 }
 
@@ -264,7 +264,7 @@ impl FlagValues {
     }
 
     /// Returns the headers that are sent in addition to Host, Content-Length and Connection. `user`
-    /// contains the credentials in the URL.
+    /// contains the credentials from the URL.
     fn headers(
         &self,
         method: &str,
@@ -315,7 +315,7 @@ impl FlagValues {
         };
         let agent = format!("{own} {USER_AGENT}").trim_start().to_owned();
         headers.insert("User-Agent".to_owned(), agent);
-        // Like Go's client, ask for compression unless another header prevents it.
+        // Like Go's client, asks for compression unless another header prevents it.
         let named = |name: &str| headers.contains_key(name);
         if !self.no_compression && !named("Accept-Encoding") && !named("Range") && method != "HEAD"
         {
@@ -355,14 +355,14 @@ fn canonical(name: &str) -> String {
 /// Proxy for all requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HeyProxy {
-    /// The proxy with its credentials, as a setting of the load engine.
+    /// Proxy with its credentials, as a setting of the load engine.
     pub(super) engines: HttpProxy,
-    /// `host:port`, for error messages.
+    /// Address as `host:port`, for error messages.
     pub(super) address: String,
 }
 
 impl HeyProxy {
-    /// Parses `host:port` or `http://user:password@host:port`.
+    /// Parses a proxy of the form `host:port` or `http://user:password@host:port`.
     fn typed(typed: &str) -> Result<HeyProxy, HeyError> {
         let engines = typed.parse().map_err(|why| load(format!("-x: {why}")))?;
         let address = typed.split_once("://").map_or(typed, |(_, rest)| rest);

@@ -1,5 +1,4 @@
-//! Describes failed requests with the same texts as Go's HTTP client, because scripts look for
-//! them.
+//! Describes failed requests with the texts of Go's HTTP client, because scripts look for them.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +6,12 @@ use prony_record::Outcome;
 
 use super::watch::CollectedRequests;
 
-/// The parts of a request that failure texts mention.
+/// Parts of a request that appear in the texts about failures.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FailedRequestInfo<'a> {
     pub(super) method: &'a str,
     pub(super) url: &'a str,
-    /// `host:port` of the proxy, if there is one.
+    /// Address of the proxy as `host:port`, if there is one.
     pub(super) proxy: Option<&'a str>,
 }
 
@@ -70,7 +69,7 @@ fn words(outcome: Outcome, reason: Option<&str>, asked: FailedRequestInfo<'_>) -
         }
         Outcome::Redirect => because.to_owned(),
         Outcome::Unfinished => "net/http: request canceled".to_owned(),
-        // In this load every status counts as success, so these outcomes can't occur.
+        // These outcomes can't occur, because every status counts as success in this load.
         Outcome::Ok
         | Outcome::UnexpectedStatus
         | Outcome::UnexpectedSize

@@ -18,7 +18,7 @@ pub(super) enum FlagValue {
 pub(super) enum FlagError {
     /// `-help`: the usage was requested.
     Help,
-    /// A flag is invalid. Contains the same message as from Go.
+    /// A flag is invalid. Contains the same message that Go prints.
     Wrong(String),
 }
 
@@ -31,8 +31,8 @@ pub(super) struct GoFlag {
     pub(super) value: String,
 }
 
-/// Splits the arguments into flags and what follows them. `takes` returns the kind of value for a
-/// flag, or `None` for an unknown flag.
+/// Splits the arguments into flags and the arguments after them. `takes` returns the kind of value
+/// that a flag takes, or `None` for an unknown flag.
 ///
 /// # Errors
 ///

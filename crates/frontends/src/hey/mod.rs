@@ -56,8 +56,8 @@ fn refuse(wrong: &HeyError) -> Ending {
     ending
 }
 
-/// Determines the number of connections and streams. With `-h2`, sends one HEAD request to detect
-/// whether the server supports HTTP/2.
+/// Distributes the workers over connections and streams. With `-h2`, sends one HEAD request to
+/// detect whether the server supports HTTP/2.
 fn spread(arguments: &HeyArguments) -> RequestDistribution {
     let each = RequestDistribution::connections(arguments.workers);
     if !(arguments.h2 && arguments.is_tls() && arguments.keepalive) {
@@ -102,7 +102,7 @@ fn load(arguments: &HeyArguments, session: &Session) -> Result<Ending, Refusal> 
     let timeline_file = files(arguments)?;
     let mut spec = resolve(Some(&arguments.url), &arguments.options(spread(arguments)))?;
     if arguments.redirects {
-        // hey stops after 10 redirects with an error.
+        // hey stops with an error after 10 redirects.
         spec.fail_redirects_beyond_limit();
     }
     let watch = HeyWatch::new(arguments.csv, arguments.until(), arguments.workers);

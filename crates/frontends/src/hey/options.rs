@@ -9,7 +9,7 @@ use prony_record::Nanos;
 use super::arguments::HeyArguments;
 use crate::session::MessageReplacements;
 
-/// Duration of a load whose workers decide when it ends: a thousand years.
+/// Duration of a load that is ended by its workers: a thousand years.
 const UNLIMITED_DURATION: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
 
 /// Maximum number of redirects: Go's client sends at most ten requests.
@@ -62,13 +62,13 @@ impl HeyArguments {
         self.rate.map(|rate| rate * self.workers as f64)
     }
 
-    /// Returns the time after which no request is started. Requests in flight are completed.
+    /// Returns the time after which no more requests are started. Requests in flight are completed.
     pub(super) fn until(&self) -> Option<Nanos> {
         self.time.map(Nanos::from)
     }
 
-    /// Returns the length of an open loop's schedule in seconds. If the last response arrives
-    /// earlier, rates are still computed over this time, because the load was not faster.
+    /// Returns the length of an open loop's schedule in seconds. Rates are computed over this time
+    /// even if the last response arrives earlier, because the load was not faster.
     pub(super) fn schedule_s(&self) -> f64 {
         match (self.end(), self.total_rate()) {
             ((Some(requests), _), Some(rate)) => requests as f64 / rate,
@@ -122,7 +122,7 @@ impl HeyArguments {
 
     fn header_lines(&self) -> Vec<String> {
         let host = self.host.as_ref().map(|host| ("Host", host.as_str()));
-        // An empty Accept header prevents the engine from sending its default.
+        // An empty Accept header prevents the engine from sending its default one.
         let no_accept = (!self.headers.contains_key("Accept")).then_some(("Accept", ""));
         let others = self
             .headers
@@ -135,14 +135,14 @@ impl HeyArguments {
             .collect()
     }
 
-    /// True for an https URL.
+    /// Returns true if the URL is an https URL.
     pub(super) fn is_tls(&self) -> bool {
         self.url
             .get(..8)
             .is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
     }
 
-    /// Returns the host name in `-host`, without the port.
+    /// Returns the host name given with `-host`, without the port.
     fn host_name(&self) -> Option<String> {
         let host = self.host.as_deref()?;
         let name = match host.rsplit_once(':') {

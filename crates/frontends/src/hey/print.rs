@@ -8,13 +8,13 @@ use prony_record::{Nanos, Slice};
 
 use super::watch::{CollectedRequests, Stage};
 
-/// Results that hey's output contains.
+/// Results from which hey's output is formatted.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HeyResults {
     /// Time from the start of the load to the end of its last request, in seconds.
     pub(super) total_s: f64,
     pub(super) noted: CollectedRequests,
-    /// Response times of requests with a response in ascending order, each with its count.
+    /// Response times of the requests with a response, in ascending order, each with its count.
     pub(super) times: Vec<(Nanos, u64)>,
     pub(super) statuses: BTreeMap<u16, u64>,
     /// Number of requests without a response, by reason.
@@ -69,9 +69,8 @@ impl HeyResults {
             }
         }
         writeln!(out, "\nDetails (average, fastest, slowest):")?;
-        // Lookup and write times are zero here: names are looked up once before the load, and the
-        // engine passes each request to the kernel whole, so the time of sending is part of the
-        // wait.
+        // Lookup and write times are zero. Names are looked up once before the load, and the engine
+        // passes each request to the kernel as a whole, so the time of sending is part of the wait.
         let none = Stage::default();
         for (name, stage) in [
             ("DNS+dialup", &noted.dial),
@@ -111,8 +110,8 @@ impl HeyResults {
         )
     }
 
-    /// Writes the histogram. The first bar is for the fastest request; the other bars divide the
-    /// range above it evenly.
+    /// Writes the histogram. The first bar stands for the fastest request; the other bars divide
+    /// the range above it evenly.
     fn write_histogram(&self, out: &mut String) -> std::fmt::Result {
         if self.noted.responses == 0 {
             return Ok(());
@@ -191,7 +190,7 @@ impl HeyResults {
     }
 }
 
-/// Returns JSON with one `[seconds, completions since the previous entry]` per half second,
+/// Returns JSON with one pair `[seconds, completions since the previous entry]` per half second,
 /// starting with `[0, 0]`.
 pub(super) fn timeline(series: &[Slice]) -> String {
     let pairs = series
@@ -204,7 +203,7 @@ pub(super) fn timeline(series: &[Slice]) -> String {
     format!("[\n{}\n]\n", pairs.join(",\n"))
 }
 
-/// Returns the minimum of a stage, or 0 if it never occurred.
+/// Returns the minimum of a stage, or 0 if the stage never occurred.
 fn fastest(stage: &Stage) -> Nanos {
     stage.fastest.min(stage.slowest)
 }

@@ -1,4 +1,4 @@
-//! Converts URLs as Go's client does: percent-encodes invalid characters, and converts credentials
+//! Converts URLs as Go's client does: percent-encodes invalid characters, and turns credentials
 //! into a header.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
@@ -21,13 +21,13 @@ const INVALID_IN_PATH: &AsciiSet = &INVALID_IN_QUERY
 pub(super) struct HeyUrl {
     /// URL without fragment and credentials.
     pub(super) text: String,
-    /// Credentials in the URL: `user:password`, or `user:` without a password.
+    /// Credentials from the URL: `user:password`, or `user:` without a password.
     pub(super) user: Option<String>,
 }
 
 impl HeyUrl {
-    /// Parses a URL and formats it again. Returns an invalid URL unchanged, so that resolving it
-    /// reports the error.
+    /// Parses a URL and formats it again. Returns an invalid URL unchanged; the error is reported
+    /// when it is resolved.
     pub(super) fn typed(typed: &str) -> HeyUrl {
         let Some((scheme, rest)) = typed.split_once("://") else {
             return HeyUrl {

@@ -1,5 +1,5 @@
-//! Collects data about each request during the load: the times of the stages for requests with a
-//! response, and the reasons for other requests.
+//! Collects data about each request during the load: the times of its stages if there is a
+//! response, otherwise the reason for its failure.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -38,7 +38,7 @@ impl Stage {
         self.slowest = self.slowest.max(other.slowest);
     }
 
-    /// Returns the mean over this number of requests in seconds, or NaN for 0 requests.
+    /// Returns the mean over this number of requests, in seconds, or NaN for 0 requests.
     pub(super) fn mean_s(&self, requests: u64) -> f64 {
         self.sum_ns as f64 / requests as f64 / 1e9
     }
@@ -61,13 +61,13 @@ pub(super) struct CsvRow {
 pub(super) struct CollectedRequests {
     /// Number of complete responses with any status.
     pub(super) responses: u64,
-    /// Time from when a request was due to the end of its response.
+    /// Times from when a request was due until the end of its response.
     pub(super) response: Stage,
-    /// Time for the connect and the TLS handshake; zero on a reused connection.
+    /// Times of the connect and the TLS handshake; zero on a reused connection.
     pub(super) dial: Stage,
-    /// Time from the first byte sent to the first byte received.
+    /// Times from the first byte sent to the first byte received.
     pub(super) wait: Stage,
-    /// Time from the first to the last byte received.
+    /// Times from the first to the last byte received.
     pub(super) read: Stage,
     pub(super) body_bytes: u64,
     pub(super) failures: BTreeMap<(Outcome, Option<String>), u64>,
@@ -120,7 +120,7 @@ impl CollectedRequests {
 /// Collects the data of all workers.
 pub(super) struct HeyWatch {
     keeps_rows: bool,
-    /// Time after which no request is started. Requests in flight are completed.
+    /// Time after which no more requests are started. Requests in flight are completed.
     until: Option<Nanos>,
     /// Number of hey's workers. The engine may have more virtual users, which stay idle.
     workers: u64,
@@ -138,7 +138,8 @@ impl HeyWatch {
         }
     }
 
-    /// Returns the data of the whole load. Rows are in the order of their responses.
+    /// Returns the data of the whole load. The rows are in the order in which the responses
+    /// arrived.
     pub(super) fn noted(self) -> CollectedRequests {
         let gathered = self.gathered.into_inner();
         let mut noted = gathered.unwrap_or_else(PoisonError::into_inner);
@@ -190,7 +191,7 @@ impl Script for Watcher<'_> {
 
     fn finish(self: Box<Self>) {
         let gathered = self.watch.gathered.lock();
-        // Ignore poisoning: if another worker panicked, the load ends anyway.
+        // Poisoning is ignored: if another worker panicked, the load ends anyway.
         let mut gathered = gathered.unwrap_or_else(PoisonError::into_inner);
         gathered.merge(self.noted);
     }

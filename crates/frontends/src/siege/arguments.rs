@@ -11,7 +11,7 @@ use crate::getopt::{OptionArgument, OptionPlacement, OptionSpec, Options};
 pub(super) enum Repetitions {
     /// Repeat until a time limit or Ctrl-C.
     Forever,
-    /// This number of requests.
+    /// Request this number of pages.
     Times(u64),
     /// Request each URL of the list once.
     Once,
@@ -64,8 +64,8 @@ const fn option(name: &'static str, letter: char, argument: OptionArgument) -> O
     }
 }
 
-/// Options of siege. `agent` and `L`, and values attached to `get` and `print`, are documented only
-/// in siege's manual page.
+/// Options of siege. Only siege's manual page documents `agent`, `L`, and values attached to `get`
+/// and `print`.
 const KNOWN: &[OptionSpec] = &[
     option("version", 'V', OptionArgument::None),
     option("help", 'h', OptionArgument::None),
@@ -123,7 +123,8 @@ impl SiegeArguments {
         while let Some(read) = options.next() {
             let (letter, value) = read.map_err(|slip| slip.to_string())?;
             flags.push(flag(letter, value)?);
-            // The manual page documents --get=URL, the usage -g URL; both mean the same.
+            // The manual page documents --get=URL, the usage text -g URL; both have the same
+            // meaning.
             if let ('g' | 'p', Some(url)) = (letter, value) {
                 options.keep(url);
             }

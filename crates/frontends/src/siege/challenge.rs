@@ -6,7 +6,7 @@ use super::listed::Method;
 use super::settings::Login;
 use super::url::SiegeUrl;
 
-/// Credentials of a user for the challenge of one server. They are sent only to that server.
+/// Credentials of a user for one server's challenge. They are sent only to that server.
 #[derive(Debug)]
 pub(super) struct Authentication {
     client: PasswordClient,

@@ -43,13 +43,13 @@ impl Method {
         }
     }
 
-    /// True if siege sends a body with this method, even an empty one.
+    /// Returns true if siege sends a body with this method, even an empty one.
     pub(super) fn has_body(self) -> bool {
         !matches!(self, Method::Get | Method::Head)
     }
 }
 
-/// One request in the list.
+/// One request of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ListedRequest {
     pub(super) url: SiegeUrl,
@@ -106,7 +106,7 @@ fn unquoted(line: &str) -> &str {
     line
 }
 
-/// Splits a line into the URL, the first method after a blank, and the rest.
+/// Splits a line into the URL, the first method that follows a blank, and the rest.
 fn split_method(line: &str) -> Option<(&str, Method, &str)> {
     let found = Method::ALL.iter().filter_map(|&method| {
         line.match_indices(method.name())
@@ -121,8 +121,8 @@ fn split_method(line: &str) -> Option<(&str, Method, &str)> {
     Some((&line[..at], method, line[end..].trim_start()))
 }
 
-/// Extensions of files that are sent unchanged. White space is removed from both ends of other
-/// files, which are text.
+/// Extensions of files that are sent unchanged. Other files are text, from which leading and
+/// trailing white space is removed.
 const UNCHANGED_EXTENSIONS: &str = "ai aif aifc aiff au avi bcpio bin ccad cdf class cpio cpt csh dcr dir dms doc \
     drw dvi dwg dxf dxr eps exe ez fli gif gtar gz hdf hqx ice ico ief iges igs ips ipx jpe jpeg jpg js \
     json kar latex lha lsp lzh man me mesh mid midi mif mime mov movie mp2 mp3 mpe mpeg mpg mpga ms msh \
@@ -149,9 +149,9 @@ fn read_body(file: &Path) -> Result<Vec<u8>, String> {
 /// Content of a URL file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct UrlFile {
-    /// The requests, in order.
+    /// Requests in the order of the file.
     pub(super) wanted: Vec<ListedRequest>,
-    /// Warnings about the file, each with its line number.
+    /// Warnings about the file, each with a line number.
     pub(super) remarks: Vec<String>,
 }
 

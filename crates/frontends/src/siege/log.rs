@@ -1,4 +1,4 @@
-//! Writes siege's log file, which has a heading, one line per run, and marks.
+//! Writes siege's log file, which contains a heading, one line per run, and marks.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 const HEADING: &str = "      Date & Time,  Trans,  Elap Time,  Data Trans,  Resp Time,  Trans Rate,  Throughput,  Concurrent,    OKAY,   Failed\n";
 
-/// Appends a mark, if there is one, and the lines. Writes the heading to a new file.
+/// Appends a mark, if there is one, and the lines. Begins a new file with the heading.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ pub(super) fn append(file: &Path, mark: Option<&str>, lines: &[String]) -> io::R
         .write_all(text.as_bytes())
 }
 
-/// Formats the line of a mark.
+/// Formats a mark as a line.
 pub(super) fn marked(text: &str) -> String {
     format!("**** {text} ****\n")
 }

@@ -38,7 +38,7 @@ use self::verbose::Printer;
 use crate::output::{complain, note, print};
 use crate::session::{self, Ending, MessageReplacements, Refusal, Session, message_of};
 
-/// Duration of a load without a limit on time or repetitions: fifty years.
+/// Duration of a load that has no limit on time or repetitions: fifty years.
 const UNLIMITED_DURATION: Duration = Duration::from_secs(50 * 365 * 86_400);
 
 /// See [`crate::Tool::run`].
@@ -59,7 +59,7 @@ const WORDS: &MessageReplacements = &[
     ("--key", "ssl-key"),
 ];
 
-/// Result of the arguments.
+/// Outcome of processing the arguments.
 enum Prepared {
     /// The requested text has been printed, and no load runs.
     Printed,
@@ -202,10 +202,10 @@ fn options(settings: &Settings) -> Result<LoadSettings, Refusal> {
         no_keepalive: !settings.keep_alive,
         timeout: Some(timeout),
         connect_timeout: Some(timeout),
-        // Like siege, verify no certificates.
+        // Like siege, don't verify certificates.
         insecure: true,
         cert: settings.certificate.clone(),
-        // A single file may contain both the key and the certificate.
+        // The file with the certificate may also contain the key.
         key: settings.key.clone().or(settings.certificate.clone()),
         ciphers: settings
             .ciphers
@@ -260,8 +260,8 @@ fn besiege(course: &SharedSettings, session: &Session) -> Ending {
     }
 }
 
-/// Checks that every request in the list can be built. During the load, building can then only fail
-/// for URLs found in pages.
+/// Checks that every request of the list can be built. During the load, only URLs found in pages
+/// can then fail to be built.
 fn check(course: &SharedSettings, form: &RequestForm, spec: &LoadSpec) -> Result<(), Refusal> {
     let writer = spec.writer();
     for wanted in course.list.iter().chain(&course.logins) {

@@ -15,12 +15,12 @@ pub(super) const PAGE_BYTES_MAX: usize = 2 << 20;
 /// Maximum number of decoded bytes of a page that are parsed.
 const DECODED_BYTES_MAX: usize = 16 << 20;
 
-/// URLs that a page refers to. Each occurs once, in the order of the page.
+/// URLs that a page refers to. Each occurs once, in the order in which the page contains them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Page {
     /// URLs to fetch as parts of the page.
     pub(super) parts: Vec<SiegeUrl>,
-    /// The target of `<meta http-equiv="refresh">`.
+    /// Target of `<meta http-equiv="refresh">`.
     pub(super) refresh: Option<SiegeUrl>,
 }
 
@@ -29,7 +29,7 @@ impl Page {
     pub(super) fn read(body: &[u8], coding: Coding, url: &SiegeUrl, escape: bool) -> Page {
         let html = unpacked(body, coding, DECODED_BYTES_MAX);
         let mut emitter = DefaultEmitter::default();
-        // Don't look for tags in the text of scripts and style sheets.
+        // This prevents tags from being recognized within the text of scripts and style sheets.
         emitter.naively_switch_states(true);
         let mut page = Page::default();
         let mut seen = HashSet::new();
@@ -90,11 +90,11 @@ fn refresh(tag: &StartTag<()>) -> Option<String> {
     (is_url && !url.is_empty()).then(|| url.to_owned())
 }
 
-/// Decodes a body up to the first error, and up to `most` bytes.
+/// Decodes a body up to the first error, but at most `most` bytes.
 pub(super) fn unpacked(body: &[u8], coding: Coding, most: usize) -> Cow<'_, [u8]> {
     let mut plain = Vec::new();
     let most = most as u64;
-    // Ignore the error: a truncated body still yields its beginning.
+    // The error is ignored, because a truncated body still yields its beginning.
     let _ = match coding {
         Coding::Plain => return Cow::Borrowed(body),
         Coding::Gzip => flate2::read::MultiGzDecoder::new(body)

@@ -20,9 +20,9 @@ pub(super) struct Rc {
 }
 
 impl Rc {
-    /// Reads the first configuration file of these: the given one, the one that SIEGERC names,
-    /// `~/.siege/siege.conf`, the system's. Without any of them, uses the defaults. Never creates a
-    /// file.
+    /// Reads the first of these configuration files that exists: the given one, the one that
+    /// SIEGERC names, `~/.siege/siege.conf`, the system's. If none exists, uses the defaults. Never
+    /// creates a file.
     ///
     /// # Errors
     ///
@@ -114,11 +114,11 @@ fn key_and_value(line: &str) -> Option<(&str, &str)> {
     (!key.is_empty()).then(|| (key, value.trim_start_matches(separates)))
 }
 
-/// Reason why a key is not accepted.
+/// Reason why a line is not accepted.
 enum RcError {
     /// siege has no such key.
     Unknown,
-    /// siege has this key, but this front end doesn't support it.
+    /// siege has this key, but this front end doesn't support it, for this reason.
     Lacking(&'static str),
     /// The value is invalid for the key.
     Wrong(String),
@@ -261,7 +261,7 @@ fn switch<'s>(settings: &'s mut Settings, key: &str) -> Option<&'s mut bool> {
     })
 }
 
-/// Rejects a key that is not supported, unless its value disables the feature.
+/// Rejects a key that is not supported, unless its value disables the feature anyway.
 fn lacking(key: &str, value: &str) -> Result<(), RcError> {
     let (asks, why) = match key {
         "cache" => (
@@ -277,7 +277,7 @@ fn lacking(key: &str, value: &str) -> Result<(), RcError> {
             "there is no debug trace; -g and -p show the request and the response",
         ),
         "ssl-timeout" => (true, "the key timeout applies to the handshake, too"),
-        // FTP URLs are rejected when they are parsed. The spinner has no effect.
+        // FTP URLs are rejected when they are parsed, and a spinner would have no effect.
         "ftp-login" | "unique" | "spinner" => (false, ""),
         _ => return Err(RcError::Unknown),
     };

@@ -2,11 +2,11 @@
 
 use super::tally::{SiegeTally, share};
 
-/// The results of a run.
+/// Results of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SiegeReport {
     pub(super) tally: SiegeTally,
-    /// Time from the first request of the first user to the end of the last user, in seconds.
+    /// Time from the first request of any user to the end of the last user, in seconds.
     pub(super) elapsed_s: f64,
 }
 
@@ -80,14 +80,14 @@ impl SiegeReport {
         format!("{{{}\n}}\n", fields.join(",\n"))
     }
 
-    /// Returns the line for the log, at this local time.
+    /// Returns the line for the log. `time` is the local time.
     pub(super) fn log_line(&self, time: &str) -> String {
         let tally = &self.tally;
         format!(
             "{time},{:>7},{:>11.2},{:>12},{:>11.2},{:>12.2},{:>12.2},{:>12.2},{:>8},{:>8}\n",
             tally.transactions,
             self.elapsed_s,
-            // The log contains whole megabytes, from which siege also computes the throughput.
+            // The log contains whole megabytes, and siege computes the throughput from them.
             self.megabytes() as u64,
             tally.response_time_s(),
             self.rate_per_s(),

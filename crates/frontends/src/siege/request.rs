@@ -5,7 +5,7 @@ use http_auth::basic::encode_credentials;
 use super::listed::ListedRequest;
 use super::settings::Settings;
 
-/// The parts of requests that don't change, computed once.
+/// Parts of requests that don't change. They are computed once.
 #[derive(Debug, Clone)]
 pub(super) struct RequestForm {
     version: &'static str,
@@ -94,7 +94,7 @@ impl RequestForm {
     ) -> Vec<u8> {
         let url = &wanted.url;
         let mut out = Vec::with_capacity(256 + self.middle.len() + wanted.body.len());
-        // In a tunnel, the headers for the proxy would reach the server.
+        // With a tunnel, the headers for the proxy would be sent to the server.
         let proxy = self.proxy.as_ref().filter(|_| !url.is_tls());
         let target = match proxy {
             Some(_) => url.text(),

@@ -2,17 +2,17 @@
 
 use prony_load::response_head::texts;
 
-/// The content coding of a body.
+/// Content coding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Coding {
-    /// No content coding, or one that isn't decoded.
+    /// No content coding, or one that this front end doesn't decode.
     #[default]
     Plain,
     Gzip,
     Deflate,
 }
 
-/// A parsed response head.
+/// Parsed headers of a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Head<'a> {
     /// Protocol version, such as `HTTP/1.1`.
@@ -41,7 +41,7 @@ impl<'a> Head<'a> {
         {
             head.protocol = protocol;
         }
-        // Skip values that aren't UTF-8, because they are never needed.
+        // Values that aren't UTF-8 are skipped, because none of them is needed.
         for (name, value) in texts(text) {
             let is = |other: &str| name.trim().eq_ignore_ascii_case(other);
             if is("content-type") {

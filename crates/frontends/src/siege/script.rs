@@ -22,10 +22,10 @@ use super::user::{SharedSettings, User, UserAction, UserRequest};
 use super::verbose::{FinishedTransaction, Line};
 use crate::session::message_of;
 
-/// Maximum number of body bytes that `-p` prints. With `-p`, there is only one user.
+/// Maximum number of body bytes that `-p` prints. There is only one user in this case.
 const PRINTED_BYTES_MAX: usize = 256 << 20;
 
-/// Timeout of host name lookups, and interval for checking them.
+/// Timeout of host name lookups.
 const LOOKUP_TIMEOUT: Nanos = Nanos::from_secs(5);
 const LOOKUP_POLL_INTERVAL: Nanos = Nanos::from_millis(2);
 
@@ -75,7 +75,7 @@ impl<'a> Siege<'a> {
     }
 
     fn show(&self, line: Line) {
-        // Ignore the error: a printer that has ended has already reported the reason.
+        // The error is ignored, because a printer that has ended has already reported the reason.
         let _ = self.lines.send(line);
     }
 }
@@ -117,14 +117,14 @@ impl Director for Siege<'_> {
 struct ActiveUser {
     user: User,
     current: Option<Current>,
-    /// A request whose host name is being looked up, and the time when the lookup started.
+    /// Request whose host name is being looked up, with the start time of the lookup.
     looked_up: Option<(UserRequest, Nanos)>,
 }
 
 struct Current {
     ask: UserRequest,
     asked: Nanos,
-    /// Protocol and status of the complete response, if there is one.
+    /// Protocol and status of the response, once it is complete.
     response: Option<(String, u16)>,
 }
 
@@ -133,7 +133,7 @@ struct Worker<'a> {
     siege: &'a Siege<'a>,
     first: u32,
     seats: Vec<ActiveUser>,
-    /// Cached requests of the list, by index, without cookies and credentials.
+    /// Cached requests of the list, by index. They contain no cookies and credentials.
     listed: Vec<Option<Arc<Request>>>,
     /// Other cached requests.
     others: HashMap<(Method, String), Arc<Request>>,
@@ -206,7 +206,8 @@ impl Siege<'_> {
         written.map(Some).map_err(|error| message_of(&error))
     }
 
-    /// Returns the name of a request in lines of output: the path for GET, otherwise the URL.
+    /// Returns the name of a request in lines of output: the path for GET, otherwise
+    /// the URL.
     fn shown(&self, wanted: &ListedRequest) -> Arc<str> {
         match wanted.method == Method::Get && !self.course.settings.full_url {
             true => wanted.url.path().into(),
@@ -215,7 +216,7 @@ impl Siege<'_> {
     }
 }
 
-/// Returns the message for a failure. It begins like siege's message.
+/// Returns the message for a failure. It begins like the one of siege.
 fn failure(end: &RequestEnd<'_>, wanted: &ListedRequest) -> String {
     let what = match end.outcome {
         Outcome::ConnectRefused
@@ -226,7 +227,7 @@ fn failure(end: &RequestEnd<'_>, wanted: &ListedRequest) -> String {
         other => other.name(),
     };
     let why = match end.reason {
-        // Remove the error number of the system.
+        // The system's error number is removed.
         Some(reason) => format!(": {}", reason.split(" (os error").next().unwrap_or(reason)),
         None => String::new(),
     };
@@ -278,7 +279,8 @@ impl Script for Worker<'_> {
                 Err(error) => {
                     let text = format!("{}: {error}", ask.wanted.url.text());
                     self.fail(text);
-                    // A request of the list may fail again at once, so pause before the next one.
+                    // A request of the list may fail again immediately, so the user pauses before
+                    // the next one.
                     if ask.listed.is_some() {
                         return UserStep::Rest(Nanos::from_millis(100));
                     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::arguments::{Repetitions, SiegeFlag};
 use super::listed::Method;
 
-/// The version of siege that is emulated.
+/// Version of siege that is emulated.
 pub(super) const VERSION: &str = "4.0.7";
 
 /// User name and password for a realm.
@@ -13,7 +13,7 @@ pub(super) const VERSION: &str = "4.0.7";
 pub(super) struct Login {
     pub(super) name: String,
     pub(super) password: String,
-    /// Realm of the login; `None` means any realm.
+    /// Realm for which the login is used; `None` means any realm.
     pub(super) realm: Option<String>,
 }
 
@@ -72,14 +72,15 @@ pub(super) struct Settings {
     pub(super) keep_alive: bool,
     pub(super) timeout_s: u64,
     pub(super) parser: bool,
-    /// Parts of pages are not fetched from hosts whose name contains one of these texts.
+    /// Texts that exclude hosts: parts of pages are not fetched from hosts whose names contain one
+    /// of them.
     pub(super) left_alone: Vec<String>,
     pub(super) follow: bool,
     pub(super) cookies: bool,
     pub(super) expire_session: bool,
     pub(super) zero_ok: bool,
     pub(super) escape: bool,
-    /// Number of failures that ends the run; 0 means no limit.
+    /// Number of failures after which the run ends; 0 means no limit.
     pub(super) failures: u64,
     pub(super) limit: u64,
     pub(super) logins: Vec<Login>,
@@ -94,7 +95,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Returns the values of keys that a configuration file omits.
+    /// Returns the values of keys that are missing in a configuration file.
     pub(super) fn bare() -> Settings {
         Settings {
             verbose: false,
@@ -154,8 +155,8 @@ impl Settings {
         }
     }
 
-    /// Returns the values of siege's template, for machines without a configuration file. The
-    /// report is text, as the template's comment says.
+    /// Returns the values in siege's template, for machines without a configuration file. The
+    /// report is text, as a comment in the template says.
     pub(super) fn template() -> Settings {
         Settings {
             verbose: true,
@@ -197,7 +198,7 @@ impl Settings {
                 SiegeFlag::Get => self.get = true,
                 SiegeFlag::Print => {
                     self.print = true;
-                    // Request one page, unless later options request more.
+                    // A single page is requested, unless later options request more.
                     self.one_page();
                 }
                 SiegeFlag::Concurrent(users) => self.users = *users,
@@ -242,7 +243,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns the login for the proxy: the first one for any realm, or else the first one.
+    /// Returns the login for the proxy: the first one for any realm or, if there is none, the first
+    /// one.
     pub(super) fn proxy_login(&self) -> Option<&Login> {
         let of_all = self.proxy_logins.iter().find(|login| login.realm.is_none());
         of_all.or(self.proxy_logins.first())

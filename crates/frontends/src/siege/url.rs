@@ -15,7 +15,7 @@ pub(super) struct SiegeUrl {
     port: u16,
     /// Path and query, beginning with `/`.
     path: String,
-    /// Credentials in the URL. They are sent only in response to a challenge.
+    /// Credentials in the URL. They are sent only in response to an authentication challenge.
     login: Option<(String, String)>,
 }
 
@@ -64,7 +64,7 @@ impl SiegeUrl {
         })
     }
 
-    /// Resolves `link` against this URL, which is that of the page (RFC 3986, section 5.2).
+    /// Resolves `link` against this URL, which is the page's (RFC 3986, section 5.2).
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl SiegeUrl {
         &self.host
     }
 
-    /// True for `https`.
+    /// Returns true if the scheme is `https`.
     pub(super) fn is_tls(&self) -> bool {
         self.tls
     }
@@ -116,14 +116,14 @@ impl SiegeUrl {
             .map(|(name, password)| (name.as_str(), password.as_str()))
     }
 
-    /// True if both URLs have the same scheme, host and port.
+    /// Returns true if both URLs have the same scheme, host and port.
     pub(super) fn is_same_server(&self, other: &SiegeUrl) -> bool {
         self.tls == other.tls
             && self.port == other.port
             && self.host.eq_ignore_ascii_case(&other.host)
     }
 
-    /// Returns the value of the Host header. It contains the port unless that is the scheme's
+    /// Returns the value of the Host header. It includes the port, unless that is the scheme's
     /// default.
     pub(super) fn host_header(&self) -> String {
         let host = match self.host.contains(':') {
@@ -184,8 +184,8 @@ fn path_of(typed: &str, escape: bool) -> String {
     if escape { escaped(&path) } else { path }
 }
 
-/// Writes characters that can't be in a request line as `%XX`. A `%` before two hexadecimal digits
-/// is kept.
+/// Percent-encodes characters that can't be in a request line. Keeps a `%` before two hexadecimal
+/// digits.
 fn escaped(path: &str) -> String {
     let bytes = path.as_bytes();
     let mut escaped = String::with_capacity(path.len());

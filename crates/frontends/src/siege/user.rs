@@ -20,17 +20,17 @@ use super::url::SiegeUrl;
 /// Maximum number of consecutive redirects. siege has no limit and eventually crashes.
 pub(super) const REDIRECTS_MAX: u32 = 50;
 
-/// Maximum nesting depth of parts. If a server sent its start page for every URL, parts would be
-/// nested without end.
+/// Maximum nesting depth of parts. Without it, parts would be nested endlessly if a server sent its
+/// start page for every URL.
 pub(super) const PART_DEPTH_MAX: u32 = 8;
 
-/// Settings and list of URLs that all users share.
+/// Settings and list of requests that all users share.
 #[derive(Debug, Clone)]
 pub(super) struct SharedSettings {
     pub(super) settings: Settings,
-    /// The list of requests, which is never empty.
+    /// List of requests, which is never empty.
     pub(super) list: Vec<Arc<ListedRequest>>,
-    /// Login requests. Users take turns with them, before they start with the list.
+    /// Login requests. Before the list, each user sends one of them, in turn.
     pub(super) logins: Vec<Arc<ListedRequest>>,
 }
 
@@ -63,10 +63,10 @@ pub(super) struct User {
     place: usize,
     /// Number of pages requested so far.
     pages: u64,
-    /// True from the request for a page until the pause after its parts.
+    /// True from the request for a page until the pause that follows its parts.
     is_on_page: bool,
     login: Option<Arc<ListedRequest>>,
-    /// Target of the redirect in the last response.
+    /// Request for the target of the last response's redirect.
     onward: Option<UserRequest>,
     /// Parts of the page that have not been requested yet, in reverse order.
     parts: Vec<PagePart>,
@@ -83,8 +83,8 @@ struct PagePart {
 }
 
 impl User {
-    /// Creates the user with this number. If the list is long enough, each user starts at a
-    /// different position.
+    /// Creates the user with this number. Each user starts at a different position if the list is
+    /// long enough.
     pub(super) fn new(number: u32, course: &SharedSettings, seed: u64) -> User {
         let step = course.list.len() as u64 / course.settings.users;
         let place = match course.settings.reps {
@@ -129,7 +129,7 @@ impl User {
         let is_over = match settings.reps {
             Repetitions::Forever => false,
             Repetitions::Times(pages) => self.pages >= pages,
-            // If there is a time limit, the list is repeated until then.
+            // With a time limit, the list is repeated until the time is over.
             Repetitions::Once => {
                 settings.time_s.is_none() && self.pages >= course.list.len() as u64
             }
@@ -307,7 +307,7 @@ mod tests {
         format!("{} {}", ask.wanted.method.name(), ask.wanted.url.path())
     }
 
-    /// Returns the next requests, if each gets the same response.
+    /// Returns the next requests of a user that always gets the same response.
     fn walk(user: &mut User, course: &SharedSettings, head: &str, count: usize) -> Vec<String> {
         let walked = (0..count).map(|_| {
             let ask = asked(user, course);

@@ -2,18 +2,18 @@
 
 use std::collections::HashMap;
 
-/// Variables that a file defines. All others come from the environment.
+/// Variables that a file defines. All others are taken from the environment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Variables {
     defined: HashMap<String, String>,
 }
 
-/// An expanded text.
+/// Text with expanded variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Expanded {
-    /// The text. Undefined variables are replaced with an empty string.
+    /// The text after expansion. Undefined variables are replaced with an empty string.
     pub(super) text: String,
-    /// Names of the variables in the text.
+    /// Names of all variables in the text.
     pub(super) used: Vec<String>,
     /// Names of the undefined variables in the text.
     pub(super) undefined: Vec<String>,
@@ -25,8 +25,8 @@ impl Variables {
         self.defined.insert(name.to_owned(), value.to_owned());
     }
 
-    /// Replaces variables with their values. Values are not expanded again, because those of the
-    /// file were expanded when they were defined.
+    /// Replaces variables with their values. Values are not expanded again: those from the file
+    /// were expanded when they were defined.
     pub(super) fn expand(&self, text: &str) -> Expanded {
         let mut expanded = Expanded {
             text: String::with_capacity(text.len()),
@@ -60,7 +60,7 @@ impl Variables {
     }
 }
 
-/// True if this is a valid name of a variable.
+/// Returns true if `text` is a valid name of a variable.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(in_name)
 }

@@ -1,6 +1,6 @@
-//! Prints during a run: a line for each transaction, and requests and responses for `-g` and `-p`.
-//! A separate thread prints, so that a slow terminal doesn't delay the load until a long queue is
-//! full.
+//! Prints a line for each transaction during a run, and requests and responses for `-g` and `-p`.
+//! Printing has a thread of its own, so that a slow terminal delays the load only when a long queue
+//! is full.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -122,7 +122,7 @@ fn color(status: u16) -> u8 {
     }
 }
 
-/// The thread that prints what is sent to it.
+/// Thread that prints the lines sent to it.
 pub(super) struct Printer {
     lines: SyncSender<Line>,
     thread: JoinHandle<()>,
@@ -146,7 +146,7 @@ impl Printer {
     /// Waits until all lines are printed. All other senders must have been dropped.
     pub(super) fn finish(self) {
         drop(self.lines);
-        // Ignore the error: a printer that panicked has printed what it could.
+        // The error is ignored, because a printer that panicked has printed what it could.
         let _ = self.thread.join();
     }
 }

@@ -19,8 +19,7 @@ pub(super) struct WrkArguments {
     pub(super) prints_latency: bool,
     pub(super) prints_uncorrected: bool,
     pub(super) url: WrkUrl,
-    /// The URL and the arguments after it, which a script gets as its arguments with numbers from
-    /// 0.
+    /// URL and the arguments after it. A script gets them as its arguments, numbered from 0.
     pub(super) words: Vec<String>,
 }
 
@@ -29,7 +28,7 @@ pub(super) struct WrkArguments {
 pub(super) struct WrkError {
     /// Text for standard output, printed before the usage.
     pub(super) version: String,
-    /// Message for standard error; `None` if wrk prints none.
+    /// Message for standard error; `None` if wrk prints no message.
     pub(super) message: Option<String>,
 }
 
@@ -47,7 +46,7 @@ const fn option(name: &'static str, letter: char, argument: OptionArgument) -> O
     OptionSpec {
         name: Some(name),
         letter,
-        // wrk has no short option for help.
+        // In wrk, help has no short option.
         is_short: letter != 'h',
         argument,
     }
@@ -127,14 +126,14 @@ impl WrkArguments {
             'H' => self.add_header(value)?,
             'L' => self.prints_latency = true,
             'U' => (self.prints_latency, self.prints_uncorrected) = (true, true),
-            // -B has no effect: as in wrk, all requests of a batch have the same latency.
+            // -B has no effect, because all requests of a batch have the same latency, as in wrk.
             'B' => {}
             _ => return Err(None),
         }
         Ok(())
     }
 
-    /// Adds a header. Replaces an earlier one with the same name.
+    /// Adds a header, which replaces an earlier one with the same name.
     fn add_header(&mut self, typed: &str) -> Result<(), Option<String>> {
         let Some((name, value)) = typed.split_once(':') else {
             return Err(Some(format!(

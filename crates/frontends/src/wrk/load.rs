@@ -54,7 +54,7 @@ impl Load<'_> {
             Refusal::Wrong(text) | Refusal::Environment(text) => text,
         })?;
         let mut results = self.results(&loaded, rates.into_samples());
-        // In the record, a batch counts as one request, so take these counts from the hooks.
+        // In the record, a batch counts as one request, so these counts are taken from the hooks.
         if let Some((responses, not_fine)) = hooks.and_then(LuaHooks::counted) {
             let figures = &mut results.figures;
             (figures.requests, figures.errors.status) = (responses, not_fine);
@@ -65,7 +65,8 @@ impl Load<'_> {
     fn results(&self, loaded: &RunResult, rates: Vec<u64>) -> WrkResults {
         let (record, recorder) = (&loaded.record, &loaded.recorder);
         let service = recorder.service_time();
-        // wrk2 measures latency from when a request is due, wrk from when it is sent.
+        // wrk2 measures latency from the time at which a request is due, wrk from the time at which
+        // it is sent.
         let (latency, uncorrected) = match self.arguments.rate_per_s {
             Some(_) => (recorder.response_time(), Some(service)),
             None => (service, None),
@@ -106,8 +107,8 @@ impl Load<'_> {
     }
 }
 
-/// Returns the number of responses that took longer than `--timeout`, plus requests that waited
-/// longer than that.
+/// Returns the number of responses that took longer than `--timeout`, plus the number of requests
+/// that waited longer than that.
 fn late(service: &Distribution, timeout_s: u64) -> u64 {
     match timeout_s {
         0 => 0,

@@ -1,4 +1,4 @@
-//! Emulates wrk's arguments, scripts and output; with `-R`, those of wrk2.
+//! Emulates wrk's arguments, scripts and output and, with `-R`, those of wrk2.
 //!
 //! The load is a closed loop that accepts every response and has no request timeout. What wrk
 //! counts separately (status codes over 399, responses later than `--timeout`) is computed from the
@@ -51,7 +51,8 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     }
 }
 
-/// Prints a line on standard error. Like wrk, adds no prefix, because scripts look for these lines.
+/// Prints a line on standard error. Like wrk, it adds no prefix, because scripts look for these
+/// lines.
 fn print_error(text: &str) {
     note(&format!("{text}\n"));
 }

@@ -9,7 +9,7 @@ use prony_lua::{Statistics, WrkErrors, WrkFigures};
 #[derive(Debug, Clone, Default)]
 pub(super) struct WrkResults {
     pub(super) figures: WrkFigures,
-    /// For a load with a rate: latency without the wait for a free connection.
+    /// Latency without the wait for a free connection; only for a load with a rate.
     pub(super) uncorrected: Option<Statistics>,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn distribution(latency: &Statistics) -> String {
 
 fn row(name: &str, of: &Statistics, written: fn(f64) -> String) -> String {
     let within = match of.within_stdev_percent() {
-        // C's printf writes 0 / 0 in this form.
+        // For 0 / 0, C's printf writes this text.
         share if share.is_nan() => format!("{:>8}%", "-nan"),
         share => format!("{share:>8.2}%"),
     };
@@ -95,7 +95,7 @@ fn row(name: &str, of: &Statistics, written: fn(f64) -> String) -> String {
     )
 }
 
-/// Pads a number so that digits are aligned, whatever the length of the unit.
+/// Pads a number so that its digits are aligned, whatever the length of its unit.
 pub(super) fn cell(text: &str, width: usize) -> String {
     let letters = text
         .bytes()

@@ -17,18 +17,18 @@ use super::request;
 use super::url::WrkUrl;
 use crate::session::{self, Session, message_of};
 
-/// Connect timeout. It is longer than the system's own limit, because wrk has none.
+/// Connect timeout. It is longer than the system's own limit, because wrk sets none.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Runs wrk.
 ///
 /// # Errors
 ///
-/// Returns the message for standard error; results, if any, are already printed.
+/// Returns the message for standard error. If there are results, they have already been printed.
 pub(super) fn run(arguments: &WrkArguments, session: &Session) -> Result<(), String> {
     let mut options = options(arguments);
     let own_url = own_url(arguments);
-    // Checks that the target may be loaded before anything connects to it.
+    // This checks that the target may be loaded, before anything connects to it.
     resolve(&own_url, &options, arguments)?;
     let stop = session.stop.clone();
     let interrupt = ScriptInterrupt::new(move || stop.is_asked());
@@ -111,8 +111,8 @@ fn resolve(
         })
 }
 
-/// Returns the default address of the load: that in the URL, or else that of the first thread if it
-/// has the same port as the URL.
+/// Returns the default address of the load: the one in the URL or, if there is none, the one of the
+/// first thread if it has the same port as the URL.
 fn target(url: &WrkUrl, scripts: &LuaScripts) -> Option<Address> {
     let first = || scripts.threads().first()?.address();
     url.address()
@@ -148,7 +148,7 @@ fn load_scripts(seed: &ScriptSeed<'_>, arguments: &WrkArguments) -> Result<LuaSc
     let loaded = LuaScripts::load(seed, addresses, arguments.threads, &arguments.words);
     match loaded.map_err(|fault| fault.to_string())? {
         Some(scripts) => Ok(scripts),
-        // The script API doesn't provide the reason, so connect again to find it out.
+        // The script API doesn't provide the reason, so another connect is made to obtain it.
         None => Err(first_open(arguments)
             .err()
             .unwrap_or_else(|| format!("unable to connect to {}:{service}", arguments.url.0.host))),
@@ -233,7 +233,7 @@ fn with_script(
     failed.map_err(|fault| fault.to_string())
 }
 
-/// Returns the number of requests per batch, and the initial requests of the threads. With a
+/// Returns the number of requests per batch, and the initial requests of the threads. If there is a
 /// `request` hook, returns only the first request, because wrk calls that hook once more than it
 /// sends requests.
 fn given(scripts: &LuaScripts, has: DefinedHooks) -> Result<(u32, Vec<Vec<u8>>), String> {

@@ -1,5 +1,5 @@
-//! Formats wrk2's output for `-L` and `-U`: percentiles, and the spectrum that tools for
-//! HdrHistogram plot.
+//! Formats wrk2's output for `-L` and `-U`: percentiles, and the spectrum that HdrHistogram's tools
+//! plot.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use super::report::cell;
 use super::units;
 use prony_lua::Statistics;
 
-/// Number of rows for each halving of the distance to 100%.
+/// Number of rows after which the distance to 100% is halved.
 const ROWS_PER_HALVING: f64 = 5.0;
 
 const RULE: &str = "----------------------------------------------------------\n";
@@ -63,7 +63,7 @@ fn one(times: &Statistics, name: &str) -> String {
     out
 }
 
-/// A time, the percentile that was requested, and the number of times up to this time.
+/// A time, the percentile that it belongs to, and the number of times up to this time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct SpectrumRow {
     value: u64,
@@ -71,7 +71,7 @@ struct SpectrumRow {
     count: u64,
 }
 
-/// Returns rows that approach the maximum, and a last row for the maximum.
+/// Returns rows that approach the maximum, and a last row for the maximum itself.
 fn rows(times: &Statistics) -> Vec<SpectrumRow> {
     let total = times.count();
     let mut rows = Vec::new();

@@ -1,6 +1,7 @@
 //! Parses and formats numbers as wrk does.
 
-/// The smallest unit, and larger units. Each is larger than the previous one by the same factor.
+/// The smallest unit and the larger units, each of which is larger than the previous one by the
+/// same factor.
 struct Units {
     scale: u16,
     base: &'static str,
@@ -29,8 +30,8 @@ const METRIC: Units = Units {
 };
 
 impl Units {
-    /// Formats a number. A larger unit is used when the number is at least 85% of that unit, except
-    /// for the largest unit.
+    /// Formats a number. The next larger unit is used from 85% of that unit on. The largest unit is
+    /// never used.
     fn write(&self, number: f64, decimals: usize) -> String {
         let (mut amount, mut unit) = (number, self.base);
         let usable = self.larger.len() - 1;
@@ -66,7 +67,7 @@ pub(super) fn read_count(typed: &str) -> Option<u64> {
     METRIC.read(typed)
 }
 
-/// Parses `2s`, `2m`, `2h` or `2`, and returns seconds.
+/// Parses a duration such as `2s`, `2m`, `2h` or `2`. Returns seconds.
 pub(super) fn read_seconds(typed: &str) -> Option<u64> {
     SECONDS.read(typed)
 }
@@ -76,12 +77,12 @@ pub(super) fn count(number: f64) -> String {
     METRIC.write(number, 2)
 }
 
-/// Formats bytes without the final `B`, such as `12.34M`.
+/// Formats a number of bytes without the final `B`, such as `12.34M`.
 pub(super) fn bytes(number: f64) -> String {
     BINARY.write(number, 2)
 }
 
-/// Formats microseconds, such as `12.34ms`.
+/// Formats a number of microseconds, such as `12.34ms`.
 pub(super) fn micros(number: f64) -> String {
     match number >= 1e6 {
         true => SECONDS.write(number / 1e6, 2),
@@ -89,7 +90,7 @@ pub(super) fn micros(number: f64) -> String {
     }
 }
 
-/// Formats whole seconds, such as `30s` or `2m`.
+/// Formats a whole number of seconds, such as `30s` or `2m`.
 pub(super) fn seconds(number: u64) -> String {
     SECONDS.write(number as f64, 0)
 }

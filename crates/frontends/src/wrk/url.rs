@@ -20,7 +20,7 @@ impl WrkUrl {
         }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
-        // Like wrk, drop a query that has no path before it.
+        // Like wrk, drops a query that has no path before it.
         let path = if path.starts_with('/') { path } else { "/" };
         let place = authority
             .rsplit_once('@')
@@ -53,13 +53,13 @@ impl WrkUrl {
         }))
     }
 
-    /// Returns the address if the host is an address and not a name.
+    /// Returns the address if the host is an address rather than a name.
     pub(super) fn address(&self) -> Option<Address> {
         let ip: IpAddr = self.0.host.parse().ok()?;
         Some(Address(SocketAddr::new(ip, self.port())))
     }
 
-    /// True for https.
+    /// Returns true if the scheme is https.
     pub(super) fn is_tls(&self) -> bool {
         self.0.scheme.eq_ignore_ascii_case("https")
     }

@@ -46,7 +46,7 @@ fn the_first_response_gives_length_and_name() {
     );
     let first = watch.first().unwrap();
     assert_eq!((first.length, first.server.as_str()), (5, "Foo/1.2"));
-    // Without -k, the requests don't ask for keep-alive.
+    // Without -k, requests don't ask for keep-alive.
     assert_eq!(tally.kept_alive, 0);
 }
 
@@ -110,8 +110,8 @@ fn each_request_is_counted_once_under_one_outcome() {
     for &outcome in Outcome::ALL {
         tally.count(outcome, None);
     }
-    // Ok always has a response, and requests that the end of the load cuts off are never counted
-    // here.
+    // An outcome of Ok always comes with a response, and requests that are cut off by the end of
+    // the load are never counted here.
     let failures = Outcome::ALL
         .iter()
         .filter(|outcome| outcome.is_failure())

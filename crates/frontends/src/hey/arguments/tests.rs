@@ -1,4 +1,4 @@
-//! Tests of the arguments.
+//! Tests of parsing hey's arguments.
 
 use super::*;
 

@@ -1,10 +1,11 @@
-//! Tests of the output, with invented results.
+//! Tests of the output, with made-up results.
 
 use prony_record::{Exchange, Outcome};
 
 use super::*;
 
-/// Returns the data of ten responses after 10, 20, … 100 ms, the first of them on a new connection.
+/// Returns the data of ten responses after 10, 20, … 100 ms, the first of which used a new
+/// connection.
 fn noted() -> CollectedRequests {
     let mut noted = CollectedRequests::default();
     for n in 1..=10 {
@@ -48,7 +49,7 @@ fn failures_stand_at_the_end() {
     let summary = results.summary();
     let end = "[404]\t1 responses\n\nError distribution:\n  [2]\tGet \"U\": EOF\n\n";
     assert!(summary.ends_with(end), "{summary}");
-    // Failures count as requests: 12 requests in 11.5 s.
+    // Failed requests are counted: 12 requests in 11.5 s.
     assert!(summary.contains("  Requests/sec:\t1.0435\n"), "{summary}");
     assert!(summary.contains("  Average:\t0.0550 secs\n"), "{summary}");
 }

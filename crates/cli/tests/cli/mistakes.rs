@@ -25,7 +25,7 @@ fn an_invalid_plan_is_reported_with_its_line_and_writes_nothing() {
         (
             "duration = \"200ms\"",
             "duration = \"200ms\"\ninterleave = \"1ms\"",
-            "slices from 20ms",
+            "slice length from 20ms",
         ),
         ("rate        = 200", "rate        = \"fast\"", "rate"),
         ("connections = 2", "conections = 2", "connections"),

@@ -8,7 +8,12 @@
 //!
 //! All requests reported by one `epoll_wait` get the time at which the call returned. The time that
 //! the server needs to respond to them therefore isn't counted as lateness of the load generator.
+//!
+//! With `--xdp INTERFACE PORT`, a program in the kernel responds instead, and nothing is recorded;
+//! see `echo`.
 
+#[cfg(target_os = "linux")]
+mod echo;
 #[cfg(target_os = "linux")]
 mod server;
 
@@ -17,17 +22,31 @@ use std::process::ExitCode;
 #[cfg(target_os = "linux")]
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [address, file] = words.as_slice() else {
-        eprintln!("usage: prony-responder ADDRESS:PORT FILE");
-        return ExitCode::from(2);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let result = match words[..] {
+        ["--xdp", interface, port] => respond_in_kernel(interface, port),
+        [address, file] => server::run(address, file),
+        _ => {
+            eprintln!("usage: prony-responder ADDRESS:PORT FILE | --xdp INTERFACE PORT");
+            return ExitCode::from(2);
+        }
     };
-    match server::run(address, file) {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("prony-responder: {problem}");
             ExitCode::FAILURE
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn respond_in_kernel(interface: &str, port: &str) -> Result<(), String> {
+    let port = port.parse().map_err(|e| format!("{port}: {e}"))?;
+    let _link = echo::attach(interface, port)?;
+    println!("attached");
+    server::wait_for_sigterm();
+    Ok(())
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -6,7 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, world!";
+/// The response to each request. Its length is a multiple of four.
+pub(crate) const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, world!";
 
 /// End of a request without a body.
 const REQUEST_END: &[u8; 4] = b"\r\n\r\n";
@@ -171,6 +172,15 @@ fn now_ns() -> u64 {
     // SAFETY: the pointer is to a local value; `CLOCK_MONOTONIC` always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Sleeps until SIGTERM.
+pub(crate) fn wait_for_sigterm() {
+    stop_at_sigterm();
+    while !IS_STOPPED.load(Ordering::Relaxed) {
+        // A signal between the check and the sleep is noticed after the sleep.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
 }
 
 extern "C" fn stop(_: libc::c_int) {

@@ -1,7 +1,7 @@
 //! `prony doctor`: looks for reasons why a server, or this machine as a load generator, may be
 //! slow.
 
-use prony_experiment::doctor::examine;
+use prony_experiment::doctor::{DoctorSubject, examine};
 use prony_report::doctor::DoctorDocument;
 
 use crate::arguments::DoctorArgs;
@@ -15,7 +15,11 @@ pub(crate) fn run(typed: &DoctorArgs) -> Result<Ending, Failure> {
     if terminal::is_live() {
         terminal::print_message("Inspecting; this takes a few seconds for each server.");
     }
-    let report = examine(&typed.pid).map_err(Failure::wrong)?;
+    let interfaces = interfaces(&typed.interface)?;
+    let mut report = examine(&typed.pid).map_err(Failure::wrong)?;
+    // This machine comes last.
+    let last = report.subjects.len().saturating_sub(1);
+    report.subjects.splice(last..last, interfaces);
     let json = serde_json::to_string_pretty(&report).map_err(Failure::refused)? + "\n";
     let in_place = output.as_ref().is_some_and(Output::is_standard);
     if !in_place {
@@ -27,4 +31,19 @@ pub(crate) fn run(typed: &DoctorArgs) -> Result<Ending, Failure> {
         output.write(&json)?;
     }
     Ok(Ending::Done)
+}
+
+#[cfg(target_os = "linux")]
+fn interfaces(names: &[String]) -> Result<Vec<DoctorSubject>, Failure> {
+    let examine = |name: &String| prony_experiment::doctor::examine_interface(name);
+    let subjects: Result<_, _> = names.iter().map(examine).collect();
+    subjects.map_err(Failure::wrong)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn interfaces(names: &[String]) -> Result<Vec<DoctorSubject>, Failure> {
+    match names.first() {
+        None => Ok(Vec::new()),
+        Some(_) => Err(Failure::wrong("--interface: only Linux has AF_XDP")),
+    }
 }

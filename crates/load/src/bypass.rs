@@ -34,9 +34,11 @@ pub(crate) fn check(
     sources: &Sources,
     targets: &[Target],
 ) -> Result<Option<Bypass>, SpecError> {
+    // A plan whose levels choose the sockets gives the kernel's an empty name.
+    let interface = settings.interface.as_deref().filter(|it| !it.is_empty());
     if !is_chosen(settings) {
         let given = [
-            ("interface", settings.interface.is_some()),
+            ("interface", interface.is_some()),
             ("gateway_mac", settings.gateway_mac.is_some()),
             ("busy_poll", settings.busy_poll),
         ];
@@ -49,7 +51,7 @@ pub(crate) fn check(
         };
     }
     let refused = |text: &str| SettingsError::value("io", IoChoice::Xdp).text(text);
-    let Some(interface) = &settings.interface else {
+    let Some(interface) = interface else {
         let error = refused(" needs the network interface that leads to the server; add ");
         return Err(error.name("interface").into());
     };

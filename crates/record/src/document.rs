@@ -476,6 +476,8 @@ pub struct XdpUse {
     pub polls: u64,
     /// Sleeps that the arrival of a packet ended.
     pub wakes: u64,
+    /// Times that a worker slept while responses gathered, without watching the interface.
+    pub pauses: u64,
 }
 
 impl XdpUse {
@@ -498,6 +500,7 @@ impl XdpUse {
         self.neighbor_replies += other.neighbor_replies;
         self.polls += other.polls;
         self.wakes += other.wakes;
+        self.pauses += other.pauses;
     }
 }
 

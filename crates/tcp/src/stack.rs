@@ -237,12 +237,32 @@ impl<'a> TcpStack<'a> {
         options: ConnectOptions,
         now: u64,
     ) -> Result<Handle, ConnectError> {
+        self.connect_where(tag, (local, ports, &|_| true), remote, options, now)
+    }
+
+    /// Like [`TcpStack::connect_from`], from an address and a port of the range that a function
+    /// accepts.
+    ///
+    /// # Errors
+    ///
+    /// No accepted port is free, or the addresses are of different IP versions.
+    pub fn connect_where(
+        &mut self,
+        tag: u64,
+        (local, ports, accepts): (IpAddr, RangeInclusive<u16>, &dyn Fn(u16) -> bool),
+        remote: SocketAddr,
+        options: ConnectOptions,
+        now: u64,
+    ) -> Result<Handle, ConnectError> {
         let first = u32::from(*ports.start());
         let count = (u32::from(*ports.end()) + 1).saturating_sub(first);
         for _ in 0..count {
-            let port = first + self.next_port % count;
+            let port = (first + self.next_port % count) as u16;
             self.next_port = self.next_port.wrapping_add(1);
-            let local = SocketAddr::new(local, port as u16);
+            if !accepts(port) {
+                continue;
+            }
+            let local = SocketAddr::new(local, port);
             match self.connect(tag, local, remote, options, now) {
                 Err(ConnectError::AddressInUse) => {}
                 result => return result,

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Mutex;
 
-use crate::bpf::{Map, MapType, Program};
+use crate::bpf::{BpfProgram, Map, MapType};
 use crate::error::XdpError;
 use crate::filter::{self, FilterMaps, FilterSpec, TARGET_KEY};
 use crate::interface::Interface;
@@ -76,7 +76,7 @@ impl Attachment {
             sockets: sockets.number(),
         };
         let code = filter::assemble(spec, maps).ok_or(XdpError::Ranges)?;
-        let program = Program::load_xdp(&code).map_err(system("loading the BPF program"))?;
+        let program = BpfProgram::load_xdp(&code).map_err(system("loading the BPF program"))?;
         let attach = |flags| program.attach(interface.index(), flags);
         let (link, mode) = match attach(FLAG_NATIVE) {
             Ok(link) => (link, AttachMode::Native),

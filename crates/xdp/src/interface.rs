@@ -36,6 +36,17 @@ struct InterfaceAddress {
     prefix: u8,
 }
 
+/// Abilities of a driver (`enum netdev_xdp_act`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DriverFeatures {
+    /// Runs programs in the driver.
+    pub native: bool,
+    /// Redirects packets from the driver.
+    pub redirect: bool,
+    /// Exchanges frames with AF_XDP sockets without copies.
+    pub zero_copy: bool,
+}
+
 /// An interface of this thread's network namespace.
 #[derive(Debug, Clone)]
 pub struct Interface {
@@ -97,23 +108,48 @@ impl Interface {
     ///
     /// The first obstacle.
     pub fn check(&self) -> Result<(), XdpError> {
-        check_capabilities()?;
-        check_kernel(&kernel_release())?;
+        self.obstacles().into_iter().next().map_or(Ok(()), Err)
+    }
+
+    /// Everything that prevents the use of AF_XDP on this interface.
+    pub fn obstacles(&self) -> Vec<XdpError> {
         let name = || self.name.clone();
+        let mut obstacles = Vec::new();
+        obstacles.extend(check_capabilities().err());
+        obstacles.extend(check_kernel(&kernel_release()).err());
         if self.hardware != libc::ARPHRD_ETHER || !self.mac.is_unicast() {
-            return Err(XdpError::NotEthernet(name()));
+            obstacles.push(XdpError::NotEthernet(name()));
         }
         if self.flags & libc::IFF_UP as u32 == 0 {
-            return Err(XdpError::Down(name()));
+            obstacles.push(XdpError::Down(name()));
         }
         if self.mtu < MTU_MIN {
-            return Err(XdpError::Mtu(name(), self.mtu));
+            obstacles.push(XdpError::Mtu(name(), self.mtu));
         }
         match self.attached_program() {
-            Ok(None) => Ok(()),
-            Ok(Some(program)) => Err(XdpError::ProgramAttached(name(), program)),
-            Err(error) => Err(XdpError::System("reading the interface", error)),
+            Ok(None) => {}
+            Ok(Some(program)) => obstacles.push(XdpError::ProgramAttached(name(), program)),
+            Err(error) => obstacles.push(XdpError::System("reading the interface", error)),
         }
+        obstacles
+    }
+
+    /// Abilities of the driver; `None` if the kernel doesn't report them (before Linux 6.3).
+    pub fn driver_features(&self) -> Option<DriverFeatures> {
+        /// Command and attributes of the family `netdev`.
+        const GET_DEVICE: u8 = 1;
+        const INTERFACE: u16 = 1;
+        const FEATURES: u16 = 3;
+        let asked = (INTERFACE, &self.index.to_ne_bytes()[..]);
+        let found = netlink::generic("netdev", GET_DEVICE, asked).ok()?;
+        let mut attributes = attributes(&found, netlink::GENERIC_FIXED);
+        let (_, value) = attributes.find(|(kind, _)| *kind == FEATURES)?;
+        let bits = u64::from_ne_bytes(*value.first_chunk()?);
+        Some(DriverFeatures {
+            native: bits & 1 != 0,
+            redirect: bits & 2 != 0,
+            zero_copy: bits & 8 != 0,
+        })
     }
 
     /// Name, such as `eth0`.

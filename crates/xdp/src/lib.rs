@@ -9,6 +9,7 @@
 //! | [`NextHop`] | the way to a target: the kernel's route and the next hop's MAC |
 //! | [`Attachment`] | the BPF program on the interface; it ends with the process |
 //! | [`QueueSocket`] | one AF_XDP socket with its ring memory, for one receive queue |
+//! | [`bpf`] | an assembler, programs and maps |
 //! | [`neighbor`] | replies to ARP requests and neighbor solicitations, as pure functions |
 //!
 //! The crate knows neither TCP nor HTTP, and has no thread and no clock. Outside of Linux, only
@@ -19,7 +20,7 @@ mod address_range;
 #[cfg(target_os = "linux")]
 mod attachment;
 #[cfg(target_os = "linux")]
-mod bpf;
+pub mod bpf;
 #[cfg(target_os = "linux")]
 mod error;
 mod ethernet;
@@ -38,6 +39,8 @@ mod ring;
 #[cfg(target_os = "linux")]
 mod route;
 #[cfg(target_os = "linux")]
+mod rss;
+#[cfg(target_os = "linux")]
 mod socket;
 #[cfg(target_os = "linux")]
 mod umem;
@@ -54,8 +57,10 @@ pub use ethtool::{Offloads, RssSettings};
 #[cfg(target_os = "linux")]
 pub use filter::FilterSpec;
 #[cfg(target_os = "linux")]
-pub use interface::Interface;
+pub use interface::{DriverFeatures, Interface};
 #[cfg(target_os = "linux")]
 pub use route::NextHop;
+#[cfg(target_os = "linux")]
+pub use rss::RssHash;
 #[cfg(target_os = "linux")]
 pub use socket::{Frame, QueueSocket, RingDrops, SocketOptions};

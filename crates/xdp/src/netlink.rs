@@ -1,4 +1,4 @@
-//! Requests to the kernel's network tables (rtnetlink(7)).
+//! Requests to the kernel's network tables (rtnetlink(7)) and to families of generic netlink.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -53,6 +53,20 @@ impl Request {
     ///
     /// The kernel's error.
     pub(crate) fn send(self, message_type: u16, kind: RequestKind) -> io::Result<Vec<Vec<u8>>> {
+        self.send_to(libc::NETLINK_ROUTE, message_type, kind)
+    }
+
+    /// Like [`Request::send`], for any protocol of netlink(7).
+    ///
+    /// # Errors
+    ///
+    /// The kernel's error.
+    fn send_to(
+        self,
+        protocol: libc::c_int,
+        message_type: u16,
+        kind: RequestKind,
+    ) -> io::Result<Vec<Vec<u8>>> {
         let flags = FLAG_REQUEST
             | match kind {
                 RequestKind::Get => 0,
@@ -65,7 +79,7 @@ impl Request {
         message.extend_from_slice(&flags.to_ne_bytes());
         message.extend_from_slice(&[0; 8]);
         message.extend_from_slice(&self.0);
-        let socket = socket()?;
+        let socket = socket(protocol)?;
         // SAFETY: the pointer is to the message, whose size is passed along.
         let sent = unsafe {
             libc::send(
@@ -100,13 +114,43 @@ impl Request {
     }
 }
 
-fn socket() -> io::Result<OwnedFd> {
+/// Asks a family of generic netlink for one object. Returns the response with its fixed part, which has
+/// [`GENERIC_FIXED`] bytes.
+///
+/// # Errors
+///
+/// The kernel lacks the family, or refuses.
+pub(crate) fn generic(family: &str, command: u8, attribute: (u16, &[u8])) -> io::Result<Vec<u8>> {
+    /// Command and attributes of the family that names families.
+    const CONTROL: u16 = 16;
+    const GET_FAMILY: u8 = 3;
+    const FAMILY_NUMBER: u16 = 1;
+    const FAMILY_NAME: u16 = 2;
+    let ask = |family: u16, command: u8, (kind, value): (u16, &[u8])| {
+        let request = Request::new(&[command, 1, 0, 0]).attribute(kind, value);
+        let found = request.send_to(libc::NETLINK_GENERIC, family, RequestKind::Get)?;
+        let first = found.into_iter().next();
+        first.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+    };
+    let name = [family.as_bytes(), &[0]].concat();
+    let found = ask(CONTROL, GET_FAMILY, (FAMILY_NAME, &name))?;
+    let number = attributes(&found, GENERIC_FIXED)
+        .find(|(kind, _)| *kind == FAMILY_NUMBER)
+        .and_then(|(_, value)| value.first_chunk());
+    let number = number.ok_or(io::ErrorKind::NotFound)?;
+    ask(u16::from_ne_bytes(*number), command, attribute)
+}
+
+/// Size of the fixed part of messages of generic netlink.
+pub(crate) const GENERIC_FIXED: usize = 4;
+
+fn socket(protocol: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: a plain system call.
     let number = unsafe {
         libc::socket(
             libc::AF_NETLINK,
             libc::SOCK_RAW | libc::SOCK_CLOEXEC,
-            libc::NETLINK_ROUTE,
+            protocol,
         )
     };
     if number < 0 {

@@ -146,6 +146,12 @@ impl<T: Copy> ConsumerRing<T> {
         self.next == self.produced
     }
 
+    /// Number of entries that can be read.
+    pub(crate) fn available(&mut self) -> u32 {
+        self.produced = self.ring.word(self.ring.producer).load(Ordering::Acquire);
+        self.produced.wrapping_sub(self.next)
+    }
+
     /// Reads the next entry.
     pub(crate) fn pop(&mut self) -> Option<T> {
         if self.is_empty() {

@@ -27,6 +27,9 @@ const FLAG_USE: u8 = 0x01;
 /// gives up after three seconds.
 const RESOLVE_CHECKS_MAX: u32 = 350;
 const RESOLVE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+/// Checks between two requests to resolve an entry. The kernel forgets a request if the interface was
+/// not ready or the entry was removed.
+const CHECKS_PER_REQUEST: u32 = 100;
 
 /// The way from an interface to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,11 +144,11 @@ fn name_of(interface: u32) -> Option<String> {
 }
 
 fn resolve(interface: &Interface, address: IpAddr) -> Result<MacAddress, XdpError> {
-    for look in 0..RESOLVE_CHECKS_MAX {
+    for check in 0..RESOLVE_CHECKS_MAX {
         if let Ok(Some(mac)) = neighbor(interface.index(), address) {
             return Ok(mac);
         }
-        if look == 0 {
+        if check % CHECKS_PER_REQUEST == 0 {
             let step = "resolving the next hop";
             use_neighbor(interface.index(), address)
                 .map_err(|error| XdpError::System(step, error))?;

@@ -23,6 +23,8 @@ const TAILROOM: usize = 320;
 /// Attempts to bind to a busy queue, and the pause between them.
 const BIND_RETRIES_MAX: u32 = 100;
 const BIND_RETRY_PAUSE: Duration = Duration::from_millis(10);
+/// Number of frames that a call sends in copy mode at most, since Linux 6.17; before that, 32.
+const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 /// Largest number of calls that empty the transmit ring in one go.
 const KICKS_MAX: u32 = FRAMES / 32;
 
@@ -134,6 +136,8 @@ impl QueueSocket {
         let set_up = refused("setting up the rings of an AF_XDP socket");
         register(&descriptor, &memory).map_err(&set_up)?;
         let rings = Rings::new(&descriptor).map_err(&set_up)?;
+        // Older kernels don't know the option, and need more calls.
+        let _ = set_option(&descriptor, XDP_MAX_TX_SKB_BUDGET, &RING_ENTRIES);
         bind_patiently(&descriptor, attachment.interface(), queue).map_err(refused(
             "binding an AF_XDP socket to a receive queue (another program may use the queue)",
         ))?;
@@ -184,6 +188,11 @@ impl QueueSocket {
     /// True if a received frame waits.
     pub fn has_received(&mut self) -> bool {
         !self.receive.is_empty()
+    }
+
+    /// Number of received frames that wait.
+    pub fn received_count(&mut self) -> u32 {
+        self.receive.available()
     }
 
     /// The bytes of a received frame.

@@ -10,6 +10,8 @@ pub(super) const FLEET: &str = "<!-- generated: cargo xtask bench, fleet -->";
 pub(super) const CEILING: &str = "<!-- generated: cargo xtask bench, open-max -->";
 /// Start marker of the HTTP/3 table.
 pub(super) const QUIC: &str = "<!-- generated: cargo xtask bench, HTTP/3 -->";
+/// Marker before the table of kernel bypass.
+pub(super) const BYPASS: &str = "<!-- generated: cargo xtask bench, AF_XDP -->";
 const CLOSE: &str = "<!-- end of generated -->";
 
 /// Replaces the text between the marker `open` and the end marker by `tables` in the document at

@@ -8,6 +8,7 @@
 //! a generator is its user and system time as counted by the kernel, divided by the number of
 //! requests that the server counted.
 
+mod bypass;
 mod ceiling;
 mod document;
 mod fleet;
@@ -29,6 +30,7 @@ use std::path::Path;
 
 use crate::Ending;
 use crate::cargo::workspace_root;
+use bypass::BypassSettings;
 use ceiling::CeilingSettings;
 use options::BenchOptions;
 use programs::Programs;
@@ -71,6 +73,9 @@ pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
         for row in quic::ROWS {
             println!("  {:<14} {}", row.id, row.title);
         }
+        for row in bypass::ROWS {
+            println!("  {:<14} {}", row.id, row.title);
+        }
         return Ok(Ending::Success);
     }
     let options = BenchOptions::parse(args)?;
@@ -92,6 +97,9 @@ fn bench(options: &BenchOptions) -> Result<Ending, String> {
     }
     if !options.quic.is_empty() {
         all_met &= bench_quic(options, &own)?;
+    }
+    if !options.bypass.is_empty() {
+        all_met &= bench_bypass(options, &own)?;
     }
     if !options.rows.is_empty() {
         all_met &= bench_tools(options, &own)?;
@@ -152,6 +160,26 @@ fn bench_quic(options: &BenchOptions, own: &Path) -> Result<bool, String> {
     println!("\n{table}");
     if options.write {
         document::write(&workspace_root().join(DOCUMENT), document::QUIC, &table)?;
+        println!("written to {DOCUMENT}");
+    }
+    Ok(outcomes.all_met())
+}
+
+/// Returns true if all targets are met.
+fn bench_bypass(options: &BenchOptions, own: &Path) -> Result<bool, String> {
+    let settings = BypassSettings {
+        rows: &options.bypass,
+        rotations: options.rotations,
+        seconds: options.seconds,
+        seed: options.seed,
+        prony: options.prony.as_deref(),
+        cores: options.cores,
+    };
+    let outcomes = bypass::measure(&settings, own)?;
+    let table = outcomes.render();
+    println!("\n{table}");
+    if options.write {
+        document::write(&workspace_root().join(DOCUMENT), document::BYPASS, &table)?;
         println!("written to {DOCUMENT}");
     }
     Ok(outcomes.all_met())

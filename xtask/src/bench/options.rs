@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::bypass::{self, BypassRow};
 use super::ceiling;
 use super::fleet::{self, FleetRow};
 use super::quic::{self, QuicRow};
@@ -17,6 +18,8 @@ pub(super) struct BenchOptions {
     pub(super) ceiling: bool,
     /// HTTP/3 rows to measure.
     pub(super) quic: Vec<QuicRow>,
+    /// Rows of AF_XDP.
+    pub(super) bypass: Vec<BypassRow>,
     pub(super) peers: Vec<Tool>,
     /// True to run only the best peer of each row.
     pub(super) best_only: bool,
@@ -56,6 +59,10 @@ impl BenchOptions {
                 true => Vec::new(),
                 false => quic::ROWS.to_vec(),
             },
+            bypass: match quick {
+                true => Vec::new(),
+                false => bypass::ROWS.to_vec(),
+            },
             peers: PEERS.to_vec(),
             best_only: quick,
             rotations: if quick { 3 } else { 5 },
@@ -88,6 +95,7 @@ impl BenchOptions {
                     options.fleet = chosen.fleet;
                     options.ceiling = chosen.ceiling;
                     options.quic = chosen.quic;
+                    options.bypass = chosen.bypass;
                 }
                 "--peers" => {
                     options.peers = peers(value()?)?;
@@ -120,6 +128,7 @@ struct ChosenRows {
     fleet: Vec<FleetRow>,
     ceiling: bool,
     quic: Vec<QuicRow>,
+    bypass: Vec<BypassRow>,
 }
 
 fn rows(list: &str) -> Result<ChosenRows, String> {
@@ -128,17 +137,21 @@ fn rows(list: &str) -> Result<ChosenRows, String> {
         let row = ROWS.iter().find(|row| row.id == id);
         let of_fleet = fleet::ROWS.iter().find(|row| row.id() == id);
         let of_quic = quic::ROWS.iter().find(|row| row.id == id);
+        let of_bypass = bypass::ROWS.iter().find(|row| row.id == id);
         let is_ceiling = id == ceiling::ID;
-        if row.is_none() && of_fleet.is_none() && of_quic.is_none() && !is_ceiling {
+        let is_other = of_fleet.is_some() || of_quic.is_some() || of_bypass.is_some();
+        if row.is_none() && !is_other && !is_ceiling {
             let ids = ROWS.iter().map(|row| row.id);
             let ids = ids.chain(fleet::ROWS.iter().map(|row| row.id()));
             let ids = ids.chain([ceiling::ID]);
-            let ids: Vec<&str> = ids.chain(quic::ROWS.iter().map(|row| row.id)).collect();
+            let ids = ids.chain(quic::ROWS.iter().map(|row| row.id));
+            let ids: Vec<&str> = ids.chain(bypass::ROWS.iter().map(|row| row.id)).collect();
             return Err(format!("unknown row {id} (available: {})", ids.join(", ")));
         }
         chosen.rows.extend(row);
         chosen.fleet.extend(of_fleet.copied());
         chosen.quic.extend(of_quic);
+        chosen.bypass.extend(of_bypass);
         chosen.ceiling |= is_ceiling;
     }
     Ok(chosen)
@@ -234,6 +247,9 @@ mod tests {
         let options = BenchOptions::parse(&["--rows", "h3-16x32"]).unwrap();
         assert_eq!(options.quic, quic::ROWS[..1]);
         assert!(options.rows.is_empty() && !options.ceiling);
+        let options = BenchOptions::parse(&["--rows", "xdp-ka-13"]).unwrap();
+        assert_eq!(options.bypass.len(), 1);
+        assert!(options.quic.is_empty() && !options.write);
     }
 
     #[test]

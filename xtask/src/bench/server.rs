@@ -109,6 +109,11 @@ impl Nginx {
         self.ports.measured.port(row)
     }
 
+    /// Port for HTTP/1.1 without TLS.
+    pub(super) fn clear_port(&self) -> u16 {
+        self.ports.measured.clear
+    }
+
     /// Logged port for the kind of connections in a row.
     pub(super) fn witnessed_port(&self, row: &Row) -> u16 {
         self.ports.witnessed.port(row)

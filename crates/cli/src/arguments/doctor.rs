@@ -11,15 +11,22 @@ Examples:
   prony doctor                               this machine as a generator
   prony doctor --pid $(cat /run/nginx.pid)   a running server, and this machine
   prony doctor --pid 1234 --json - | jq '.subjects[0].crypto'
+  prony doctor --interface eth0 --all        an interface for --io xdp, and this machine
 
 For a server, the doctor inspects the libcrypto that the process has mapped, and measures it with
 and without the processor's special instructions. It also inspects listen queues, limits, and
 settings that limit a load (nginx, Apache httpd, HAProxy, php-fpm). As root it inspects every
-server, otherwise only yours. It lists what it could not read, and changes nothing.")]
+server, otherwise only yours. It lists what it could not read, and changes nothing.
+
+For an interface, it checks what a load over AF_XDP needs or profits from: privileges, the kernel,
+other XDP programs, queues, zero copy, offloads and the receive hash.")]
 pub(crate) struct DoctorArgs {
     /// A server process to inspect; repeatable
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub(crate) pid: Vec<i32>,
+    /// A network interface to inspect for --io xdp; repeatable
+    #[arg(long, value_name = "NAME")]
+    pub(crate) interface: Vec<String>,
     /// Show passed checks, too
     #[arg(long)]
     pub(crate) all: bool,

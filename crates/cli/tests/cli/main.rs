@@ -2,6 +2,7 @@
 
 mod aborted_experiments;
 mod agents;
+mod bypass_loads;
 mod capacities;
 mod capacity_plans;
 mod compares;

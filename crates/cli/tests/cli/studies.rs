@@ -212,6 +212,28 @@ fn the_http3_study_runs_over_a_link_that_loses_packets() {
 }
 
 #[test]
+fn the_bypass_study_runs_on_both_stacks() {
+    let workdir = Workdir::new();
+    let changes = [
+        ("warmup   = \"1s\"", "warmup = \"200ms\""),
+        ("duration = \"5s\"", "duration = \"1s\""),
+        ("count = 192", "count = 8"),
+        ("count = 64", "count = 8"),
+    ];
+    let plan = short(&workdir, "kernel-bypass", "plan.toml", &changes);
+    let (_, records) = run(&workdir, &plan);
+    assert_eq!(records.len(), 12);
+    for (id, record) in &records {
+        let xdp = record.generator.xdp.as_ref();
+        assert_eq!(xdp.is_some(), id.contains("xdp"), "{id}");
+        if let Some(xdp) = xdp {
+            assert!(xdp.packets_received > record.totals.ok, "{id}: {xdp:?}");
+        }
+        assert_eq!(record.load.keepalive, id.contains("kept"), "{id}");
+    }
+}
+
+#[test]
 fn the_balancer_study_runs_with_and_without_a_balancer() {
     let workdir = Workdir::new();
     let changes = [
@@ -265,7 +287,7 @@ fn both_fronts_run_and_the_lines_share_and_overhead_are_reported() {
 #[test]
 fn each_study_prints_its_dry_run() {
     let workdir = Workdir::new();
-    let parts: [(&str, &[&str]); 4] = [
+    let parts: [(&str, &[&str]); 5] = [
         (
             "openssl-build",
             &[
@@ -289,6 +311,15 @@ fn each_study_prints_its_dry_run() {
                 "each once in each of 3 to 5 blocks",
                 "100K-direct",
                 "--connections=192",
+            ],
+        ),
+        (
+            "kernel-bypass",
+            &[
+                "12 variants",
+                "--io=xdp",
+                "--interface=lan",
+                "100K-each-xdp",
             ],
         ),
         (

@@ -1,6 +1,6 @@
 //! `prony doctor`: reasons why a server, or this machine as a generator, may be slow.
 //!
-//! Input: process IDs. Output: a [`DoctorReport`] with checks (observed value, expected value,
+//! Input: process IDs and names of interfaces. Output: a [`DoctorReport`] with checks (observed value, expected value,
 //! reason, fix and source) and the properties that could not be determined. The doctor changes
 //! nothing and formats nothing for people. It starts two programs: prony, to probe a library
 //! ([`crate::crypto`]), and `nginx -V`.
@@ -11,6 +11,8 @@ mod config;
 #[cfg(target_os = "linux")]
 mod crypto_checks;
 pub mod freebsd;
+#[cfg(target_os = "linux")]
+mod interface;
 #[cfg(target_os = "linux")]
 mod limits;
 #[cfg(target_os = "linux")]
@@ -29,6 +31,9 @@ use serde::Serialize;
 #[cfg(target_os = "linux")]
 use crate::crypto::{self, CryptoReport};
 
+#[cfg(target_os = "linux")]
+pub use interface::examine_interface;
+
 pub use check::{CheckStatus, DoctorCheck, Undetermined};
 
 /// Name of the report's format, stored as its first field. `schema/` describes the format.
@@ -44,7 +49,7 @@ pub struct DoctorReport {
     pub schema: &'static str,
     /// Version of prony.
     pub version: &'static str,
-    /// Servers in the order in which the user named them, then this machine.
+    /// Servers and interfaces in the order in which the user named them, then this machine.
     pub subjects: Vec<DoctorSubject>,
 }
 
@@ -55,7 +60,7 @@ pub struct DoctorSubject {
     pub kind: SubjectKind,
     /// Name, such as `nginx, process 1234`.
     pub name: String,
-    /// Process ID of a server; `None` for a machine.
+    /// Process ID of a server; `None` for others.
     pub pid: Option<i32>,
     /// Checks with their results.
     #[serde(rename = "lines")]
@@ -76,6 +81,8 @@ pub enum SubjectKind {
     Server,
     /// This machine as a load generator.
     Machine,
+    /// A network interface, for loads that bypass the kernel.
+    Interface,
 }
 
 /// Reason why a process can't be examined.

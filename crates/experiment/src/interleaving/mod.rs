@@ -15,7 +15,7 @@ pub(crate) mod test_plans;
 #[cfg(test)]
 mod tests;
 
-use prony_load::HttpVersion;
+use prony_load::{HttpVersion, IoChoice};
 use prony_record::quantity;
 use prony_stats::TrialMode;
 
@@ -124,6 +124,12 @@ fn of_load(all: NamedVariants<'_>) -> Option<String> {
     if let Some(load) = all.loads(is_quic) {
         return Some(format!(
             "{load} uses QUIC, whose acknowledgments would be late between slices"
+        ));
+    }
+    let is_bypass = |variant: &Resolved| variant.load.settings.io == Some(IoChoice::Xdp);
+    if let Some(load) = all.loads(is_bypass) {
+        return Some(format!(
+            "{load} bypasses the kernel, and an interface carries one such load at a time"
         ));
     }
     let load = all.loads(|variant| variant.load.settings.requests.is_some())?;

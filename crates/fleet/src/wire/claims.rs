@@ -142,6 +142,7 @@ fn xdp(claimed: &XdpUse) -> XdpUse {
         neighbor_replies: count(claimed.neighbor_replies),
         polls: count(claimed.polls),
         wakes: count(claimed.wakes),
+        pauses: count(claimed.pauses),
     }
 }
 

@@ -60,20 +60,64 @@ const PACKETS_LOST_SHARE: f64 = 0.01;
 const PACKETS_SENT_MIN: u64 = 1_000;
 
 pub(super) fn packets_lost(record: &Record) -> Option<Finding> {
-    let quic = record.quic.as_ref()?;
-    let share = quic.packets_lost as f64 / quic.packets_sent.max(1) as f64;
-    if quic.packets_sent < PACKETS_SENT_MIN || share <= PACKETS_LOST_SHARE {
+    let (lost, sent, kind, place) = match (&record.quic, &record.generator.xdp) {
+        (Some(quic), _) => (
+            quic.packets_lost,
+            quic.packets_sent,
+            "QUIC packets",
+            "in the server's UDP buffers",
+        ),
+        (None, Some(xdp)) => (
+            xdp.retransmitted,
+            xdp.packets_sent,
+            "packets",
+            "in the server's network interface",
+        ),
+        (None, None) => return None,
+    };
+    let share = lost as f64 / sent.max(1) as f64;
+    if sent < PACKETS_SENT_MIN || share <= PACKETS_LOST_SHARE {
         return None;
     }
     Some(Finding::new(
         FindingId::PacketsLost,
         Severity::Warning,
         format!(
-            "{} of the {} QUIC packets that the load sent were lost ({}). Requests were sent again \
-             after a delay. Look for drops on the path and in the server's UDP buffers.",
-            number::count(quic.packets_lost),
-            number::count(quic.packets_sent),
+            "{} of the {} {kind} that the load sent were lost ({}). Requests were sent again \
+             after a delay. Look for drops on the path and {place}.",
+            number::count(lost),
+            number::count(sent),
             number::share(share)
+        ),
+    ))
+}
+
+pub(super) fn frames_dropped(record: &Record) -> Option<Finding> {
+    let xdp = record.generator.xdp.as_ref()?;
+    let drops = [
+        (xdp.receive_drops, "received (ring full or frame too large)"),
+        (xdp.transmit_drops, "to send (rejected)"),
+        (
+            xdp.exchange_dropped,
+            "for another worker (its inbox was full)",
+        ),
+    ];
+    let drops: Vec<String> = drops
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, kind)| format!("{} {kind}", number::count(count)))
+        .collect();
+    if drops.is_empty() {
+        return None;
+    }
+    Some(Finding::new(
+        FindingId::FramesDropped,
+        Severity::Warning,
+        format!(
+            "Frames of the load were dropped on this machine: {}. The data was sent again after a \
+             delay. Use more workers, fewer connections or a lower rate; if frames were too large, turn \
+             off segmentation at the server's end of a virtual link.",
+            drops.join(", ")
         ),
     ))
 }

@@ -33,6 +33,7 @@ pub(crate) fn of(
         connections::not_reused(record),
         connections::packets_lost(record),
         connections::udp_buffer_small(record),
+        connections::frames_dropped(record),
         requests::retried(record),
         connections::unsolicited_bytes(unsolicited),
     ]

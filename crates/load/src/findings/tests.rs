@@ -1,6 +1,6 @@
 //! Tests that each finding is reported where it applies, and that a load without problems has none.
 
-use prony_record::{FindingId, FindingName, Outcome, Record, Severity};
+use prony_record::{FindingId, FindingName, Outcome, Record, Severity, XdpUse};
 
 use super::{of, streams_limited};
 use crate::protocols::StreamsLimit;
@@ -273,6 +273,35 @@ fn the_reason_for_limited_streams_is_reported() {
         assert!(!text.contains("ask for 0"), "{text}");
     }
     assert!(StreamsLimit::Settings(9) < StreamsLimit::Http1);
+}
+
+#[test]
+fn losses_over_af_xdp_are_reported() {
+    let mut record = quiet();
+    record.generator.xdp = Some(XdpUse {
+        packets_sent: 20_000,
+        retransmitted: 200,
+        ..XdpUse::default()
+    });
+    assert_eq!(found(&record), [], "1% is not above 1%");
+    let xdp = record.generator.xdp.as_mut().unwrap();
+    xdp.retransmitted = 201;
+    assert_eq!(
+        found(&record),
+        one(FindingId::PacketsLost, Severity::Warning)
+    );
+    let xdp = record.generator.xdp.as_mut().unwrap();
+    (xdp.retransmitted, xdp.receive_drops, xdp.exchange_dropped) = (0, 7, 1);
+    assert_eq!(
+        found(&record),
+        one(FindingId::FramesDropped, Severity::Warning)
+    );
+    let text = &of(&record, &[], 0)[0].text;
+    assert!(
+        text.contains("7 received") && text.contains("1 for another"),
+        "{text}"
+    );
+    assert!(!text.contains("to send"), "{text}");
 }
 
 #[test]

@@ -206,6 +206,9 @@ pub(crate) trait Sockets<'run> {
     /// Maximum time for which a wait gathers completions; see [`WaitBatch`].
     const COALESCE_TIME_MAX: Nanos = Nanos::from_micros(50);
 
+    /// True if gathering pays for responses of HTTP/1 too: a wake-up costs more than a response.
+    const COALESCES_HTTP1: bool = false;
+
     /// The time since the load began.
     fn now(&self) -> Nanos;
 

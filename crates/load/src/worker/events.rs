@@ -73,6 +73,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.sink.negotiated = Some(session.negotiated());
             }
         }
+        if S::COALESCES_HTTP1 {
+            self.note_latency(slot, now);
+        }
         let is_over = self.end_or_redirect(slot, outcome, now);
         if reusable && sent_all && self.spec.transport.keepalive {
             if is_over {
@@ -102,12 +105,18 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if let Some(session) = self.connections[index].session_mut() {
             session.served = session.served.saturating_add(1);
         }
-        let pending = self.dispatcher.slot(slot).pending();
-        let sent = pending.and_then(|pending| pending.sent);
-        self.dispatcher.note_latency(now.since(sent.unwrap_or(now)));
+        self.note_latency(slot, now);
         if self.end_or_redirect(slot, outcome, now) {
             self.dispatcher.set_free(slot, now);
         }
+    }
+
+    /// Records the latency of a response, for coalesced waits.
+    #[inline]
+    fn note_latency(&mut self, slot: u32, now: Nanos) {
+        let pending = self.dispatcher.slot(slot).pending();
+        let sent = pending.and_then(|pending| pending.sent);
+        self.dispatcher.note_latency(now.since(sent.unwrap_or(now)));
     }
 
     fn is_retried(&self, slot: u32) -> bool {

@@ -176,20 +176,98 @@ fn lost_packets_are_repeated() {
     });
 }
 
-/// Drops this share of the packets at the server's end, in both directions.
-fn drop_at_random(percent: u32) {
-    let rules = format!(
-        "table inet loss\ndelete table inet loss\ntable inet loss {{\n\
-         chain input {{ type filter hook input priority 0; \
-         iifname \"far\" numgen random mod 100 < {percent} drop; }}\n\
-         chain output {{ type filter hook output priority 0; \
-         oifname \"far\" numgen random mod 100 < {percent} drop; }}\n}}\n"
-    );
+/// Applies rules to this thread's namespace.
+fn nft(rules: &str) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), rules).unwrap();
     let mut nft = Command::new(program(&["nft"]));
     let status = nft.arg("-f").arg(file.path()).status().unwrap();
     assert!(status.success(), "nft: {status}");
+}
+
+/// Drops this share of the packets at the server's end, in both directions.
+fn drop_at_random(percent: u32) {
+    nft(&format!(
+        "table inet loss\ndelete table inet loss\ntable inet loss {{\n\
+         chain input {{ type filter hook input priority 0; \
+         iifname \"far\" numgen random mod 100 < {percent} drop; }}\n\
+         chain output {{ type filter hook output priority 0; \
+         oifname \"far\" numgen random mod 100 < {percent} drop; }}\n}}\n"
+    ));
+}
+
+#[test]
+fn unreachable_ports_and_hosts_fail_at_once() {
+    on_link(1, |far| {
+        far.run(|| {
+            nft("table inet rejects {\n\
+                 chain input { type filter hook input priority 0; \
+                 tcp dport 81 reject with icmpx port-unreachable; \
+                 tcp dport 82 reject with icmpx host-unreachable; \
+                 tcp dport 83 reject with icmpx admin-prohibited; }\n}\n");
+        });
+        for host in ["10.9.0.2", "[fd09::2]"] {
+            for (port, outcome) in [
+                (81, Outcome::ConnectRefused),
+                (82, Outcome::ConnectUnreachable),
+                (83, Outcome::ConnectUnreachable),
+                // Nothing listens.
+                (84, Outcome::ConnectRefused),
+            ] {
+                let url = format!("http://{host}:{port}/");
+                let words = "--io xdp --interface near -n 4 -c 2 --connect-timeout 5m --timeout 5m";
+                let words: Vec<&str> = words.split_whitespace().collect();
+                let record = load::run(&url, &words);
+                assert_eq!(outcomes(&record), [(outcome, 4)], "{url}");
+            }
+        }
+    });
+}
+
+#[test]
+fn packets_get_smaller_for_a_narrow_path() {
+    on_link(1, |far| {
+        // near ── far: mid ── last, whose link carries 1,300 bytes from far to last. The server
+        // announces segments for 1,500 bytes, so the load learns of the limit by ICMP only.
+        let last = FarEnd::new();
+        ip("route add 10.77.0.0/24 via 10.9.0.2");
+        far.run(|| {
+            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
+            ip("link add mid type veth peer name last");
+            ip(&format!("link set last netns {}", last.path()));
+            ip("address add 10.77.0.1/24 dev mid");
+            ip("link set mid mtu 1300");
+            ip("link set mid up");
+        });
+        let mut nginx = last.run(|| {
+            ip("link set lo up");
+            ip("address add 10.77.0.2/24 dev last");
+            ip("link set last up");
+            ip("route add 10.9.0.0/16 via 10.77.0.1 mtu 1300 advmss 1460");
+            let place = ServerSetup::new();
+            let lines = NGINX.replace("{h2}", "").replace("10.9.0.2", "10.77.0.2");
+            let lines = lines.lines().filter(|line| !line.contains("fd09::2"));
+            let lines: Vec<&str> = lines.collect();
+            let configuration = place.fill(&lines.join("\n"));
+            let file = place.site.file("nginx.conf", &configuration);
+            let mut command = Command::new(program(&["nginx"]));
+            command.arg("-p").arg(place.site.root());
+            command.args(["-e", "stderr", "-c"]).arg(&file);
+            let server = place.start(&mut command);
+            FarServer { server, seen: 0 }
+        });
+        let url = nginx.url(Transport::Clear, "10.77.0.2", "/echo");
+        let body = "x".repeat(20_000);
+        let words =
+            "--io xdp --interface near -n 20 -c 4 --method POST --timeout 2m --expect-size 20000";
+        let mut words: Vec<&str> = words.split_whitespace().collect();
+        words.extend(["--body", &body]);
+        let record = load::run(&url, &words);
+        assert_eq!(outcomes(&record), [(Outcome::Ok, 20)]);
+        assert_eq!(nginx.logged(20), 20);
+        let used = used(&record);
+        assert!(used.retransmitted > 0, "nothing was too large: {used:?}");
+    });
 }
 
 #[test]

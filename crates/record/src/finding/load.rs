@@ -188,7 +188,7 @@ pub(super) const STREAMS_LIMITED: FindingInfo = FindingInfo {
 };
 
 pub(super) const PACKETS_LOST: FindingInfo = FindingInfo {
-    seen: "More than 1% of the QUIC packets that the load sent were declared lost.",
+    seen: "More than 1% of the packets that the load sent over QUIC or AF_XDP were declared lost.",
     severities: &[(Warning, "")],
     meaning: "Requests were sent again after a delay, and the sender slowed down. The server may have \
               lost packets as well. The results describe the network, or a receiver that was too \
@@ -204,6 +204,16 @@ pub(super) const UDP_BUFFER_SMALL: FindingInfo = FindingInfo {
     severities: &[(Warning, "")],
     meaning: "The server had to send them again, so responses were late.",
     action: "Raise the system's limit (`net.core.rmem_max`), or use more workers or fewer streams.",
+    ..BASE
+};
+
+pub(super) const FRAMES_DROPPED: FindingInfo = FindingInfo {
+    seen: "A load over AF_XDP lost frames of its own: the kernel dropped received frames because a ring \
+           was full or a frame too large, rejected frames to send, or a worker's inbox was full.",
+    severities: &[(Warning, "")],
+    meaning: "TCP sent the data again after a delay, so responses were late.",
+    action: "Use more workers, fewer connections or a lower rate. Frames are too large if the server's \
+        end of a virtual link sends larger ones than the MTU (`ethtool -K NAME tso off gso off` there).",
     ..BASE
 };
 

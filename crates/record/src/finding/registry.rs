@@ -62,6 +62,7 @@ registry! {
     StreamsLimited "streams-limited" => load::STREAMS_LIMITED,
     PacketsLost "packets-lost" => load::PACKETS_LOST,
     UdpBufferSmall "udp-buffer-small" => load::UDP_BUFFER_SMALL,
+    FramesDropped "frames-dropped" => load::FRAMES_DROPPED,
     UnaskedBytes "unasked-bytes" => load::UNASKED_BYTES,
     IoFallback "io-fallback" => load::IO_FALLBACK,
     LoadAborted "load-aborted" => load::LOAD_ABORTED,

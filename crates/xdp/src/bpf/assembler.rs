@@ -3,7 +3,7 @@
 /// One instruction: code, registers, offset and immediate value.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Instruction {
+pub struct Instruction {
     code: u8,
     /// Destination register in the low four bits, source register in the high ones.
     registers: u8,
@@ -14,7 +14,7 @@ pub(crate) struct Instruction {
 /// A register. Calls take arguments in `R1` to `R5`, return a value in `R0`, and keep `R6` to `R9`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub(crate) enum Register {
+pub enum Register {
     R0 = 0,
     R1 = 1,
     R2 = 2,
@@ -30,7 +30,7 @@ pub(crate) enum Register {
 
 /// Size of a load or store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Size {
+pub enum Size {
     /// One byte.
     Byte = 0x10,
     /// Two bytes.
@@ -43,7 +43,7 @@ pub(crate) enum Size {
 
 /// Comparison of unsigned numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Condition {
+pub enum Condition {
     /// Equal.
     Equal = 0x10,
     /// Greater.
@@ -56,7 +56,7 @@ pub(crate) enum Condition {
 
 /// A position that jumps refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Label(usize);
+pub struct Label(usize);
 
 /// Instruction classes (RFC 9669 §3).
 const CLASS_LD: u8 = 0x00;
@@ -74,7 +74,7 @@ const MODE_MEMORY: u8 = 0x60;
 
 /// A program under construction.
 #[derive(Debug, Default)]
-pub(crate) struct Assembler {
+pub struct Assembler {
     code: Vec<Instruction>,
     /// Position of each label, once it is known.
     labels: Vec<Option<usize>>,
@@ -101,47 +101,47 @@ impl Assembler {
     }
 
     /// A label without a position.
-    pub(crate) fn label(&mut self) -> Label {
+    pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
     /// Gives a label the position of the next instruction.
-    pub(crate) fn place(&mut self, label: Label) {
+    pub fn place(&mut self, label: Label) {
         self.labels[label.0] = Some(self.code.len());
     }
 
     /// `target = *(source + offset)`.
-    pub(crate) fn load(&mut self, size: Size, target: Register, source: Register, offset: i16) {
+    pub fn load(&mut self, size: Size, target: Register, source: Register, offset: i16) {
         let code = CLASS_LDX | MODE_MEMORY | size as u8;
         self.push(code, target, Some(source), offset, 0);
     }
 
     /// `*(target + offset) = source`.
-    pub(crate) fn store(&mut self, size: Size, target: Register, offset: i16, source: Register) {
+    pub fn store(&mut self, size: Size, target: Register, offset: i16, source: Register) {
         let code = CLASS_STX | MODE_MEMORY | size as u8;
         self.push(code, target, Some(source), offset, 0);
     }
 
     /// `*(target + offset) = value`.
-    pub(crate) fn store_value(&mut self, size: Size, target: Register, offset: i16, value: i32) {
+    pub fn store_value(&mut self, size: Size, target: Register, offset: i16, value: i32) {
         let code = CLASS_ST | MODE_MEMORY | size as u8;
         self.push(code, target, None, offset, value);
     }
 
     /// `target = source`.
-    pub(crate) fn copy(&mut self, target: Register, source: Register) {
+    pub fn copy(&mut self, target: Register, source: Register) {
         let code = CLASS_ALU64 | SOURCE_REGISTER | 0xb0;
         self.push(code, target, Some(source), 0, 0);
     }
 
     /// `target = value`, sign-extended.
-    pub(crate) fn set(&mut self, target: Register, value: i32) {
+    pub fn set(&mut self, target: Register, value: i32) {
         self.push(CLASS_ALU64 | 0xb0, target, None, 0, value);
     }
 
     /// `target = value`.
-    pub(crate) fn set_double(&mut self, target: Register, value: u64) {
+    pub fn set_double(&mut self, target: Register, value: u64) {
         self.push(
             CLASS_LD | Size::Double as u8,
             target,
@@ -153,7 +153,7 @@ impl Assembler {
     }
 
     /// `target =` the map with this number ([`Map::number`](super::Map::number)).
-    pub(crate) fn load_map(&mut self, target: Register, number: i32) {
+    pub fn load_map(&mut self, target: Register, number: i32) {
         const MAP_DESCRIPTOR: u8 = 1;
         self.code.push(Instruction {
             code: CLASS_LD | Size::Double as u8,
@@ -165,48 +165,64 @@ impl Assembler {
     }
 
     /// `target += value`.
-    pub(crate) fn add(&mut self, target: Register, value: i32) {
+    pub fn add(&mut self, target: Register, value: i32) {
         self.push(CLASS_ALU64, target, None, 0, value);
     }
 
+    /// `target += source`.
+    pub fn add_register(&mut self, target: Register, source: Register) {
+        let code = CLASS_ALU64 | SOURCE_REGISTER;
+        self.push(code, target, Some(source), 0, 0);
+    }
+
+    /// `target -= source`.
+    pub fn subtract(&mut self, target: Register, source: Register) {
+        let code = CLASS_ALU64 | SOURCE_REGISTER | 0x10;
+        self.push(code, target, Some(source), 0, 0);
+    }
+
+    /// `target >>= bits`.
+    pub fn shift_right(&mut self, target: Register, bits: i32) {
+        self.push(CLASS_ALU64 | 0x70, target, None, 0, bits);
+    }
+
+    /// `target ^= value`, in 32 bits.
+    pub fn xor(&mut self, target: Register, value: i32) {
+        self.push(CLASS_ALU | 0xa0, target, None, 0, value);
+    }
+
     /// `target &= value`, in 32 bits.
-    pub(crate) fn and(&mut self, target: Register, value: i32) {
+    pub fn and(&mut self, target: Register, value: i32) {
         self.push(CLASS_ALU | 0x50, target, None, 0, value);
     }
 
     /// Converts the low 16, 32 or 64 bits between network and host order, and clears the others.
-    pub(crate) fn swap_from_network(&mut self, target: Register, bits: i32) {
+    pub fn swap_from_network(&mut self, target: Register, bits: i32) {
         self.push(CLASS_ALU | SOURCE_REGISTER | 0xd0, target, None, 0, bits);
     }
 
     /// Jumps unconditionally.
-    pub(crate) fn jump(&mut self, label: Label) {
+    pub fn jump(&mut self, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.push(CLASS_JMP, Register::R0, None, 0, 0);
     }
 
     /// Jumps if the low 32 bits of a register compare with a number.
-    pub(crate) fn jump_if(
-        &mut self,
-        register: Register,
-        condition: Condition,
-        value: u32,
-        label: Label,
-    ) {
+    pub fn jump_if(&mut self, register: Register, condition: Condition, value: u32, label: Label) {
         self.jumps.push((self.code.len(), label));
         let code = CLASS_JMP32 | condition as u8;
         self.push(code, register, None, 0, value as i32);
     }
 
     /// Jumps if a register is zero, in all bits.
-    pub(crate) fn jump_if_zero(&mut self, register: Register, label: Label) {
+    pub fn jump_if_zero(&mut self, register: Register, label: Label) {
         self.jumps.push((self.code.len(), label));
         let code = CLASS_JMP | Condition::Equal as u8;
         self.push(code, register, None, 0, 0);
     }
 
     /// Jumps if two registers compare, in all bits.
-    pub(crate) fn jump_if_both(
+    pub fn jump_if_both(
         &mut self,
         left: Register,
         condition: Condition,
@@ -219,17 +235,17 @@ impl Assembler {
     }
 
     /// Calls a helper of the kernel (bpf-helpers(7)).
-    pub(crate) fn call(&mut self, helper: i32) {
+    pub fn call(&mut self, helper: i32) {
         self.push(CLASS_JMP | 0x80, Register::R0, None, 0, helper);
     }
 
     /// Returns `R0`.
-    pub(crate) fn exit(&mut self) {
+    pub fn exit(&mut self) {
         self.push(CLASS_JMP | 0x90, Register::R0, None, 0, 0);
     }
 
     /// The finished program; `None` if a jump is too far or its label has no position.
-    pub(crate) fn finish(mut self) -> Option<Vec<Instruction>> {
+    pub fn finish(mut self) -> Option<Vec<Instruction>> {
         for (at, label) in self.jumps {
             let target = self.labels[label.0]?;
             let distance = target as isize - at as isize - 1;

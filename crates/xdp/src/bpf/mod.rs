@@ -6,7 +6,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-pub(crate) use assembler::{Assembler, Condition, Instruction, Label, Register, Size};
+pub use assembler::{Assembler, Condition, Instruction, Label, Register, Size};
 
 /// Commands of bpf(2).
 const MAP_CREATE: libc::c_int = 0;
@@ -23,7 +23,7 @@ const LOG_BYTES: usize = 64 * 1024;
 
 /// Type of a BPF map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum MapType {
+pub enum MapType {
     /// A hash table (BPF_MAP_TYPE_HASH).
     Hash,
     /// AF_XDP sockets by queue (BPF_MAP_TYPE_XSKMAP).
@@ -32,7 +32,7 @@ pub(crate) enum MapType {
 
 /// A map.
 #[derive(Debug)]
-pub(crate) struct Map {
+pub struct Map {
     descriptor: OwnedFd,
     key_bytes: usize,
     value_bytes: usize,
@@ -115,7 +115,7 @@ impl Map {
     /// # Errors
     ///
     /// The kernel refuses, most often because of a missing privilege.
-    pub(crate) fn new(
+    pub fn new(
         map_type: MapType,
         key_bytes: usize,
         value_bytes: usize,
@@ -143,7 +143,7 @@ impl Map {
     /// # Errors
     ///
     /// The map is full, or the value is not valid for its type.
-    pub(crate) fn insert(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         if key.len() != self.key_bytes || value.len() != self.value_bytes {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -157,26 +157,26 @@ impl Map {
     }
 
     /// The map's number for [`Assembler::load_map`].
-    pub(crate) fn number(&self) -> i32 {
+    pub fn number(&self) -> i32 {
         self.descriptor.as_raw_fd()
     }
 }
 
 /// A verified program.
 #[derive(Debug)]
-pub(crate) struct Program(OwnedFd);
+pub struct BpfProgram(OwnedFd);
 
-impl Program {
+impl BpfProgram {
     /// Loads an XDP program.
     ///
     /// # Errors
     ///
     /// The kernel refuses. If its verifier does, the error contains the end of its log.
-    pub(crate) fn load_xdp(code: &[Instruction]) -> io::Result<Program> {
-        match Program::try_load(code, &mut []) {
+    pub fn load_xdp(code: &[Instruction]) -> io::Result<BpfProgram> {
+        match BpfProgram::try_load(code, &mut []) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 let mut log = vec![0; LOG_BYTES];
-                match Program::try_load(code, &mut log) {
+                match BpfProgram::try_load(code, &mut log) {
                     Ok(program) => Ok(program),
                     Err(error) => {
                         let end = log.iter().position(|byte| *byte == 0);
@@ -192,7 +192,7 @@ impl Program {
         }
     }
 
-    fn try_load(code: &[Instruction], log: &mut [u8]) -> io::Result<Program> {
+    fn try_load(code: &[Instruction], log: &mut [u8]) -> io::Result<BpfProgram> {
         // The helpers that the program calls are open to every license.
         let license = CString::from(c"Dual MIT/GPL");
         let mut name = [0; 16];
@@ -211,7 +211,7 @@ impl Program {
             attributes.log_size = log.len() as u32;
             attributes.log_buf = log.as_mut_ptr() as u64;
         }
-        bpf_descriptor(PROG_LOAD, &mut attributes).map(Program)
+        bpf_descriptor(PROG_LOAD, &mut attributes).map(BpfProgram)
     }
 
     /// Attaches the program to an interface. Dropping the link, or the end of the process in any
@@ -220,7 +220,7 @@ impl Program {
     /// # Errors
     ///
     /// The interface doesn't support the mode, or has a program already.
-    pub(crate) fn attach(&self, interface: u32, flags: u32) -> io::Result<OwnedFd> {
+    pub fn attach(&self, interface: u32, flags: u32) -> io::Result<OwnedFd> {
         let mut attributes = LinkCreate {
             prog_fd: self.0.as_raw_fd() as u32,
             target_ifindex: interface,

@@ -55,7 +55,8 @@ pub(crate) fn ip(words: &str) {
 pub(crate) struct FarEnd(File);
 
 impl FarEnd {
-    fn new() -> FarEnd {
+    /// A new namespace, without a link.
+    pub(crate) fn new() -> FarEnd {
         let make = || {
             enter_new_namespace();
             File::open("/proc/thread-self/ns/net").unwrap()
@@ -65,7 +66,8 @@ impl FarEnd {
         }))
     }
 
-    fn path(&self) -> String {
+    /// Path of the namespace, for iproute2.
+    pub(crate) fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use prony_xdp::{
-    AddressRange, AttachMode, Attachment, Interface, NextHop, QueueSocket, SocketOptions, XdpError,
+    AddressRange, AttachMode, Attachment, Interface, NextHop, QueueSocket, RssHash, SocketOptions,
+    XdpError,
 };
 
 use super::exchange::Exchange;
@@ -30,6 +31,8 @@ pub(crate) struct XdpLink {
     ports: RangeInclusive<u16>,
     hops: Mutex<HashMap<IpAddr, NextHop>>,
     workers: u32,
+    /// The hash that distributes received packets over the queues, if it matters and is known.
+    receive_hash: Option<RssHash>,
     /// Sockets of each worker, until it takes them. All are open before a worker connects, because
     /// packets of a queue without a socket would reach the kernel, which resets connections that it
     /// doesn't know.
@@ -80,6 +83,10 @@ impl XdpLink {
             ports: setup.filter.ports.clone(),
             hops: Mutex::new(hops),
             workers,
+            receive_hash: match workers {
+                1 => None,
+                _ => setup.interface.rss().and_then(|rss| RssHash::new(&rss)),
+            },
             sockets: Mutex::new(sockets),
             active: AtomicU32::new(0),
             exchange,
@@ -140,6 +147,15 @@ impl XdpLink {
             first + (u64::from(count) * u64::from(worker) / u64::from(self.workers)) as u32
         };
         at(worker) as u16..=(at(worker + 1) - 1) as u16
+    }
+
+    pub(super) fn receive_hash(&self) -> Option<&RssHash> {
+        self.receive_hash.as_ref()
+    }
+
+    /// The worker that receives from a queue; see [`open_sockets`].
+    pub(super) fn worker_of_queue(&self, queue: u32) -> u32 {
+        queue % self.workers
     }
 
     /// The worker whose connections use a local port.

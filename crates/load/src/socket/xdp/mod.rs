@@ -27,7 +27,9 @@ use prony_tcp::{
     TcpStack, Unreachable,
 };
 
-use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
+use super::{
+    Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, WaitBatch,
+};
 pub(crate) use link::XdpLink;
 use port::LinkPort;
 pub(crate) use setup::{XdpOptions, XdpSetup};
@@ -44,6 +46,8 @@ const WINDOW_MAX: usize = 512 * 1024;
 const PACKETS_PER_WAIT_MAX: u32 = 1024;
 /// Time for the orderly end of closed connections when the backend is dropped.
 const LINGER: Nanos = Nanos::from_millis(500);
+/// Received packets with which a coalesced wait ends. Handling them takes longer than a wake-up.
+const GATHERED_PACKETS: u32 = 16;
 /// Longest sleep while frames wait for the interface.
 const RETRY_PAUSE: Nanos = Nanos::from_millis(1);
 
@@ -181,16 +185,42 @@ impl<'run> XdpSockets<'run> {
             window: route.buffers,
         };
         let now = self.clock.stack_now();
-        let ports = self.ports.clone();
-        let opened = self
-            .stack
-            .connect_from(tag(key), local, ports, remote, options, now);
+        let opened = self.open_in_stack(key, local, remote, options, now);
         opened.map_err(|error| {
             io::Error::from_raw_os_error(match error {
                 ConnectError::AddressInUse | ConnectError::PortsExhausted => libc::EADDRNOTAVAIL,
                 ConnectError::VersionMismatch => libc::EAFNOSUPPORT,
             })
         })
+    }
+
+    /// Chooses a local port whose packets arrive at a queue of this worker, if the queue of a port is
+    /// known and there is one. Otherwise another worker passes the packets on.
+    fn open_in_stack(
+        &mut self,
+        key: Key,
+        local: IpAddr,
+        remote: SocketAddr,
+        options: ConnectOptions,
+        now: u64,
+    ) -> Result<Handle, ConnectError> {
+        let (stack, tag) = (&mut self.stack, tag(key));
+        if let Some(hash) = self.port.receive_hash() {
+            let arrives_here = |port| {
+                self.port
+                    .owns_queue(hash.queue(remote, SocketAddr::new(local, port)))
+            };
+            let from = (
+                local,
+                self.ports.clone(),
+                &arrives_here as &dyn Fn(u16) -> bool,
+            );
+            match stack.connect_where(tag, from, remote, options, now) {
+                Err(ConnectError::PortsExhausted) => {}
+                result => return result,
+            }
+        }
+        stack.connect_from(tag, local, self.ports.clone(), remote, options, now)
     }
 
     /// Gives the stack as much of a connection's send as it accepts. Returns true if the send is
@@ -319,6 +349,32 @@ impl<'run> XdpSockets<'run> {
         !self.ready.is_empty() || self.stack.has_events() || self.port.has_received()
     }
 
+    /// The stack's time at which a sleep ends.
+    fn sleep_limit(&self, until: Nanos) -> u64 {
+        let mut limit = self.clock.stack_time(until);
+        if let Some(timeout) = self.stack.next_timeout() {
+            limit = limit.min(timeout);
+        }
+        if self.stack.wants_transmit() || self.port.has_unsent() {
+            limit = limit.min(self.clock.read + RETRY_PAUSE.0);
+        }
+        limit
+    }
+
+    /// Sleeps until there is work, and handles timers.
+    fn sleep(&mut self, until: Nanos) -> io::Result<()> {
+        if self.has_work() {
+            return Ok(());
+        }
+        let limit = self.sleep_limit(until);
+        self.port.sleep(&self.clock.created, limit)?;
+        let now = self.clock.read();
+        if self.stack.next_timeout().is_some_and(|at| at <= now) {
+            self.stack.handle_timeouts(now);
+        }
+        Ok(())
+    }
+
     /// Waits for the orderly end of closed connections, and resets those that don't end.
     fn linger(&mut self) -> io::Result<()> {
         let end = self.clock.stack_now() + LINGER.0;
@@ -363,6 +419,10 @@ impl XdpConnection<'_> {
 }
 
 impl<'run> Sockets<'run> for XdpSockets<'run> {
+    // The kernel's part of receiving is done when a packet can be seen, so that a response costs
+    // less than the sleep before it.
+    const COALESCES_HTTP1: bool = true;
+
     fn now(&self) -> Nanos {
         self.clock.load_time(self.clock.stack_now())
     }
@@ -444,22 +504,22 @@ impl<'run> Sockets<'run> for XdpSockets<'run> {
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
         self.turn()?;
-        if self.has_work() {
-            return Ok(());
+        self.sleep(until)
+    }
+
+    /// Packets that arrive while this thread sleeps without watching the interface wake nobody, which
+    /// saves work at both ends.
+    fn wait_coalesced(&mut self, until: Nanos, batch: WaitBatch) -> io::Result<()> {
+        self.turn()?;
+        let enough = batch.max_completions.min(GATHERED_PACKETS);
+        let is_idle = self.ready.is_empty() && !self.stack.has_events();
+        if is_idle && self.port.received_count() < enough {
+            let pause = batch.max_wait.min(Self::COALESCE_TIME_MAX);
+            let limit = self.clock.read + pause.0;
+            self.port
+                .pause(&self.clock.created, limit.min(self.sleep_limit(until)));
         }
-        let mut limit = self.clock.stack_time(until);
-        if let Some(timeout) = self.stack.next_timeout() {
-            limit = limit.min(timeout);
-        }
-        if self.stack.wants_transmit() || self.port.has_unsent() {
-            limit = limit.min(self.clock.read + RETRY_PAUSE.0);
-        }
-        self.port.sleep(&self.clock.created, limit)?;
-        let now = self.clock.read();
-        if self.stack.next_timeout().is_some_and(|at| at <= now) {
-            self.stack.handle_timeouts(now);
-        }
-        Ok(())
+        self.sleep(until)
     }
 
     fn next(&mut self) -> Option<Completion> {

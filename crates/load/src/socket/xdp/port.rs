@@ -5,11 +5,12 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use prony_record::XdpUse;
 use prony_xdp::{
-    ETHERNET_HEADER, EtherType, Frame, MacAddress, QueueSocket, ether_type, neighbor, write_header,
+    ETHERNET_HEADER, EtherType, Frame, MacAddress, QueueSocket, RssHash, ether_type, neighbor,
+    write_header,
 };
 
 use super::link::XdpLink;
@@ -103,6 +104,16 @@ impl LinkPort {
         self.sockets.len() * QueueSocket::RECEIVE_FRAMES as usize * FRAME_DATA
     }
 
+    /// The hash that distributes received packets, if there are several workers and it is known.
+    pub(super) fn receive_hash(&self) -> Option<&RssHash> {
+        self.link.receive_hash()
+    }
+
+    /// True if packets of a receive queue reach this worker.
+    pub(super) fn owns_queue(&self, queue: u32) -> bool {
+        self.link.worker_of_queue(queue) == self.worker
+    }
+
     /// Prepares packets to a target. Returns the source address of the connection: `source`, or the
     /// one that the kernel would use.
     ///
@@ -186,6 +197,14 @@ impl LinkPort {
         !self.given.is_empty()
             || self.sockets.iter_mut().any(QueueSocket::has_received)
             || self.link.exchange.has(self.worker)
+    }
+
+    /// Number of frames in the receive rings.
+    pub(super) fn received_count(&mut self) -> u32 {
+        self.sockets
+            .iter_mut()
+            .map(QueueSocket::received_count)
+            .sum()
     }
 
     /// Releases the current packet and takes the next one for this worker, if there is one. Frames that ask for a MAC
@@ -287,6 +306,16 @@ impl LinkPort {
                 .get(ETHERNET_HEADER..)
                 .unwrap_or_default(),
             CurrentPacket::Given(packet) => packet,
+        }
+    }
+
+    /// Sleeps until the time since `created` reaches `limit`, in nanoseconds, even if packets arrive.
+    /// Does nothing if workers spin.
+    pub(super) fn pause(&mut self, created: &Instant, limit: u64) {
+        let left = limit.saturating_sub(created.elapsed().as_nanos() as u64);
+        if left > 0 && !self.link.busy_poll() {
+            self.counts.pauses += 1;
+            std::thread::sleep(Duration::from_nanos(left));
         }
     }
 

@@ -1,4 +1,4 @@
-//! Coalesced waits: a wait that continues until several responses of HTTP/2 or 3 have arrived.
+//! Coalesced waits: a wait that continues until several responses have arrived.
 
 use prony_record::Nanos;
 
@@ -15,7 +15,7 @@ const COALESCE_TIME_MIN: Nanos = Nanos::from_micros(8);
 const EWMA_PARTS: i64 = 64;
 
 impl Dispatcher {
-    /// Records the latency of a response of HTTP/2 or 3.
+    /// Records the latency of a response.
     pub(in crate::worker) fn note_latency(&mut self, took: Nanos) {
         let (took, average) = (took.0 as i64, self.ewma_latency.0 as i64);
         self.ewma_latency = Nanos((average + (took - average) / EWMA_PARTS) as u64);
@@ -28,7 +28,8 @@ impl Dispatcher {
     /// handles each segment immediately wakes up for each and sends one request at a time, which
     /// also wakes the server for each. Both sides then spend their time on wake-ups. In a closed
     /// loop with many requests in flight, responses are therefore handled in batches, each at most
-    /// 5% later than it arrived.
+    /// 5% later than it arrived. Responses of HTTP/1 are gathered only by backends for which that
+    /// pays; others never note their latency.
     #[inline]
     pub(in crate::worker) fn wait_batch(&self, time_max: Nanos) -> Option<WaitBatch> {
         let max_wait = Nanos(self.ewma_latency.0 / COALESCE_LATENCY_PART).min(time_max);

@@ -68,7 +68,7 @@ pub(super) struct Dispatcher {
     pub(super) primary_count: u32,
     /// True for a closed loop without think times.
     is_saturating: bool,
-    /// Moving average of the latency of HTTP/2 responses.
+    /// Moving average of the latency of responses that may be gathered.
     ewma_latency: Nanos,
 }
 

@@ -19,6 +19,17 @@ pub(crate) struct Bypass {
     pub(crate) setup: Arc<XdpSetup>,
 }
 
+impl LoadSettings {
+    /// Makes the load use the kernel's sockets, so that everything else can be checked where the
+    /// interface does not exist.
+    pub fn use_kernel_sockets(&mut self) {
+        if is_chosen(self) {
+            self.io = None;
+        }
+        (self.interface, self.gateway_mac, self.busy_poll) = (None, None, false);
+    }
+}
+
 /// Returns true if the settings choose AF_XDP.
 pub(crate) fn is_chosen(settings: &LoadSettings) -> bool {
     settings.io == Some(IoChoice::Xdp)

@@ -328,6 +328,16 @@ threads     = 1
 #[test]
 fn a_plan_loads_over_the_link_of_a_place() {
     let workdir = Workdir::new();
+    workdir.write(
+        "wrong.toml",
+        &PLAN.replace("\"lan\"\nconn", "\"wan\"\nconn"),
+    );
+    let output = workdir.run(&["compare", "wrong.toml"]).expect(2);
+    assert!(
+        output.err.contains("interface \"wan\" is not a link") && output.err.contains("links: lan"),
+        "{}",
+        output.err
+    );
     workdir.write("plan.toml", PLAN);
     let words = ["compare", "plan.toml", "--out", "r", "--progress", "none"];
     // One block is too few for a verdict.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use prony_load::{CoreList, HttpVersion, LoadSettings, Notation, SpecError, is_one_word};
+use prony_load::{CoreList, HttpVersion, IoChoice, LoadSettings, Notation, SpecError, is_one_word};
 use prony_record::quantity;
 
 use super::capacity_load::{self, CapacityLoad};
@@ -276,11 +276,40 @@ fn read_abort_rules(table: &TomlTable, reader: &mut PlanReader<'_>) -> Option<Ab
 /// Checks that the machine that runs the plan can generate the load: its addresses, cores and
 /// files. Agents check this themselves.
 pub(crate) fn check_load(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut PlanReader<'_>) {
+    check_interface(load, layout, reader);
     if layout.load_agents.is_none()
         && let Err(error) = try_resolve(&load.url, &load.model.sample(&load.settings), layout)
     {
         load.lines.report(&error, reader);
     }
+}
+
+/// Checks that the interface of a load over AF_XDP in a named place is one of the place's links.
+fn check_interface(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut PlanReader<'_>) {
+    let settings = &load.settings;
+    let (PlaceKind::Named(place), Some(IoChoice::Xdp)) = (layout.load_place, settings.io) else {
+        return;
+    };
+    let name = settings.interface.as_deref().unwrap_or_default();
+    let links = &layout.topology.links;
+    let of_place = links
+        .iter()
+        .filter(|link| link.ends.iter().any(|end| end.place == place));
+    let known: Vec<&str> = of_place.map(|link| link.name.as_str()).collect();
+    if known.contains(&name) {
+        return;
+    }
+    let line = load.lines.0.get("interface").or(load.lines.0.get("io"));
+    let message = format!("interface \"{name}\" is not a link of the load's place");
+    let hint = match known.is_empty() {
+        true => "connect the place by a [link.NAME]".to_owned(),
+        false => format!(
+            "its interfaces have the names of its links: {}",
+            known.join(", ")
+        ),
+    };
+    let line = line.copied().unwrap_or_default();
+    reader.report_with_hint(DiagnosticKind::Undefined, line, message, hint);
 }
 
 /// Returns the endpoint at which the load reaches the target listener.
@@ -329,20 +358,23 @@ fn read_cores(table: &TomlTable, layout: &VariantLayout) -> Option<TomlNode> {
 }
 
 /// Resolves the load to find errors in it. If the load has source addresses in its place, this
-/// happens in a temporary network that has these addresses.
+/// happens in a temporary network that has these addresses. That network has no links, so the
+/// interface of a load over AF_XDP is checked with the first trial.
 fn try_resolve(
     url: &str,
     settings: &LoadSettings,
     layout: &VariantLayout,
 ) -> Result<(), SpecError> {
-    let try_it = || settings.resolve(Some(url)).map(|_| ());
     match layout.load_place {
         PlaceKind::Named(load) => {
+            let mut settings = settings.clone();
+            settings.use_kernel_sockets();
+            let try_it = || settings.resolve(Some(url)).map(|_| ());
             let sources = &layout.topology.places[load].sources;
             // Missing privileges for places are reported elsewhere.
             place::rehearse(sources, try_it).unwrap_or(Ok(()))
         }
-        _ => try_it(),
+        _ => settings.resolve(Some(url)).map(|_| ()),
     }
 }
 

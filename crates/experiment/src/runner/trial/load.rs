@@ -30,7 +30,8 @@ impl Trial<'_> {
     ) -> Result<LoadSpec, TrialError> {
         let mut settings = self.seeded(load, block);
         if load.agents.is_some() {
-            // The agents choose their own source addresses and cores.
+            // The agents choose their own source addresses and cores, and have their own interfaces.
+            settings.use_kernel_sockets();
             settings.source.clear();
             (settings.source_order, settings.cores) = (None, None);
         }

@@ -19,16 +19,9 @@ mod link;
 use link::{FarEnd, ip, on_link};
 
 /// Flags of every load.
-const XDP: [&str; 8] = [
-    "load",
-    "--io",
-    "xdp",
-    "--interface",
-    "near",
-    "-t",
-    "1",
-    "--progress=none",
-];
+const XDP: [&str; 6] = ["load", "--io", "xdp", "-t", "1", "--progress=none"];
+
+const NEAR: [&str; 2] = ["--interface", "near"];
 
 /// prony's origin at the far end.
 fn origin(far: &FarEnd, workdir: &Workdir) -> Origin {
@@ -36,7 +29,7 @@ fn origin(far: &FarEnd, workdir: &Workdir) -> Origin {
 }
 
 fn load(workdir: &Workdir, words: &[&str]) -> CommandOutput {
-    workdir.run(&[&XDP, words].concat())
+    workdir.run(&[&XDP[..], &NEAR, words].concat())
 }
 
 /// True if an XDP program is attached to the interface.
@@ -61,7 +54,7 @@ fn wait_until(what: &str, mut is_done: impl FnMut() -> bool) {
 
 /// A load that goes on for a minute, once it has attached its program.
 fn long_load(workdir: &Workdir, url: &str) -> Running {
-    let command = workdir.command(&[&XDP, &["-d", "60s", "-c", "16", url][..]].concat());
+    let command = workdir.command(&[&XDP[..], &NEAR, &["-d", "60s", "-c", "16", url][..]].concat());
     let running = Running::start(command);
     wait_until("no program was attached", is_attached);
     running
@@ -72,20 +65,20 @@ fn unsuitable_settings_exit_with_3_and_the_remedy() {
     on_link(1, |_| {
         let workdir = Workdir::new();
         let url = "http://10.9.0.2:80/";
-        let refused = |words: &[&str], parts: &[&str]| {
-            let output = load(&workdir, words).expect(3);
+        let refused_on = |interface: &str, words: &[&str], parts: &[&str]| {
+            let words = [&XDP[..], &["--interface", interface], words].concat();
+            let output = workdir.run(&words).expect(3);
             assert_eq!(output.out, "");
             for part in parts {
                 assert!(output.err.contains(part), "{words:?}: {}", output.err);
             }
             assert!(!is_attached(), "{words:?}");
         };
-        refused(
-            &["--interface", "no0", url],
-            &["no interface no0", "`ip link`"],
-        );
-        refused(
-            &["--interface", "lo", "http://127.0.0.1:80/"],
+        let refused = |words: &[&str], parts: &[&str]| refused_on("near", words, parts);
+        refused_on("no0", &[url], &["no interface no0", "`ip link`"]);
+        refused_on(
+            "lo",
+            &["http://127.0.0.1:80/"],
             &["lo is not an Ethernet interface", "kernel sockets"],
         );
         refused(
@@ -131,7 +124,8 @@ fn a_missing_capability_is_named() {
             (&[NET_RAW], "CAP_NET_RAW"),
             (&[BPF, SYS_ADMIN], "CAP_BPF"),
         ] {
-            let mut command = workdir.command(&[&XDP, &["http://10.9.0.2/"][..]].concat());
+            let mut command =
+                workdir.command(&[&XDP[..], &NEAR, &["http://10.9.0.2/"][..]].concat());
             let drop_capabilities = move || {
                 for &capability in dropped {
                     // SAFETY: a plain system call.

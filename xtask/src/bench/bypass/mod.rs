@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::process::{self, End};
 use super::programs;
-use super::ratios::{Numbers, Spread, shuffle};
+use super::ratios::{RandomNumbers, Spread, shuffle};
 use super::server::{BenchFolder, Nginx};
 use crate::test::install::find_program;
 use generators::{BypassCommand, BypassGenerator};
@@ -204,7 +204,7 @@ pub(super) fn measure(settings: &BypassSettings, own: &Path) -> Result<BypassOut
         nginx: Nginx::start(&nginx, folder.path(), settings.cores.0)?,
         link,
     };
-    let mut numbers = Numbers(settings.seed);
+    let mut numbers = RandomNumbers(settings.seed);
     let outcomes = settings.rows.iter();
     let outcomes = outcomes.map(|row| course.measure(row, &mut numbers));
     Ok(BypassOutcomes {
@@ -236,7 +236,11 @@ struct BypassCourse<'a> {
 }
 
 impl BypassCourse<'_> {
-    fn measure(&mut self, row: &BypassRow, numbers: &mut Numbers) -> Result<BypassOutcome, String> {
+    fn measure(
+        &mut self,
+        row: &BypassRow,
+        numbers: &mut RandomNumbers,
+    ) -> Result<BypassOutcome, String> {
         let _responder = match (row.path, &self.responder) {
             (None, Some(program)) => {
                 let core = self.settings.cores.0;

@@ -2,8 +2,8 @@
 //! Poisson arrivals is an M/D/1 queue, whose response times are known (Erlang 1909; Crommelin 1932;
 //! Franx 2001).
 //!
-//! The service takes time but hardly any CPU, so many searches run at once, all origins on core 0
-//! and all generators on core 1.
+//! The service takes time but hardly any CPU. Several searches therefore run at once, with all
+//! origins on core 0 and all generators on core 1.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,7 +53,7 @@ const START_INTERVAL: Duration = Duration::from_secs(3);
 const COVERAGE_MIN: f64 = 0.9;
 
 /// Result of an experiment.
-struct Outcome {
+struct ExperimentOutcome {
     /// Multiple of the service time.
     limit: f64,
     capacity_per_s: f64,
@@ -93,7 +93,7 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
 }
 
 /// Runs `all` experiments, several at once, and prints each result on standard error.
-fn experiments(prony: &Prony, all: usize) -> Result<Vec<Outcome>, String> {
+fn experiments(prony: &Prony, all: usize) -> Result<Vec<ExperimentOutcome>, String> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Ok(Vec::new()));
     let work = || {
@@ -104,7 +104,7 @@ fn experiments(prony: &Prony, all: usize) -> Result<Vec<Outcome>, String> {
             }
             let outcome = experiment(prony, number);
             if let Ok(outcome) = &outcome {
-                let Outcome {
+                let ExperimentOutcome {
                     capacity_per_s,
                     is_covered,
                     text,
@@ -140,7 +140,7 @@ fn experiments(prony: &Prony, all: usize) -> Result<Vec<Outcome>, String> {
         .map_err(|_| "an experiment panicked".to_owned())?
 }
 
-fn experiment(prony: &Prony, number: usize) -> Result<Outcome, String> {
+fn experiment(prony: &Prony, number: usize) -> Result<ExperimentOutcome, String> {
     let goal = &GOALS[number % GOALS.len()];
     let origin = prony.origin(&["--service-time", goal.service_time])?;
     let seed = 1_000_000 * (number as u64 + 1);
@@ -152,7 +152,7 @@ fn experiment(prony: &Prony, number: usize) -> Result<Outcome, String> {
     let found = search(prony, &origin, limit_s, seed)?;
     let figure = |key: &str| found[key].as_f64();
     let interval = figure("low_per_s").zip(figure("high_per_s"));
-    Ok(Outcome {
+    Ok(ExperimentOutcome {
         limit: goal.limit,
         capacity_per_s,
         is_covered: interval

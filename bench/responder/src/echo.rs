@@ -61,7 +61,7 @@ pub(crate) fn attach(interface: &str, port: u16) -> Result<OwnedFd, String> {
     link.map_err(|e| format!("{}: {e}", interface.name()))
 }
 
-/// `R6` is the context, `R7` the begin of the frame, and `R8` its end.
+/// `R6` is the context, `R7` the start of the frame, and `R8` its end.
 struct Echo {
     code: Assembler,
     pass: Label,

@@ -476,7 +476,7 @@ pub struct XdpUse {
     pub polls: u64,
     /// Sleeps that the arrival of a packet ended.
     pub wakes: u64,
-    /// Times that a worker slept while responses gathered, without watching the interface.
+    /// Number of times that a worker waited for several responses without watching the interface.
     pub pauses: u64,
 }
 

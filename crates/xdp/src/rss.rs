@@ -5,13 +5,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::ethtool::RssSettings;
 
-/// Bytes of addresses and ports that are hashed at most.
+/// Maximum number of bytes of addresses and ports that are hashed.
 const INPUT_BYTES_MAX: usize = 36;
 
 /// The hash of an adapter, and its table of queues.
 #[derive(Debug, Clone)]
 pub struct RssHash {
-    /// The 32 bits of the key from each bit of the input on.
+    /// For each bit of the input, the 32 bits of the key that start at its position.
     windows: Vec<u32>,
     table: Vec<u32>,
 }

@@ -23,7 +23,7 @@ const TAILROOM: usize = 320;
 /// Attempts to bind to a busy queue, and the pause between them.
 const BIND_RETRIES_MAX: u32 = 100;
 const BIND_RETRY_PAUSE: Duration = Duration::from_millis(10);
-/// Number of frames that a call sends in copy mode at most, since Linux 6.17; before that, 32.
+/// Maximum number of frames that one call sends in copy mode, since Linux 6.17. It was 32 before.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 /// Largest number of calls that empty the transmit ring in one go.
 const KICKS_MAX: u32 = FRAMES / 32;

@@ -52,7 +52,7 @@ fn wait_until(what: &str, mut is_done: impl FnMut() -> bool) {
     }
 }
 
-/// A load that goes on for a minute, once it has attached its program.
+/// Starts a load that takes a minute. Returns once it has attached its program.
 fn long_load(workdir: &Workdir, url: &str) -> Running {
     let command = workdir.command(&[&XDP[..], &NEAR, &["-d", "60s", "-c", "16", url][..]].concat());
     let running = Running::start(command);
@@ -170,7 +170,7 @@ fn a_second_load_on_an_interface_is_refused() {
     });
 }
 
-/// A connection over the kernel's TCP, like ssh: a byte goes there and back again and again.
+/// A connection over the kernel's TCP, like SSH: a byte is sent back and forth repeatedly.
 fn keep_talking(talker: &mut TcpStream, exchanges: &AtomicU64, is_over: &AtomicBool) {
     talker.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     let mut byte = [0];

@@ -206,7 +206,8 @@ pub(crate) trait Sockets<'run> {
     /// Maximum time for which a wait gathers completions; see [`WaitBatch`].
     const COALESCE_TIME_MAX: Nanos = Nanos::from_micros(50);
 
-    /// True if gathering pays for responses of HTTP/1 too: a wake-up costs more than a response.
+    /// True if coalesced waits also save time for HTTP/1 responses, because a wake-up costs more
+    /// than a response.
     const COALESCES_HTTP1: bool = false;
 
     /// The time since the load began.

@@ -208,12 +208,14 @@ pub(super) const UDP_BUFFER_SMALL: FindingInfo = FindingInfo {
 };
 
 pub(super) const FRAMES_DROPPED: FindingInfo = FindingInfo {
-    seen: "A load over AF_XDP lost frames of its own: the kernel dropped received frames because a ring \
-           was full or a frame too large, rejected frames to send, or a worker's inbox was full.",
+    seen: "Frames of a load over AF_XDP were dropped on this machine: the kernel dropped received \
+           frames because a ring was full or a frame was too large, rejected frames to send, or a \
+           worker's inbox was full.",
     severities: &[(Warning, "")],
     meaning: "TCP sent the data again after a delay, so responses were late.",
-    action: "Use more workers, fewer connections or a lower rate. Frames are too large if the server's \
-        end of a virtual link sends larger ones than the MTU (`ethtool -K NAME tso off gso off` there).",
+    action: "Use more workers, fewer connections or a lower rate. Frames are too large if the \
+        server's end of a virtual link sends frames larger than the MTU (run `ethtool -K NAME tso \
+        off gso off` there).",
     ..BASE
 };
 

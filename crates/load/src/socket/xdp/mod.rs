@@ -419,8 +419,8 @@ impl XdpConnection<'_> {
 }
 
 impl<'run> Sockets<'run> for XdpSockets<'run> {
-    // The kernel's part of receiving is done when a packet can be seen, so that a response costs
-    // less than the sleep before it.
+    // When a packet is visible in the ring, the kernel has already received it, so handling a
+    // response costs less than the sleep before it.
     const COALESCES_HTTP1: bool = true;
 
     fn now(&self) -> Nanos {

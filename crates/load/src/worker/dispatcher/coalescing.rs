@@ -28,8 +28,8 @@ impl Dispatcher {
     /// handles each segment immediately wakes up for each and sends one request at a time, which
     /// also wakes the server for each. Both sides then spend their time on wake-ups. In a closed
     /// loop with many requests in flight, responses are therefore handled in batches, each at most
-    /// 5% later than it arrived. Responses of HTTP/1 are gathered only by backends for which that
-    /// pays; others never note their latency.
+    /// 5% later than it arrived. Only backends for which this saves time gather HTTP/1 responses;
+    /// others never record their latency.
     #[inline]
     pub(in crate::worker) fn wait_batch(&self, time_max: Nanos) -> Option<WaitBatch> {
         let max_wait = Nanos(self.ewma_latency.0 / COALESCE_LATENCY_PART).min(time_max);

@@ -230,7 +230,7 @@ fn urls_are_compared_over_af_xdp() {
     on_link(1, |far| {
         let workdir = Workdir::new();
         let origin = origin(far, &workdir);
-        let (one, other) = (origin.url("/bytes/100"), origin.url("/bytes/200"));
+        let (one, other) = (origin.url("/bytes/100?a"), origin.url("/bytes/100?b"));
         let words = [
             "compare",
             "--io",

@@ -297,6 +297,33 @@ fn sources_need_no_address_of_the_machine() {
     });
 }
 
+/// Number of established connections at the server's end, over IPv4.
+fn established() -> usize {
+    let table = std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
+    let states = table
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().nth(3));
+    states.filter(|state| *state == "01").count()
+}
+
+#[test]
+fn the_end_of_a_load_closes_thousands_of_connections() {
+    on_link(1, |far| {
+        let nginx = FarServer::start(far, "");
+        let words = "-n 3000 -c 3000 --connect-timeout 2m";
+        let record = nginx.load(Transport::Clear, "10.9.0.2", 1 << 10, words);
+        assert_eq!(outcomes(&record), [(Outcome::Ok, 3000)]);
+        let began = Instant::now();
+        // nginx keeps its own connections for 75 s.
+        while far.run(established) > 0 {
+            let left = far.run(established);
+            assert!(began.elapsed() < Duration::from_secs(20), "{left} are open");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+}
+
 #[test]
 fn each_worker_has_a_queue() {
     on_link(2, |far| {

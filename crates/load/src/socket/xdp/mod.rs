@@ -375,16 +375,26 @@ impl<'run> XdpSockets<'run> {
         Ok(())
     }
 
-    /// Waits for the orderly end of closed connections, and resets those that don't end.
+    /// Waits for the orderly end of closed connections, and resets those that don't end. Thousands of
+    /// resets take several turns.
     fn linger(&mut self) -> io::Result<()> {
-        let end = self.clock.stack_now() + LINGER.0;
-        while self.stack.connection_count() > 0 && self.clock.stack_now() < end {
+        self.turn_until(LINGER, |it| it.stack.connection_count() == 0)?;
+        self.stack.abort_all(self.clock.read());
+        self.turn()?;
+        self.turn_until(LINGER, |it| {
+            !it.stack.wants_transmit() && !it.port.has_unsent()
+        })
+    }
+
+    /// Sends and receives without the worker until a condition holds or this time is over.
+    fn turn_until(&mut self, limit: Nanos, is_done: impl Fn(&Self) -> bool) -> io::Result<()> {
+        let end = self.clock.stack_now() + limit.0;
+        while !is_done(self) && self.clock.stack_now() < end {
             let until = self.clock.load_time(end);
             self.wait(until)?;
             while self.next().is_some() {}
         }
-        self.stack.abort_all(self.clock.read());
-        self.turn()
+        Ok(())
     }
 }
 

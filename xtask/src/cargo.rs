@@ -1,7 +1,7 @@
 //! Nested cargo commands, and the workspace root.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// The workspace root: the parent directory of this crate.
 pub(crate) fn workspace_root() -> PathBuf {
@@ -32,26 +32,6 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
         };
     }
     command
-}
-
-/// The same command at the lowest priority (nice(1)).
-pub(crate) fn low_priority(command: &Command) -> Command {
-    let mut lowered = Command::new("nice");
-    lowered
-        .args(["-n", "19"])
-        .arg(command.get_program())
-        .args(command.get_args());
-    if let Some(folder) = command.get_current_dir() {
-        lowered.current_dir(folder);
-    }
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => lowered.env(name, value),
-            None => lowered.env_remove(name),
-        };
-    }
-    lowered.stdin(Stdio::null());
-    lowered
 }
 
 fn is_added_by_cargo_run(name: &str) -> bool {

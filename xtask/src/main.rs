@@ -20,8 +20,7 @@ const USAGE: &str = "\
 cargo xtask TASK
 
   test [--no-install] [--only STEP]   install what the tests need, then run every check and test
-                                      (steps: install, fmt, tidy, build, docs, clippy,
-                                      test)
+                                      (steps: install, fmt, tidy, build, docs, test)
   tidy [CRATE|PATH]                   the rules that a compiler doesn't know: layers, sizes, words,
                                       language, type names, module cycles
   verify [CHECK...] [--list]          compare what prony says with what is true, in real time

@@ -1,5 +1,6 @@
 //! Distribution of times. Some times may be lower bounds: the true time is "at least" that long.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use base64::Engine as _;
@@ -157,12 +158,24 @@ impl Distribution {
     /// Returns the value at `quantile` (0 to 1), and true if it is only a lower bound. Lower bounds
     /// are counted as if they were complete times.
     pub fn quantile(&self, quantile: f64) -> (Nanos, bool) {
-        let Some(censored) = self.bounds() else {
-            return (Nanos(self.known.value_at_quantile(quantile)), false);
-        };
-        let mut all = self.known.clone();
-        add(&mut all, censored);
+        self.quantile_of(&self.all(), quantile)
+    }
+
+    /// All times, with the lower bounds as ordinary values.
+    fn all(&self) -> Cow<'_, Histogram<u64>> {
+        let mut all = Cow::Borrowed(&self.known);
+        if let Some(censored) = self.bounds() {
+            add(all.to_mut(), censored);
+        }
+        all
+    }
+
+    /// See [`Distribution::quantile`]. `all` is the result of [`Distribution::all`].
+    fn quantile_of(&self, all: &Histogram<u64>, quantile: f64) -> (Nanos, bool) {
         let low = all.value_at_quantile(quantile);
+        if self.bounds().is_none() {
+            return (Nanos(low), false);
+        }
         // In the opposite extreme case, every lower bound is actually longer than all complete
         // times.
         let rank = (quantile * all.len() as f64).ceil().max(1.0);
@@ -178,7 +191,7 @@ impl Distribution {
         if self.count() == 0 {
             return Summary::default();
         }
-        let mut all = self.known.clone();
+        let all = self.all();
         let mut longest_is_bound = false;
         // The age of a request that was cut off early must not become the minimum.
         let mut min = self.known.min();
@@ -189,14 +202,13 @@ impl Distribution {
                 min = censored.min();
             }
             longest_is_bound = censored.max() >= self.known.max() || self.known.is_empty();
-            add(&mut all, censored);
         }
         let mut at_least = Vec::new();
         if shortest_is_bound {
             at_least.push("min".to_owned());
         }
         let mut at = |name: &str, quantile: f64| {
-            let (value, bound) = self.quantile(quantile);
+            let (value, bound) = self.quantile_of(&all, quantile);
             if bound {
                 at_least.push(name.to_owned());
             }
@@ -229,11 +241,7 @@ impl Distribution {
         if self.count() == 0 {
             return None;
         }
-        let mut all = self.known.clone();
-        if let Some(censored) = self.bounds() {
-            add(&mut all, censored);
-        }
-        encode(&all)
+        encode(&self.all())
     }
 
     /// Encodes only the lower bounds, in the same format.

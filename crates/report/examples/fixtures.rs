@@ -3,7 +3,7 @@
 //! output of this program. `demo-of-0.1.0` is never rewritten, because it was written by an earlier
 //! version.
 
-#[path = "../tests/sample_data/mod.rs"]
+#[path = "../tests/report/sample_data/mod.rs"]
 mod sample_data;
 
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Prints the tables of error rates, coverage and power in `docs/validation.md`:
 //! `cargo run --release -p prony-stats --example power [EXPERIMENTS]`.
 
-#[path = "../tests/simulation/mod.rs"]
+#[path = "../tests/stats/simulation/mod.rs"]
 mod simulation;
 
 use prony_stats::{AlphaTable, Evaluation, Trials, Verdict, evaluate_with};

@@ -1,12 +1,14 @@
 //! `cargo xtask test`: installs the requirements, then runs every check and every test.
 //!
-//! The workspace is built once; the program that generates the documents is the one that the tests
-//! use. Clippy has a separate build, which takes minutes of CPU time. It runs at low priority at
-//! the same time as the tests, which often wait.
+//! The workspace is built once. Clippy is the compiler of that build, because a check with `cargo
+//! clippy` would compile everything a second time. The program that generates the documents is the
+//! one that the tests use.
 //!
 //! The tests run last, and the last line of output is the sum of all test results. A failed step
-//! doesn't prevent later steps, so one run shows all failures.
+//! doesn't prevent later steps, so one run shows all failures; only a build that doesn't compile
+//! ends the run.
 
+mod build;
 pub(crate) mod install;
 pub(crate) mod packages;
 #[cfg(test)]
@@ -15,12 +17,12 @@ mod runner;
 mod totals;
 
 use std::io::Write;
-use std::process::{Command, Output, Stdio};
-use std::thread;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::cargo::{cargo, low_priority};
+use crate::cargo::cargo;
 use crate::{Ending, docs, tidy};
+use build::Built;
 use totals::Totals;
 
 /// One step of the run.
@@ -31,7 +33,6 @@ enum Step {
     Tidy,
     Build,
     Docs,
-    Clippy,
     Test,
 }
 
@@ -41,7 +42,6 @@ const STEPS: &[Step] = &[
     Step::Tidy,
     Step::Build,
     Step::Docs,
-    Step::Clippy,
     Step::Test,
 ];
 
@@ -50,7 +50,6 @@ impl Step {
         match self {
             Step::Install => "install",
             Step::Fmt => "fmt",
-            Step::Clippy => "clippy",
             Step::Tidy => "tidy",
             Step::Build => "build",
             Step::Docs => "docs",
@@ -62,9 +61,8 @@ impl Step {
         match self {
             Step::Install => "servers and browser that the tests need",
             Step::Fmt => "cargo fmt --check",
-            Step::Clippy => "cargo clippy, warnings as errors",
             Step::Tidy => "layers, sizes, words, names in documents",
-            Step::Build => "every crate with its tests",
+            Step::Build => "every crate with its tests, compiled by clippy",
             Step::Docs => "generated parts of the documents",
             Step::Test => "cargo test, every crate",
         }
@@ -104,54 +102,38 @@ impl Options {
 pub(crate) fn run(options: &Options) -> Ending {
     let mut failed = Vec::new();
     let mut totals = None;
-    let clippy_alongside =
-        [Step::Clippy, Step::Test].map(|s| options.steps.contains(&s)) == [true; 2];
-    let steps = options.steps.iter().copied();
-    for step in steps.filter(|s| !(clippy_alongside && *s == Step::Clippy)) {
+    for step in options.steps.iter().copied() {
         println!("== {}: {}", step.name(), step.does());
         let _ = std::io::stdout().flush();
         let started = Instant::now();
         let ending = match step {
             Step::Install => install::run(),
             Step::Fmt => command(&mut cargo(&["fmt", "--all", "--check"])),
-            Step::Clippy => command(&mut clippy()),
             Step::Tidy => tidy::run(None),
-            Step::Build => build(),
+            Step::Build => match build::run() {
+                Built::Complete { warnings: 0 } => Ending::Success,
+                Built::Complete { warnings } => {
+                    println!("warnings, which count as errors: {warnings}");
+                    Ending::Failed
+                }
+                Built::Broken(ending) => {
+                    print_end(step, ending, started);
+                    return ending;
+                }
+            },
             Step::Docs if options.steps.contains(&Step::Build) => docs::run(docs::Mode::Check),
             Step::Docs => docs::build_and_run(docs::Mode::Check),
             Step::Test => {
-                let mut lints = None;
-                let start_clippy = || {
-                    if clippy_alongside {
-                        lints = Some(thread::spawn(|| low_priority(&clippy()).output()));
-                    }
-                };
-                let (ending, sum) = tests(start_clippy);
+                let (ending, sum) = tests();
                 totals = Some(sum);
-                if lints.is_some_and(|lints| print_lints(lints) != Ending::Success) {
-                    failed.push(Step::Clippy.name());
-                }
                 ending
             }
         };
-        let word = if ending == Ending::Success {
-            "ok"
-        } else {
-            "FAILED"
-        };
-        println!(
-            "== {} {word} after {:.1} s",
-            step.name(),
-            started.elapsed().as_secs_f64()
-        );
-        if ending == Ending::Missing {
-            return Ending::Missing;
-        }
-        if step == Step::Build && ending != Ending::Success {
-            return ending;
-        }
-        if ending != Ending::Success {
-            failed.push(step.name());
+        print_end(step, ending, started);
+        match ending {
+            Ending::Success => {}
+            Ending::Missing => return ending,
+            _ => failed.push(step.name()),
         }
     }
     if !failed.is_empty() {
@@ -167,6 +149,15 @@ pub(crate) fn run(options: &Options) -> Ending {
     }
 }
 
+fn print_end(step: Step, ending: Ending, started: Instant) {
+    let word = match ending {
+        Ending::Success => "ok",
+        _ => "FAILED",
+    };
+    let seconds = started.elapsed().as_secs_f64();
+    println!("== {} {word} after {seconds:.1} s", step.name());
+}
+
 /// Runs a command with its output connected to the terminal.
 fn command(command: &mut Command) -> Ending {
     match command.stdin(Stdio::null()).status() {
@@ -179,64 +170,19 @@ fn command(command: &mut Command) -> Ending {
     }
 }
 
-/// Returns the command that checks every crate with clippy.
-fn clippy() -> Command {
-    let flags = [
-        "--workspace",
-        "--all-targets",
-        "--quiet",
-        "--",
-        "-D",
-        "warnings",
-    ];
-    cargo(&[&["clippy"], &flags[..]].concat())
-}
-
-/// Waits for clippy, which runs at the same time as the tests, and prints its output.
-fn print_lints(lints: thread::JoinHandle<std::io::Result<Output>>) -> Ending {
-    println!("== {}: {}", Step::Clippy.name(), Step::Clippy.does());
-    let ending = match lints.join() {
-        Ok(Ok(output)) => {
-            print!("{}", String::from_utf8_lossy(&output.stderr));
-            match output.status.success() {
-                true => Ending::Success,
-                false => Ending::Failed,
-            }
-        }
-        Ok(Err(error)) => {
-            println!("cargo clippy: {error}");
-            Ending::Failed
-        }
-        Err(_) => Ending::Failed,
-    };
-    let word = if ending == Ending::Success {
-        "ok"
-    } else {
-        "FAILED"
-    };
-    println!("== {} {word}, next to the tests", Step::Clippy.name());
-    ending
-}
-
-/// Builds the program and every test of the workspace.
-fn build() -> Ending {
-    command(&mut cargo(&["test", "--workspace", "--no-run", "--quiet"]))
-}
-
-/// Runs every test of the workspace. `started` is called when the build is complete and the first
-/// test program runs; until then, cargo locks the build directory.
-fn tests(started: impl FnOnce()) -> (Ending, Totals) {
+/// Runs every test of the workspace.
+fn tests() -> (Ending, Totals) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([install::built_programs()]);
     let path = std::env::join_paths(folders).unwrap_or(path.clone());
-    let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
+    let mut tests = build::linted(&["test", "--workspace", "--no-fail-fast"]);
     tests.env("PATH", path);
     // Many tests wait for servers and loads, so run more tests at a time than there are cores.
     if std::env::var_os("RUST_TEST_THREADS").is_none() {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         tests.env("RUST_TEST_THREADS", (2 * cores).to_string());
     }
-    runner::run(&mut tests, started)
+    runner::run(&mut tests)
 }
 
 #[cfg(test)]

@@ -16,11 +16,10 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Interval at which the runner checks if cargo has ended while there is no output.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Runs a command whose tests are already built, and adds up the test results. Calls `started` at
-/// the first line of output.
-pub(super) fn run(command: &mut Command, started: impl FnOnce()) -> (Ending, Totals) {
+/// Runs a command whose tests are already built, and adds up the test results.
+pub(super) fn run(command: &mut Command) -> (Ending, Totals) {
     let times = (SILENCE_TIMEOUT, POLL_INTERVAL);
-    follow(command, &mut std::io::stdout(), times, started)
+    follow(command, &mut std::io::stdout(), times)
 }
 
 /// Implements [`run`]. `times` contains the silence after which a test program counts as hanging,
@@ -29,7 +28,6 @@ fn follow(
     command: &mut Command,
     out: &mut dyn Write,
     times: (Duration, Duration),
-    started: impl FnOnce(),
 ) -> (Ending, Totals) {
     let mut totals = Totals::default();
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
@@ -41,8 +39,7 @@ fn follow(
         }
     };
     let lines = child.stdout.take().map(lines_of);
-    let hung =
-        lines.is_some_and(|lines| forward(&lines, &mut child, &mut totals, out, times, started));
+    let hung = lines.is_some_and(|lines| forward(&lines, &mut child, &mut totals, out, times));
     match child.wait() {
         Ok(status) if status.success() && totals.failed == 0 && !hung => (Ending::Success, totals),
         Ok(_) => (Ending::Failed, totals),
@@ -74,18 +71,13 @@ fn forward(
     totals: &mut Totals,
     out: &mut dyn Write,
     (silence, look): (Duration, Duration),
-    started: impl FnOnce(),
 ) -> bool {
-    let mut started = Some(started);
     let mut heard = Instant::now();
     let mut hung = false;
     loop {
         match lines.recv_timeout(look) {
             Ok(line) => {
                 heard = Instant::now();
-                if let Some(started) = started.take() {
-                    started();
-                }
                 let line = String::from_utf8_lossy(&line);
                 totals.take(&line);
                 let _ = writeln!(out, "{line}");
@@ -129,7 +121,7 @@ mod tests {
         command.args(["-c", script]);
         let times = (Duration::from_millis(200), Duration::from_millis(50));
         // Discard the output: the runner of these tests would add it up.
-        follow(&mut command, &mut std::io::sink(), times, || ())
+        follow(&mut command, &mut std::io::sink(), times)
     }
 
     #[test]
@@ -138,16 +130,6 @@ mod tests {
         let (ending, totals) = shell(&format!("echo '{said}'; echo '{said}'"));
         assert_eq!((ending, totals.passed), (Ending::Success, 6));
         assert_eq!(shell("exit 1").0, Ending::Failed);
-    }
-
-    #[test]
-    fn the_first_line_of_output_is_reported_once() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo one; echo two"]);
-        let mut starts = 0;
-        let times = (Duration::from_secs(60), Duration::from_millis(50));
-        follow(&mut command, &mut std::io::sink(), times, || starts += 1);
-        assert_eq!(starts, 1);
     }
 
     #[test]

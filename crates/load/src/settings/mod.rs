@@ -43,18 +43,10 @@ pub struct LoadSettings {
     #[serde(deserialize_with = "text::count", skip_serializing_if = "is_none")]
     pub requests: Option<u64>,
     /// Length of the measured part; by default 10 s, or until all `requests` have ended.
-    #[serde(
-        deserialize_with = "text::positive_time",
-        serialize_with = "text::write_time",
-        skip_serializing_if = "is_none"
-    )]
+    #[serde(with = "text::positive_time", skip_serializing_if = "is_none")]
     pub duration: Option<Duration>,
     /// Length of the load before the measured part; by default 0.
-    #[serde(
-        deserialize_with = "text::time",
-        serialize_with = "text::write_time",
-        skip_serializing_if = "is_none"
-    )]
+    #[serde(with = "text::time", skip_serializing_if = "is_none")]
     pub warmup: Option<Duration>,
     /// Requests per second in total. Makes the load an open loop.
     #[serde(skip_serializing_if = "is_none")]
@@ -91,11 +83,7 @@ pub struct LoadSettings {
     #[serde(deserialize_with = "text::text", skip_serializing_if = "is_none")]
     pub body: Option<String>,
     /// File that holds the body of the requests.
-    #[serde(
-        deserialize_with = "text::path",
-        serialize_with = "text::write_path",
-        skip_serializing_if = "is_none"
-    )]
+    #[serde(with = "text::path", skip_serializing_if = "is_none")]
     pub body_file: Option<PathBuf>,
     /// HTTP version; by default negotiated by ALPN over TLS, and 1.1 in cleartext.
     #[serde(skip_serializing_if = "is_none")]
@@ -110,11 +98,7 @@ pub struct LoadSettings {
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub cookies: bool,
     /// File with one request per line.
-    #[serde(
-        deserialize_with = "text::path",
-        serialize_with = "text::write_path",
-        skip_serializing_if = "is_none"
-    )]
+    #[serde(with = "text::path", skip_serializing_if = "is_none")]
     pub urls: Option<PathBuf>,
     /// Number of redirects that a request follows; by default 0.
     #[serde(deserialize_with = "text::whole", skip_serializing_if = "is_none")]
@@ -124,32 +108,20 @@ pub struct LoadSettings {
     #[serde(skip_serializing_if = "is_none")]
     pub order: Option<RequestOrder>,
     /// CSV file whose columns are values in URLs, headers and bodies.
-    #[serde(
-        deserialize_with = "text::path",
-        serialize_with = "text::write_path",
-        skip_serializing_if = "is_none"
-    )]
+    #[serde(with = "text::path", skip_serializing_if = "is_none")]
     pub data: Option<PathBuf>,
     /// Order in which requests take the rows of `data`; by default as in the file.
     #[serde(skip_serializing_if = "is_none")]
     pub data_order: Option<DataOrder>,
     /// File of a script that writes the requests.
-    #[serde(
-        deserialize_with = "text::path",
-        serialize_with = "text::write_path",
-        skip_serializing_if = "is_none"
-    )]
+    #[serde(with = "text::path", skip_serializing_if = "is_none")]
     pub script: Option<PathBuf>,
     /// Arguments of the script.
     #[serde(deserialize_with = "text::texts", skip_serializing_if = "is_empty")]
     pub script_args: Vec<String>,
 
     /// UNIX socket to connect to. The URL then provides only the host and path.
-    #[serde(
-        deserialize_with = "text::path",
-        serialize_with = "text::write_path",
-        skip_serializing_if = "is_none"
-    )]
+    #[serde(with = "text::path", skip_serializing_if = "is_none")]
     pub unix: Option<PathBuf>,
     /// HTTP proxy to send requests through.
     #[serde(skip_serializing_if = "is_none")]
@@ -170,26 +142,14 @@ pub struct LoadSettings {
     #[serde(deserialize_with = "text::texts", skip_serializing_if = "is_empty")]
     pub resolve: Vec<String>,
     /// Time after which a request fails, 0 for never; by default 20 s.
-    #[serde(
-        deserialize_with = "text::time",
-        serialize_with = "text::write_time",
-        skip_serializing_if = "is_none"
-    )]
+    #[serde(with = "text::time", skip_serializing_if = "is_none")]
     pub timeout: Option<Duration>,
     /// Time after which an attempt to connect fails; by default 5 s.
-    #[serde(
-        deserialize_with = "text::positive_time",
-        serialize_with = "text::write_time",
-        skip_serializing_if = "is_none"
-    )]
+    #[serde(with = "text::positive_time", skip_serializing_if = "is_none")]
     pub connect_timeout: Option<Duration>,
     /// Maximum wait for the server to accept connections before the load begins; by default no
     /// wait.
-    #[serde(
-        deserialize_with = "text::positive_time",
-        serialize_with = "text::write_time",
-        skip_serializing_if = "is_none"
-    )]
+    #[serde(with = "text::positive_time", skip_serializing_if = "is_none")]
     pub wait_for_server: Option<Duration>,
     /// Send and receive buffers of each TCP socket, in bytes; by default the system's.
     #[serde(deserialize_with = "text::size", skip_serializing_if = "is_none")]
@@ -221,25 +181,13 @@ pub struct LoadSettings {
     #[serde(deserialize_with = "text::switch", skip_serializing_if = "is_off")]
     pub insecure: bool,
     /// PEM file of trusted certificates; by default the system's.
-    #[serde(
-        deserialize_with = "text::path",
-        serialize_with = "text::write_path",
-        skip_serializing_if = "is_none"
-    )]
+    #[serde(with = "text::path", skip_serializing_if = "is_none")]
     pub ca: Option<PathBuf>,
     /// PEM file of the client's certificate chain.
-    #[serde(
-        deserialize_with = "text::path",
-        serialize_with = "text::write_path",
-        skip_serializing_if = "is_none"
-    )]
+    #[serde(with = "text::path", skip_serializing_if = "is_none")]
     pub cert: Option<PathBuf>,
     /// PEM file of the client's private key.
-    #[serde(
-        deserialize_with = "text::path",
-        serialize_with = "text::write_path",
-        skip_serializing_if = "is_none"
-    )]
+    #[serde(with = "text::path", skip_serializing_if = "is_none")]
     pub key: Option<PathBuf>,
     /// Server name for the TLS handshake; by default the URL's host.
     #[serde(deserialize_with = "text::text", skip_serializing_if = "is_none")]

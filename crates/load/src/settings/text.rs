@@ -171,10 +171,23 @@ pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     parsed(deserializer, |text| Ok(text.to_owned()))
 }
 
-pub(super) fn path<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<PathBuf>, D::Error> {
-    parsed(deserializer, |text| Ok(PathBuf::from(text)))
+/// A path. Bytes that aren't UTF-8 are replaced when it is written.
+pub(super) mod path {
+    use super::{Deserializer, PathBuf, Serialize as _, Serializer, parsed};
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<PathBuf>, D::Error> {
+        parsed(deserializer, |text| Ok(PathBuf::from(text)))
+    }
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        path: &Option<PathBuf>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let text = path.as_ref().map(|path| path.to_string_lossy());
+        text.serialize(serializer)
+    }
 }
 
 /// Reads a count of at least one.
@@ -194,16 +207,35 @@ pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     parsed(deserializer, quantity::size)
 }
 
-pub(super) fn time<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Duration>, D::Error> {
-    parsed(deserializer, quantity::time)
+/// A time, which may be zero.
+pub(super) mod time {
+    use super::{Deserializer, Duration, Serialize as _, Serializer, parsed, quantity};
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        parsed(deserializer, quantity::time)
+    }
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        time: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        time.map(quantity::time_text).serialize(serializer)
+    }
 }
 
-pub(super) fn positive_time<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Duration>, D::Error> {
-    parsed(deserializer, quantity::positive_time)
+/// A time that isn't zero.
+pub(super) mod positive_time {
+    use super::{Deserializer, Duration, parsed, quantity};
+
+    pub(in super::super) use super::time::serialize;
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        parsed(deserializer, quantity::positive_time)
+    }
 }
 
 pub(super) fn switch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
@@ -239,21 +271,6 @@ where
 {
     let texts = deserializer.deserialize_any(Scalars)?;
     texts.join(",").parse().map_err(D::Error::custom)
-}
-
-pub(super) fn write_time<S: Serializer>(
-    time: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    time.map(quantity::time_text).serialize(serializer)
-}
-
-pub(super) fn write_path<S: Serializer>(
-    path: &Option<PathBuf>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let text = path.as_ref().map(|path| path.to_string_lossy());
-    text.serialize(serializer)
 }
 
 /// Reads a value from one scalar.

@@ -15,12 +15,17 @@ use prony_record::{FindingId, Outcome, Record};
 #[path = "../flags/mod.rs"]
 mod flags;
 
+/// Environment variable that selects the readiness backend for these tests.
+pub(crate) const READINESS: &str = "PRONY_TEST_READINESS";
+
 /// The backend that these tests use, as a value of `--io`.
 pub(crate) fn io() -> &'static str {
-    match env!("CARGO_CRATE_NAME") {
-        "load_poll" => "poll",
-        _ if cfg!(target_os = "linux") => "uring",
-        _ => "auto",
+    if std::env::var_os(READINESS).is_some() {
+        "poll"
+    } else if cfg!(target_os = "linux") {
+        "uring"
+    } else {
+        "auto"
     }
 }
 

@@ -31,3 +31,20 @@ mod sliced;
 mod sources;
 mod tls;
 mod watched;
+
+/// Runs the tests again, in a separate process whose loads use the readiness backend. That process
+/// prints its own results.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_readiness_backend_passes_the_same_tests() {
+    if std::env::var_os(harness::READINESS).is_some() {
+        return;
+    }
+    let run = std::process::Command::new(std::env::current_exe().unwrap())
+        // Neither has anything to do with the backend.
+        .args(["--skip", "h3::", "--skip", "placeholders::"])
+        .env(harness::READINESS, "1")
+        .status()
+        .unwrap();
+    assert!(run.success());
+}

@@ -10,8 +10,6 @@ use prony_report::{
     Document, Experiment, PERCENTILES, csv, folder, html, markdown, text, timeline,
 };
 
-mod sample_data;
-
 const EXPERIMENTS: [&str; 10] = [
     "gunicorn-sockets",
     "demo",
@@ -160,7 +158,7 @@ fn every_snapshot_is_compared() {
 #[test]
 fn fixtures_match_the_example() {
     let dir = tempfile::tempdir().unwrap();
-    sample_data::write_all(dir.path()).unwrap();
+    crate::sample_data::write_all(dir.path()).unwrap();
     let kept = tests().join("fixtures");
     let relative = |root: &Path, below: Vec<PathBuf>| -> Vec<PathBuf> {
         let names = below

@@ -1,12 +1,10 @@
 //! Movements are rarely reported by chance, whatever the number of metrics, and reliably reported
 //! if a metric changed. The seeds are fixed.
 
-mod simulation;
-
+use crate::simulation::{Draws, Setting};
 use prony_stats::{
     AlphaTable, Design, Evaluation, Metric, MetricRole, Scale, Trials, Values, evaluate_with,
 };
-use simulation::{Draws, Setting};
 
 const EXPERIMENTS: u32 = 1_000;
 const BLOCKS: u32 = 6;

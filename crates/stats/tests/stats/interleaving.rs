@@ -1,13 +1,11 @@
 //! Interleaved and sequential blocks on simulated machines whose speed changes. docs/validation.md
-//! has the figures, which `cargo test -p prony-stats --test interleaving -- --nocapture` prints.
+//! has the figures, which `cargo test -p prony-stats interleaving -- --nocapture` prints.
 
-mod simulation;
-
+use crate::simulation::machine::{BlockMode, MachineExperiment, MachineKind, MachineResult};
+use crate::simulation::{Draws, Setting, Share};
 use prony_stats::{
     AlphaTable, Comparison, Design, Evaluation, RoundMetric, Verdict, compare_rounds, evaluate_with,
 };
-use simulation::machine::{BlockMode, MachineExperiment, MachineKind, MachineResult};
-use simulation::{Draws, Setting, Share};
 
 const EXPERIMENTS: u32 = 2_000;
 /// Relative rate of the second server, whose requests need 8% more work.

@@ -1,12 +1,10 @@
 //! Promised error rates, checked by simulation with fixed seeds. With 2,000 experiments, a share
 //! near 5% has a standard error of 0.5 points.
 
-mod simulation;
-
+use crate::simulation::{Draws, Noise, Setting, Share};
 use prony_stats::{
     Estimate, Evaluation, Look, Trials, Verdict, evaluate, nominal_alphas, spent_share,
 };
-use simulation::{Draws, Noise, Setting, Share};
 
 const EXPERIMENTS: u32 = 2_000;
 

@@ -1,5 +1,6 @@
-//! Nested cargo commands, and the workspace root.
+//! Nested commands, and the workspace root.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,13 +10,19 @@ pub(crate) fn workspace_root() -> PathBuf {
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// A cargo command that runs in the workspace root with the environment of the outer `cargo run`.
-/// The variables that cargo sets for a running program are removed: they would make build scripts
-/// run again, and the library path would affect the servers that the tests start.
+/// A cargo command that runs in the workspace root. See [`command`].
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(program);
+    let mut command = command(&program);
     command.args(args).current_dir(workspace_root());
+    command
+}
+
+/// A command with the environment of the outer `cargo run`. The variables that cargo sets for a
+/// running program are removed: they would make build scripts run again, and the library path would
+/// affect the servers that the tests start.
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(is_added_by_cargo_run) {
             command.env_remove(name);

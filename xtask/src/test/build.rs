@@ -2,19 +2,23 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 
+use serde_json::Value;
+
+use super::runner::TestProgram;
 use crate::Ending;
-use crate::cargo::cargo;
+use crate::cargo::{cargo, workspace_root};
 
-/// Result of the build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Built {
-    /// Number of warnings of a build that is complete.
-    Complete { warnings: usize },
-    /// Nothing can be run.
-    Broken(Ending),
+/// A build of the program and every test of the workspace.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Build {
+    /// The programs of tests, in cargo's order.
+    pub(super) programs: Vec<TestProgram>,
+    /// Number of warnings.
+    pub(super) warnings: usize,
 }
 
 /// A cargo command whose compiler is clippy. Clippy's artifacts of the workspace's crates are
@@ -38,22 +42,47 @@ fn clippy() -> OsString {
 }
 
 /// Builds the program and every test of the workspace, and prints the warnings.
-pub(super) fn run() -> Built {
+pub(super) fn run() -> Result<Build, Ending> {
     let mut command = linted(&["test", "--workspace", "--no-run", "--quiet"]);
-    match command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn() {
-        Ok(mut child) => {
-            let stderr = child.stderr.take();
-            let warnings = stderr.map_or(0, |stderr| print(stderr, &mut std::io::stderr()));
-            match child.wait() {
-                Ok(status) if status.success() => Built::Complete { warnings },
-                _ => Built::Broken(Ending::Failed),
-            }
+    command.arg("--message-format=json-render-diagnostics");
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| {
+        println!("{}: {error}", command.get_program().display());
+        Ending::Missing
+    })?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (warnings, artifacts) = thread::scope(|scope| {
+        let warnings = scope.spawn(|| stderr.map_or(0, |it| print(it, &mut std::io::stderr())));
+        let artifacts = stdout.map(std::io::read_to_string);
+        (warnings.join(), artifacts)
+    });
+    let programs = artifacts.and_then(Result::ok).map(|it| programs(&it));
+    match (child.wait(), programs, warnings) {
+        (Ok(status), Some(programs), Ok(warnings)) if status.success() => {
+            Ok(Build { programs, warnings })
         }
-        Err(error) => {
-            println!("{}: {error}", command.get_program().display());
-            Built::Broken(Ending::Missing)
-        }
+        _ => Err(Ending::Failed),
     }
+}
+
+/// Reads the programs of tests from cargo's messages, which are JSON objects, one per line.
+fn programs(messages: &str) -> Vec<TestProgram> {
+    let program = |message: Value| {
+        let is_test = message["profile"]["test"] == true;
+        let path = |value: &Value| value.as_str().map(PathBuf::from);
+        let executable = path(&message["executable"]).filter(|_| is_test)?;
+        let folder = path(&message["manifest_path"])?.parent()?.to_path_buf();
+        let source = path(&message["target"]["src_path"])?;
+        let shown = source.strip_prefix(workspace_root()).unwrap_or(&source);
+        Some(TestProgram {
+            source: shown.display().to_string(),
+            executable,
+            folder,
+        })
+    };
+    let messages = messages.lines().map(serde_json::from_str);
+    messages.map_while(Result::ok).filter_map(program).collect()
 }
 
 /// Forwards the compiler's messages. Returns the number of warnings, which `--quiet` restricts to
@@ -78,5 +107,32 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(print(messages.as_bytes(), &mut out), 2);
         assert_eq!(out, messages.as_bytes());
+    }
+
+    #[test]
+    fn test_programs_are_read_from_cargos_messages() {
+        let root = workspace_root();
+        let artifact = |test: bool, executable: Value| {
+            serde_json::json!({
+                "reason": "compiler-artifact",
+                "manifest_path": root.join("crates/cli/Cargo.toml"),
+                "target": { "src_path": root.join("crates/cli/src/main.rs") },
+                "profile": { "test": test },
+                "executable": executable,
+            })
+        };
+        let messages = [
+            artifact(true, "/t/prony-1".into()),
+            artifact(false, "/t/prony".into()),
+            artifact(true, Value::Null),
+            serde_json::json!({ "reason": "build-finished", "success": true }),
+        ];
+        let programs = programs(&messages.map(|it| it.to_string()).join("\n"));
+        let only = TestProgram {
+            source: "crates/cli/src/main.rs".to_string(),
+            executable: "/t/prony-1".into(),
+            folder: root.join("crates/cli"),
+        };
+        assert_eq!(programs, [only]);
     }
 }

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use crate::cargo::cargo;
 use crate::{Ending, docs, tidy};
-use build::Built;
+use runner::TestProgram;
 use totals::Totals;
 
 /// One step of the run.
@@ -64,7 +64,7 @@ impl Step {
             Step::Tidy => "layers, sizes, words, names in documents",
             Step::Build => "every crate with its tests, compiled by clippy",
             Step::Docs => "generated parts of the documents",
-            Step::Test => "cargo test, every crate",
+            Step::Test => "every test, two programs at a time",
         }
     }
 }
@@ -102,6 +102,7 @@ impl Options {
 pub(crate) fn run(options: &Options) -> Ending {
     let mut failed = Vec::new();
     let mut totals = None;
+    let mut built = None;
     for step in options.steps.iter().copied() {
         println!("== {}: {}", step.name(), step.does());
         let _ = std::io::stdout().flush();
@@ -111,12 +112,18 @@ pub(crate) fn run(options: &Options) -> Ending {
             Step::Fmt => command(&mut cargo(&["fmt", "--all", "--check"])),
             Step::Tidy => tidy::run(None),
             Step::Build => match build::run() {
-                Built::Complete { warnings: 0 } => Ending::Success,
-                Built::Complete { warnings } => {
-                    println!("warnings, which count as errors: {warnings}");
-                    Ending::Failed
+                Ok(build) => {
+                    let warnings = build.warnings;
+                    built = Some(build);
+                    match warnings {
+                        0 => Ending::Success,
+                        _ => {
+                            println!("warnings, which count as errors: {warnings}");
+                            Ending::Failed
+                        }
+                    }
                 }
-                Built::Broken(ending) => {
+                Err(ending) => {
                     print_end(step, ending, started);
                     return ending;
                 }
@@ -124,9 +131,14 @@ pub(crate) fn run(options: &Options) -> Ending {
             Step::Docs if options.steps.contains(&Step::Build) => docs::run(docs::Mode::Check),
             Step::Docs => docs::build_and_run(docs::Mode::Check),
             Step::Test => {
-                let (ending, sum) = tests();
-                totals = Some(sum);
-                ending
+                let built = built.take().map_or_else(build::run, Ok);
+                match built.map(|build| tests(&build.programs)) {
+                    Ok((ending, sum)) => {
+                        totals = Some(sum);
+                        ending
+                    }
+                    Err(ending) => ending,
+                }
             }
         };
         print_end(step, ending, started);
@@ -171,18 +183,23 @@ fn command(command: &mut Command) -> Ending {
 }
 
 /// Runs every test of the workspace.
-fn tests() -> (Ending, Totals) {
+fn tests(programs: &[TestProgram]) -> (Ending, Totals) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([install::built_programs()]);
     let path = std::env::join_paths(folders).unwrap_or(path.clone());
-    let mut tests = build::linted(&["test", "--workspace", "--no-fail-fast"]);
-    tests.env("PATH", path);
     // Many tests wait for servers and loads, so run more tests at a time than there are cores.
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        tests.env("RUST_TEST_THREADS", (2 * cores).to_string());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = std::env::var_os("RUST_TEST_THREADS");
+    let threads = threads.unwrap_or_else(|| (2 * cores).to_string().into());
+    let programs = programs.iter().map(|it| (it.source.clone(), it.command()));
+    let documented = build::linted(&["test", "--workspace", "--doc", "--quiet"]);
+    let mut commands: Vec<_> = programs.collect();
+    commands.push(("examples in documentation".to_string(), documented));
+    for (_, command) in &mut commands {
+        command.env("PATH", &path);
+        command.env("RUST_TEST_THREADS", &threads);
     }
-    runner::run(&mut tests)
+    runner::run(commands)
 }
 
 #[cfg(test)]

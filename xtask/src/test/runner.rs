@@ -1,29 +1,92 @@
-//! Runs `cargo test`, forwards the output of the test programs, and kills one that hangs.
+//! Runs test programs, several at a time, and kills one that hangs.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::totals::Totals;
 use crate::Ending;
+use crate::cargo::command;
+
+/// Number of programs that run at the same time. Programs with long waits and programs that need
+/// the whole machine complement each other.
+const PROGRAMS_AT_ONCE: usize = 2;
 
 /// Time without output after which a test program counts as hanging. No test takes this long, even
 /// on a busy machine.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Interval at which the runner checks if cargo has ended while there is no output.
+/// Interval at which the runner checks if a program has ended while there is no output.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Runs a command whose tests are already built, and adds up the test results.
-pub(super) fn run(command: &mut Command) -> (Ending, Totals) {
+/// A program of tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TestProgram {
+    /// Path of the source from the workspace root, such as `crates/cli/tests/cli/main.rs`.
+    pub(super) source: String,
+    /// Path of the executable.
+    pub(super) executable: PathBuf,
+    /// Folder of the crate, in which cargo runs its tests.
+    pub(super) folder: PathBuf,
+}
+
+impl TestProgram {
+    /// The command that runs the tests.
+    pub(super) fn command(&self) -> Command {
+        let mut command = command(&self.executable);
+        command.current_dir(&self.folder);
+        command
+    }
+}
+
+/// Runs commands that print test results, and adds up the results. Each command has a name. The
+/// output of a program is printed when it ends.
+pub(super) fn run(commands: Vec<(String, Command)>) -> (Ending, Totals) {
     let times = (SILENCE_TIMEOUT, POLL_INTERVAL);
-    follow(command, &mut std::io::stdout(), times)
+    let mut out = std::io::stdout();
+    run_all(commands, &Mutex::new(&mut out), times)
 }
 
 /// Implements [`run`]. `times` contains the silence after which a test program counts as hanging,
-/// and the interval between checks for the end of cargo.
+/// and the interval between checks for the end of a program.
+fn run_all(
+    commands: Vec<(String, Command)>,
+    out: &Mutex<&mut (dyn Write + Send)>,
+    times: (Duration, Duration),
+) -> (Ending, Totals) {
+    let queue = Mutex::new(commands.into_iter());
+    let next = || queue.lock().ok()?.next();
+    let sum = Mutex::new((Ending::Success, Totals::default()));
+    thread::scope(|scope| {
+        for _ in 0..PROGRAMS_AT_ONCE {
+            scope.spawn(|| {
+                while let Some((name, mut command)) = next() {
+                    let started = Instant::now();
+                    let mut output = Vec::new();
+                    let (ending, totals) = follow(&mut command, &mut output, times);
+                    if let (Ok(mut out), Ok(mut sum)) = (out.lock(), sum.lock()) {
+                        let seconds = started.elapsed().as_secs_f64();
+                        let _ = writeln!(out, "== {name}: {totals} after {seconds:.1} s");
+                        let _ = out.write_all(&output);
+                        sum.1.add(totals);
+                        if ending != Ending::Success {
+                            let _ = writeln!(out, "== {name} FAILED");
+                            sum.0 = Ending::Failed;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    sum.into_inner()
+        .unwrap_or((Ending::Failed, Totals::default()))
+}
+
+/// Runs one command and writes its output to `out`.
 fn follow(
     command: &mut Command,
     out: &mut dyn Write,
@@ -34,19 +97,17 @@ fn follow(
     let mut child = match spawned {
         Ok(child) => child,
         Err(error) => {
-            println!("{}: {error}", command.get_program().display());
-            return (Ending::Missing, totals);
+            let _ = writeln!(out, "{}: {error}", command.get_program().display());
+            return (Ending::Failed, totals);
         }
     };
-    let lines = child.stdout.take().map(lines_of);
-    let hung = lines.is_some_and(|lines| forward(&lines, &mut child, &mut totals, out, times));
-    match child.wait() {
-        Ok(status) if status.success() && totals.failed == 0 && !hung => (Ending::Success, totals),
-        Ok(_) => (Ending::Failed, totals),
-        Err(error) => {
-            println!("{}: {error}", command.get_program().display());
-            (Ending::Failed, totals)
-        }
+    if let Some(lines) = child.stdout.take().map(lines_of) {
+        forward(&lines, &mut child, &mut totals, out, times);
+    }
+    let succeeded = child.wait().is_ok_and(|status| status.success());
+    match succeeded && totals.failed == 0 {
+        true => (Ending::Success, totals),
+        false => (Ending::Failed, totals),
     }
 }
 
@@ -64,16 +125,15 @@ fn lines_of(output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     lines
 }
 
-/// Forwards the lines until the end. Returns true if a test program hung.
+/// Forwards the lines until the end, or until the program hangs and is killed.
 fn forward(
     lines: &Receiver<Vec<u8>>,
     child: &mut Child,
     totals: &mut Totals,
     out: &mut dyn Write,
     (silence, look): (Duration, Duration),
-) -> bool {
+) {
     let mut heard = Instant::now();
-    let mut hung = false;
     loop {
         match lines.recv_timeout(look) {
             Ok(line) => {
@@ -82,10 +142,10 @@ fn forward(
                 totals.take(&line);
                 let _ = writeln!(out, "{line}");
             }
-            Err(RecvTimeoutError::Disconnected) => return hung,
+            Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {
                 if matches!(child.try_wait(), Ok(Some(_))) {
-                    return hung;
+                    return;
                 }
                 if heard.elapsed() >= silence {
                     let _ = writeln!(
@@ -94,21 +154,11 @@ fn forward(
                             tests are listed above as running for over 60 seconds",
                         silence.as_secs()
                     );
-                    kill_runner(child.id());
-                    heard = Instant::now();
-                    hung = true;
+                    let _ = child.kill();
+                    return;
                 }
             }
         }
-    }
-}
-
-/// Kills cargo's current child process. Cargo then continues with the next crate.
-fn kill_runner(cargo: u32) {
-    let cargo = cargo.to_string();
-    let killed = Command::new("pkill").args(["-KILL", "-P", &cargo]).status();
-    if !killed.is_ok_and(|status| status.success()) {
-        let _ = Command::new("kill").args(["-KILL", &cargo]).status();
     }
 }
 
@@ -116,28 +166,44 @@ fn kill_runner(cargo: u32) {
 mod tests {
     use super::*;
 
-    fn shell(script: &str) -> (Ending, Totals) {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
+    fn shell(scripts: &[&str]) -> (Ending, Totals, String) {
+        let commands = scripts.iter().map(|script| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            ("a test".to_string(), command)
+        });
         let times = (Duration::from_millis(200), Duration::from_millis(50));
-        // Discard the output: the runner of these tests would add it up.
-        follow(&mut command, &mut std::io::sink(), times)
+        // The output isn't printed: the runner of these tests would add it up.
+        let mut out = Vec::new();
+        let (ending, totals) = run_all(commands.collect(), &Mutex::new(&mut out), times);
+        (ending, totals, String::from_utf8(out).unwrap())
+    }
+
+    const SAID: &str =
+        "echo 'test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out'";
+
+    #[test]
+    fn results_of_all_programs_are_added_up() {
+        let (ending, totals, _) = shell(&[SAID, SAID, SAID]);
+        assert_eq!((ending, totals.passed), (Ending::Success, 9));
     }
 
     #[test]
-    fn what_runners_say_is_added_up() {
-        let said = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
-        let (ending, totals) = shell(&format!("echo '{said}'; echo '{said}'"));
-        assert_eq!((ending, totals.passed), (Ending::Success, 6));
-        assert_eq!(shell("exit 1").0, Ending::Failed);
-    }
-
-    #[test]
-    fn a_runner_that_hangs_is_killed_and_the_next_one_runs() {
-        let said = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
-        // The grandchild keeps standard output open after its parent is killed.
-        let hangs = "sh -c 'sleep 3 & exec sleep 3600'";
-        let (ending, totals) = shell(&format!("{hangs}; echo '{said}'"));
+    fn one_failure_fails_the_run_and_the_other_programs_run() {
+        let (ending, totals, out) = shell(&["exit 1", SAID]);
         assert_eq!((ending, totals.passed), (Ending::Failed, 3));
+        assert!(out.contains("== a test FAILED"), "{out}");
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_killed_and_the_next_one_runs() {
+        // The grandchild keeps standard output open after its parent is killed.
+        let hangs = "echo begun; sleep 3 & exec sleep 3600";
+        let (ending, totals, out) = shell(&[hangs, SAID, SAID]);
+        assert_eq!((ending, totals.passed), (Ending::Failed, 6));
+        assert!(
+            out.contains("begun\n== no test ended for 0 s, so the test program is killed"),
+            "{out}"
+        );
     }
 }

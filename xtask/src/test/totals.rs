@@ -33,6 +33,14 @@ impl Totals {
     }
 }
 
+impl Totals {
+    /// Adds other results to these.
+    pub(crate) fn add(&mut self, more: Totals) {
+        self.passed += more.passed;
+        self.failed += more.failed;
+    }
+}
+
 impl std::fmt::Display for Totals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} passed, {} failed", self.passed, self.failed)

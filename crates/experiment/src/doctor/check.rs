@@ -18,6 +18,16 @@ pub enum CheckStatus {
     Error,
 }
 
+impl CheckStatus {
+    /// Returns `Warning` if `condition` is true, else `Ok`.
+    pub(super) fn warning_if(condition: bool) -> CheckStatus {
+        match condition {
+            true => CheckStatus::Warning,
+            false => CheckStatus::Ok,
+        }
+    }
+}
+
 /// Result of one check of a server or machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DoctorCheck {

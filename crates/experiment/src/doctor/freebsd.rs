@@ -87,11 +87,7 @@ fn check(printed: &str) -> CheckResults {
     match (number(NAMES[3]), number(NAMES[4])) {
         (Some(first), Some(last)) => {
             let ports = last.saturating_sub(first) + 1;
-            let status = if ports < 28_000 {
-                CheckStatus::Warning
-            } else {
-                CheckStatus::Ok
-            };
+            let status = CheckStatus::warning_if(ports < 28_000);
             let text = format!("{} ports ({first} to {last})", number::count(ports));
             results.add(PORTS.check(status, text));
         }
@@ -99,11 +95,7 @@ fn check(printed: &str) -> CheckResults {
     }
     let mut check_minimum = |name: &str, topic: CheckTopic, minimum: u64| match number(name) {
         Some(value) => {
-            let status = if value < minimum {
-                CheckStatus::Warning
-            } else {
-                CheckStatus::Ok
-            };
+            let status = CheckStatus::warning_if(value < minimum);
             results.add(topic.check(status, number::count(value)));
         }
         None => results.add_undetermined(name, "sysctl did not print it"),

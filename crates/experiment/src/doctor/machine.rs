@@ -140,24 +140,13 @@ pub(super) fn check(snapshots: Option<(CpuSnapshot, CpuSnapshot)>, own: &[i32]) 
         None => "no limit".to_owned(),
     };
     let few = limit.maximum.is_some_and(|maximum| maximum < 4096);
-    results.add(FILES.check(
-        if few {
-            CheckStatus::Warning
-        } else {
-            CheckStatus::Ok
-        },
-        text,
-    ));
+    results.add(FILES.check(CheckStatus::warning_if(few), text));
     check_number(
         &mut results,
         "/proc/sys/net/core/somaxconn",
         "somaxconn",
         |n| {
-            let status = if n < 4096 {
-                CheckStatus::Warning
-            } else {
-                CheckStatus::Ok
-            };
+            let status = CheckStatus::warning_if(n < 4096);
             SOMAXCONN.check(status, n.to_string())
         },
     );
@@ -193,11 +182,7 @@ fn check_ports(results: &mut CheckResults) {
             .add_undetermined("range of local ports", "ip_local_port_range can't be read");
     };
     let ports = last.saturating_sub(first) + 1;
-    let status = if ports < 28_000 {
-        CheckStatus::Warning
-    } else {
-        CheckStatus::Ok
-    };
+    let status = CheckStatus::warning_if(ports < 28_000);
     let text = format!(
         "{} ports ({first} to {last}), enough for {} new connections per second to one destination \
          if each stays in TIME_WAIT for 60 s",

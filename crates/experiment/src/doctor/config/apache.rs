@@ -206,11 +206,7 @@ fn check_settings(settings: &ApacheSettings, results: &mut CheckResults) {
         number::count(workers),
         configured.map_or("not set".to_owned(), |n| n.to_string()),
     );
-    let status = if workers < WORKERS_MIN {
-        CheckStatus::Warning
-    } else {
-        CheckStatus::Ok
-    };
+    let status = CheckStatus::warning_if(workers < WORKERS_MIN);
     results.add(WORKERS.check(status, text));
     let mut capped = Vec::new();
     if let Some(configured) = configured.filter(|workers| *workers > ceiling) {
@@ -248,10 +244,9 @@ fn check_keep_alive(settings: &ApacheSettings, results: &mut CheckResults) {
     let maximum = value("maxkeepaliverequests")
         .and_then(|value| value.parse().ok())
         .unwrap_or(100);
-    let status = if (1..1000).contains(&maximum) {
-        CheckStatus::Note
-    } else {
-        CheckStatus::Ok
+    let status = match maximum {
+        1..1000 => CheckStatus::Note,
+        _ => CheckStatus::Ok,
     };
     let text = match maximum {
         0 => "no limit of requests per connection".to_owned(),

@@ -130,13 +130,7 @@ fn values<'s>(settings: &'s [HaproxySetting], kind: &str, name: &str) -> Vec<(&'
 }
 
 fn check_settings(settings: &[HaproxySetting], cores: u64, results: &mut CheckResults) {
-    let status = |n: u64| {
-        if n < CONNECTIONS_MIN {
-            CheckStatus::Warning
-        } else {
-            CheckStatus::Ok
-        }
-    };
+    let status = |n: u64| CheckStatus::warning_if(n < CONNECTIONS_MIN);
     match values(settings, "global", "maxconn").last() {
         Some((_, n)) => {
             let text = format!("{} in global", number::count(*n));
@@ -159,14 +153,7 @@ fn check_settings(settings: &[HaproxySetting], cores: u64, results: &mut CheckRe
         .map(|(_, n)| *n);
     let used = threads.unwrap_or(cores);
     let text = format!("{used} for {cores} usable cores");
-    results.add(THREADS.check(
-        if used < cores {
-            CheckStatus::Warning
-        } else {
-            CheckStatus::Ok
-        },
-        text,
-    ));
+    results.add(THREADS.check(CheckStatus::warning_if(used < cores), text));
     for setting in settings {
         let closing = ["httpclose", "http-server-close", "forceclose"];
         if let [option, name, ..] = setting.words.as_slice()

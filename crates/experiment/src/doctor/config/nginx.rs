@@ -288,14 +288,7 @@ fn check_settings(
         None => 1,
     };
     let text = format!("{workers} for {cores} usable cores");
-    results.add(WORKERS.check(
-        if workers < cores {
-            CheckStatus::Warning
-        } else {
-            CheckStatus::Ok
-        },
-        text,
-    ));
+    results.add(WORKERS.check(CheckStatus::warning_if(workers < cores), text));
 
     let connections = number(Some("events"), "worker_connections").unwrap_or(512);
     let text = format!(
@@ -316,11 +309,7 @@ fn check_settings(
             number::count(files),
             number::count(connections)
         );
-        let status = if files < connections {
-            CheckStatus::Warning
-        } else {
-            CheckStatus::Ok
-        };
+        let status = CheckStatus::warning_if(files < connections);
         results.add(FILES.check(status, text));
     }
     check_keepalive(directives, results);

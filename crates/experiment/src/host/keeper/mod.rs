@@ -83,11 +83,32 @@ pub(super) fn split(setup: &KeeperSetup) -> io::Result<()> {
         None => false,
     };
     checked(channel, LaunchStep::Orphans, system::adopt_orphans())?;
+    let mut detached = [0; 2];
+    // SAFETY: the array has room for two descriptors.
+    let piped = unsafe { libc::pipe2(detached.as_mut_ptr(), libc::O_CLOEXEC) };
+    checked(channel, LaunchStep::Fork, piped)?;
     let main = checked(channel, LaunchStep::Fork, fork())?;
     if main != 0 {
         keep(channel, main, is_init);
     }
+    wait_for_end(detached);
     become_service(setup)
+}
+
+/// Waits until the keeper has closed its end of the pipe, which `keep` does together with all
+/// descriptors of prony. A service that stopped its keeper before that would leave prony waiting for
+/// the end of the launch, which closes one of them.
+fn wait_for_end([read, write]: [RawFd; 2]) {
+    // SAFETY: both descriptors are open and belong to this function, and the buffer has room for the
+    // byte to read.
+    unsafe {
+        libc::close(write);
+        let mut byte = 0_u8;
+        while libc::read(read, (&raw mut byte).cast(), 1) < 0
+            && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+        {}
+        libc::close(read);
+    }
 }
 
 /// Performs the last steps before `exec`, in the service's process.

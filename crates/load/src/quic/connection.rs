@@ -99,6 +99,9 @@ pub(crate) struct QuicConnection {
     connection: Connection,
     peer: SocketAddr,
     is_established: bool,
+    /// Nothing was sent since the handshake completed. The server therefore waits for its last
+    /// message.
+    owes_handshake: bool,
     early_data: EarlyData,
     packets_received: u64,
     /// The error code of HTTP/3 with which this side closes the connection.
@@ -135,6 +138,7 @@ impl QuicConnection {
             connection,
             peer,
             is_established: false,
+            owes_handshake: false,
             early_data,
             packets_received: 0,
             close_code: None,
@@ -204,6 +208,7 @@ impl QuicConnection {
         }
         let segments = segments_max.clamp(1, BATCH_DATAGRAMS_MAX);
         let transmit = self.connection.poll_transmit(now, segments, out)?;
+        self.owes_handshake = false;
         Some(DatagramBatch {
             segment_bytes: transmit.segment_size.unwrap_or(transmit.size),
             ecn: transmit.ecn,
@@ -241,6 +246,7 @@ impl QuicConnection {
         let event = match event {
             Event::Connected => {
                 self.is_established = true;
+                self.owes_handshake = true;
                 if self.early_data == EarlyData::Offered {
                     self.early_data = match self.connection.accepted_0rtt() {
                         true => EarlyData::Accepted,
@@ -277,6 +283,11 @@ impl QuicConnection {
     /// Returns true once the handshake is complete.
     pub(crate) fn is_established(&self) -> bool {
         self.is_established
+    }
+
+    /// Returns true if the last message of the handshake was not sent yet.
+    pub(crate) fn owes_handshake(&self) -> bool {
+        self.owes_handshake
     }
 
     /// State of the early data.

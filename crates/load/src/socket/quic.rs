@@ -312,6 +312,13 @@ impl<'run, D: Datagrams> Sockets<'run> for QuicSockets<D> {
     }
 
     fn close(&mut self, key: Key, _how: Close) {
+        // Otherwise a server whose response needed no complete handshake would see one that failed.
+        if self
+            .link(key)
+            .is_some_and(|link| link.connection.owes_handshake())
+        {
+            self.transmit(key);
+        }
         if let Some(link) = self.link(key) {
             link.connection.close(NO_ERROR);
             self.transmit(key);

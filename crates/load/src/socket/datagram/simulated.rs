@@ -98,6 +98,8 @@ pub(crate) struct QuicLog {
     /// Bytes of request streams.
     pub(crate) request_bytes: u64,
     pub(crate) connections: u64,
+    /// Handshakes that were complete at the server.
+    pub(crate) handshakes: u64,
     /// Datagrams that the link lost.
     pub(crate) lost: u64,
     /// Error codes of HTTP/3 with which the client closed its connections.
@@ -535,6 +537,7 @@ impl ServedConnection {
         while let Some(event) = self.connection.poll() {
             match event {
                 Event::Connected => {
+                    log.handshakes += 1;
                     let control = self.connection.streams().open(Dir::Uni).unwrap();
                     let mut stream = self.connection.send_stream(control);
                     stream.write(CONTROL_STREAM).unwrap();

@@ -11,7 +11,7 @@ use crate::sys::{self, Epoll, Ready, Watch};
 /// Size of the receive buffer, shared by all connections.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Largest number of sockets reported by one wait.
+/// Maximum number of sockets reported by one wait.
 const EVENTS_MAX: usize = 1024;
 
 /// Epoll key of the timer that ends the run.

@@ -19,7 +19,7 @@ pub(crate) enum Watch {
 pub(crate) struct Ready {
     /// Key under which the socket was added.
     pub(crate) key: u64,
-    /// The peer has closed its side of the connection.
+    /// True if the peer has closed its side of the connection.
     pub(crate) ended: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-/// Printed for invalid arguments.
+/// Message for invalid arguments.
 pub(crate) const USAGE: &str = "\
 usage: prony-quic-floor ADDRESS:PORT [--connections N] [--streams N] [--seconds N] [--path PATH]";
 
@@ -22,7 +22,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// The request: one HEADERS frame (RFC 9114 §7.2.2), encoded with the static table of QPACK.
+    /// Encodes the request as one HEADERS frame (RFC 9114 §7.2.2), with the static table of QPACK.
     pub(crate) fn request(&self) -> Vec<u8> {
         // No dynamic table; `:method: GET` and `:scheme: https` (RFC 9204 appendix A).
         let mut fields = vec![0, 0, 0xc0 | 17, 0xc0 | 23];
@@ -40,7 +40,8 @@ impl Job {
     }
 }
 
-/// An integer with a prefix of `bits` (RFC 7541 §5.1), whose other bits are 0.
+/// Encodes an integer with a prefix of `bits` bits (RFC 7541 §5.1). The other bits of the first
+/// byte are 0.
 fn prefixed(mut value: usize, bits: u32) -> Vec<u8> {
     let most = (1 << bits) - 1;
     if value < most {
@@ -56,7 +57,7 @@ fn prefixed(mut value: usize, bits: u32) -> Vec<u8> {
     bytes
 }
 
-/// Parses the arguments; an error is a sentence.
+/// Parses the arguments. Returns a message for the user on error.
 pub(crate) fn parse(words: &[String]) -> Result<Job, String> {
     let [server, rest @ ..] = words else {
         return Err("the server's address is missing".to_string());

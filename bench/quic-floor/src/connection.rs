@@ -20,7 +20,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const BUFFERS: usize = 4;
 /// Size of a socket's receive buffer, as prony sets it.
 const RECEIVE_BUFFER_BYTES: usize = 2 * 1024 * 1024;
-/// Number of datagrams sent at once.
+/// Maximum number of datagrams sent with one system call.
 const SEGMENTS_MAX: usize = 16;
 
 /// One connection.
@@ -36,7 +36,7 @@ pub(crate) struct FloorConnection {
     out: Vec<u8>,
 }
 
-/// Memory for arriving datagrams.
+/// Buffers for arriving datagrams.
 pub(crate) struct Buffers(Vec<u8>);
 
 impl Buffers {
@@ -194,7 +194,7 @@ impl FloorConnection {
             };
             match self.state.try_send((&self.socket).into(), &transmit) {
                 Ok(()) => {}
-                // Lost, as on a network.
+                // The datagram is lost, as on a network.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.raw_os_error() == Some(EMSGSIZE) => {}
                 Err(error) => return Err(error),

@@ -14,7 +14,7 @@ use super::arguments::Job;
 use super::connection::{Buffers, FloorConnection};
 use super::tls;
 
-/// Windows of the same size as prony's.
+/// Flow control windows, the same size as prony's.
 const STREAM_WINDOW_BYTES: VarInt = VarInt::from_u32(4 * 1024 * 1024);
 const CONNECTION_WINDOW_BYTES: VarInt = VarInt::from_u32(16 * 1024 * 1024);
 /// Largest UDP payload that QUIC permits (RFC 9000 §18.2).

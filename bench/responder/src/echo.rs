@@ -8,8 +8,8 @@
 //! | with data | the response; its sequence number is the segment's acknowledgment |
 //! | others | none |
 //!
-//! It serves IPv4 on one port. Requests must fit into one segment, and lost segments are not sent
-//! again. It measures the cost of a generator against a server that is not the limit.
+//! It serves IPv4 on one port. Requests must fit into one segment, and lost segments are not
+//! retransmitted. With this server, the generator is the bottleneck, so its cost can be measured.
 
 use std::os::fd::OwnedFd;
 
@@ -22,7 +22,7 @@ use Size::{Byte, Double, Half, Word};
 
 use crate::server::RESPONSE;
 
-/// Positions in the frame.
+/// Offsets of the headers and the data in the frame, in bytes.
 const IP: i16 = 14;
 const TCP: i16 = IP + 20;
 const DATA: i16 = TCP + 20;
@@ -33,26 +33,27 @@ const RST: u32 = 0x04;
 const PSH: u32 = 0x08;
 const ACK: u32 = 0x10;
 
-/// Results of the program (XDP_DROP and so on).
+/// Return values of the program (`XDP_DROP` and so on).
 const DROP: i32 = 1;
 const PASS: i32 = 2;
 const TRANSMIT: i32 = 3;
 
-/// Adds a number to the length of the frame (bpf-helpers(7)).
+/// Number of the helper `bpf_xdp_adjust_tail`, which changes the length of the frame
+/// (bpf-helpers(7)).
 const ADJUST_TAIL: i32 = 65;
 
-/// The new sequence number and acknowledgment on the stack, in network order.
+/// Stack offsets of the new sequence number and acknowledgment, which are in network byte order.
 const SEQUENCE: i16 = -8;
 const ACKNOWLEDGMENT: i16 = -16;
 
-/// Native mode of an attachment (XDP_FLAGS_DRV_MODE).
+/// Flag that attaches in native mode (`XDP_FLAGS_DRV_MODE`).
 const NATIVE: u32 = 1 << 2;
 
 /// Attaches the responder to an interface until the result is dropped.
 ///
 /// # Errors
 ///
-/// The kernel refuses it; the message says why.
+/// The kernel rejects the program. The message contains the reason.
 pub(crate) fn attach(interface: &str, port: u16) -> Result<OwnedFd, String> {
     let interface = Interface::find(interface).map_err(|e| e.to_string())?;
     let code = assemble(port).ok_or("a jump is too far")?;
@@ -61,7 +62,8 @@ pub(crate) fn attach(interface: &str, port: u16) -> Result<OwnedFd, String> {
     link.map_err(|e| format!("{}: {e}", interface.name()))
 }
 
-/// `R6` is the context, `R7` the start of the frame, and `R8` its end.
+/// The program while it is assembled. `R6` is the context, `R7` the start of the frame, and `R8`
+/// its end.
 struct Echo {
     code: Assembler,
     pass: Label,
@@ -77,7 +79,7 @@ fn assemble(port: u16) -> Option<Vec<Instruction>> {
     echo.match_port(port);
     let [syn, fin] = [(); 2].map(|()| echo.code.label());
     let code = &mut echo.code;
-    // R9 = bytes of data.
+    // R9 = number of data bytes.
     code.load(Half, R9, R7, IP + 2);
     code.swap_from_network(R9, 16);
     code.load(Byte, R3, R7, TCP + 12);
@@ -88,10 +90,10 @@ fn assemble(port: u16) -> Option<Vec<Instruction>> {
     }
     code.subtract(R9, R4);
     code.add(R9, -20);
-    // Their acknowledgment is the next sequence number.
+    // The peer's acknowledgment is the next sequence number to send.
     code.load(Word, R3, R7, TCP + 8);
     code.store(Word, Frame, SEQUENCE, R3);
-    // R4 = their sequence number.
+    // R4 = the peer's sequence number.
     code.load(Word, R4, R7, TCP + 4);
     code.swap_from_network(R4, 32);
     code.load(Byte, R3, R7, TCP + 13);
@@ -120,7 +122,7 @@ fn assemble(port: u16) -> Option<Vec<Instruction>> {
 }
 
 impl Echo {
-    /// Loads the positions of the frame, and passes frames that are shorter than this.
+    /// Loads the start and the end of the frame. Passes frames shorter than `bytes` to the kernel.
     fn load_frame(&mut self, bytes: i16) {
         let code = &mut self.code;
         code.load(Word, R7, R6, 0);
@@ -130,7 +132,7 @@ impl Echo {
         code.jump_if_both(R2, Condition::Greater, R8, self.pass);
     }
 
-    /// Passes all but segments of IPv4 to the port.
+    /// Passes everything to the kernel except TCP segments over IPv4 to this port.
     fn match_port(&mut self, port: u16) {
         let pass = self.pass;
         for (at, value) in [(12, 0x0800), (TCP + 2, port.into())] {
@@ -144,7 +146,8 @@ impl Echo {
         }
     }
 
-    /// Sends a segment back, with the acknowledgment in `R4`.
+    /// Turns the frame into a reply with these flags and data, and sends it. `R4` is the
+    /// acknowledgment.
     fn reply(&mut self, flags: u32, data: &[u8]) {
         let length = 40 + data.len() as u16;
         let code = &mut self.code;
@@ -157,13 +160,13 @@ impl Echo {
         code.call(ADJUST_TAIL);
         code.jump_if(R0, NotEqual, 0, self.drop);
         self.load_frame(14 + length as i16);
-        // The other direction: MAC addresses, IP addresses, and ports.
+        // Swap source and destination: MAC addresses, IP addresses, and ports.
         self.exchange(Word, 0, 6);
         self.exchange(Half, 4, 10);
         self.exchange(Word, IP + 12, IP + 16);
         self.exchange(Half, TCP, TCP + 2);
         let [high, low] = length.to_be_bytes();
-        // No fragments, and 64 hops.
+        // "Don't fragment", and a TTL of 64.
         for (at, word) in [
             (0, [0x45, 0, high, low]),
             (4, [0, 0, 0x40, 0]),
@@ -213,7 +216,7 @@ impl Echo {
         self.code.store_value(Word, R7, at, value);
     }
 
-    /// Adds words of the frame to `R0`.
+    /// Adds `count` words of the frame, starting at `at`, to the sum in `R0`.
     fn add_words(&mut self, at: i16, count: i16) {
         for word in 0..count {
             self.code.load(Word, R3, R7, at + 4 * word);
@@ -221,7 +224,7 @@ impl Echo {
         }
     }
 
-    /// Stores the checksum of the sum in `R0` (RFC 1071).
+    /// Folds the sum in `R0` into a checksum (RFC 1071) and stores it at `at`.
     fn store_checksum(&mut self, at: i16) {
         for bits in [32, 32, 16, 16] {
             self.code.copy(R3, R0);

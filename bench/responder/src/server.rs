@@ -15,7 +15,7 @@ const REQUEST_END: &[u8; 4] = b"\r\n\r\n";
 /// Size of the receive buffer, shared by all connections.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Largest number of sockets reported by one wait.
+/// Maximum number of sockets reported by one wait.
 const EVENTS_MAX: usize = 1024;
 
 /// Number of arrivals that fit without reallocation: 4 s at 500,000 requests per second.

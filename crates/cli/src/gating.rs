@@ -94,7 +94,7 @@ impl GateSettings {
         })
     }
 
-    /// True if the command line requests no condition, comparison or output.
+    /// Returns true if the command line requests no condition, comparison or output.
     fn is_idle(&self) -> bool {
         self.gates.is_empty()
             && self.against.is_none()
@@ -108,7 +108,7 @@ impl GateSettings {
         self.against.as_ref()
     }
 
-    /// True if results are written to standard output as data.
+    /// Returns true if results are written to standard output as data.
     pub(crate) fn takes_standard_output(&self) -> bool {
         self.junit.as_ref().is_some_and(Output::is_standard)
     }

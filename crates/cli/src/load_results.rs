@@ -79,7 +79,7 @@ impl LoadOutputs {
         })
     }
 
-    /// True if standard output carries data instead of the summary.
+    /// Returns true if standard output carries data instead of the summary.
     pub(crate) fn uses_stdout(&self) -> bool {
         let outputs = [&self.json, &self.csv].into_iter().flatten();
         outputs.into_iter().any(Output::is_standard)

@@ -22,7 +22,8 @@ use crate::setups::{self, Setting, SettingValue};
 
 /// Maximum number of blocks whose order is printed.
 const SHOWN_BLOCKS: u32 = 5;
-/// First placeholder port. Placeholders are printed for ports that are assigned at the start.
+/// First placeholder port. Placeholders are printed for ports that are assigned when the experiment
+/// starts.
 const FIRST_PORT: u16 = 40_001;
 
 /// Summarizes the variants, blocks and time of a plan, followed by notes for its author.
@@ -158,7 +159,8 @@ fn length(plan: &Plan) -> String {
 /// means this machine.
 type AddressOf<'a> = &'a dyn Fn(Option<&str>) -> Option<IpAddr>;
 
-/// Resolves every variant. Addresses that prony assigns at the start are placeholders.
+/// Resolves every variant. Addresses that prony assigns when the experiment starts are shown as
+/// placeholders.
 pub(crate) fn resolved(plan: &Plan, address_of: AddressOf<'_>) -> Result<Vec<Resolved>, PlanError> {
     let resolve = |variant| {
         let allocated = made_up(&plan.allocations(variant)?, address_of);

@@ -44,7 +44,7 @@ impl Output {
         Ok(Output::File(file, path.to_owned()))
     }
 
-    /// True for standard output.
+    /// Returns true for standard output.
     pub(crate) fn is_standard(&self) -> bool {
         matches!(self, Output::Standard)
     }

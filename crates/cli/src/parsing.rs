@@ -13,7 +13,7 @@ use crate::{curl_command, other_tools, terminal, typed_body};
 pub(crate) fn command() -> clap::Command {
     let command = Cli::command().mut_subcommand("compare", |compare| {
         let length = "Length of each trial's measurement, such as 500ms, 30s or 5m [default: 10s]";
-        let warmup = "Length of each trial's load before the measurement [default: 2s]";
+        let warmup = "Duration of each trial's warm-up [default: 2s]";
         let seed = "Seed of the order within blocks [default: drawn, and stored]";
         compare
             .mut_arg("duration", |arg| arg.help(length))
@@ -100,7 +100,7 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
     parsed.map_err(|error| refuse(&error))
 }
 
-/// True if an option was typed rather than set in the environment.
+/// Returns true if an option was typed rather than set in the environment.
 fn is_typed(matches: &ArgMatches, id: &str) -> bool {
     matches.value_source(id) == Some(ValueSource::CommandLine)
 }

@@ -176,7 +176,7 @@ fn object_of(section: &ReferenceSection) -> Value {
     object
 }
 
-/// True if the type accepts any string, so the schema needs no alternative for templates.
+/// Returns true if the type accepts any string, so the schema needs no alternative for templates.
 fn accepts_text(value: &ValueType) -> bool {
     match value {
         ValueType::Choice(_) | ValueType::Bool | ValueType::Integer { .. } => false,

@@ -56,7 +56,8 @@ impl Progress {
         self.mode
     }
 
-    /// Prints a step of the run in the form of plain lines only; the view shows the steps itself.
+    /// Prints a step of the run if progress is shown as plain lines. The view shows the steps
+    /// itself.
     pub(crate) fn step(&self, text: &str) {
         if self.mode == ProgressMode::Lines {
             self.warn(text);
@@ -70,7 +71,7 @@ impl Progress {
         }
     }
 
-    /// Prints a line in every form of progress.
+    /// Prints a line in every progress mode.
     pub(crate) fn warn(&self, text: &str) {
         let mut held = self.lock();
         if !held.is_held {

@@ -115,7 +115,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// True for a path that names a stream or a device, such as `/dev/stdout`, `/dev/fd/3` or
+/// Returns true for a path that names a stream or a device, such as `/dev/stdout`, `/dev/fd/3` or
 /// `/proc/self/fd/1`.
 fn is_of_process(path: &Path) -> bool {
     let is_shared_memory = path.starts_with("/dev/shm");

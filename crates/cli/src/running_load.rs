@@ -30,7 +30,7 @@ pub(crate) struct LoadSnapshot {
 
 impl RunningLoad {
     /// Creates the view of a load that is about to start in this process, and makes its workers
-    /// publish their figures.
+    /// publish interim results.
     pub(crate) fn here(control: &Arc<Control>, info: &LoadInfo) -> RunningLoad {
         control.watch();
         RunningLoad::Here(control.clone(), Box::new(info.clone()))
@@ -45,7 +45,7 @@ impl RunningLoad {
         }
     }
 
-    /// True if a stop of the load was requested.
+    /// Returns true if the load was asked to stop.
     pub(crate) fn is_stopped(&self) -> bool {
         match self {
             RunningLoad::Here(control, _) => control.is_stopped(),

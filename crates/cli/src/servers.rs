@@ -14,7 +14,7 @@ use toml::{Table, Value};
 use crate::ending::Failure;
 use crate::load;
 
-/// Settings that a plan has in `[trials]`.
+/// Load settings that a plan contains in `[trials]` instead of `[load]`.
 const LENGTHS: [&str; 2] = ["duration", "warmup"];
 
 /// Maximum length of a server's name in results, in characters. Longer URLs are shortened.

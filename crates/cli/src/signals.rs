@@ -72,7 +72,7 @@ pub(crate) fn survive_file_size_limit() {
     let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default());
 }
 
-/// True if the signal came from Ctrl-C.
+/// Returns true if the signal came from Ctrl-C.
 pub(crate) fn is_interrupt(signal: i32) -> bool {
     signal == SIGINT
 }

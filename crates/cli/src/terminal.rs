@@ -8,7 +8,7 @@ use prony_report::text::TextOptions;
 /// True after a result could not be printed.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// True if printing a result failed for any reason other than a closed pipe.
+/// Returns true if printing a result failed for any reason other than a closed pipe.
 pub(crate) fn lost_output() -> bool {
     LOST.load(Ordering::Relaxed)
 }
@@ -60,18 +60,18 @@ pub(crate) fn text_options(is_printed: bool) -> TextOptions {
 /// Minimum width in columns. On a narrower terminal, lines wrap.
 const WIDTH_MIN: usize = 40;
 
-/// True if results are colored: standard output is a terminal and NO_COLOR is not set
+/// Returns true if results are colored: standard output is a terminal and NO_COLOR is not set
 /// (no-color.org).
 fn colors() -> bool {
     io::stdout().is_terminal() && !refuses_colors() && !is_dumb()
 }
 
-/// True if NO_COLOR is set (no-color.org).
+/// Returns true if NO_COLOR is set (no-color.org).
 pub(crate) fn refuses_colors() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
-/// True if standard error is a terminal that supports drawing.
+/// Returns true if standard error is a terminal that supports drawing.
 pub(crate) fn is_live() -> bool {
     io::stderr().is_terminal() && !is_dumb()
 }

@@ -25,7 +25,7 @@ use prony_fleet::coordinator::Feed;
 #[derive(Debug)]
 pub(crate) struct ExperimentWatcher<'a> {
     progress: &'a Progress,
-    /// Names of variants in results, by ID.
+    /// Names of variants, as shown in results, by ID.
     names: BTreeMap<&'a str, String>,
     notes: ExperimentNotes,
 }
@@ -177,7 +177,7 @@ impl<'a> ExperimentWatcher<'a> {
         load: Option<(&Arc<Control>, &LoadInfo)>,
         planned: Duration,
     ) {
-        // Workers publish their figures only if the live view shows them.
+        // Workers publish interim results only if the live view shows them.
         if self.progress.mode() == ProgressMode::View {
             self.notes.loading(latest);
             if let Some((control, info)) = load {

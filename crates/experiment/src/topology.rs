@@ -65,7 +65,7 @@ pub struct LinkRate {
     /// Bits per second of Ethernet frames. Frames include their headers of 14 bytes, but not
     /// checksums and gaps.
     pub bits_per_s: u64,
-    /// Bytes that may be sent at once after a pause.
+    /// Maximum burst after a pause, in bytes.
     pub burst_bytes: u64,
     /// Maximum queueing delay of a packet. Packets that would wait longer are dropped.
     pub latency: Duration,

@@ -10,7 +10,7 @@ pub(super) const FLEET: &str = "<!-- generated: cargo xtask bench, fleet -->";
 pub(super) const CEILING: &str = "<!-- generated: cargo xtask bench, open-max -->";
 /// Start marker of the HTTP/3 table.
 pub(super) const QUIC: &str = "<!-- generated: cargo xtask bench, HTTP/3 -->";
-/// Marker before the table of kernel bypass.
+/// Start marker of the AF_XDP table.
 pub(super) const BYPASS: &str = "<!-- generated: cargo xtask bench, AF_XDP -->";
 const CLOSE: &str = "<!-- end of generated -->";
 

@@ -18,7 +18,7 @@ pub(super) struct BenchOptions {
     pub(super) ceiling: bool,
     /// HTTP/3 rows to measure.
     pub(super) quic: Vec<QuicRow>,
-    /// Rows of AF_XDP.
+    /// AF_XDP rows to measure.
     pub(super) bypass: Vec<BypassRow>,
     pub(super) peers: Vec<Tool>,
     /// True to run only the best peer of each row.

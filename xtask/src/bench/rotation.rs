@@ -26,8 +26,8 @@ const EXAMINED_SECONDS: u32 = 1;
 /// Duration of the trial run for a tool that waits for slow responses.
 const SLOW_EXAMINED_SECONDS: u32 = 3;
 
-/// Largest number of connections in a trial run. Rows with more connections rely on the result for
-/// fewer.
+/// Maximum number of connections of a row for which each tool gets a trial run. Larger rows are
+/// measured without one.
 const EXAMINED_CONNECTIONS_MAX: u32 = 1000;
 
 /// Name of prony's record file.
@@ -37,14 +37,14 @@ const RECORD: &str = "record.json";
 pub(super) const K6_SCRIPT: &str = "k6.js";
 pub(super) const VEGETA_TARGETS: &str = "targets";
 
-/// Smallest fraction of the requested rate that an open loop must reach. The cost at a different
+/// Minimum fraction of the requested rate that an open loop must reach. The cost at a different
 /// rate isn't comparable.
 const RATE_SHARE_MIN: f64 = 0.97;
 
 /// Environment that all runs share.
 pub(super) struct Arena<'a> {
     pub(super) nginx: Nginx,
-    /// Folder for the files of the tools.
+    /// Folder for the tools' files.
     pub(super) folder: &'a Path,
     pub(super) programs: &'a BTreeMap<Tool, PathBuf>,
     /// The generator's core.
@@ -153,7 +153,7 @@ impl Arena<'_> {
         Ok(seen.remark(row, opened))
     }
 
-    /// Largest number of concurrent requests of a tool.
+    /// Runs a tool and returns its largest number of concurrent requests.
     fn watch(&mut self, row: &Row, tool: Tool) -> Result<u64, String> {
         let port = self.nginx.port(row);
         let mut page = self.nginx.page.clone();
@@ -296,7 +296,8 @@ pub(super) fn configure_siege(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Writes the files of k6 and vegeta, which have no flags for a constant rate or for the URL.
+/// Writes the k6 script and the vegeta targets file. k6 has no flag for a constant rate, and vegeta
+/// none for the URL.
 pub(super) fn write_tool_files(folder: &Path, url: &str) -> std::io::Result<()> {
     std::fs::write(folder.join(VEGETA_TARGETS), format!("GET {url}\n"))?;
     let script = "import http from 'k6/http';\n\

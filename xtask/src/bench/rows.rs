@@ -5,11 +5,11 @@ use super::tool::Tool;
 /// Use of connections in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum ConnectionUse {
-    /// Requests follow each other on the same connections without a pause.
+    /// Each connection sends one request after the other without a pause.
     KeepAlive,
     /// A new connection for each request.
     Close,
-    /// Requests on the same connections at this total rate per second.
+    /// Requests on persistent connections at this total rate per second.
     Paced(u32),
 }
 
@@ -47,13 +47,13 @@ pub(super) enum Content {
 /// Requirements for prony in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Target {
-    /// Largest CPU time per request, as a ratio to the row's reference.
+    /// Maximum CPU time per request, as a ratio to the row's reference.
     pub(super) cost: f64,
     /// If true, prony must also cost less than every peer.
     pub(super) ahead: bool,
-    /// Largest peak memory in MiB.
+    /// Maximum peak memory in MiB.
     pub(super) memory_mib: Option<f64>,
-    /// Largest 99th percentile of the lateness of starts in microseconds.
+    /// Maximum 99th percentile of the lateness of starts in microseconds.
     pub(super) late_p99_us: Option<f64>,
 }
 

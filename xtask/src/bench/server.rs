@@ -25,8 +25,8 @@ const FILES: &[(&str, usize)] = &[
 /// A path that is served at [`SLOW_BYTES_PER_S`] to make concurrent requests visible.
 pub(super) const SLOW_PATH: &str = "/held";
 
-/// Rate limit in bytes per second. nginx sends the bytes of one second at once, and more in the
-/// next.
+/// Rate limit in bytes per second. nginx sends one second's worth of bytes immediately, and more in
+/// the next second.
 const SLOW_BYTES_PER_S: u32 = 768;
 
 /// Number of concurrent streams per connection that nginx allows, above the need of any row.

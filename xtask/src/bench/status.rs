@@ -1,4 +1,4 @@
-//! nginx's status page, and the maximum of concurrent requests that it has shown.
+//! nginx's status page, and the largest number of concurrent requests that it has shown.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};

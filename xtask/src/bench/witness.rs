@@ -9,7 +9,7 @@ use super::rows::{ConnectionUse, Http, Row, Security};
 pub(super) const FORMAT: &str =
     "$status $connection_requests $ssl_session_reused $ssl_protocol $server_protocol";
 
-/// Smallest fraction of resumed TLS sessions for a tool that supports resumption.
+/// Minimum fraction of TLS sessions that a tool must resume if it supports resumption.
 const RESUMED_SHARE_MIN: f64 = 0.2;
 
 /// A tool with a smaller fraction of resumed TLS sessions gets a remark. Only the first session of

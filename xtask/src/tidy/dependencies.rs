@@ -10,7 +10,7 @@ use super::licenses::is_allowed;
 
 const RULES: &str = "deny.toml";
 
-/// Largest number of crates in the program on Linux, including build dependencies. Lower the limit
+/// Maximum number of crates in the program on Linux, including build dependencies. Lower the limit
 /// when a dependency is removed; raise it only for a dependency that is worth its build time.
 const CRATES_MAX: usize = 301;
 
@@ -62,7 +62,7 @@ struct Package<'a> {
     name: &'a str,
     version: &'a str,
     license: &'a str,
-    /// The crate belongs to the workspace.
+    /// True if the crate belongs to the workspace.
     is_local: bool,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Items {
 pub(super) struct TypeItem {
     pub(super) name: String,
     pub(super) line: usize,
-    /// Visible outside the crate: plain `pub`, not `pub(crate)` or similar.
+    /// True if the type is visible outside the crate: plain `pub`, not `pub(crate)` or similar.
     pub(super) public: bool,
     /// Inline modules of this file that enclose the type.
     pub(super) module: Vec<String>,
@@ -78,8 +78,8 @@ fn read(text: &str) -> Option<Items> {
 struct Scope {
     module: Vec<String>,
     only_in_tests: bool,
-    /// The level is the body of an `impl` or a `trait`, in which `type` declares an associated
-    /// type.
+    /// True if the level is the body of an `impl` or a `trait`, in which `type` declares an
+    /// associated type.
     associated: bool,
 }
 

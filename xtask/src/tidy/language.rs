@@ -162,9 +162,9 @@ fn check_passage(path: &str, passage: &Passage, complaints: &mut Vec<Complaint>)
 struct Word {
     text: String,
     line: usize,
-    /// Only white space separates this word from the one before it.
+    /// True if only white space separates this word from the one before it.
     joined: bool,
-    /// This word is the first of a sentence.
+    /// True if this word is the first of a sentence.
     opens_sentence: bool,
 }
 

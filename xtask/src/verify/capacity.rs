@@ -2,8 +2,8 @@
 //! Poisson arrivals is an M/D/1 queue, whose response times are known (Erlang 1909; Crommelin 1932;
 //! Franx 2001).
 //!
-//! The service takes time but hardly any CPU. Several searches therefore run at once, with all
-//! origins on core 0 and all generators on core 1.
+//! The service takes time but hardly any CPU. Several searches therefore run at the same time, with
+//! all origins on core 0 and all generators on core 1.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,7 +44,7 @@ const GOALS: [Goal; 3] = [
 const RUNS_VARIABLE: &str = "PRONY_VERIFY_CAPACITY_RUNS";
 /// Number of experiments per goal without the variable: 42 in all.
 const RUNS: usize = 14;
-/// Maximum number of experiments at once. More would delay each other's requests.
+/// Maximum number of simultaneous experiments. More would delay each other's requests.
 const EXPERIMENTS_AT_ONCE: usize = 14;
 /// Time between the starts of the first experiments, because the first load of a search is a closed
 /// loop.
@@ -92,7 +92,7 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     Ok(figures)
 }
 
-/// Runs `all` experiments, several at once, and prints each result on standard error.
+/// Runs `all` experiments, several at the same time, and prints each result on standard error.
 fn experiments(prony: &Prony, all: usize) -> Result<Vec<ExperimentOutcome>, String> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(Ok(Vec::new()));

@@ -67,15 +67,16 @@ fn parse_name(typed: &str) -> Result<String, String> {
 /// Arguments of `prony fleet token`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints a token, which is a credentials file for new agents. `prony fleet up` must be running on
-DIR: it enrolls the agents. Each agent makes its own key at its first start and doesn't need the
-token again. A token permits nothing but a request to be enrolled under an unused name.
+Prints a token, which is a credentials file for new agents. `prony fleet up` must be running
+with the same DIR, because it enrolls the agents. An agent generates its own key at its first start
+and doesn't need the token after that. A token only lets an agent ask to be enrolled under an unused
+name.
 
 Examples:
   prony fleet token --uses 50 --valid 1h > fleet.token   then, on each machine:
   prony agent --creds fleet.token
   prony fleet token --list
-  prony fleet token --revoke 5f0c9d2e11aa83b4              enrolled agents stay")]
+  prony fleet token --revoke 5f0c9d2e11aa83b4              enrolled agents keep working")]
 pub(crate) struct TokenArgs {
     /// Folder of `prony fleet up` [default: prony/fleet in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR")]

@@ -123,7 +123,7 @@ struct LoadFlags {
     /// Length of the measurement, such as 500ms, 30s or 5m [default: 10s, or until --requests have ended]
     #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Load")]
     duration: Option<Duration>,
-    /// Length of the load before the measurement [default: 0s]
+    /// Duration of the warm-up, before the measurement [default: 0s]
     #[arg(long, value_name = "TIME", value_parser = quantity::time, help_heading = "Load")]
     warmup: Option<Duration>,
     /// Total requests per second, such as 1000, 20k or 100:5000 (linear over the duration); makes the loop open [default: closed loop, as fast as the server responds]

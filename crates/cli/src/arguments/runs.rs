@@ -43,7 +43,7 @@ pub(crate) enum RunsCommand {
         /// The run [default: the newest]
         run: Option<PathBuf>,
     },
-    /// Name a run, such as main, for --against and prony report
+    /// Give a run a name, such as main, that --against and prony report accept
     Name {
         /// The run; with --delete, the name
         run: PathBuf,

@@ -120,7 +120,7 @@ const LISTED_RUNS_MAX: usize = 8;
 /// A function that builds the record of a stored run.
 type FinishRun = fn(&Fleet, &RunManifest, LoadObserver<'_>) -> Result<FinishedRun, FleetError>;
 
-/// Collects a run or takes it over with `how`. If `is_shown` is false, there is no live view.
+/// Collects or takes over a run with `how`. Shows a live view only if `is_shown` is true.
 fn finish_run(typed: &StoredRunArgs, how: FinishRun, is_shown: bool) -> Result<Ending, Failure> {
     let outputs = LoadOutputs::open([
         ("--json", typed.json.as_deref()),
@@ -205,7 +205,7 @@ fn request_stop(stop: &StopRequest) {
     }
 }
 
-/// Creates a stop request that the first signal sets to "soon" and the second to "at once".
+/// Creates a stop request. The first signal requests an orderly stop, the second an immediate one.
 pub(crate) fn stop_by_signals() -> Result<Arc<StopRequest>, Failure> {
     let stop = Arc::new(StopRequest::new());
     let asked = stop.clone();

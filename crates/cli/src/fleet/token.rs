@@ -51,7 +51,7 @@ pub(crate) fn run(typed: &TokenArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// Returns the setup of the server that runs on a folder.
+/// Returns the setup of the running server that uses this folder.
 fn running(folder: &Path) -> Result<ServerSetup, Failure> {
     let none = || {
         Failure::refused(format!(

@@ -18,8 +18,8 @@ use crate::arguments::{DEFAULT_PORT, UpArgs};
 use crate::ending::{Ending, Failure};
 use crate::{signals, terminal};
 
-/// Runs the server until a signal arrives. If a server is already running on the folder, adds
-/// agents to it.
+/// Runs the server until a signal arrives. If a running server already uses the folder, adds agents
+/// to that server.
 pub(crate) fn run(typed: &UpArgs) -> Result<Ending, Failure> {
     let folder = match &typed.dir {
         Some(dir) => {

@@ -83,7 +83,7 @@ impl CapacityNotes {
 pub(crate) struct CapacityView<'a> {
     /// The state to draw.
     pub(crate) notes: &'a CapacityNotes,
-    /// Set when a stop of the searches is requested.
+    /// Set when the user asks to stop the searches.
     pub(crate) interrupt: &'a Interrupt,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct CapacityState {
     pub(crate) searches: Vec<String>,
     /// Time since the start of the first search.
     pub(crate) elapsed: Duration,
-    /// True if a stop of the searches was requested.
+    /// True if the user asked to stop the searches.
     pub(crate) is_stopped: bool,
 }
 

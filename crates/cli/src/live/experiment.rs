@@ -115,7 +115,7 @@ impl NotesInner {
 pub(crate) struct ExperimentView<'a> {
     /// The state to draw.
     pub(crate) notes: &'a ExperimentNotes,
-    /// Set when a stop of the experiment is requested.
+    /// Set when the user asks to stop the experiment.
     pub(crate) interrupt: &'a Interrupt,
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct ExperimentState {
     pub(crate) compared_blocks: u32,
     /// Block after which the next look takes place.
     pub(crate) next_look: Option<u32>,
-    /// True if a stop of the experiment was requested.
+    /// True if the user asked to stop the experiment.
     pub(crate) is_stopped: bool,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct LoadFigures {
     pub(crate) rate: Option<RateProfile>,
     /// Planned duration, if known.
     pub(crate) planned: Option<Duration>,
-    /// True if a stop of the load was requested.
+    /// True if the user asked to stop the load.
     pub(crate) is_stopped: bool,
     /// Number of requests that ended, including the warm-up.
     pub(crate) ended: u64,

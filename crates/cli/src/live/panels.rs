@@ -428,7 +428,7 @@ pub(super) fn in_flight(figures: &LoadFigures, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Minimum width, in cells, of the generator's line for including its CPU time.
+/// Minimum width, in cells, at which the generator's line includes its CPU time.
 const WIDTH_WITH_CPU: u16 = 44;
 
 /// Formats a line about the load generator, or about the agents that send the load.

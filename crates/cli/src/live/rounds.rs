@@ -29,7 +29,7 @@ pub(crate) struct Rounds {
 pub(crate) struct VariantRounds {
     /// Index of the variant in the plan.
     pub(crate) variant: usize,
-    /// Name of the variant in results.
+    /// Name of the variant, as shown in results.
     pub(crate) name: String,
     /// Rate of each round, in successful requests per second.
     pub(crate) rates: Vec<f64>,

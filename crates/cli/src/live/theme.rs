@@ -32,7 +32,7 @@ impl Theme {
         }
     }
 
-    /// Style of the most important figures.
+    /// Style of the most important numbers.
     pub(crate) fn strong(self) -> Style {
         // Removes "dim", in case the surrounding line is dim.
         Style::new()

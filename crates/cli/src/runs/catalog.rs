@@ -183,14 +183,14 @@ pub(crate) fn list(dir: &Path) -> Result<Vec<StoredRun>, Failure> {
     Ok(runs)
 }
 
-/// True for a folder that an experiment wrote; false for a symbolic link to one.
+/// Returns true for a folder that an experiment wrote; false for a symbolic link to one.
 pub(super) fn is_run_folder(path: &Path) -> bool {
     let is_dir = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     let has = |name: &str| path.join(name).is_file();
     is_dir && has("plan.toml") && (has("state.json") || has("verdict.json"))
 }
 
-/// True if an experiment is writing to the folder.
+/// Returns true if an experiment is writing to the folder.
 pub(super) fn is_running(path: &Path) -> bool {
     let Ok(lock) = fs::File::open(path.join(LOCK_FILE)) else {
         return false;

@@ -23,7 +23,7 @@ const XDP: [&str; 6] = ["load", "--io", "xdp", "-t", "1", "--progress=none"];
 
 const NEAR: [&str; 2] = ["--interface", "near"];
 
-/// prony's origin at the far end.
+/// Starts prony's origin at the far end of the link.
 fn origin(far: &FarEnd, workdir: &Workdir) -> Origin {
     far.run(|| Origin::start(workdir, &["--listen", "10.9.0.2:0"]))
 }
@@ -32,7 +32,7 @@ fn load(workdir: &Workdir, words: &[&str]) -> CommandOutput {
     workdir.run(&[&XDP[..], &NEAR, words].concat())
 }
 
-/// True if an XDP program is attached to the interface.
+/// Returns true if an XDP program is attached to the interface.
 fn is_attached() -> bool {
     let output = Command::new("ip")
         .args(["-d", "link", "show", "near"])
@@ -94,7 +94,7 @@ fn unsuitable_settings_exit_with_3_and_the_remedy() {
             &["192.168.7.7", "no route", "ip route get"],
         );
         refused(&["http://127.0.0.1/"], &["127.0.0.1", "its route uses lo"]);
-        // The address is in the subnet, but nobody has it.
+        // The address is in the subnet, but no host has it.
         refused(
             &["http://10.9.7.7/"],
             &["10.9.7.7 does not respond to ARP", "MAC address"],
@@ -112,7 +112,7 @@ fn unsuitable_settings_exit_with_3_and_the_remedy() {
 
 #[test]
 fn a_missing_capability_is_named() {
-    /// Numbers of capabilities(7).
+    /// Capability numbers; see capabilities(7).
     const NET_ADMIN: i32 = 12;
     const NET_RAW: i32 = 13;
     const SYS_ADMIN: i32 = 21;
@@ -170,7 +170,7 @@ fn a_second_load_on_an_interface_is_refused() {
     });
 }
 
-/// A connection over the kernel's TCP, like SSH: a byte is sent back and forth repeatedly.
+/// Sends a byte back and forth over the kernel's TCP, like an SSH session.
 fn keep_talking(talker: &mut TcpStream, exchanges: &AtomicU64, is_over: &AtomicBool) {
     talker.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
     let mut byte = [0];
@@ -279,7 +279,7 @@ fn urls_are_compared_over_af_xdp() {
     });
 }
 
-/// All files below a folder.
+/// Returns all files below a folder.
 fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
@@ -392,7 +392,7 @@ fn agents_load_over_af_xdp() {
         let packets = record.pointer("/generator/xdp/packets_sent").unwrap();
         assert!(packets.as_u64().unwrap() >= 200, "{record}");
         assert!(!is_attached());
-        // What an agent can't do is named, and nothing is attached.
+        // The agent reports the missing requirement, and attaches no program.
         ip("link set near mtu 1279");
         let output = run(&["-n", "10", &origin.url("/")]);
         assert_ne!(output.status, 0);

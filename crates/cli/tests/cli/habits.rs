@@ -1,4 +1,4 @@
-//! Options typed as for other tools, credentials, bodies from files, and conditions that results
+//! Options written as in other tools, credentials, bodies from files, and conditions that results
 //! must meet.
 
 use std::io::{BufRead, BufReader, Write};

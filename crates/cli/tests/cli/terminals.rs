@@ -139,7 +139,7 @@ impl TerminalUser {
         echoes
     }
 
-    /// True if a signal has stopped the program.
+    /// Returns true if a signal has stopped the program.
     fn is_stopped(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         stat.rsplit_once(") ").unwrap().1.starts_with('T')

@@ -4,7 +4,7 @@
 //! is loaded, and because the code of an untrusted library may do anything.
 //!
 //! The function signatures follow OpenSSL's manual pages (EVP_EncryptInit(3), EVP_DigestInit(3),
-//! EVP_PKEY_derive(3), EVP_PKEY_sign(3), OpenSSL_version(3)), the same from 1.1.0 to 3.x.
+//! EVP_PKEY_derive(3), EVP_PKEY_sign(3), OpenSSL_version(3)), which are the same from 1.1.0 to 3.x.
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
 use std::path::Path;

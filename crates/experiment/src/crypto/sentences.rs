@@ -4,7 +4,7 @@ use prony_record::number;
 
 use super::{AES_NI, Acceleration, AlgorithmSpeed, CryptoReport, MASK, PCLMULQDQ};
 
-/// Describes a server or library that encrypts without the AES instructions. Returns `None` if it uses
+/// Describes a server or library that encrypts without the AES instructions; `None` if it uses
 /// them, or if that is unknown.
 pub(crate) fn unaccelerated(crypto: &CryptoReport) -> Option<String> {
     let library = named(crypto);

@@ -6,8 +6,8 @@ use super::check::{CheckResults, CheckStatus, CheckTopic, DoctorCheck};
 use crate::crypto::sentences::{compared, cycles, mask_evidence, named, unaccelerated};
 use crate::crypto::{Acceleration, CryptoBuild, CryptoReport, LibraryKind, MASK};
 
-/// Fraction of the library's full speed below which the server's capabilities count as partly
-/// masked.
+/// If a server's library runs below this fraction of its full speed, the CPU capabilities that the
+/// server sees count as partly masked.
 const PARTIAL_MASK_RATIO: f64 = 0.8;
 
 const WHY: &str = "the library encrypts every byte of TLS; without AES instructions this takes \

@@ -7,7 +7,8 @@ use prony_record::number;
 use super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::process::ServerProcess;
 
-/// Limit on open files below which a server can't hold the connections of a typical load test.
+/// Minimum limit on open files. With less, a server can't hold the connections of a typical load
+/// test.
 const OPEN_FILES_MIN: u64 = 4096;
 
 const FILES: CheckTopic = CheckTopic {

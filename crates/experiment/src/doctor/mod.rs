@@ -1,9 +1,9 @@
 //! `prony doctor`: reasons why a server, or this machine as a generator, may be slow.
 //!
-//! Input: process IDs and names of interfaces. Output: a [`DoctorReport`] with checks (observed value, expected value,
-//! reason, fix and source) and the properties that could not be determined. The doctor changes
-//! nothing and formats nothing for people. It starts two programs: prony, to probe a library
-//! ([`crate::crypto`]), and `nginx -V`.
+//! Input: process IDs and interface names. Output: a [`DoctorReport`] with checks (observed value,
+//! expected value, reason, fix and source) and the properties that could not be determined. The
+//! doctor changes nothing and formats nothing for people. It starts two programs: prony, to probe a
+//! library ([`crate::crypto`]), and `nginx -V`.
 
 mod check;
 #[cfg(target_os = "linux")]
@@ -118,7 +118,8 @@ impl std::error::Error for ProcessError {}
 /// Examines these servers and this machine. This takes a second, and about three more for each
 /// server that uses a libcrypto.
 ///
-/// # Errors A process does not exist or can't be a server. In this case, nothing is examined.
+/// # Errors
+/// A process does not exist or can't be a server. In this case, nothing is examined.
 #[cfg(target_os = "linux")]
 pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
     use process::ServerProcess;

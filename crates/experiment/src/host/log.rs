@@ -125,7 +125,8 @@ impl TrimmedLog {
 /// Cuts the log of an ended service to its head and tail, at line ends, with a note about the cut
 /// between them. Returns the number of removed bytes; 0 if the log is short enough.
 ///
-/// # Errors The log can't be read or replaced.
+/// # Errors
+/// The log can't be read or replaced.
 pub(super) fn cut(log: &Path) -> io::Result<u64> {
     let mut file = File::open(log)?;
     let size = file.metadata()?.len();

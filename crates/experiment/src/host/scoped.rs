@@ -30,7 +30,7 @@ pub(crate) struct SharedHost {
 }
 
 impl SharedHost {
-    /// Allocates the services of all variants at once, because they may have to reach each other.
+    /// Allocates the services of all variants together, because they may have to reach each other.
     ///
     /// # Errors
     /// The same as for [`Host::allocate`].

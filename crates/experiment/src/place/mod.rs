@@ -29,11 +29,10 @@ pub(crate) use unsupported::NoTopology as NetworkTopology;
 #[cfg(not(target_os = "linux"))]
 use unsupported::UNSUPPORTED;
 
-/// Kernel settings of a plan, divided into those that each network namespace has separately, and
-/// all others.
+/// Kernel settings of a plan, divided into per-namespace settings and all others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NetworkSettings {
-    /// Settings that a network namespace has separately, with their values.
+    /// Per-namespace settings (sysctls), with their values.
     pub own: BTreeMap<String, String>,
     /// Other settings, each with the reason.
     pub not_applicable: BTreeMap<String, String>,
@@ -61,7 +60,8 @@ pub fn check_losses() -> Result<(), String> {
     Err(UNSUPPORTED.to_owned())
 }
 
-/// Divides settings by trying them in a new network namespace. This requires root.
+/// Divides settings into per-namespace and other settings by trying them in a new network
+/// namespace. This requires root.
 ///
 /// # Errors
 /// The reason why they can't be tried.

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of problems that are reported at once. The next check reports the others.
+/// Maximum number of problems that one check reports. The next check reports the others.
 const DIAGNOSTICS_MAX: usize = 50;
 
-/// Similarity of two words, from 0 to 1, above which one is suggested instead of the other.
+/// Minimum similarity, from 0 to 1, of an unknown word and a known one that is suggested in its
+/// place.
 const SUGGESTION_SIMILARITY: f64 = 0.8;
 
 /// Kind of problem that a [`PlanError`] reports.
@@ -160,7 +161,7 @@ impl fmt::Display for PlanErrors {
 
 impl std::error::Error for PlanErrors {}
 
-/// Collects the problems of a plan; all of them are reported at once.
+/// Collects the problems of a plan; all of them are reported together.
 #[derive(Debug, Default)]
 pub(crate) struct Diagnostics {
     reported: Vec<PlanError>,

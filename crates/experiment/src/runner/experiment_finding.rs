@@ -2,7 +2,7 @@
 
 use prony_record::{Finding, FindingId, Severity};
 
-/// Number of blocks below which intervals aren't useful.
+/// Minimum number of blocks for useful intervals.
 pub(super) const FEW_BLOCKS: u32 = 5;
 
 /// A finding, and the indexes of the variants that it concerns; empty if it concerns all of them.

@@ -140,7 +140,7 @@ fn quoted(line: &str) -> String {
     text
 }
 
-/// Returns the finding `service-limit` of a trial. `logs` contains the names and logs of its
+/// Returns the `service-limit` finding for a trial. `logs` contains the names and logs of its
 /// services.
 pub(crate) fn finding<'a>(logs: impl Iterator<Item = (&'a str, String)>) -> Option<Finding> {
     let mut sentences = Vec::new();

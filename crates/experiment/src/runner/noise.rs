@@ -146,7 +146,7 @@ pub(crate) fn lost_percent(result: &TrialResult) -> f64 {
     result.telemetry.foreign_percent + result.telemetry.steal_percent
 }
 
-/// Returns the finding `noisy-machine`.
+/// Returns the `noisy-machine` finding.
 pub(crate) fn finding(
     results: &[TrialResult],
     effects: &[NoiseEffect],

@@ -1,4 +1,4 @@
-//! The finding `order-effect`: the result depends on the position of a trial within its block, or
+//! The `order-effect` finding: the result depends on the position of a trial within its block, or
 //! of a slice within its round.
 //!
 //! Both are tested in the same way. The effects of the row (a block or a round) and of the variant

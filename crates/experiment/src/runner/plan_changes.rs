@@ -76,7 +76,7 @@ impl PlanCopy {
     }
 }
 
-/// Returns the finding `plan-changed` of an experiment that was resumed with a changed plan.
+/// Returns the `plan-changed` finding for an experiment that was resumed with a changed plan.
 pub(crate) fn finding(accepted: &[AcceptedChange]) -> Option<Finding> {
     let each = accepted.iter().map(|change| {
         let blocks = match change.blocks {

@@ -12,7 +12,7 @@ use super::trial_result::TrialResult;
 use crate::plan::BodyComparison;
 
 /// Fraction of checked requests with an unexpected status above which nothing is compared. It
-/// equals the limit of the finding `errors`.
+/// equals the limit of the `errors` finding.
 const UNEXPECTED_SHARE_MAX: f64 = 0.05;
 
 /// Returns all findings about responses. Bodies are compared by `rule`.

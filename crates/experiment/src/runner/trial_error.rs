@@ -48,7 +48,7 @@ pub enum TrialError {
     TooFewRequests {
         /// Expected number of counted requests of the slowest variant in a block.
         expected: u64,
-        /// Minimum duration of a trial with enough requests.
+        /// Trial duration needed to get enough requests.
         duration: Duration,
     },
     /// The target does not respond.

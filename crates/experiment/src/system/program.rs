@@ -4,7 +4,7 @@ use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Folders with servers that an ordinary user's `PATH` lacks.
+/// Folders that often contain servers but are missing from an ordinary user's `PATH`.
 const SBIN_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// Debian packages of programs that plans are likely to start. Messages suggest packages only for

@@ -75,7 +75,7 @@ fn a_service_that_does_not_start_is_found_before_the_first_block_with_its_varian
     );
 }
 
-/// Returns the text of the finding `service-limit` of an experiment with one block.
+/// Returns the text of the `service-limit` finding in an experiment with one block.
 fn service_limit(plan: &Plan) -> String {
     let mut lab = Lab::new();
     let finished = lab.run(plan, false, &mut quiet);

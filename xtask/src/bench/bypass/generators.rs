@@ -1,11 +1,11 @@
-//! The generators of the rows over a link, and their command lines.
+//! The generators in the AF_XDP rows, and their command lines.
 
 use std::path::Path;
 
 use super::link::SOURCES;
 use super::{BypassRow, BypassShape};
 
-/// A generator in the rows over a link.
+/// A generator in the AF_XDP rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum BypassGenerator {
     Wrk,
@@ -13,7 +13,7 @@ pub(super) enum BypassGenerator {
     Uring,
     /// prony over AF_XDP.
     Xdp,
-    /// prony over AF_XDP, spinning.
+    /// prony over AF_XDP with busy polling.
     Spinning,
     /// prony over AF_XDP with 200,000 source addresses.
     ManySources,
@@ -41,7 +41,7 @@ impl BypassGenerator {
         }
     }
 
-    /// True if the generator is prony.
+    /// Returns true if the generator is prony.
     pub(super) fn is_prony(self) -> bool {
         self != BypassGenerator::Wrk
     }

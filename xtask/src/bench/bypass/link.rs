@@ -1,4 +1,4 @@
-//! A veth pair between two network namespaces, which end with this program.
+//! A veth pair between two network namespaces, which the kernel removes when this program ends.
 
 use std::fs::File;
 use std::io;
@@ -11,19 +11,20 @@ use crate::test::install::find_program;
 
 /// Address of the server's end.
 pub(super) const SERVER: &str = "10.9.0.2";
-/// Sources that need no address of the machine; the server reaches them through a route.
+/// Source addresses that are not assigned to any interface. The server reaches them through a
+/// route.
 pub(super) const SOURCES: &str = "10.64.0.1-10.67.13.64";
 
 /// Namespaces of the generator and of this thread, which runs the server.
 pub(super) struct Link {
     generator: File,
-    /// The namespace in which this thread was before.
+    /// Original network namespace of this thread.
     home: File,
 }
 
 impl Link {
-    /// Moves this thread into a new namespace, the server's, with a link to another, the
-    /// generator's.
+    /// Creates namespaces for the server and the generator with a link between them, and moves this
+    /// thread into the server's.
     pub(super) fn new() -> Result<Link, String> {
         if !process::is_root() {
             return Err("network namespaces need root".to_owned());
@@ -55,7 +56,7 @@ impl Link {
             &format!("ip link set near netns {near}"),
             "ip address add 10.9.0.2/16 dev far",
             "ip link set far up",
-            // Frames of a load over AF_XDP fit into a page.
+            // AF_XDP requires frames that fit into a page.
             "ethtool -K far tso off gso off",
         ] {
             run(&mut command(words))?;
@@ -84,7 +85,7 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // If it fails, the following rows run in this namespace.
+        // If this fails, the following rows run in the server's namespace.
         if let Err(error) = enter(self.home.as_raw_fd()) {
             println!("the thread stays in the link's namespace: {error}");
         }

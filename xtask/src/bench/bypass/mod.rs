@@ -1,7 +1,8 @@
 //! Rows `xdp-…`: kernel sockets and AF_XDP over a veth pair between two network namespaces.
 //!
-//! nginx runs on one core at the far end, and the generator on the other at the near end. Requests
-//! are those that nginx counted, or that prony did where a program in the kernel responds. Only ratios within a rotation are shown.
+//! nginx runs on one core, at the far end of the link. The generator runs on another core, at the
+//! near end. nginx counts the requests; if a program in the kernel responds instead, prony counts
+//! them. Only ratios within a rotation are shown.
 
 mod generators;
 mod link;
@@ -21,7 +22,7 @@ use generators::{BypassCommand, BypassGenerator};
 use link::{Link, SERVER};
 use responder::Responder;
 
-/// Time beyond its duration after which a generator is killed.
+/// Time after the planned end of a run at which the generator is killed.
 const OVERTIME_MAX: Duration = Duration::from_secs(30);
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -39,19 +40,19 @@ pub(super) enum BypassShape {
 /// A requirement for prony over AF_XDP.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Requirement {
-    /// Smallest number of requests per second.
+    /// Minimum number of requests per second.
     Reaches(f64),
-    /// Smallest ratio of its requests per second to another generator's.
+    /// Minimum ratio of prony's requests per second to another generator's.
     Rate(BypassGenerator, f64),
-    /// Largest ratio of its CPU time per request to another generator's.
+    /// Maximum ratio of prony's CPU time per request to another generator's.
     Cost(BypassGenerator, f64),
-    /// Largest 99th percentile of the lateness of starts in microseconds.
+    /// Maximum 99th percentile of the lateness of starts in microseconds.
     LateP99(f64),
-    /// Largest peak memory beyond the rings' in MiB.
+    /// Maximum peak memory in MiB, not counting the rings.
     Memory(f64),
 }
 
-/// A row.
+/// A row of the AF_XDP table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct BypassRow {
     /// Name on the command line.
@@ -83,7 +84,7 @@ pub(super) const ROWS: &[BypassRow] = &[
         requirements: &[
             Requirement::Rate(BypassGenerator::Wrk, 2.5),
             Requirement::Cost(BypassGenerator::Wrk, 0.4),
-            // 200,000 sources cost no more than one.
+            // Compares the cost with one source address and with 200,000.
             Requirement::Cost(BypassGenerator::ManySources, 1.1),
         ],
     },
@@ -344,13 +345,13 @@ impl BypassOutcome {
         rotations.filter_map(|rotation| Some((rotation, rotation.get(&BypassGenerator::Xdp)?)))
     }
 
-    /// A ratio of AF_XDP to another generator.
+    /// Ratio of prony over AF_XDP to another generator.
     fn ratio(&self, other: BypassGenerator, of: impl Fn(&BypassRun) -> f64) -> Option<Spread> {
         let ratios = self.xdp();
         Spread::of(ratios.filter_map(|(all, run)| Some(of(run) / of(all.get(&other)?))))
     }
 
-    /// The figure of a requirement, and true if it is met.
+    /// Returns the measured value for a requirement, and true if the value meets it.
     fn judged(&self, requirement: Requirement) -> Option<(Spread, bool)> {
         let (found, is_met): (_, fn(f64, f64) -> bool) = match requirement {
             Requirement::Reaches(_) => (
@@ -405,7 +406,7 @@ impl BypassOutcomes {
         })
     }
 
-    /// The versions and the results, as Markdown.
+    /// Renders versions and results as Markdown.
     pub(super) fn render(&self) -> String {
         let rotations = self.outcomes.iter().map(|it| it.rotations.len()).max();
         let mut text = format!(

@@ -1,7 +1,7 @@
 //! The responder in the kernel, at the far end of the link.
 //!
-//! On a virtual link, the far end's program would run on the core that sends. It therefore gets a
-//! thread of its own (threaded NAPI), on the server's core.
+//! On a virtual link, the XDP program of the far end would run on the core that sends. Threaded
+//! NAPI moves it to a separate kernel thread, which is pinned to the server's core.
 
 use std::path::Path;
 use std::process::{Child, Command};
@@ -12,14 +12,14 @@ use super::super::process;
 /// Port of the responder.
 pub(super) const PORT: u16 = 8080;
 
-/// Time limit for it to attach.
+/// Time limit for the responder to attach.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A running responder, terminated on drop.
 pub(super) struct Responder(Child);
 
 impl Responder {
-    /// Starts it in this thread's namespace.
+    /// Starts the responder in this thread's namespace.
     pub(super) fn start(program: &Path, folder: &Path, core: usize) -> Result<Responder, String> {
         let text = |e: std::io::Error| format!("{}: {e}", program.display());
         let output = folder.join("responder.out");
@@ -44,9 +44,10 @@ impl Responder {
     }
 }
 
-/// Moves the far end's receiving to a thread on a core.
+/// Moves packet reception at the far end to a kernel thread on this core.
 fn use_own_thread(core: usize) -> Result<(), String> {
-    // /sys shows the interfaces of the namespace in which it was mounted.
+    // /sys shows the interfaces of the namespace in which it was mounted, so it is mounted again
+    // here.
     let script = format!(
         "mount -t sysfs none /sys && echo 1 > /sys/class/net/far/threaded && \
          taskset -p -c {core} $(pgrep -n 'napi/far')"

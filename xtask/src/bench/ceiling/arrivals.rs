@@ -8,7 +8,7 @@ const SETTLE_NS: u64 = 1_000_000_000;
 /// Time before the last arrival that is ignored, because tools wind down then.
 const END_NS: u64 = 100_000_000;
 
-/// Largest deviation of a schedule's rate from the requested rate, as a fraction. A tool that
+/// Maximum deviation of a schedule's rate from the requested rate, as a fraction. A tool that
 /// rounds its intervals deviates slightly from the exact schedule; that isn't lateness.
 const RATE_TOLERANCE: f64 = 0.005;
 
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn connections_may_have_schedules_of_their_own() {
-        // All ten connections send at once, every millisecond.
+        // All ten connections send at the same time, every millisecond.
         let bursts = arrivals(|n| (n % 10) as u32, |n| (9 - n % 10) * 100_000);
         assert!(late(&bursts) < 1.0);
     }

@@ -27,7 +27,7 @@ pub(super) const ID: &str = "open-max";
 /// Title in the list of rows.
 pub(super) const TITLE: &str = "highest rate of an open loop with p99 lateness ≤ 1 ms";
 
-/// Largest 99th percentile of lateness, in microseconds.
+/// Maximum 99th percentile of lateness, in microseconds.
 const LATE_P99_MAX_US: f64 = 1_000.0;
 
 /// Duration of a probe in seconds; the first second is ignored.
@@ -253,8 +253,8 @@ fn wait_until_it_listens(port: u16) -> Result<(), String> {
 }
 
 impl Ceilings {
-    /// Ratio of prony's rate to a tool's, over all rotations that have both; true if the responder
-    /// limited prony in any of them.
+    /// Ratio of prony's rate to a tool's, over all rotations that have both, and true if the
+    /// responder limited prony in any of them.
     fn lead(&self, tool: Tool) -> Option<(Spread, bool)> {
         let pairs = || {
             let pair = |r: &BTreeMap<Tool, Ceiling>| Some((*r.get(&Tool::Prony)?, *r.get(&tool)?));

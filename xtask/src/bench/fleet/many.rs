@@ -13,7 +13,7 @@ use super::{FleetFigure, FleetPrograms};
 
 const AGENTS: &str = "500";
 const SECONDS: u64 = 20;
-/// Requests per second of all agents.
+/// Total requests per second of all agents.
 const RATE: &str = "500000";
 /// Time limit for the load.
 const LIMIT: Duration = Duration::from_secs(SECONDS + 100);

@@ -16,7 +16,7 @@ const STARTS: usize = 100;
 /// Duration in seconds and total requests per second of the cost row.
 const SECONDS: u64 = 20;
 const RATE: u64 = 8_000;
-/// Time limit of a load beyond its duration.
+/// Maximum time by which a load may exceed its duration.
 const OVERTIME_MAX: Duration = Duration::from_secs(60);
 
 /// Host of nginx; the agents come before it.

@@ -22,7 +22,7 @@ use servers::{RunningServer, ServerKind};
 /// Time after the planned end of a run at which the generator is killed.
 const OVERTIME_MAX: Duration = Duration::from_secs(60);
 
-/// Largest cost of prony over HTTP/3 as a ratio to prony over HTTP/2, and as a ratio to oha.
+/// Maximum cost of prony over HTTP/3 as a ratio to prony over HTTP/2, and as a ratio to oha.
 const TARGET_OF_H2: f64 = 1.5;
 const TARGET_OF_OHA: f64 = 0.5;
 

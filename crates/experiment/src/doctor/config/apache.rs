@@ -9,7 +9,7 @@ use super::super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::super::process::ServerProcess;
 use super::{ConfigFiles, ServerConfigFiles, first_of, option, within};
 
-/// Number of simultaneous requests below which a typical load test waits for workers.
+/// Minimum number of workers. With fewer, requests of a typical load test wait for a free worker.
 const WORKERS_MIN: u64 = 400;
 
 const WORKERS: CheckTopic = CheckTopic {

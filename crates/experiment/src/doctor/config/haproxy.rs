@@ -8,7 +8,7 @@ use super::super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::super::process::ServerProcess;
 use super::{ConfigFiles, ServerConfigFiles, cores, first_of, within};
 
-/// Number of connections below which a typical load test is limited.
+/// Minimum `maxconn`. A lower value limits a typical load test.
 const CONNECTIONS_MIN: u64 = 2000;
 
 const MAXCONN: CheckTopic = CheckTopic {

@@ -20,7 +20,7 @@ const DEFAULT_PATHS: [&str; 4] = [
     "/usr/local/openresty/nginx/conf/nginx.conf",
 ];
 
-/// Connections per worker below which a typical load test is limited.
+/// Minimum number of connections per worker. With fewer, nginx limits a typical load test.
 const CONNECTIONS_MIN: u64 = 1024;
 /// Default number of requests per connection since nginx 1.19.10.
 const REQUESTS_MIN: u64 = 1000;

@@ -14,7 +14,7 @@ use prony_record::number;
 use super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::process::ServerProcess;
 
-/// Backlog below which a burst of new connections in a typical load overflows the queue.
+/// Minimum backlog. A burst of new connections in a typical load overflows a shorter queue.
 const BACKLOG_MIN: u32 = 1024;
 
 const BACKLOG: CheckTopic = CheckTopic {

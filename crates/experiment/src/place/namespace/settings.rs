@@ -12,7 +12,7 @@ use super::netns_thread::{run_in_netns, run_in_new_netns};
 use crate::place::NetworkSettings;
 use crate::system::HostError;
 
-/// Settings that affect servers and that each network namespace has separately.
+/// Per-namespace settings that affect servers.
 const COPIED_SETTINGS: [&str; 20] = [
     "net.core.somaxconn",
     "net.ipv4.ip_local_port_range",

@@ -30,7 +30,7 @@ pub(crate) fn frozen_files(references: &BTreeSet<String>, folder: &PlanFolder) -
 }
 
 /// Lists the request bodies that a list of URLs names (`/path POST <file`), relative to the list.
-/// For any other file, this yields no existing files.
+/// For a file that is not a list of URLs, the returned files don't exist.
 fn body_files(list: &FrozenFile) -> Vec<FrozenFile> {
     let Ok(text) = fs::read_to_string(&list.from) else {
         return Vec::new();

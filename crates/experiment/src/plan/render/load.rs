@@ -133,7 +133,7 @@ impl SettingLines {
         SettingLines(lines.map(|it| (it.key.clone(), it.node.line)).collect())
     }
 
-    /// Reports an error in the settings at the line of the setting at fault.
+    /// Reports an error in the settings at the line of the offending setting.
     fn report(&self, error: &SpecError, reader: &mut PlanReader<'_>) {
         let line = error.setting().and_then(|key| self.0.get(key));
         let text = one_line(&error.in_notation(Notation::Keys));

@@ -172,7 +172,8 @@ fn mark_exposed(services: &mut [ServiceLayout], target: Option<&str>, load_has_a
 
 /// Checks that a viewer on one machine can reach a service on another.
 ///
-/// # Errors The reason why the viewer can't reach the service.
+/// # Errors
+/// The reason why the viewer can't reach the service.
 fn check_host_reach(
     service: &ServiceLayout,
     is_unix: bool,

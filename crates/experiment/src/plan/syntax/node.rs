@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError};
 
-/// Maximum number of syntax errors that are reported at once. Later errors usually result from the
+/// Maximum number of syntax errors that are reported together. Later errors usually result from the
 /// first.
 const SYNTAX_ERRORS_MAX: usize = 5;
 

@@ -97,8 +97,8 @@ impl Trial<'_> {
     }
 
     /// Capacity that the variant's first search found; `None` before that search. Later searches
-    /// start at this rate, which saves them half of their time. The rates of their probes around it
-    /// are random, drawn with the seed of each block.
+    /// start at this rate, which halves their duration. They probe random rates around it, drawn
+    /// with the seed of the block.
     fn known_capacity(&self, variant: usize) -> Option<f64> {
         let of_variant = self.stored.results().iter();
         let mut of_variant = of_variant.filter(|result| result.variant == variant);

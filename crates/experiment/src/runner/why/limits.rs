@@ -249,8 +249,8 @@ fn neighbors_used(parties: &CoreParties) -> String {
     )
 }
 
-/// Describes the generator as the limit, if at least half of the trials have the finding
-/// `generator-saturated`.
+/// Describes the generator as the limit, if at least half of the trials have the
+/// `generator-saturated` finding.
 fn generator(records: &[&Record]) -> Option<String> {
     let saturated = |record: &&&Record| {
         let mut findings = record.findings.iter();

@@ -7,7 +7,7 @@ use crate::telemetry::ForeignProcess;
 
 /// Maximum number of foreign processes in a sample.
 const NAMED_PROCESSES_MAX: usize = 8;
-/// Minimum CPU seconds between two samples of a listed process.
+/// Minimum CPU seconds that a listed process used between two samples.
 const NAMED_CPU_S_MIN: f64 = 0.005;
 
 /// Process ID and start time, which together are unique.

@@ -213,8 +213,8 @@ impl ClockOffset {
         remote.saturating_sub(self.ns)
     }
 
-    /// Returns the part of the difference from a later offset that error bounds and normal drift
-    /// don't explain, in nanoseconds; 0 if they explain all of it.
+    /// Compares this offset with a later one. Returns the difference that exceeds the error bounds
+    /// and normal drift, in nanoseconds, or 0 if none does.
     pub fn disagreement_ns(&self, later: &ClockOffset) -> u64 {
         let apart = later.ns.abs_diff(self.ns);
         let drift = later.at.abs_diff(self.at) as f64 * CLOCK_DRIFT_MAX;

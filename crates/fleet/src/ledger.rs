@@ -144,7 +144,7 @@ pub enum LedgerError {
     Stranger(String),
     /// The message's number exceeds that of the agent's last message.
     BeyondEnd(u64),
-    /// The figures are implausible.
+    /// The values are implausible.
     Implausible(ImplausibleDelta),
 }
 

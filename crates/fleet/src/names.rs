@@ -102,7 +102,7 @@ name!(RunId);
 name!(TokenId);
 
 impl AgentName {
-    /// Converts a host name to an agent's name. Other characters become `-`.
+    /// Converts a host name to an agent's name. Characters that a name can't contain become `-`.
     pub fn from_hostname(host: &str) -> AgentName {
         let name: String = host
             .chars()

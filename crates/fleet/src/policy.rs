@@ -272,7 +272,7 @@ impl Policy {
     }
 }
 
-/// Checks an entry of `services.env` for its syntax.
+/// Checks the syntax of an entry in `services.env`.
 fn check_variable(text: &str) -> Result<(), String> {
     let name = text.strip_suffix('*').unwrap_or(text);
     let is_good = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -153,7 +153,7 @@ fn elsewhere(
     urls.collect()
 }
 
-/// Rejects scripts whose `request` returns several requests at once.
+/// Rejects scripts whose `request` returns several requests in one call.
 fn check_batch(scripts: &LuaScripts) -> Result<(), ScriptFault> {
     let Some(thread) = scripts.threads().first() else {
         return Ok(());

@@ -40,7 +40,7 @@ pub(crate) struct RequestParts<'a> {
 ///
 /// # Errors
 ///
-/// The reason why the text is not one complete request for a path.
+/// Returns the reason why the text is not one complete request for a path.
 pub(crate) fn parse(bytes: &[u8]) -> Result<RequestParts<'_>, String> {
     if count(bytes)? > 1 {
         return Err("it returned several requests at once".to_owned());
@@ -81,7 +81,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<RequestParts<'_>, String> {
 ///
 /// # Errors
 ///
-/// The reason why the bytes are not complete requests.
+/// Returns the reason why the bytes are not complete requests.
 pub fn count(bytes: &[u8]) -> Result<u32, String> {
     let mut rest = bytes;
     let mut count: u32 = 0;

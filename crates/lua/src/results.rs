@@ -1,4 +1,4 @@
-//! Computes the figures that wrk prints and gives to a script's `done`.
+//! Computes the results that wrk prints and passes to a script's `done`.
 
 use std::time::{Duration, Instant};
 

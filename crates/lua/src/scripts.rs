@@ -143,7 +143,7 @@ impl ScriptThread {
     ///
     /// # Errors
     ///
-    /// The error that the hook raised, or an error if its result is not a string.
+    /// Returns the error that the hook raised, or an error if its result is not a string.
     pub fn request(&self) -> Result<Vec<u8>, ScriptFault> {
         let state = &self.state;
         let value: Value = match state.hook("request") {

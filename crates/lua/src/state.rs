@@ -26,7 +26,7 @@ impl ScriptSource {
     ///
     /// # Errors
     ///
-    /// The file can't be read, or is too long.
+    /// Returns an error if the file can't be read or is too long.
     pub fn read(file: &Path) -> Result<ScriptSource, ScriptFault> {
         let name = file.display().to_string();
         match input_file::read(file, TEXT_BYTES_MAX) {
@@ -158,7 +158,7 @@ impl CallWatch {
     }
 }
 
-/// Number of Lua instructions between two checks for a stop, which take about a millisecond.
+/// Number of Lua instructions between two checks for a stop. They take about a millisecond.
 const INSTRUCTIONS_BETWEEN_CHECKS: u32 = 100_000;
 /// Maximum number of stack levels that are searched for the script's own line.
 const STACK_LEVELS_MAX: usize = 1000;

@@ -1,4 +1,4 @@
-//! Computes the statistics that wrk prints and gives to a script's `done`.
+//! Computes the statistics that wrk prints and passes to a script's `done`.
 
 use prony_record::Distribution;
 
@@ -40,7 +40,7 @@ impl Statistics {
         self.values.len()
     }
 
-    /// The distinct value at this index, from 0, and its count.
+    /// The distinct value at this zero-based index, and its count.
     pub fn at(&self, index: usize) -> Option<(u64, u64)> {
         self.values.get(index).copied()
     }
@@ -64,7 +64,7 @@ impl Statistics {
         }
     }
 
-    /// The standard deviation, for values that are a sample.
+    /// The sample standard deviation.
     pub fn stdev(&self) -> f64 {
         let mean = self.mean();
         let squares = |(value, n): &(u64, u64)| (*value as f64 - mean).powi(2) * *n as f64;
@@ -82,7 +82,7 @@ impl Statistics {
         near.map(|(_, count)| count).sum::<u64>() as f64 / self.count() as f64 * 100.0
     }
 
-    /// The distinct values, each with the number of values that are not larger.
+    /// The distinct values, each with the number of values up to and including it.
     pub fn cumulated(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.values.iter().scan(0, |total, (value, count)| {
             *total += count;

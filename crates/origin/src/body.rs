@@ -40,7 +40,7 @@ pub(crate) struct Pattern {
     at: u64,
     end: u64,
     piece: u64,
-    /// True if a Content-Length announces the length.
+    /// True if the response has a Content-Length.
     announced: bool,
 }
 
@@ -58,7 +58,7 @@ impl Body {
         Self::Whole(Bytes::new())
     }
 
-    /// A body of `size` bytes with its length announced.
+    /// A body of `size` bytes with a Content-Length.
     pub(crate) fn sized(size: u64) -> Self {
         if size <= pattern::PERIOD as u64 {
             return Self::Whole(pattern::piece(0, size));
@@ -71,7 +71,7 @@ impl Body {
         })
     }
 
-    /// A body of `size` bytes without an announced length.
+    /// A body of `size` bytes without a Content-Length.
     pub(crate) fn chunked(size: u64) -> Self {
         let piece = size.div_ceil(CHUNK_COUNT).clamp(1, PIECE_BYTES_MAX);
         Self::Pattern(Pattern {
@@ -164,7 +164,7 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_empty(),
-            // Without an announced length, a separate last chunk ends the body, even if the body is
+            // Without a Content-Length, a separate last chunk ends the body, even if the body is
             // empty.
             Self::Pattern(pattern) => pattern.announced && pattern.at == pattern.end,
             Self::Slow(slow) => slow.pattern.at == slow.pattern.end,

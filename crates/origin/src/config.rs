@@ -31,8 +31,9 @@ pub struct Config {
     pub threads: usize,
     /// Extra CPU cost of each request.
     pub work: Option<Work>,
-    /// Service time of each request, for a server that serves one request at a time and in the order of
-    /// arrival, whatever the number of threads. It takes no CPU time. `None` serves requests at once.
+    /// Service time of each request, for a server that serves one request at a time and in the
+    /// order of arrival, whatever the number of threads. It takes no CPU time. `None` serves
+    /// requests immediately.
     pub service_time: Option<Duration>,
     /// Freeze schedule from the start of the server. A request to `/stall` can set one later.
     pub stall: Option<FreezeSchedule>,
@@ -54,14 +55,15 @@ pub enum Tls {
     },
 }
 
-/// Fault of a connection at accept. Over QUIC, which has no accept, it is a fault of the handshake.
+/// Fault when a connection is accepted. QUIC has no accept, so there it is a fault of the
+/// handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptFault {
     /// Accepts, then resets (on a UNIX socket, which has no reset, an orderly close). Over QUIC,
     /// closes with CONNECTION_REFUSED.
     Reset,
-    /// Accepts, then closes in an orderly way without sending a byte. Over QUIC, closes with
-    /// H3_NO_ERROR at once.
+    /// Accepts, then closes in an orderly way without sending a byte. Over QUIC, immediately closes
+    /// with H3_NO_ERROR.
     Close,
     /// Accepts, and never reads until the client leaves. Over QUIC, responds to no packet.
     Ignore,

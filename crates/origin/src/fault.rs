@@ -22,7 +22,7 @@ pub enum Fault {
     Garbage,
     /// Half of a response head, then an orderly close.
     Half,
-    /// An orderly close without a byte.
+    /// An orderly close without sending a byte.
     Close,
     /// A complete response with `Connection: keep-alive`, then an immediate close.
     EarlyCloseKeepalive,
@@ -56,16 +56,16 @@ pub enum Fault {
     /// `Transfer-Encoding: chunked` together with `Content-Length: 13`, a chunked body, orderly
     /// close.
     LengthAndChunked,
-    /// A status code of five digits.
+    /// A five-digit status code.
     BadStatus,
     /// A complete response with `Connection: close`, but the socket stays open until the client
     /// leaves.
     CloseButOpen,
     /// A response before the request body is read, with `Connection: close`. The sending side is
-    /// closed at once, and the rest of the request is read.
+    /// closed immediately, and the rest of the request is read.
     EarlyResponse,
-    /// An HTTP/1.0 response without a length: an orderly close ends the body of 13 bytes. Valid,
-    /// though old.
+    /// An HTTP/1.0 response without Content-Length: an orderly close ends the body of 13 bytes.
+    /// Valid, though old.
     NoLength,
     /// Like `no-length`, but TLS ends without `close_notify`, so the client can't distinguish the
     /// end from a truncation attack. In cleartext the same as `no-length`.
@@ -80,21 +80,25 @@ const FAULTS: [(Fault, &str, &str); 27] = [
     (
         Fault::Truncate,
         "truncate",
-        "half of the announced body, then a close",
+        "sends half of the body, then closes",
     ),
     (Fault::Stall, "stall", "no response until the client leaves"),
     (Fault::Garbage, "garbage", "bytes that are not HTTP"),
-    (Fault::Half, "half", "half of a head, then a close"),
-    (Fault::Close, "close", "a close without a byte"),
+    (
+        Fault::Half,
+        "half",
+        "sends half of the headers, then closes",
+    ),
+    (Fault::Close, "close", "closes without sending a byte"),
     (
         Fault::EarlyCloseKeepalive,
         "early-close-keepalive",
-        "promises keep-alive, but closes at once",
+        "promises keep-alive, but closes immediately",
     ),
     (
         Fault::LiesShort,
         "lies-short",
-        "a longer body than announced, stays open",
+        "a body longer than Content-Length, stays open",
     ),
     (Fault::Interim, "interim", "103 before the 200"),
     (Fault::Continue, "continue", "100 before the 200"),
@@ -106,7 +110,7 @@ const FAULTS: [(Fault, &str, &str); 27] = [
     (
         Fault::TruncateChunked,
         "truncate-chunked",
-        "a close within a chunked body",
+        "closes within a chunked body",
     ),
     (
         Fault::Trailers,
@@ -116,36 +120,40 @@ const FAULTS: [(Fault, &str, &str); 27] = [
     (
         Fault::StallBody,
         "stall-body",
-        "half of the announced body, then silence",
+        "sends half of the body, then nothing",
     ),
     (
         Fault::ResetBody,
         "reset-body",
-        "half of the announced body, then a reset",
+        "sends half of the body, then resets",
     ),
     (
         Fault::SlowBody,
         "slow-body",
         "13 bytes, one every 10 ms (valid)",
     ),
-    (Fault::HugeHead, "huge-head", "a header without end"),
-    (Fault::ManyHeaders, "many-headers", "headers without end"),
-    (Fault::TwoLengths, "two-lengths", "two lengths that differ"),
+    (Fault::HugeHead, "huge-head", "an endless header"),
+    (Fault::ManyHeaders, "many-headers", "endless headers"),
+    (
+        Fault::TwoLengths,
+        "two-lengths",
+        "two different Content-Length values",
+    ),
     (
         Fault::BadLength,
         "bad-length",
-        "a length that is not a number",
+        "a Content-Length that is not a number",
     ),
     (
         Fault::LengthAndChunked,
         "length-and-chunked",
-        "a length with a chunked body",
+        "Content-Length together with a chunked body",
     ),
-    (Fault::BadStatus, "bad-status", "a status of five digits"),
+    (Fault::BadStatus, "bad-status", "a five-digit status code"),
     (
         Fault::CloseButOpen,
         "close-but-open",
-        "announces a close, but stays open",
+        "sends Connection: close, but stays open",
     ),
     (
         Fault::EarlyResponse,
@@ -165,7 +173,7 @@ const FAULTS: [(Fault, &str, &str); 27] = [
     (
         Fault::ConnectionError,
         "connection-error",
-        "a close with an error code (HTTP/3 only)",
+        "closes with an error code (HTTP/3 only)",
     ),
 ];
 

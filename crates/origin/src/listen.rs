@@ -18,7 +18,7 @@ const BACKLOG: i32 = 4096;
 const NEVER_ACCEPT_BACKLOG: i32 = 16;
 
 /// Receive buffer of a UDP socket in bytes. The buffer is large, so that no initial packets are
-/// lost when many clients connect at once. The system may reduce it (`net.core.rmem_max`).
+/// lost when many clients connect at the same time. The system may reduce it (`net.core.rmem_max`).
 const UDP_RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
 /// Maximum number of attempts to find a port that is free for both TCP and UDP, if the system

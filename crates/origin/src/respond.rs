@@ -78,7 +78,7 @@ where
 /// Removes the body but keeps its length. Over HTTP/1.1, hyper removes the body itself.
 fn head_of(response: Response<Body>) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
-    // A 204 must not have a length (RFC 9110 §8.6). For an empty 200 the length is redundant.
+    // A 204 must not have a Content-Length (RFC 9110 §8.6). For an empty 200 it is redundant.
     if let Some(length) = body.size_hint().exact().filter(|&length| length > 0) {
         parts.headers.entry(CONTENT_LENGTH).or_insert(length.into());
     }
@@ -177,7 +177,7 @@ where
         let reason = format!("/echo takes at most {ECHO_BYTES_MAX} bytes\n");
         text(StatusCode::PAYLOAD_TOO_LARGE, reason)
     };
-    // A body whose announced length is too large isn't read.
+    // A body with too large a Content-Length isn't read.
     if request.body().size_hint().lower() > ECHO_BYTES_MAX as u64 {
         return too_long();
     }

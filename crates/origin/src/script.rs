@@ -16,9 +16,9 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One step of a script.
 enum ScriptStep {
-    /// Text that is sent at once.
+    /// Text that is sent in one piece.
     Send(&'static str),
-    /// Bytes that aren't text, sent at once.
+    /// Bytes that aren't text, sent in one piece.
     Raw(&'static [u8]),
     /// Text that is sent byte by byte, with a [`PAUSE_INTERVAL`] between bytes.
     Slowly(&'static str),
@@ -47,7 +47,7 @@ enum ScriptEnd {
 pub(crate) enum AfterScript {
     /// The connection has ended and must be dropped.
     Over,
-    /// The connection can carry further requests.
+    /// The connection can carry more requests.
     Resumed,
 }
 
@@ -191,8 +191,8 @@ async fn perform(acts: &[ScriptStep], stream: &mut Shared, alarm: &Rc<Alarm>) ->
     Ok(())
 }
 
-/// Sends and flushes. Without the flush, TLS would keep the bytes that the socket did not accept at
-/// once.
+/// Sends and flushes. Without the flush, TLS would keep the bytes that the socket did not accept
+/// immediately.
 async fn send(stream: &mut Shared, bytes: &[u8]) -> io::Result<()> {
     stream.write_all(bytes).await?;
     stream.flush().await

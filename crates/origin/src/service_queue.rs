@@ -23,8 +23,8 @@ impl ServiceQueue {
         }
     }
 
-    /// Adds a request and returns the end of its service. A request whose client leaves before that
-    /// is served all the same.
+    /// Adds a request and returns the end of its service. A request is served even if its client
+    /// leaves before that.
     pub(crate) fn enter(&self, arrival: Instant) -> Instant {
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
         let start = free_at.map_or(arrival, |free_at| free_at.max(arrival));

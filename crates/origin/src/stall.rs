@@ -168,7 +168,7 @@ impl FreezeGate {
         self.state().stall
     }
 
-    /// Returns at once, or blocks this thread and everything that it serves until the current
+    /// Returns immediately, or blocks this thread and everything that it serves until the current
     /// freeze ends.
     pub(crate) fn hold(&self) {
         if self.armed.load(Ordering::Acquire) {

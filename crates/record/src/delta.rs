@@ -30,7 +30,7 @@ pub struct Delta {
     pub outcomes: OutcomeCounts,
     /// Final responses by status.
     pub statuses: Statuses,
-    /// Times that a request was sent again because a reused connection lost it.
+    /// Number of times a request was sent again because a reused connection lost it.
     pub retried: u64,
     /// Redirects followed within requests.
     pub redirected: u64,

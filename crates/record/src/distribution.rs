@@ -65,7 +65,7 @@ impl Distribution {
         self.known.saturating_record(time.0);
     }
 
-    /// Adds a lower bound of a time.
+    /// Adds a lower bound: the true time is at least this long.
     pub fn record_at_least(&mut self, time: Nanos) {
         self.censored
             .get_or_insert_with(|| Box::new(empty_histogram()))
@@ -290,7 +290,7 @@ fn micros(nanos: f64) -> f64 {
     nanos.round() / 1e3
 }
 
-/// Summary of a distribution, in microseconds. All figures are zero if the distribution is empty.
+/// Summary of a distribution, in microseconds. All values are zero if the distribution is empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Summary {
     /// Shortest complete time, or the shortest lower bound if no time is complete.
@@ -317,7 +317,7 @@ pub struct Summary {
     /// earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdev: Option<f64>,
-    /// Names of the figures that are lower bounds because of timeouts or unfinished requests.
+    /// Names of the values that are lower bounds because of timeouts or unfinished requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_least: Vec<String>,
 }

@@ -76,7 +76,7 @@ pub struct Record {
     /// Reason for ending early, if a condition ended the load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted: Option<LoadAbort>,
-    /// Findings that qualify the figures.
+    /// Findings that qualify the results.
     pub findings: Vec<Finding>,
     /// Histograms by name (`response_time`, `first_byte` and so on) as HDR V2 in nanoseconds,
     /// base64. They contain lower bounds as ordinary values. A second histogram, whose name ends
@@ -227,7 +227,7 @@ pub struct Totals {
     pub unstarted: u64,
     /// Number of lower bounds in the response time distribution.
     pub censored: u64,
-    /// Times that a request was sent again because a reused connection lost it.
+    /// Number of times a request was sent again because a reused connection lost it.
     pub retried: u64,
     /// Redirects followed within requests.
     #[serde(default)]
@@ -470,13 +470,13 @@ pub struct XdpUse {
     pub retransmitted: u64,
     /// Number of retransmission timeouts.
     pub timeouts: u64,
-    /// Answered requests for the MAC address of a source address.
+    /// Replies to requests for the MAC address of a source address.
     pub neighbor_replies: u64,
-    /// Times that a worker went to sleep.
+    /// Number of times a worker went to sleep.
     pub polls: u64,
-    /// Sleeps that the arrival of a packet ended.
+    /// Sleeps that ended because a packet arrived.
     pub wakes: u64,
-    /// Number of times that a worker waited for several responses without watching the interface.
+    /// Number of times a worker waited for several responses without watching the interface.
     pub pauses: u64,
 }
 

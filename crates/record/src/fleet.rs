@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The agents of a load, and the synchronicity of their starts.
+/// The agents of a load, and the time between their first requests.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FleetUse {
     /// Name of the run.

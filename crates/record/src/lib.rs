@@ -3,8 +3,8 @@
 //! Input: each worker calls its [`Recorder`] when a request starts and when it ends. Output: the
 //! merged [`Record`] (`prony.record/1`), from which every report is derived. This crate reads no
 //! clock, opens no socket and formats no report. The crates that create findings compose their
-//! texts; [`FindingId`] is the registry of all findings. Only [`number`] rounds figures for
-//! display, and only [`quantity`] parses typed figures.
+//! texts; [`FindingId`] is the registry of all findings. Only [`number`] rounds numbers for
+//! display, and only [`quantity`] parses typed quantities.
 
 mod buckets;
 mod delta;

@@ -69,7 +69,7 @@ enum CountKind {
     Finding(FindingId),
 }
 
-/// Relation between a figure and its limit.
+/// Relation between a value and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
     /// `>`
@@ -116,7 +116,7 @@ impl Relation {
     }
 }
 
-/// Kind of a figure. It determines the syntax of its limit.
+/// Kind of a value. It determines the syntax of the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AmountKind {
     /// A time: `250us`, `50ms`, `1.5s`, `2m`.
@@ -129,7 +129,7 @@ pub enum AmountKind {
     Share,
 }
 
-/// A figure with its unit.
+/// A value with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Amount {
     /// A time in microseconds.
@@ -141,14 +141,14 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// Returns the figure without its unit.
+    /// Returns the value without its unit.
     pub fn value(self) -> f64 {
         let (Amount::Micros(value) | Amount::Number(value) | Amount::Share(value)) = self;
         value
     }
 }
 
-/// Formats the figure with its unit, as reports print it: `61.3 ms`, `0.12%`, `995`.
+/// Formats the value with its unit, as reports print it: `61.3 ms`, `0.12%`, `995`.
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&match *self {
@@ -178,7 +178,7 @@ impl AmountKind {
                 .and_then(|text| quantity::time(text).ok())
                 .map(|time| Amount::Micros(time.as_nanos() as f64 / 1e3))
                 .ok_or_else(|| {
-                    format!("\"{text}\" is not a time with its unit, such as 250us, 50ms or 1.5s")
+                    format!("\"{text}\" is not a time with a unit, such as 250us, 50ms or 1.5s")
                 }),
             AmountKind::Rate => quantity::per_second(text)
                 .map(Amount::Number)
@@ -235,7 +235,7 @@ impl Measure {
         Ok(Measure(MeasureKind::Time(times, figure)))
     }
 
-    /// Returns the kind of the metric's figures.
+    /// Returns the kind of the metric's values.
     pub fn kind(&self) -> AmountKind {
         match self.0 {
             MeasureKind::Time(..) => AmountKind::Time,
@@ -380,7 +380,7 @@ impl TimeKind {
         }
     }
 
-    /// Returns the figure in microseconds, or `None` if nothing was measured.
+    /// Returns the value in microseconds, or `None` if nothing was measured.
     fn figure(self, figure: TimeFigure, record: &Record) -> Option<f64> {
         let summary = self.summary(record);
         if summary.max == 0.0 {

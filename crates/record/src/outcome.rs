@@ -73,7 +73,7 @@ impl Outcome {
         )
     }
 
-    /// Returns true if the observed response time is only a lower bound of the true one.
+    /// Returns true if the observed response time is only a lower bound on the true one.
     pub const fn is_censored(self) -> bool {
         matches!(
             self,

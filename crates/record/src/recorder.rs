@@ -14,8 +14,8 @@ use crate::fast_histogram::FastHistogram;
 use crate::series::SliceCounts;
 use crate::{Delta, Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
 
-/// Minimum length of the measured part, as a multiple of the p99, for which young requests that are
-/// in flight at the end of a load count without a time.
+/// If the measured part is at least this many times as long as the p99, requests that are in flight
+/// at the end of the load and younger than the p99 count without a time.
 const MEASURED_TO_P99_MIN: u64 = 10;
 
 /// Rule that decides which requests belong to the measured part.
@@ -274,7 +274,8 @@ impl Recorder {
                 slice
                     .response_time
                     .record_at_least(exchange.ended.since(exchange.intended));
-                // The wait of an unstarted request is not a lower bound of a service time.
+                // An unstarted request was never sent, so its wait says nothing about the service
+                // time.
                 if outcome != Outcome::Unstarted {
                     slice
                         .service_time
@@ -327,11 +328,11 @@ impl Recorder {
     /// Prepares for the end of the load at `end`. Requests in flight must then be recorded as
     /// [`Outcome::Unfinished`].
     ///
-    /// Every closed loop with a duration has requests in flight at its end. Their ages are lower bounds
-    /// of their response times. Ages below the p99 say nothing about the server, and as lower bounds
-    /// they would mark the percentiles of every healthy load. Such requests count without a time if the
-    /// p99 is at most a tenth of the measured part, which bounds the bias (docs/method.md). A stall
-    /// longer than the p99 stays visible.
+    /// Every closed loop with a duration has requests in flight at its end. Their ages are lower
+    /// bounds on their response times. Ages below the p99 say nothing about the server, and as
+    /// lower bounds they would mark the percentiles of every healthy load. Such requests count
+    /// without a time if the p99 is at most a tenth of the measured part, which bounds the bias
+    /// (docs/method.md). A stall longer than the p99 stays visible.
     pub fn stop_at(&mut self, end: Nanos) {
         self.passed(end);
         let MeasuredPart::EndedFrom(start) = self.measured else {

@@ -26,7 +26,8 @@ pub struct Slice {
     /// Median response time in microseconds; 0 (null in JSON) if no request ended.
     #[serde(with = "unmeasured")]
     pub p50_us: f64,
-    /// 90th percentile of the response time in microseconds; 0 in records of earlier versions, too.
+    /// 90th percentile of the response time in microseconds; 0 if no request ended, and in records
+    /// of earlier versions.
     #[serde(default, with = "unmeasured")]
     pub p90_us: f64,
     /// 99th percentile of the response time in microseconds.

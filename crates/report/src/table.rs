@@ -5,14 +5,14 @@
 pub enum Align {
     /// Alignment of names and sentences.
     Left,
-    /// Alignment of figures.
+    /// Alignment of numbers.
     Right,
 }
 
 /// The layout of a table on a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum TableKind {
-    /// Many figures in small type.
+    /// Many numbers in small type.
     #[default]
     Figures,
     /// The most important results, in larger type.
@@ -27,7 +27,7 @@ pub(crate) enum Emphasis {
     #[default]
     Plain,
     Strong,
-    /// A headline figure.
+    /// A headline value.
     Figure,
     Muted,
 }
@@ -186,8 +186,8 @@ impl Table {
     }
 
     /// Like [`to_text`](Self::to_text), in lines of at most `width` characters. Texts in
-    /// left-aligned columns wrap between words, the longest column first. Figures never wrap, so a
-    /// table with many figures may still be wider.
+    /// left-aligned columns wrap between words, the longest column first. Numbers never wrap, so a
+    /// table with many columns of numbers may still be wider.
     pub fn to_text_within(&self, indent: &str, width: usize) -> String {
         const COLUMN_MIN: usize = 12;
         let lines = self.lines();

@@ -4,7 +4,7 @@
 //! ratio is printed as a percentage (`−3.1%`), or as a factor (`3.8 ×`) if the estimate or an end
 //! of its interval is above +100%. A difference of shares is printed in percentage points, a
 //! difference of counts as a plain number. Sentences that state a direction ("3.1% slower") use
-//! unsigned figures, and only if the interval excludes zero. All other figures are signed.
+//! unsigned numbers, and only if the interval excludes zero. All other changes are signed.
 
 use prony_record::number;
 
@@ -14,7 +14,7 @@ use crate::metric::{Metric, Scale, Unit};
 /// Ratio above which a change is printed as a factor, because the percentage would exceed 100%.
 const FACTOR_FORM_ABOVE: f64 = 2.0;
 
-/// Largest number of decimals in any figure.
+/// Maximum number of decimals in a printed change.
 const DECIMALS_MAX: usize = 6;
 
 /// Unit in which a change is written.

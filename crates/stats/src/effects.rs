@@ -31,7 +31,7 @@ pub enum EffectKind {
 pub struct FactorEffect {
     /// Main effect or interaction.
     pub kind: EffectKind,
-    /// Metric that the effect is on.
+    /// Metric that the effect changes.
     pub metric: Metric,
     /// Level of one factor (main effect) or of two (interaction).
     pub levels: Levels,

@@ -36,7 +36,7 @@ pub struct Explanation {
     /// Metrics that didn't move: the whole interval is within the plan's margin.
     #[serde(default)]
     pub same: Vec<Metric>,
-    /// Metrics whose intervals are too wide to tell if they moved.
+    /// Metrics whose intervals are too wide to determine if they moved.
     #[serde(default)]
     pub unclear: Vec<Metric>,
 }
@@ -91,7 +91,7 @@ pub struct Bottleneck {
     pub name: String,
     /// Resource that limited the speed.
     pub kind: BottleneckKind,
-    /// The bottleneck as one sentence, with figures.
+    /// The bottleneck as one sentence, with the measured values.
     pub text: String,
 }
 

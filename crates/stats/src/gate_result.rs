@@ -36,10 +36,10 @@ pub struct GateResult {
     pub measure: String,
     /// Outcome of the gate.
     pub ruling: GateOutcome,
-    /// Sentence with the measured figure and the limit.
+    /// Sentence with the measured value and the limit.
     pub text: String,
-    /// Scale of `value`, `low`, `high` and `limit`: a figure in the measure's unit, its ratio to
-    /// the reference's figure, or its difference from it. `None` without figures.
+    /// Scale of `value`, `low`, `high` and `limit`: a value in the measure's unit, its ratio to the
+    /// reference's value, or its difference from it. `None` if these fields are absent.
     pub scale: Option<GateScale>,
     /// Estimate, on the scale `scale`.
     pub value: Option<f64>,
@@ -47,18 +47,18 @@ pub struct GateResult {
     pub low: Option<f64>,
     /// Upper end of the 95% interval.
     pub high: Option<f64>,
-    /// Limit that the figure was compared with.
+    /// Limit that `value` was compared with.
     pub limit: Option<f64>,
 }
 
-/// Scale of a gate's figures.
+/// Scale of the numbers in a gate's result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateScale {
-    /// A figure in the measure's unit: microseconds, per second, 0 to 1, bytes, or a count.
+    /// A value in the measure's unit: microseconds, per second, 0 to 1, bytes, or a count.
     Value,
-    /// Ratio to the reference's figure.
+    /// Ratio to the reference's value.
     Ratio,
-    /// Difference from the reference's figure (times the typed factor), in the measure's unit.
+    /// Difference from the reference's value (times the typed factor), in the measure's unit.
     Difference,
 }

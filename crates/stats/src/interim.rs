@@ -25,8 +25,7 @@ pub struct InterimEstimate {
 /// Returns an estimate for every comparison of the family, in the order of
 /// [`crate::Evaluation::comparisons`]. Spends no error rate and gives no verdicts.
 ///
-/// # Errors
-/// The design contradicts itself.
+/// # Errors Returns an error if the design contradicts itself.
 pub fn interim_estimates(
     design: &Design,
     trials: &Trials,

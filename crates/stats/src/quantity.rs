@@ -77,7 +77,7 @@ impl Quantity {
         })
     }
 
-    /// Scale on which two figures are compared.
+    /// Scale on which two values are compared.
     pub(crate) fn scale(&self) -> Scale {
         match self.what {
             QuantitySource::Metric(metric) => metric.scale(),

@@ -21,7 +21,7 @@ pub struct MetricSummary {
     /// Median of the trials.
     pub median: f64,
     /// Mean over the blocks: geometric if variants are compared by ratio and no block's value is
-    /// zero. Every report shows this figure, because the ratio of two of them is the reported
+    /// zero. Every report shows this mean, because the ratio of two such means is the reported
     /// ratio. Absent in documents of earlier versions; see [`MetricSummary::level`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,

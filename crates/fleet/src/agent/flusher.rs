@@ -1,7 +1,7 @@
 //! Flushes a result file to disk, so that a power failure loses at most the last second.
 //!
-//! Flushing runs on a separate thread, because a slow disk must delay neither the sending of
-//! results nor the stop of a load whose lease expires.
+//! Flushing runs on a separate thread, so that a slow disk doesn't delay sending results or
+//! stopping a load whose lease has expired.
 
 use std::fs::File;
 use std::io;

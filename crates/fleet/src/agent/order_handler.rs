@@ -21,9 +21,9 @@ use crate::wire::{
     SenderVersion,
 };
 
-/// Maximum time from an order to start until the ordered start time.
+/// Maximum time by which an order to start may arrive before the ordered start time.
 const START_AHEAD_MAX: Duration = Duration::from_secs(60);
-/// Maximum time from the ordered start time until the order to start arrives.
+/// Maximum time by which an order to start may arrive after the ordered start time.
 const START_LATE_MAX: Duration = Duration::from_secs(3);
 /// Time for which received files keep the agent busy if no load is prepared.
 const FILES_TIMEOUT: Duration = Duration::from_secs(60);

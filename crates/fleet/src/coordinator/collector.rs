@@ -21,14 +21,13 @@ use crate::wire::{Command, PartEnd, ResultMessage, RunManifest};
 
 /// Maximum time for which messages are received before other events are handled.
 const RECEIVE_INTERVAL: Duration = Duration::from_millis(100);
-/// Minimum duration of a receive interval from which it follows that this process or its machine
-/// was suspended.
+/// If a receive interval takes at least this long, this process or its machine was suspended.
 const STALL_MIN: Duration = Duration::from_secs(1);
 /// Maximum time in seconds by which the measured part of a load may exceed its planned duration.
 const MEASURED_OVERTIME_S: f64 = 60.0;
 /// Maximum error of a wall clock, for loads without a planned end.
 const WALL_CLOCK_ERROR_MAX: Duration = Duration::from_secs(24 * 3600);
-/// Upper bound of a run's duration: a century, which fits into 64 bits of nanoseconds.
+/// Upper bound on a run's duration: a century, which fits into 64 bits of nanoseconds.
 const RUN_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// Timeout for agents to confirm a stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
@@ -67,7 +66,7 @@ pub(super) struct ResultCollector {
     latest_ns: u64,
 }
 
-/// Reason for ceasing to follow a run.
+/// Reason why the coordinator stopped following a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FollowEnd {
     /// Every part is complete or lost.
@@ -354,7 +353,7 @@ impl ResultCollector {
     }
 }
 
-/// Returns an upper bound of the time that has been measured so far.
+/// Returns an upper bound on the time that has been measured so far.
 fn longest_measured(manifest: &RunManifest) -> Duration {
     let made = humantime::parse_rfc3339(&manifest.made_at).unwrap_or(SystemTime::UNIX_EPOCH);
     // The tolerance allows for changes of wall clocks.

@@ -42,7 +42,7 @@ struct FeedState {
     agents: BTreeMap<AgentName, AgentProgress>,
     /// Results that the viewers have not merged yet.
     fresh: Option<Box<Delta>>,
-    /// Allocated memory that can be reused for further results.
+    /// Allocated memory that can be reused for the next results.
     spare: Option<Box<Delta>>,
 }
 

@@ -86,10 +86,7 @@ fn agent_lost(
     let why = part.lost.filter(|why| *why != LossReason::LeftBehind)?;
     let until = collector.ledger.agent(name.as_str()).and_then(|it| it.span);
     let until = match until {
-        Some((_, end)) => format!(
-            "Command it measured until {:.1} s is counted",
-            end.as_secs_f64()
-        ),
+        Some((_, end)) => format!("Its results until {:.1} s are counted", end.as_secs_f64()),
         None => "None of its results have arrived".to_owned(),
     };
     let missing = match collector.ledger.missing(name.as_str()) {

@@ -10,7 +10,8 @@ use crate::link::NatsLink;
 use crate::names::{AgentName, RUNS_BUCKET, RunId};
 use crate::wire::RunManifest;
 
-/// Age of a registration from which on the agent is considered disconnected.
+/// Maximum age of a connected agent's registration. If it is older, the agent is considered
+/// disconnected.
 const REGISTRATION_AGE_MAX: Duration = Duration::from_secs(9);
 
 /// Runs that agents are working on.

@@ -39,8 +39,8 @@ pub(super) fn offered(
     })
 }
 
-/// Returns the end of the measured part since the start of the load, if the load has a time limit
-/// and no limit on requests.
+/// Returns the end of the measured part, as the time since the start of the load, if the load has a
+/// time limit and no limit on requests.
 pub(super) fn time_limit(manifest: &RunManifest) -> Option<Nanos> {
     let is_counted = manifest.load.requests.is_some();
     Some(planned_end(manifest)).filter(|at| *at != Nanos::MAX && !is_counted)
@@ -100,8 +100,8 @@ fn arrivals(manifest: &RunManifest, at: Nanos) -> Option<Vec<u64>> {
     arrivals_by_worker(arrivals, &load.rate_profile()?, manifest.seed, workers, end)
 }
 
-/// Returns the end of the measured part since the start of the load, or `Nanos::MAX` without a time
-/// limit.
+/// Returns the end of the measured part, as the time since the start of the load, or `Nanos::MAX`
+/// without a time limit.
 fn planned_end(manifest: &RunManifest) -> Nanos {
     let duration = manifest.load.duration_s.map(seconds);
     duration.map_or(Nanos::MAX, |duration| duration + warmup(manifest))

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use prony_record::LoadAbort;
 
-/// Request to end a load early: either soon, with all results of the agents, or at once, with the
-/// results that have arrived.
+/// Request to end a load early: either soon, with all results of the agents, or immediately, with
+/// the results that have arrived.
 #[derive(Debug, Default)]
 pub struct StopRequest {
     level: AtomicU8,

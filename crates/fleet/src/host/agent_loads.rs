@@ -183,7 +183,7 @@ impl AgentLoads<'_> {
         self.load_by(names, asked, stop)
     }
 
-    /// Repeats an attempt while agents are busy. After a trial, agents need a moment until they
+    /// Retries an attempt while agents are busy. After a trial, it takes agents a moment to
     /// register as free.
     fn retry_while_busy<T>(
         &self,

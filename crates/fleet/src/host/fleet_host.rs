@@ -74,8 +74,8 @@ impl FleetHost {
         self
     }
 
-    /// Reserves agents for the whole experiment: those that stand for these hosts, and those that
-    /// generate its loads. Their machines are all observed.
+    /// Reserves agents for the whole experiment: the agents of these hosts, and those that generate
+    /// its loads. Telemetry covers all of their machines.
     ///
     /// # Errors
     ///

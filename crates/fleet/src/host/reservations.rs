@@ -56,7 +56,7 @@ impl Reservations {
         &self.run
     }
 
-    /// Changes the request with which further agents are reserved.
+    /// Changes the request for agents that are reserved from now on.
     pub(super) fn change_request(&self, change: impl FnOnce(&mut OpenRequest)) {
         change(&mut self.lock().request);
     }

@@ -128,7 +128,8 @@ impl Roster {
         }
     }
 
-    /// Returns the reason why an agent that the plan needs is missing. It may still register later.
+    /// Returns the reason why an agent that the plan needs is missing. The agent may still register
+    /// later.
     #[must_use]
     pub fn missing(&self, wanted: &HostRequirement<'_>) -> Option<String> {
         match wanted {

@@ -28,7 +28,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which a request checks whether it was canceled.
 const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Reason why the server can't be used, or rejected a request.
+/// Error of the connection to the NATS server, or reason why the server rejected a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkError {
     /// The credentials can't be used.

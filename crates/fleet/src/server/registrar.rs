@@ -21,8 +21,8 @@ const RECONNECT_INTERVAL: Duration = Duration::from_secs(5);
 /// Time for which repeated requests with a used-up token still get replies.
 const USED_UP_GRACE: Duration = Duration::from_secs(60);
 
-/// Time for which further requests are collected after the first one. Requests are handled in
-/// batches, because each reload of the configuration disturbs agents that are connecting.
+/// Time for which more requests are collected after the first one. Requests are handled in batches,
+/// because each reload of the configuration disturbs agents that are connecting.
 const BATCH_TIME: Duration = Duration::from_secs(1);
 /// Maximum number of requests in a batch.
 const BATCH_MAX: usize = 100;

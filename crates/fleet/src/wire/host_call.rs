@@ -92,7 +92,7 @@ pub enum HostCall {
         /// Position of the chunk in the log, in bytes.
         offset: u64,
     },
-    /// Start to observe counters and services.
+    /// Start observing counters and services.
     Watch {
         /// Counters and services to observe.
         watch: WatchSpec,

@@ -29,7 +29,7 @@ pub struct PartEnd {
     /// Ordered start and actual start of the first request, both by the agent's clock in
     /// nanoseconds.
     pub began: Option<(i64, i64)>,
-    /// Start and end of the measured part since the start of the load, in nanoseconds.
+    /// Start and end of the measured part, as nanoseconds since the start of the load.
     pub span: (u64, u64),
     /// Resources used by the load on the agent's machine.
     pub generator: Generator,

@@ -19,7 +19,7 @@ use crate::scripted_agent::AgentScript;
 
 /// The password in the URL, in cleartext and as it appears in the Authorization header.
 const URL_SECRETS: [&str; 2] = ["url-s3cret", "bWU6dXJsLXMzY3JldA=="];
-/// Secret in the Authorization header that an option provides.
+/// Secret in an Authorization header that is set by an option.
 const HEADER_SECRET: &str = "header-s3cret";
 
 /// Starts an HTTP server that collects Authorization headers. Returns its address.

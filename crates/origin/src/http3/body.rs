@@ -41,7 +41,7 @@ impl http_body::Body for RequestBody {
         )
     }
 
-    /// Returns the announced length before the first frame. `respond` uses the hint only then.
+    /// Returns the Content-Length until the first frame is read. `respond` uses the hint only then.
     fn size_hint(&self) -> SizeHint {
         self.announced.map(SizeHint::with_exact).unwrap_or_default()
     }

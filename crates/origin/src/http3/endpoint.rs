@@ -27,7 +27,7 @@ const STREAM_WINDOW_BYTES: VarInt = VarInt::from_u32(1 << 20);
 const CONNECTION_WINDOW_BYTES: VarInt = VarInt::from_u32(16 << 20);
 
 /// Largest datagram that the origin tries to send if the path allows it, as the loopback interface
-/// does. quinn sends ten at once, and the system takes at most 65,507 bytes at once.
+/// does. quinn passes ten datagrams to one system call, which accepts at most 65,507 bytes.
 const DATAGRAM_BYTES_MAX: u16 = 6_500;
 
 /// Time for which an ignored handshake is remembered.

@@ -166,7 +166,7 @@ impl Client {
         self.response()
     }
 
-    /// Reads a head and the announced number of body bytes.
+    /// Reads a head, and as many body bytes as its Content-Length declares.
     pub(crate) fn response(&mut self) -> Response {
         let head = self.head();
         let mut response = Response {

@@ -4,7 +4,7 @@
 //! written as n zeros, followed by its bits, the first of which is a one. Zero is written as a
 //! single one. So 0 takes 1 bit, 1 takes 2 bits, 2 and 3 take 4 bits, and so on.
 
-/// Maximum number of bits that are written or read at once.
+/// Maximum number of bits that are written or read in one operation.
 const BITS_AT_ONCE: u32 = 32;
 
 /// Collects bits into bytes, highest bit first. The last byte is padded with zeros.

@@ -27,7 +27,7 @@ const fn bucket_of(time: Nanos) -> u32 {
 pub struct SparseTimes {
     /// Response times of the successful requests.
     pub(crate) known: Vec<BucketCount>,
-    /// Lower bounds of response times.
+    /// Lower bounds on response times.
     pub(crate) at_least: Vec<BucketCount>,
 }
 

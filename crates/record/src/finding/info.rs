@@ -84,8 +84,8 @@ pub enum WithheldVerdicts {
     Nothing,
     /// Verdicts on the rate and on response times.
     Speed,
-    /// Verdicts on the rate and on response times, unless only the faster variant is affected. The
-    /// finding then only understates the difference, so the direction stays valid.
+    /// Verdicts on the rate and on response times, unless only the faster variant is affected. In
+    /// that case the measured difference is too small, but its direction is valid.
     SpeedUnlessFaster,
     /// Verdicts on every metric except the share of failed requests.
     AllButFailures,

@@ -20,10 +20,11 @@ pub(super) const GENERATOR_SATURATED: FindingInfo = FindingInfo {
         ),
     ],
     withholds: WithheldVerdicts::SpeedUnlessFaster,
-    meaning: "A generator at its limit makes servers look alike. If only the faster of two \
-        variants reached that limit, the direction is still right, and the ratio is a lower bound \
-        of the difference. Each worker is always busy with one connection, so both limits are \
-        raised by a third of a connection per worker.",
+    meaning: "A saturated generator makes servers look alike. If only the faster of two variants \
+        reached the generator's limit, the direction of the difference is still right, and the \
+        true difference is at least as large as measured. With few connections, the one that a \
+        worker is handling is a large share; the thresholds of 30% and 50% therefore allow for \
+        0.35 connections per worker.",
     action: "Give the generator more cores (`--cores`, `--threads`), or reduce the load.",
     ..BASE
 };

@@ -47,7 +47,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, rows: &[ForestRow], margin: f64)
     let axis = Axis::new(from.ln()..to.ln(), left..right);
     let x = |ratio: f64| axis.at(ratio.ln());
 
-    // On a phone, names and figures are drawn between the rows, and lines must not cross them.
+    // On a phone, names and changes are drawn between the rows, and lines must not cross them.
     let strips: Vec<(f64, f64)> = if size.is_narrow() {
         let row = |i| top + row_height * i as f64;
         (0..rows.len())
@@ -108,7 +108,7 @@ fn draw_row(
 ) {
     let name = TextStyle::LABEL.bold().color(row.color);
     let y = if size.is_narrow() {
-        // Name and figure share a line above the mark.
+        // Name and change share a line above the mark.
         let figure = figure(row, true);
         let figure_width = TextStyle::LABEL.width_of(&figure);
         let fitted = name.fit(&row.name, right - left - figure_width - 10.0);

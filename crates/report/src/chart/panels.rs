@@ -90,7 +90,7 @@ fn extent(panels: &[RatePanel]) -> (f64, f64) {
     (longest.max(0.5), (highest * 1.06).max(1.0))
 }
 
-/// The axes of one panel. Flags state if their marks are labeled.
+/// The axes of one panel, with flags that are true if the marks of an axis are labeled.
 struct Frame {
     x: Axis,
     y: Axis,
@@ -140,7 +140,7 @@ fn draw_panel(
     }
 }
 
-/// Formats a figure for an axis: `800`, `12k`, `1.5M`.
+/// Formats a number for an axis: `800`, `12k`, `1.5M`.
 pub(crate) fn short(value: f64) -> String {
     let (scaled, unit) = if value >= 1e6 {
         (value / 1e6, "M")

@@ -1,8 +1,8 @@
 //! Results for CI: JUnit XML, a summary and annotations for GitHub.
 //!
-//! A failed test case corresponds to exit status 1 of the command: a failed condition, or an
-//! established regression. A slower variant of an experiment is an ordinary result, unless a
-//! condition forbids it.
+//! A test case fails if the command would exit with status 1 because of it: for a failed condition,
+//! or for an established regression. A slower variant of an experiment is an ordinary result,
+//! unless a condition forbids it.
 
 mod github;
 mod junit;
@@ -53,7 +53,7 @@ struct Case {
     status: CaseStatus,
     /// The verdict or the condition's result as a word.
     word: &'static str,
-    /// The sentence with the figures.
+    /// The sentence with the measured values.
     text: String,
     /// Measured time on which the result is based, in seconds.
     seconds: f64,

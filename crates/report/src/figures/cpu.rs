@@ -40,7 +40,7 @@ pub(crate) fn cpu(verdict: &VerdictDocument) -> Option<Figure> {
     (!of_cores.is_empty()).then(|| drawn(of_cores, CpuMeasure::OfOneCore))
 }
 
-/// Returns a bar for each variant of which all parts were measured. The means of the parts don't
+/// Returns a bar for each variant for which all parts were measured. The means of the parts don't
 /// add up to the mean of their sum, so the bar's length is the mean of the sum, if measured.
 fn bars(
     verdict: &VerdictDocument,

@@ -9,8 +9,8 @@ use crate::tables::{Standing, effect_of};
 use crate::wording::captions;
 use crate::wording::verdict::capitalized;
 
-/// The ratios of one metric to the reference, with their intervals; `None` for shares, which are
-/// compared by difference.
+/// Each variant's ratio to its reference for one metric, with its interval; `None` for shares,
+/// which are compared by difference.
 pub(crate) fn forest(
     verdict: &VerdictDocument,
     metric: Metric,

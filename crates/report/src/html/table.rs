@@ -55,7 +55,7 @@ fn width(table: &Table) -> usize {
         let cells = table.rows.iter().filter_map(|row| row.get(i));
         let lines = cells.flat_map(|cell| &cell.lines);
         let characters = |text: &str| match table.columns[i].1 {
-            // Figures don't wrap, but texts do.
+            // Numbers don't wrap, but texts do.
             Align::Right => text.chars().count(),
             Align::Left => text
                 .split(' ')

@@ -120,7 +120,7 @@ impl Grid {
         let least = most(&mut self.cells(column).map(GridCell::least_width));
         let body = self.rows.iter().filter_map(|row| row.get(column));
         let natural = most(&mut body.map(GridCell::width));
-        // Figures don't wrap, but their headings do. Sentences wrap.
+        // Numbers don't wrap, but their headings and sentences do.
         match column {
             1.. if natural <= WORD_WIDTH_MAX => {
                 let least = least.max(natural);
@@ -256,7 +256,7 @@ fn widths(wants: &[(f64, f64)]) -> Vec<f64> {
     let room = WIDTH - COLUMN_GAP * wants.len().saturating_sub(1) as f64;
     let natural: f64 = wants.iter().map(|want| want.0).sum();
     if natural <= room {
-        // The spare width is distributed, so figures are not crowded on one side.
+        // The spare width is distributed, so that numbers are not crowded on one side.
         let mut widths: Vec<f64> = wants.iter().map(|want| want.0).collect();
         let spare = room - natural;
         let others = widths.len().saturating_sub(1).max(1) as f64;

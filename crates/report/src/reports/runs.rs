@@ -89,7 +89,7 @@ fn comparison(between: &RunComparison) -> VerdictLine {
     }
 }
 
-/// A line for each condition: its result, the condition, and the measured figure.
+/// A line for each condition: its result, the condition, and the measured value.
 pub(crate) fn conditions(gates: &[GateResult]) -> Vec<VerdictLine> {
     let line = |gate: &GateResult| VerdictLine {
         mark: None,

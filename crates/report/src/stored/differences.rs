@@ -71,7 +71,7 @@ pub fn differences(old: &Stored, new: &Stored) -> Vec<Difference> {
     without_repetition(found)
 }
 
-/// Removes differences in the plan's load that the records repeat.
+/// Removes differences between the plans that are also listed as differences between the loads.
 fn without_repetition(found: Vec<Difference>) -> Vec<Difference> {
     let of_load: Vec<Difference> = found
         .iter()

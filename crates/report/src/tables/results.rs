@@ -103,7 +103,8 @@ impl NameColumns {
     }
 }
 
-/// The results on one metric for files: a cross table if there are two factors, otherwise a list.
+/// The results for one metric, as shown in files: a cross table if there are two factors, otherwise
+/// a list.
 pub(crate) fn results(verdict: &VerdictDocument, standings: &[Standing]) -> Table {
     let Some(cross) = cross(verdict) else {
         return stacked_list(verdict, standings);
@@ -123,7 +124,7 @@ pub(crate) fn results(verdict: &VerdictDocument, standings: &[Standing]) -> Tabl
     table
 }
 
-/// The figure of a variant, with the change and its interval below.
+/// A cell with the mean of a variant, and the change and its interval below it.
 fn standing_cell(standing: &Standing) -> TableCell {
     let figure = TableCell::new(&standing.figure, Emphasis::Figure).swatch(standing.variant);
     match standing.is_reference {
@@ -156,7 +157,8 @@ fn stacked_list(verdict: &VerdictDocument, standings: &[Standing]) -> Table {
     table
 }
 
-/// The results on one metric for terminals: a row for each variant with its change and verdict.
+/// The results for one metric, as shown on terminals: a row for each variant with its change and
+/// verdict.
 pub(crate) fn result_list(verdict: &VerdictDocument, metric: Metric) -> Table {
     let names = NameColumns::of(verdict);
     let mut headings = names.headings();
@@ -216,7 +218,7 @@ pub(crate) fn variants_table(verdict: &VerdictDocument) -> Table {
 }
 
 /// A row for each metric that was measured and a column for each variant, at most `columns_max`
-/// variants in one table. The figures are means over the blocks.
+/// variants in one table. The values are means over the blocks.
 pub(crate) fn metrics_tables(verdict: &VerdictDocument, columns_max: usize) -> Vec<Table> {
     let is_measured = |metric: &Metric| {
         let mut variants = verdict.variants.iter();

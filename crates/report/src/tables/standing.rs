@@ -1,4 +1,4 @@
-//! The value of each variant on a metric, and its change against the baseline.
+//! The mean of a metric for each variant, and its change against the baseline.
 
 use prony_stats::{Change, Comparison, Effect, Metric, VerdictDocument};
 
@@ -9,19 +9,19 @@ pub(crate) fn value(metric: Metric, value: f64) -> String {
     metric.unit().shown(value)
 }
 
-/// The mean of a variant's blocks on a metric, formatted as in every output; `–` if the metric was
+/// Formats the mean of a metric over a variant's blocks, as in all output; `–` if the metric was
 /// not measured.
 pub(crate) fn figure(verdict: &VerdictDocument, variant: usize, metric: Metric) -> String {
     level(verdict, variant, metric).map_or("–".to_owned(), |level| value(metric, level))
 }
 
-/// The mean of a variant's blocks on a metric.
+/// The mean of a metric over a variant's blocks.
 pub(crate) fn level(verdict: &VerdictDocument, variant: usize, metric: Metric) -> Option<f64> {
     let summary = verdict.variants.get(variant)?.metrics.get(&metric)?;
     Some(summary.level(metric))
 }
 
-/// One variant on one metric, compared with its baseline.
+/// The result of one variant for one metric, compared with its baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Standing {
     /// The variant's index.
@@ -60,7 +60,8 @@ pub(crate) fn reference_of(verdict: &VerdictDocument, variant: usize) -> Option<
     variants.position(|it| it.levels == *against)
 }
 
-/// The effect of a variant against its baseline on a metric, with the comparison if it has a verdict.
+/// The effect of a variant against its baseline for a metric, with the comparison if it has a
+/// verdict.
 pub(crate) fn effect_of(
     verdict: &VerdictDocument,
     variant: usize,
@@ -81,7 +82,7 @@ pub(crate) fn effect_of(
     described.map(|description| (&description.effect, None))
 }
 
-/// The standing of each variant on a metric, in the order of the variants.
+/// The standing of each variant for a metric, in the order of the variants.
 pub(crate) fn standings(verdict: &VerdictDocument, metric: Metric) -> Vec<Standing> {
     let each = 0..verdict.variants.len();
     each.map(|variant| {

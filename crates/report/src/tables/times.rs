@@ -18,7 +18,8 @@ struct TimeColumn<'a> {
     all: Option<Distribution>,
 }
 
-/// A column for each kind of time that was measured, and a row for each figure.
+/// A column for each kind of time that was measured, and a row for each percentile or other
+/// statistic.
 pub(crate) fn table(record: &Record, percentiles: &[f64]) -> Table {
     let mut ascending = percentiles.to_vec();
     ascending.sort_by(f64::total_cmp);

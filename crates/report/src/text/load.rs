@@ -44,7 +44,7 @@ fn bar(share: f64) -> String {
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
-/// A line for each `--fail-if` and `--require`, with its result and the figure behind it. Empty
+/// A line for each `--fail-if` and `--require`, with its result and the measured value. Empty
 /// without conditions.
 pub fn conditions(record: &Record, conditions: &[LoadCondition], options: TextOptions) -> String {
     let paint = Paint::new(options);

@@ -21,7 +21,8 @@ use paint::Paint;
 pub struct TextOptions {
     /// Use colors (escape sequences).
     pub color: bool,
-    /// Maximum length of a line of a paragraph, in characters. Tables of many figures may be wider.
+    /// Maximum length of a line of a paragraph, in characters. Tables with many numbers may be
+    /// wider.
     pub width: usize,
     /// Include a histogram of a load's response times.
     pub histogram: bool,

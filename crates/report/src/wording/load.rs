@@ -397,7 +397,7 @@ fn sources(used: &SourceUse) -> String {
 /// Maximum number of agents that are listed individually; more are summarized.
 const LISTED_AGENTS_MAX: usize = 8;
 
-/// The agents that sent the load, and the synchronicity of their starts.
+/// The agents that sent the load, and the time between their first requests.
 fn agents(fleet: &FleetUse) -> String {
     let described = |agent: &FleetAgent| {
         let ok = number::count(agent.ok);

@@ -56,7 +56,7 @@ pub(crate) fn headline(verdict: &VerdictDocument) -> (String, Option<String>) {
     }
 }
 
-/// One sentence about all comparisons on the leading metric. `None` if there is only one
+/// One sentence about all comparisons of the leading metric. `None` if there is only one
 /// comparison, whose own sentence is used.
 fn summary(verdict: &VerdictDocument) -> Option<String> {
     let metric = lead_metric(verdict);
@@ -154,7 +154,7 @@ fn span_of(all: &[&Comparison]) -> Option<(String, String)> {
     Some((amount(sorted.first()?)?, amount(sorted.last()?)?))
 }
 
-/// The size of an effect in either direction.
+/// The size of an effect, regardless of its direction.
 fn distance(effect: &Effect) -> f64 {
     match (effect.ratio, effect.difference) {
         (Some(ratio), _) => ratio.ln().abs(),

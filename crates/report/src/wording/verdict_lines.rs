@@ -124,7 +124,7 @@ fn names(members: &[&Comparison]) -> String {
     format!("{}{more}{end}", names.join(separator))
 }
 
-/// The number of blocks that would decide the first of these comparisons.
+/// The number of additional blocks that would decide at least one of these comparisons.
 fn outlook(members: &[&Comparison]) -> String {
     let blocks = members.iter().map(|one| one.blocks).min().unwrap_or(0);
     if blocks < INTERVAL_BLOCKS_MIN {
@@ -136,7 +136,7 @@ fn outlook(members: &[&Comparison]) -> String {
     let least = members.iter().filter_map(|one| one.more_blocks).min();
     least.map_or(String::new(), |more| {
         let blocks = number::plural(more.into(), "more block", "more blocks");
-        format!("; about {blocks} would decide the first of them")
+        format!("; about {blocks} would decide at least one of them")
     })
 }
 

@@ -1,4 +1,5 @@
-//! Every output of an experiment prints the same figure, change and interval for a variant and metric.
+//! Every output of an experiment prints the same mean, change and interval for a variant and
+//! metric.
 
 use std::fs;
 use std::path::Path;
@@ -99,7 +100,7 @@ fn every_output_prints_the_same_figure_change_and_interval() {
     }
 }
 
-/// The ratio of two figures in a table equals the ratio that the table shows.
+/// The ratio of two means in a table equals the ratio that the table shows.
 #[test]
 fn figures_and_their_ratio_agree() {
     for name in EXPERIMENTS {

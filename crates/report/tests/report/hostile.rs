@@ -1,4 +1,4 @@
-//! Hostile names, texts and figures from a plan, a server or a broken file.
+//! Hostile names, texts and numbers from a plan, a server or a broken file.
 
 use std::path::Path;
 

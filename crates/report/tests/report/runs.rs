@@ -402,7 +402,7 @@ fn junit_has_a_case_for_each_comparison_and_condition() {
         counted.failures - 1,
         "a regression fails only with --against"
     );
-    // An inconclusive condition is skipped, and fails with `strict`.
+    // An inconclusive condition is skipped, but fails with `strict`.
     let gates = unclear_gate(&old, &new);
     let unclear = |strict| RunVerdicts {
         new: &new,

@@ -13,8 +13,8 @@ pub enum CapacityEstimate {
     Capacity {
         /// Geometric mean of the searches' capacities, in requests per second.
         per_s: f64,
-        /// 95% interval by Student's t on the log scale; `None` for fewer searches than an interval
-        /// needs.
+        /// 95% interval by Student's t on the log scale; `None` if there are too few searches for
+        /// an interval.
         interval: Option<Interval>,
         /// Number of searches.
         searches: usize,

@@ -13,7 +13,7 @@
 //! of all nearby probes and never takes the logarithm of a single probe. Where the excess jumps,
 //! only the first fit is used.
 
-/// Range of the log excess, on each side of the goal, that further probes should cover.
+/// Range of the log excess, on each side of the goal, that the next probes should cover.
 const EXCESS_RANGE: f64 = 1.2;
 
 /// The excess jumps if, within the window of a line, it rises from the reciprocal of this value to
@@ -53,7 +53,7 @@ pub(super) enum Crossing {
     At {
         /// Logarithm of the rate at which the fit crosses the goal.
         log_rate: f64,
-        /// Distance from `log_rate`, on the log scale, within which further probes should look for
+        /// Distance from `log_rate`, on the log scale, within which the next probes should look for
         /// the crossing.
         reach: f64,
     },

@@ -13,11 +13,11 @@ const KEEPS_UP_SHARE: f64 = 0.9;
 const IN_FLIGHT: f64 = 3.0;
 /// Share of a probe's requests that must be in arrears for the server to be hopelessly overloaded.
 const HOPELESS_SHARE: f64 = 0.3;
-/// Slow requests so far, as a multiple of those allowed in the whole probe, above which a probe at
-/// the edge is an overload.
+/// A probe at the edge counts as an overload if its slow requests so far exceed those allowed in
+/// the whole probe by this factor.
 const OVERLOAD_TAIL: f64 = 4.0;
-/// Number of slow requests that could be missing by chance. A goal is clearly met only if it allows
-/// this many more than there were.
+/// Number of slow requests that may be missing by chance. A goal is clearly met only if it allows
+/// at least this many more slow requests than were observed.
 const TAIL_ROOM: f64 = 3.0;
 
 /// Part of the search that a probe belongs to.

@@ -9,7 +9,7 @@
 //!
 //! Only the probes of the last two parts enter the fit, because the choice of the earlier rates
 //! depended on their results. These probes share the remaining time. A search of a slow server
-//! therefore ends in time, too, but its result varies more.
+//! therefore also ends in time, but its result varies more.
 //!
 //! If the capacity of an earlier search is given, the search begins with the edge.
 
@@ -21,7 +21,7 @@ use super::settings::{RATE_MIN, SearchSettings};
 
 /// Maximum number of probes of the bracket.
 const BRACKET_PROBES_MAX: usize = 24;
-/// Share of the search's time after which a bracket with both ends is not narrowed further.
+/// Share of the search's time after which a bracket with both ends is no longer narrowed.
 const BRACKET_TIME_SHARE: f64 = 0.25;
 /// Share of the search's time after which a bracket with one end is abandoned.
 const BRACKET_TIME_SHARE_MAX: f64 = 0.6;
@@ -286,7 +286,8 @@ impl Search {
             (Some(met), Some(unmet))
                 if unmet / met <= BRACKET_RATIO || is_late(BRACKET_TIME_SHARE) =>
             {
-                // Probes at the edge would only measure the generator's limit.
+                // If the generator was saturated, more probes near the goal would only measure the
+                // generator's limit.
                 return match bracket.saturated {
                     true => self.saturated(),
                     false => self.edge_around((met * unmet).sqrt().ln()),

@@ -15,7 +15,7 @@ const LIMITS_PER_PROBE: f64 = 3.0;
 /// Number of probes of minimum length that must fit into the duration of a search.
 const SHORTEST_PROBES: f64 = 20.0;
 /// Number of requests that a search needs, as a multiple of [`SearchSettings::requests_min`]. With
-/// fewer, there are too few slow requests, and the interval contains the capacity too rarely.
+/// fewer requests, there are too few slow ones, and the interval misses the capacity too often.
 const REQUESTS_PER_SEARCH: f64 = 20.0;
 /// Maximum of the same multiple for goals whose slow requests come in long clusters.
 const REQUESTS_PER_SEARCH_MAX: f64 = 50.0;
@@ -73,7 +73,6 @@ impl SearchSettings {
         needed_s.min(self.time_s_max).max(self.time_s)
     }
 
-    /// Returns the capacity from which on a search takes no longer than the time required at
     /// Returns the lowest capacity for which a search takes no longer than `time_s`.
     pub fn rate_of_usual_time(&self) -> f64 {
         let most = REQUESTS_PER_SEARCH_MAX / REQUESTS_PER_SEARCH;

@@ -105,7 +105,7 @@ impl Judgement {
     }
 }
 
-/// Gate on a figure, applied to one variant.
+/// Gate on a measured value, applied to one variant.
 struct GateCase<'a> {
     evidence: &'a Evidence<'a>,
     variant: usize,

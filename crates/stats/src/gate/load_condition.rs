@@ -2,9 +2,9 @@
 //! `p99>50ms`, `failed>0.1%` or `rate<1000`.
 //!
 //! The grammar and the metrics are those of a [`Gate`](super::Gate), but without variants,
-//! references and verdicts. A single load has no interval, so the result depends only on its
-//! figures. If only a lower bound of a percentile is known, that bound is compared, as it is
-//! printed.
+//! references and verdicts. A single load has no interval, so the result depends only on the
+//! measured values. If only a lower bound on a percentile is known, that bound is compared; reports
+//! print it, too.
 
 use std::fmt;
 

@@ -63,12 +63,12 @@ enum GateRule {
     },
 }
 
-/// Limit that a figure is compared with.
+/// Limit that a measured value is compared with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum GateLimit {
     /// A value in the quantity's unit; a fraction of the total if `is_share`.
     Fixed { value: f64, is_share: bool },
-    /// `factor` times the reference's figure, plus `shift`.
+    /// `factor` times the reference's value, plus `shift`.
     Relative {
         to: GateReference,
         factor: f64,

@@ -67,7 +67,7 @@ fn dependences(all: &[(&str, Dependence)]) -> String {
 }
 
 /// Returns "costs 8.0% (7.0% to 9.0%)" if the metric is a rate and the direction is established,
-/// otherwise signed figures.
+/// otherwise a signed change.
 fn cost(metric: Metric, change: &Change) -> String {
     if metric == Metric::RatePerS
         && !change.is_factor()

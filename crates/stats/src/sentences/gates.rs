@@ -9,7 +9,7 @@ use crate::gate_result::GateScale;
 use crate::metric::Metric;
 use crate::quantity::Quantity;
 
-/// Figures on which a ruling is based.
+/// Numbers on which a ruling is based.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GateNumbers {
     pub(crate) scale: GateScale,
@@ -18,7 +18,7 @@ pub(crate) struct GateNumbers {
     pub(crate) limit: f64,
 }
 
-/// Figures, with the number of trials that they come from.
+/// Numbers, with the number of trials that they come from.
 pub(crate) struct GateBasis {
     pub(crate) numbers: GateNumbers,
     pub(crate) trials: usize,
@@ -103,7 +103,7 @@ pub(crate) fn fixed(subject: &str, quantity: &Quantity, basis: &GateBasis) -> St
     let shown = |value| quantity.shown(value);
     let GateNumbers { value, limit, .. } = basis.numbers;
     let (figure, limit_text) = (shown(value), shown(limit));
-    // After rounding, the figure may look equal to the limit, which would seem to contradict the
+    // After rounding, the value may look equal to the limit, which would seem to contradict the
     // ruling.
     let apart = match figure == limit_text {
         true if value > limit => ", just above the limit",

@@ -111,11 +111,11 @@ fn errors_mark_their_position_and_list_alternatives() {
         ("p99 of new", "", "expected a comparison operator"),
         ("p99 new > 5ms", "new", "expected a comparison operator"),
         ("p99 of new >", "", "expected a limit"),
-        ("p99 of new > 50", "50", "is not a time with its unit"),
+        ("p99 of new > 50", "50", "is not a time with a unit"),
         (
             "p99 of new > 50 apples",
             "50 apples",
-            "is not a time with its unit",
+            "is not a time with a unit",
         ),
         (
             "p99 of new > base",

@@ -1,5 +1,5 @@
 //! Interleaved and sequential blocks on simulated machines whose speed changes. docs/validation.md
-//! has the figures, which `cargo test -p prony-stats interleaving -- --nocapture` prints.
+//! contains the results, which `cargo test -p prony-stats interleaving -- --nocapture` prints.
 
 use crate::simulation::machine::{BlockMode, MachineExperiment, MachineKind, MachineResult};
 use crate::simulation::{Draws, Setting, Share};

@@ -34,8 +34,8 @@ fn manifest() -> RunManifest {
     serde_json::from_value(manifest).unwrap()
 }
 
-/// Returns the deltas that an agent records in `halves` half seconds, one for each. `seed`
-/// determines their few requests.
+/// Returns one delta for each of `halves` half seconds of an agent's load. Each contains a few
+/// requests, which `seed` determines.
 fn recorded(halves: u64, seed: u64) -> Vec<Delta> {
     let mut recorder = Recorder::new(MeasuredPart::EndedFrom(WARMUP));
     recorder.watch();

@@ -1,5 +1,5 @@
-//! The stored experiments and records that the tests render. The figures are synthetic, evaluated
-//! by the real statistics, and reproducible.
+//! The stored experiments and records that the tests render. The data are synthetic and
+//! reproducible, and are evaluated by the real statistics.
 
 mod entries;
 mod experiments;
@@ -84,7 +84,7 @@ struct SampleExperiment {
     /// Goals of capacity searches; empty if the trials are single loads.
     goals: &'static [&'static str],
     /// The entries of a list. Each has a name, the median response time in microseconds, the factor
-    /// of that time in variants with a new build, and its parts of all failures in old and in new
+    /// of that time in variants with a new build, and its share of all failures in old and in new
     /// builds.
     entries: &'static [(&'static str, f64, f64, f64, f64)],
 }

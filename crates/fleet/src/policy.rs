@@ -46,8 +46,8 @@ pub struct LoadPolicy {
 #[serde(default, deny_unknown_fields)]
 pub struct ServicePolicy {
     /// Programs that may be started, by name or absolute path. None may be started if the list is
-    /// empty. `*` allows any program, and thereby gives coordinators all rights of the user that
-    /// runs the agent.
+    /// empty. `*` allows any program, which gives coordinators all rights of the user that runs the
+    /// agent.
     pub commands: Vec<String>,
     /// Environment variables that a plan may set for these programs: names, prefixes such as
     /// `APP_*`, or `*` for any. If the key is missing, any variable is allowed if `commands`

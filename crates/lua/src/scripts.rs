@@ -40,8 +40,8 @@ pub enum ServerAddresses<'a> {
 }
 
 impl LuaScripts {
-    /// Runs the script in the main state and once per thread, determines the server's addresses, and
-    /// calls `setup` and `init`.
+    /// Runs the script in the main state and once per thread, determines the server's addresses,
+    /// and calls `setup` and `init`.
     ///
     /// # Errors
     ///

@@ -6,8 +6,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The queue of an origin, shared by all of its threads. One request is served at a time, in the order
-/// of arrival.
+/// The queue of an origin, shared by all of its threads. One request is served at a time, in the
+/// order of arrival.
 #[derive(Debug)]
 pub(crate) struct ServiceQueue {
     service_time: Duration,

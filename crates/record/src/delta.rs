@@ -11,9 +11,9 @@ use crate::{Distribution, Nanos, OutcomeCounts};
 /// Number of three-digit status codes.
 const STATUS_COUNT: usize = 1000;
 
-/// Counts and times of one interval of a load, of one worker or of several. Deltas of the same load
-/// merge exactly and in any order: the deltas of all intervals and workers add up to the whole load,
-/// bucket by bucket.
+/// Counts and times of one or several workers in one interval of a load. Deltas of the same load
+/// merge exactly and in any order: the deltas of all intervals and workers add up to the whole
+/// load, bucket by bucket.
 ///
 /// A request is counted in the interval in which it ends, except in [`Delta::started`], which
 /// counts starts.

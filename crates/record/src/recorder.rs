@@ -6,8 +6,8 @@
 //! backlog from the warm-up. If a closed loop ends after a number of requests, the requests due
 //! after the warm-up belong to the measured part, so exactly that number is measured.
 //!
-//! In an interleaved load, requests that started in the settling part of a slice do not belong to the
-//! measured part, and the load's clock does not count that part: see [`Recorder::settle`].
+//! In an interleaved load, requests that started in the settling part of a slice do not belong to
+//! the measured part, and the load's clock does not count that part: see [`Recorder::settle`].
 
 use crate::entries::{DenseTimes, EntryDeltas};
 use crate::fast_histogram::FastHistogram;
@@ -113,7 +113,8 @@ pub struct Recorder {
     ended: u64,
     /// Failed requests of the measured part.
     failed: u64,
-    /// Successful requests of the measured part, and the sum of their response times in nanoseconds.
+    /// Number of successful requests of the measured part, and the sum of their response times in
+    /// nanoseconds.
     succeeded: (u64, u128),
     /// True in the settling part of a slice.
     is_settling: bool,

@@ -10,8 +10,8 @@ pub const SLICE: Nanos = Nanos::from_millis(500);
 /// A slice of the time series, as stored in records.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Slice {
-    /// End of the slice in seconds since the measured part began. The last slice may be shorter than
-    /// the others.
+    /// End of the slice, in seconds since the measured part began. The last slice may be shorter
+    /// than the others.
     pub t_s: f64,
     /// Requests that succeeded within the slice.
     pub ok: u64,

@@ -52,7 +52,7 @@ pub struct SourceTotals {
     pub connections: u64,
     /// Successful requests.
     pub ok: u64,
-    /// Failed requests, whatever the reason.
+    /// Failed requests, with any outcome.
     pub failed: u64,
 }
 

@@ -125,7 +125,7 @@ impl ServerContact {
         }
     }
 
-    /// Returns the time from which on an agent's silence counts.
+    /// Returns the time from which an agent's silence counts.
     pub(super) fn silence_counts_from(&self) -> Instant {
         self.back
     }

@@ -201,8 +201,8 @@ impl NatsLink {
     }
 
     /// Returns true if the server itself responds to a request, which only a coordinator may send.
-    /// This distinguishes an unreachable server from a silent agent, even if the connection seems to
-    /// be up.
+    /// This distinguishes an unreachable server from a silent agent, even if the connection seems
+    /// to be up.
     pub fn server_responds(&self, within: Duration) -> bool {
         self.is_connected() && self.request("$JS.API.INFO", "", within).is_ok()
     }

@@ -231,7 +231,7 @@ impl ServerSetup {
             None => Secret::new_user_seed().map_err(ServerError::Keys)?,
         };
         let public = seed.public_key().map_err(ServerError::Keys)?;
-        // The file is rewritten in any case, because agents may now reach the server by another
+        // An existing file is rewritten, too, because agents may now reach the server by another
         // name.
         let servers = self.names.iter().take(1);
         let servers = servers.map(|name| url(name, self.listen.port())).collect();

@@ -162,8 +162,8 @@ fn only_files_that_were_sent_are_read() {
     assert_eq!(other, Reply::Done);
 }
 
-/// Returns an order to prepare a load with these settings, if they are invalid as settings of a
-/// load; otherwise `None`.
+/// Returns the JSON of an order to prepare a load with these settings if no load accepts them,
+/// otherwise `None`.
 fn unreadable_prepare_order(url: &str, words: &str) -> Option<String> {
     let settings = crate::harness::flags::settings(words.split_whitespace());
     let read = serde_json::from_value::<prony_load::LoadSettings>(settings.clone());

@@ -1,4 +1,4 @@
-//! Writes the files of `-e` and `-g`.
+//! Writes the output files that `-e` and `-g` name.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,8 +9,8 @@ use super::report::whole_ms;
 use super::times::{Column, RequestTimes};
 use crate::local_time::LocalTime;
 
-/// Output file that is opened before the load and written after it. If it can't be opened, no load
-/// is wasted.
+/// Output file that is opened before the load, so that an error is reported before a load has run
+/// for nothing. It is written after the load.
 #[derive(Debug)]
 pub(super) struct ResultFile {
     path: PathBuf,

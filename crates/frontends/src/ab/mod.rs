@@ -113,7 +113,7 @@ impl Run {
         })
     }
 
-    /// Writes the output files of `-e` and `-g`.
+    /// Writes the output files that `-e` and `-g` name.
     fn leave(
         &mut self,
         report: &AbReport,

@@ -1,4 +1,4 @@
-//! Counts requests in ab's categories. Each worker of the load has a counter of its own.
+//! Counts requests in ab's categories. Each worker of the load has its own counter.
 
 use std::sync::{Mutex, MutexGuard, OnceLock};
 

@@ -68,7 +68,7 @@ impl HeyArguments {
     }
 
     /// Returns the length of an open loop's schedule in seconds. Rates are computed over this time
-    /// even if the last response arrives earlier, because the load was not faster.
+    /// even if the last response arrives earlier, because the schedule determines the rate.
     pub(super) fn schedule_s(&self) -> f64 {
         match (self.end(), self.total_rate()) {
             ((Some(requests), _), Some(rate)) => requests as f64 / rate,

@@ -95,7 +95,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Returns the values of keys that are missing in a configuration file.
+    /// Returns the values that siege uses for keys that a configuration file doesn't contain.
     pub(super) fn bare() -> Settings {
         Settings {
             verbose: false,

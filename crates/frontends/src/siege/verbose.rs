@@ -1,6 +1,6 @@
 //! Prints a line for each transaction during a run, and requests and responses for `-g` and `-p`.
-//! Printing has a thread of its own, so that a slow terminal delays the load only when a long queue
-//! is full.
+//! Lines are printed by a separate thread, so that a slow terminal delays the load only when a long
+//! queue is full.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;

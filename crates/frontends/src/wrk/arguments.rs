@@ -68,8 +68,8 @@ const KNOWN: &[OptionSpec] = &[
 ];
 
 impl WrkArguments {
-    /// Parses the arguments. Returns the text for `-v`, which is printed in any case, and the
-    /// parsed arguments.
+    /// Parses the arguments. Returns the text for `-v` and the parsed arguments. An error also
+    /// contains that text.
     pub(super) fn read(words: &[String]) -> Result<(String, WrkArguments), WrkError> {
         let mut version = String::new();
         WrkArguments::read_all(words, &mut version)

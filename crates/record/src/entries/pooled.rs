@@ -21,7 +21,7 @@ impl EntryResults {
             let rows = loads.iter().map(|(load, _)| &load.each[number]);
             pooled_row(rows.collect(), elapsed_s)
         });
-        // The row `other` exists only in loads that sent requests without an entry of their own.
+        // The row `other` exists only in loads that sent requests without their own entry.
         let other: Vec<&EntryResult> = loads.iter().filter_map(|it| it.0.other.as_ref()).collect();
         Some(EntryResults {
             grouping: first.grouping,

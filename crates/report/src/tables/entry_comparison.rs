@@ -99,7 +99,7 @@ impl<'a> EntryComparison<'a> {
         })
     }
 
-    /// Number of entries with results of their own.
+    /// Number of entries with their own results.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }

@@ -13,8 +13,8 @@ use crate::number;
 /// Maximum number of names that are listed. The others are only counted.
 const NAMES_MAX: usize = 4;
 
-/// All comparisons: the established differences in the order of the document, then one line for each
-/// group that is withheld, equivalent or undecided for the same reason.
+/// Summarizes all comparisons: first the established differences in the order of the document, then
+/// one line for each group that is withheld, equivalent or undecided for the same reason.
 pub(crate) fn lines(verdict: &VerdictDocument) -> Vec<VerdictLine> {
     let mut groups: Vec<(Verdict, String, Vec<&Comparison>)> = Vec::new();
     let mut lines = Vec::new();

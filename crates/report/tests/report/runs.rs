@@ -1,5 +1,5 @@
-//! Two runs, conditions and tables: snapshots of every output in `tests/golden-runs`, checked against
-//! the schemas.
+//! Comparisons of two runs, conditions and tables: every output is compared with a snapshot in
+//! `tests/golden-runs`, and JSON is checked against the schemas.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //!
 //! The two runs may have different noise, so their variances aren't pooled: the standard error is
 //! √(s₁²/n₁ + s₂²/n₂), and Student's t has the degrees of freedom of Welch (1947) and Satterthwaite
-//! (1946). If the variances are equal, this test has hardly less power than the pooled test; if
+//! (1946). If the variances are equal, this test has nearly as much power as the pooled test; if
 //! they differ, the pooled test would be wrong.
 
 use crate::estimate::{Estimate, Interval, critical_fractional, upper_tail_fractional};

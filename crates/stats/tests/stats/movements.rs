@@ -1,5 +1,5 @@
-//! Movements are rarely reported by chance, whatever the number of metrics, and reliably reported
-//! if a metric changed. The seeds are fixed.
+//! Checks that movements are rarely reported by chance, for any number of metrics, and are reliably
+//! reported if a metric changed. The seeds are fixed.
 
 use crate::simulation::{Draws, Setting};
 use prony_stats::{

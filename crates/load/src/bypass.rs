@@ -20,8 +20,8 @@ pub(crate) struct Bypass {
 }
 
 impl LoadSettings {
-    /// Makes the load use the kernel's sockets, so that everything else can be checked where the
-    /// interface does not exist.
+    /// Makes the load use the kernel's sockets, so that the other settings can be checked on a
+    /// machine without the interface.
     pub fn use_kernel_sockets(&mut self) {
         if is_chosen(self) {
             self.io = None;
@@ -45,7 +45,7 @@ pub(crate) fn check(
     sources: &Sources,
     targets: &[Target],
 ) -> Result<Option<Bypass>, SpecError> {
-    // A plan whose levels choose the sockets gives the kernel's an empty name.
+    // In a plan that compares sockets, an empty name selects the kernel's sockets.
     let interface = settings.interface.as_deref().filter(|it| !it.is_empty());
     if !is_chosen(settings) {
         let given = [

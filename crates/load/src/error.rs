@@ -1,5 +1,5 @@
-//! Reasons that a load can't run. Messages name settings in the notation of their source: as flags or
-//! as keys of a plan.
+//! Reasons that a load can't run. Messages name settings in the notation of their source: as flags
+//! or as keys of a plan.
 
 use std::fmt;
 

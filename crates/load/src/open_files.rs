@@ -9,8 +9,8 @@ const FILES_OF_PROCESS: u64 = 48;
 /// Open files that a worker needs in addition to its connections: those of its poller.
 const FILES_PER_WORKER: u64 = 4;
 
-/// Number of open files that this process needs for loads with this number of connections and threads in
-/// total.
+/// Number of open files that this process needs for loads with this number of connections and
+/// threads in total.
 pub fn open_files_needed(connections: u64, threads: u64) -> u64 {
     connections
         .saturating_add(FILES_OF_PROCESS)

@@ -8,7 +8,8 @@
 //! - constant: t(k) = k / rate
 //! - Poisson: t(k) = t(k−1) + −ln(1 − u) / rate, u uniform in [0, 1)
 //!
-//! A rate that changes over time is a piecewise linear function. With Λ(t), its integral from zero to t:
+//! A rate that changes over time is a piecewise linear function. With Λ(t), its integral from zero
+//! to t:
 //!
 //! - constant arrivals: Λ(t(k)) = k
 //! - Poisson: Λ(t(k)) = s(k), s(k) = s(k−1) + −ln(1 − u), an inhomogeneous Poisson process by time

@@ -189,15 +189,15 @@ impl Control {
         self.gather().so_far.clone()
     }
 
-    /// Enables [`Control::recent`] for a window of this length, and [`Control::watch`]. Must be called
-    /// before the load begins.
+    /// Enables [`Control::recent`] for a window of this length, and [`Control::watch`]. Must be
+    /// called before the load begins.
     pub fn keep_recent(&self, length: Nanos) {
         self.watch();
         self.gather().recent = Some(RecentDeltas::new(length));
     }
 
-    /// Returns the data of the window that ends at `until`, without the time series; `None` if there
-    /// are none.
+    /// Returns the data of the window that ends at `until`, without the time series; `None` if
+    /// there are none.
     pub fn recent(&self, until: Nanos) -> Option<Delta> {
         self.gather().recent.as_ref()?.before(until)
     }
@@ -226,7 +226,7 @@ impl Control {
     }
 
     /// Returns the record that the load described by `info` would have if it had ended with the
-    /// last half second, without the time series. Before the measured part, all its figures are
+    /// last half second, without the time series. Before the measured part, all its values are
     /// zero.
     pub fn record_so_far(&self, info: &LoadInfo) -> Record {
         let all = self.so_far();

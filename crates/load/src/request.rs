@@ -40,8 +40,8 @@ pub struct Request {
     pub(crate) method: String,
     /// The whole URL.
     pub(crate) url: String,
-    /// Parts that the request was encoded from; `None` if neither redirects, cookies nor a script need
-    /// them, or if the request is raw bytes.
+    /// Parts that the request was encoded from; `None` if neither redirects, cookies nor a script
+    /// need them, or if the request is raw bytes.
     pub(crate) origin: Option<Arc<RequestParts>>,
 }
 

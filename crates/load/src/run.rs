@@ -102,8 +102,8 @@ pub fn run_at(
 }
 
 /// Runs a load in slices. Returns when [`Slices::end`] was called, or the load has failed. If
-/// `control` stops the load during a slice, this returns at once; otherwise it returns when the
-/// next slice begins.
+/// `control` stops the load during a slice, this function returns immediately; otherwise it returns
+/// when the next slice begins.
 ///
 /// Each slice lasts until its last request has ended, so the load should have a request timeout.
 ///
@@ -232,7 +232,7 @@ const QUIC_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which connections that were opened before the load are serviced until the load
 /// begins.
 const SERVICE_INTERVAL: Duration = Duration::from_millis(50);
-/// Servicing of connections ends this long before the start, because servicing thousands of
+/// Time before the start at which servicing of connections ends, because servicing thousands of
 /// connections takes time, and no worker may begin late.
 const SERVICE_END_BEFORE_START: Duration = Duration::from_millis(20);
 
@@ -372,7 +372,8 @@ impl<'run> Start<'run, '_> {
         sockets: io::Result<S>,
         set_clock: fn(&mut S, Instant),
     ) -> Result<Option<WorkerResult>, RunError> {
-        let waiting = |error| RunError::Environment(format!("waiting for sockets: {error}"));
+        let waiting =
+            |error| RunError::Environment(format!("can't wait for socket events: {error}"));
         let WorkerSync {
             gate,
             ready,

@@ -1,8 +1,8 @@
 //! Scripts control a load request by request and inspect its responses. They allow individual
 //! requests, think times, assertions on responses, and one output line per request.
 //!
-//! A load without a script has no cost from this. With a script, each worker calls the script on
-//! its own thread, so the script's run time reduces the worker's capacity.
+//! Scripting costs nothing in a load without a script. With a script, each worker calls the script
+//! on its own thread, so the script's run time reduces the worker's capacity.
 
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ pub struct CaptureSpec {
 
 /// The script of one worker. Users are identified by their number in the whole load.
 pub trait Script {
-    /// Returns the next step of a free user. This is called when a request could begin at once: the
-    /// user's connection has capacity or there is none yet, and the load's limits allow one more
+    /// Returns the next step of a free user. This is called when a request could begin immediately:
+    /// the user's connection has capacity or is not open yet, and the load's limits allow one more
     /// request (in an open loop, when one is due).
     fn next(&mut self, _user: u32, _now: Nanos) -> UserStep {
         UserStep::Listed

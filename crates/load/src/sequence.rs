@@ -94,9 +94,9 @@ impl Sequence {
 /// ends after a number of requests, each worker has a contiguous range. Request *k* takes row *k*
 /// mod the number of rows.
 ///
-/// In any other closed loop, workers number their requests in turn. Each goes through all rows, and
-/// starts where its shard of the rows begins. If request *k* took row *k* there, too, each of two
-/// workers would use only half of the rows of a file with an even number of rows.
+/// In any other closed loop, workers number their requests in turn. Each worker goes through all
+/// rows, starting where its shard of the rows begins. If request *k* took row *k* here as well, two
+/// workers would each use only half of the rows of a file with an even number of rows.
 pub(crate) struct RequestNumbers {
     number: u64,
     number_stride: u64,

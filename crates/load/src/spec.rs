@@ -52,7 +52,7 @@ impl LoopModel {
     }
 }
 
-/// Limits on the length of a load. The load ends at the first limit that it reaches.
+/// Limits of a load. The load ends when it reaches the first of these limits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoadSpan {
     /// Maximum number of requests after the warm-up.
@@ -282,7 +282,8 @@ impl LoadSettings {
 }
 
 impl LoadSpec {
-    /// Creates a writer of further requests for this load, before or while it runs.
+    /// Returns a writer that serializes additional requests for this load. Can be called before the
+    /// load starts or while it runs.
     pub fn writer(&self) -> Writer {
         self.writer.clone()
     }
@@ -310,8 +311,8 @@ impl LoadSpec {
         self.transport.preconnect = true;
     }
 
-    /// Makes a redirect beyond the setting `follow` fail its request, as some clients do. By default
-    /// that redirect is the request's response.
+    /// Makes a redirect beyond the setting `follow` fail its request, as some clients do. By
+    /// default that redirect is the request's response.
     pub fn fail_redirects_beyond_limit(&mut self) {
         self.responses.fails_beyond_follow = true;
     }
@@ -395,7 +396,7 @@ impl LoadSpec {
         &self.requests[index].name
     }
 
-    /// Planned length of the load, including the warm-up; `None` without a time limit.
+    /// Planned duration of the load, including the warm-up; `None` without a time limit.
     pub fn planned(&self) -> Option<Nanos> {
         self.span
             .duration

@@ -9,7 +9,8 @@
 
 use prony_record::{Nanos, Stalls};
 
-/// Minimum length of a stall. Shorter gaps occur on a busy machine; see `generator-starved`.
+/// Minimum length of a stall. Shorter gaps occur on a busy machine, which the finding
+/// `generator-starved` reports.
 const STALL_MIN: Nanos = Nanos::from_millis(500);
 /// Interval between checks of how long the machine has been suspended.
 const SUSPENSION_INTERVAL: Nanos = Nanos::from_millis(100);

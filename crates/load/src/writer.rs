@@ -183,7 +183,7 @@ impl Writer {
     }
 
     /// Turns raw bytes into a batch of `count` pipelined requests. The requests must all have the
-    /// same method, or all of their responses must have bodies. They are sent at once and their
+    /// same method, or all of their responses must have bodies. They are sent together, and their
     /// responses arrive in order on the same connection. The load counts the batch as one request,
     /// from the first byte sent to the end of the last response. A script receives each response.
     /// Those before the last one are delivered when the last one arrives or an error occurs.

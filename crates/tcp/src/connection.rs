@@ -177,12 +177,12 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// True until the peer has answered the SYN.
+    /// Returns true until the peer has answered the SYN.
     pub(crate) fn is_connecting(&self) -> bool {
         matches!(self.phase, Phase::SynSent { .. })
     }
 
-    /// True once nothing more is to be sent or received.
+    /// Returns true once nothing more is to be sent or received.
     pub(crate) fn has_ended(&self) -> bool {
         self.phase == Phase::Ended && !self.receiver.must_acknowledge()
     }
@@ -204,8 +204,8 @@ impl<'a> Connection<'a> {
         self.initial
     }
 
-    /// Handles a segment with data. Data of the segment that is in order is returned as a range. Data
-    /// out of order is stored only if `may_store`.
+    /// Handles a segment with data. Data of the segment that is in order is returned as a range.
+    /// Data out of order is stored only if `may_store`.
     pub(crate) fn handle(
         &mut self,
         segment: &Segment,

@@ -39,9 +39,9 @@ pub(crate) enum IcmpErrorKind {
 }
 
 impl IcmpError {
-    /// Parses the payload of an ICMP packet. Returns `None` for other messages, and for errors about
-    /// packets that are not TCP. The checksum is not verified: the quoted sequence number must be in
-    /// flight anyway (RFC 5927 §4.1).
+    /// Parses the payload of an ICMP packet. Returns `None` for other messages, and for errors
+    /// about packets that are not TCP. The checksum is not verified: the quoted sequence number
+    /// must be in flight anyway (RFC 5927 §4.1).
     pub(crate) fn parse(protocol: u8, payload: &[u8]) -> Option<IcmpError> {
         let (header, quoted) = payload.split_at_checked(8)?;
         let kind = if protocol == PROTOCOL_ICMP_V4 {

@@ -1,4 +1,5 @@
-//! Initial sequence numbers (RFC 6528), which a peer in TIME-WAIT accepts (RFC 9293 §3.4.2, RFC 6191).
+//! Initial sequence numbers (RFC 6528), which a peer in TIME-WAIT accepts (RFC 9293 §3.4.2, RFC
+//! 6191).
 
 use crate::sequence::Sequence;
 use crate::tuple::FourTuple;

@@ -1,12 +1,12 @@
 //! TCP as a client, without I/O: packets and events.
 //!
-//! Input: IP packets that a peer sent, bytes to send, and the time. Output: events (connected, data,
-//! closed, failed) and IP packets to send.
+//! Input: IP packets that a peer sent, bytes to send, and the time. Output: events (connected,
+//! data, closed, failed) and IP packets to send.
 //!
 //! Invariants of this crate:
 //!
-//! - It never names a clock, a socket, a thread or a file. Time is an argument: nanoseconds since an
-//!   arbitrary origin.
+//! - It never names a clock, a socket, a thread or a file. Time is an argument: nanoseconds since
+//!   an arbitrary origin.
 //! - The caller owns the buffers of packets; data in order is returned as a range of its packet.
 //! - Memory is bounded for any peer: data out of order by [`StackConfig::reassembly_bytes`],
 //!   resets and connections that are closing by constants.

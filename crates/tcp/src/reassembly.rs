@@ -81,7 +81,7 @@ impl Reassembly {
         Some((piece.data, size + PIECE_OVERHEAD))
     }
 
-    /// True if nothing is stored.
+    /// Returns true if nothing is stored.
     pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }

@@ -104,8 +104,8 @@ impl Receiver {
         self.recent.map_or(0, |recent| recent.value)
     }
 
-    /// True if the segment is older than the last one in order, by its timestamp (PAWS, RFC 7323
-    /// §5).
+    /// Returns true if the segment is older than the last one in order, by its timestamp (PAWS, RFC
+    /// 7323 §5).
     pub(crate) fn is_old_duplicate(&self, timestamps: Option<Timestamps>, now: u64) -> bool {
         match (self.recent, timestamps) {
             (Some(recent), Some(timestamps)) => {
@@ -146,7 +146,7 @@ impl Receiver {
         }
     }
 
-    /// True if a segment overlaps the window (RFC 9293 §3.10.7.4).
+    /// Returns true if a segment overlaps the window (RFC 9293 §3.10.7.4).
     pub(crate) fn is_acceptable(&self, start: Sequence, length: u32) -> bool {
         let window = self.window;
         let is_inside = |at: Sequence| at.since(self.next) < window;
@@ -248,7 +248,7 @@ impl Receiver {
         self.ack_due = AckDue::Now;
     }
 
-    /// True if an acknowledgment is due before anything else is sent.
+    /// Returns true if an acknowledgment is due before anything else is sent.
     pub(crate) fn must_acknowledge(&self) -> bool {
         self.ack_due == AckDue::Now
     }

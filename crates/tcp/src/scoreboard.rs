@@ -3,7 +3,8 @@
 use crate::segment::SackBlocks;
 use crate::sequence::Sequence;
 
-/// Largest number of ranges; further ones are ignored, which is safe because they may be sent again.
+/// Largest number of ranges; further ones are ignored, which is safe because they may be sent
+/// again.
 const RANGES_MAX: usize = 32;
 
 /// Ranges above the acknowledged data, in order, without overlap.

@@ -30,7 +30,7 @@ impl Flags {
         Flags(self.0 | other.0)
     }
 
-    /// True if all bits of `other` are set.
+    /// Returns true if all bits of `other` are set.
     pub(crate) fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }

@@ -199,7 +199,8 @@ impl<'a> Sender<'a> {
         self.sent
     }
 
-    /// True if an ICMP error about this sequence number can be about data in flight (RFC 5927 §4.1).
+    /// Returns true if an ICMP error about this sequence number can be about data in flight (RFC
+    /// 5927 §4.1).
     pub(crate) fn is_in_flight(&self, sequence: Sequence) -> bool {
         !sequence.is_before(self.unacknowledged) && sequence.is_before(self.sent)
     }
@@ -479,8 +480,8 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Slow start and congestion avoidance (RFC 5681 §3.1, with byte counting by RFC 3465). A window
-    /// that isn't used doesn't grow.
+    /// Slow start and congestion avoidance (RFC 5681 §3.1, with byte counting by RFC 3465). A
+    /// window that isn't used doesn't grow.
     fn grow(&mut self, acknowledged: u32, in_flight: u32) {
         if in_flight < self.congestion_window / 2 {
             return;
@@ -594,7 +595,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// True if everything was sent and acknowledged, FIN included.
+    /// Returns true if everything was sent and acknowledged, FIN included.
     pub(crate) fn is_drained(&self) -> bool {
         self.sent == self.unacknowledged && self.queue.len() == 0 && !self.fin
     }

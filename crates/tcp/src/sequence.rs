@@ -7,17 +7,17 @@ use std::ops::{Add, AddAssign, Sub};
 pub(crate) struct Sequence(pub(crate) u32);
 
 impl Sequence {
-    /// True if this number comes before the other one.
+    /// Returns true if this number comes before the other one.
     pub(crate) fn is_before(self, other: Sequence) -> bool {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
-    /// True if this number comes after the other one.
+    /// Returns true if this number comes after the other one.
     pub(crate) fn is_after(self, other: Sequence) -> bool {
         other.is_before(self)
     }
 
-    /// True if this number is at or before the other one.
+    /// Returns true if this number is at or before the other one.
     pub(crate) fn is_up_to(self, other: Sequence) -> bool {
         !self.is_after(other)
     }

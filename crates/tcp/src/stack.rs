@@ -137,8 +137,8 @@ pub struct TcpCounts {
     pub offloaded_checksums: u64,
     /// Segments and ICMP errors of unknown connections.
     pub strays: u64,
-    /// Segments of connections that were dropped because they are old duplicates, outside the window,
-    /// or impossible.
+    /// Segments of connections that were dropped because they are old duplicates, outside the
+    /// window, or impossible.
     pub unacceptable: u64,
     /// ICMP messages other than valid errors about a TCP segment.
     pub ignored_icmp: u64,
@@ -348,7 +348,8 @@ impl<'a> TcpStack<'a> {
         self.spare_buffers.pop()
     }
 
-    /// Closes a connection. No event with its tag follows, not even a pending one. Does nothing if it has ended.
+    /// Closes a connection. No event with its tag follows, not even a pending one. Does nothing if
+    /// it has ended.
     pub fn close(&mut self, handle: Handle, mode: CloseMode, now: u64) {
         let Some(connection) = self.slots.get_mut(handle).filter(|c| !c.detached) else {
             return;
@@ -568,7 +569,7 @@ impl<'a> TcpStack<'a> {
         self.events.pop_front()
     }
 
-    /// True if [`TcpStack::poll_event`] has an event.
+    /// Returns true if [`TcpStack::poll_event`] has an event.
     pub fn has_events(&self) -> bool {
         !self.events.is_empty()
     }
@@ -594,7 +595,7 @@ impl<'a> TcpStack<'a> {
         self.events.clear();
     }
 
-    /// True if [`TcpStack::poll_transmit`] may have a packet.
+    /// Returns true if [`TcpStack::poll_transmit`] may have a packet.
     pub fn wants_transmit(&self) -> bool {
         !self.ready.is_empty() || !self.resets.is_empty()
     }

@@ -8,12 +8,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub struct AddressRange {
     /// First address.
     pub first: IpAddr,
-    /// Last address; of the same family as the first, and not less.
+    /// Last address. It has the same family as the first address and is not less than it.
     pub last: IpAddr,
 }
 
 impl AddressRange {
-    /// The range that contains only this address.
+    /// Creates a range that contains only this address.
     pub fn single(address: IpAddr) -> AddressRange {
         AddressRange {
             first: address,
@@ -21,12 +21,12 @@ impl AddressRange {
         }
     }
 
-    /// True if the range contains the address.
+    /// Returns true if the range contains the address.
     pub fn contains(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.first.is_ipv4() && self.first <= address && address <= self.last
     }
 
-    /// The parts of the range that remain without some single addresses.
+    /// Returns the parts of the range that remain when these addresses are removed.
     pub fn without(self, removed: &[IpAddr]) -> Vec<AddressRange> {
         let mut removed: Vec<_> = removed.iter().filter(|it| self.contains(**it)).collect();
         removed.sort_unstable();

@@ -11,7 +11,7 @@ use crate::error::XdpError;
 use crate::filter::{self, FilterMaps, FilterSpec, TARGET_KEY};
 use crate::interface::Interface;
 
-/// Maximum number of targets, addresses and ports, of a load.
+/// Maximum number of targets of a load. A target is an address and a port.
 const TARGETS_MAX: u32 = 4096;
 /// Maximum number of receive queues of an interface.
 const QUEUES_MAX: u32 = 1024;
@@ -20,12 +20,12 @@ const QUEUES_MAX: u32 = 1024;
 const FLAG_GENERIC: u32 = 1 << 1;
 const FLAG_NATIVE: u32 = 1 << 2;
 
-/// The point at which packets are redirected.
+/// The place in the kernel's packet processing at which the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttachMode {
     /// The program runs in the driver, before the kernel allocates memory for the packet.
     Native,
-    /// The program runs in the kernel's network stack, which works with every driver but is slower.
+    /// The program runs in the kernel's network stack. This works with every driver, but is slower.
     Generic,
 }
 
@@ -45,26 +45,26 @@ impl fmt::Display for AttachMode {
     }
 }
 
-/// The program on an interface. It is detached when this is dropped, and when the process ends in
-/// any way.
+/// A BPF program that is attached to an interface. It is detached when this value is dropped, and
+/// when the process ends for any reason.
 #[derive(Debug)]
 pub struct Attachment {
     // Declared first, so that the program is detached before its maps are closed.
     _link: OwnedFd,
     mode: AttachMode,
     targets: Map,
-    /// Keys in the map of targets.
+    /// Targets that are already in the map.
     known: Mutex<Vec<SocketAddr>>,
     sockets: Map,
     interface: u32,
 }
 
 impl Attachment {
-    /// Attaches a program to an interface: natively if the driver supports that.
+    /// Attaches a program to an interface, in native mode if the driver supports it.
     ///
     /// # Errors
     ///
-    /// The kernel refuses the program, or the interface has another one.
+    /// The kernel rejects the program, or another program is attached to the interface.
     pub fn new(interface: &Interface, spec: &FilterSpec) -> Result<Attachment, XdpError> {
         let system = |step| move |error| XdpError::System(step, error);
         let create = system("creating a BPF map");
@@ -97,7 +97,7 @@ impl Attachment {
         })
     }
 
-    /// The point at which packets are redirected.
+    /// The mode in which the program is attached.
     pub fn mode(&self) -> AttachMode {
         self.mode
     }

@@ -1,4 +1,4 @@
-//! Reasons that a load can't use AF_XDP.
+//! Reasons why a load can't use AF_XDP.
 
 use std::fmt;
 use std::io;
@@ -7,12 +7,12 @@ use std::net::IpAddr;
 use crate::address_range::AddressRange;
 use crate::filter::FilterSpec;
 
-/// Reason that an interface can't carry a load.
+/// Reason why an interface can't carry a load.
 #[derive(Debug)]
 pub enum XdpError {
     /// The process lacks a capability (capabilities(7)).
     Capability(&'static str),
-    /// The kernel is too old; this is its version.
+    /// The kernel, which has this version, is too old.
     Kernel(String),
     /// No interface has this name.
     NoInterface(String),
@@ -22,11 +22,11 @@ pub enum XdpError {
     NotEthernet(String),
     /// The MTU of the interface is less than IPv6 requires (RFC 8200 §5).
     Mtu(String, u32),
-    /// Another XDP program is attached to the interface; this is its number.
+    /// Another XDP program, which has this ID, is attached to the interface.
     ProgramAttached(String, u32),
     /// The interface has no address of the target's family.
     NoAddress(String, IpAddr),
-    /// Sources are outside of the interface's subnets.
+    /// Source addresses are outside of the interface's subnets.
     OutsideSubnet {
         /// The interface.
         interface: String,

@@ -41,7 +41,7 @@ impl FromStr for MacAddress {
 }
 
 impl MacAddress {
-    /// True if this is a unicast address.
+    /// Returns true if this is a unicast address.
     pub fn is_unicast(self) -> bool {
         self.0[0] & 1 == 0 && self.0 != [0; 6]
     }
@@ -68,7 +68,7 @@ impl EtherType {
     }
 }
 
-/// Protocol of a frame; `None` for others and for frames that are too short.
+/// Protocol of a frame's payload; `None` for other protocols and for frames that are too short.
 pub fn ether_type(frame: &[u8]) -> Option<EtherType> {
     match *frame.get(12..ETHERNET_HEADER)? {
         [0x08, 0x00] => Some(EtherType::Ipv4),

@@ -16,15 +16,15 @@ const GET_GRO: u32 = 0x2b;
 const GET_CHANNELS: u32 = 0x3c;
 const GET_RSS: u32 = 0x46;
 
-/// Bits of the flags that GET_FLAGS returns.
+/// Bits of the result of GET_FLAGS.
 const FLAG_LRO: u32 = 1 << 15;
 const FLAG_VLAN_RECEIVE: u32 = 1 << 8;
 
-/// Largest indirection table and key that are read.
+/// Maximum sizes of the indirection table and the key.
 const RSS_TABLE_MAX: usize = 4096;
 const RSS_KEY_MAX: usize = 512;
 
-/// Offloads of an interface; `None` if the driver does not report them.
+/// Offloads of an interface: true if enabled, and `None` if the driver does not report the offload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offloads {
     /// TCP segmentation by the adapter.
@@ -43,10 +43,10 @@ pub struct Offloads {
     pub vlan: Option<bool>,
 }
 
-/// The receive hash that distributes packets over the queues.
+/// The receive hash that distributes packets among the queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RssSettings {
-    /// Queue of each value of the hash, modulo the table's size.
+    /// Queue for each value of the hash modulo the table's size.
     pub table: Vec<u32>,
     /// Key of the receive hash.
     pub key: Vec<u8>,
@@ -109,7 +109,8 @@ pub(crate) fn offloads(interface: &str) -> Offloads {
 
 /// Number of channels that receive, and of those that send.
 pub(crate) fn channels(interface: &str) -> Option<(u32, u32)> {
-    // The command, four maxima (receive, transmit, other, combined), and the four numbers in use.
+    // The buffer contains the command, four maximum numbers of channels (receive, transmit, other,
+    // combined), and the four numbers in use.
     let mut buffer = [0; 9];
     buffer[0] = GET_CHANNELS;
     ethtool(interface, &mut buffer).ok()?;
@@ -139,7 +140,7 @@ pub(crate) fn driver(interface: &str) -> Option<String> {
 pub(crate) fn rss(interface: &str) -> Option<RssSettings> {
     /// Words of `struct ethtool_rxfh` before the table.
     const FIXED: usize = 7;
-    // The first call asks for the sizes.
+    // The first call returns the sizes.
     let mut buffer = vec![0; FIXED];
     buffer[0] = GET_RSS;
     ethtool(interface, &mut buffer).ok()?;

@@ -1,4 +1,5 @@
-//! The BPF program: redirects the load's own packets to its sockets, and passes all others.
+//! The BPF program. It redirects the load's own packets to the load's sockets, and passes all other
+//! packets to the kernel.
 //!
 //! | packet | redirected if |
 //! |---|---|
@@ -6,8 +7,8 @@
 //! | ICMP and ICMPv6 errors | they quote a TCP packet of a source address and a local port of the load |
 //! | ARP requests, neighbor solicitations | they ask for a source address that the kernel doesn't have |
 //!
-//! IPv4 packets with options, fragments, IPv6 packets with extension headers, and frames with a VLAN
-//! tag are passed to the kernel.
+//! IPv4 packets with options, fragments, IPv6 packets with extension headers, and frames with a
+//! VLAN tag are passed to the kernel.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -19,23 +20,24 @@ use Condition::{Equal, Greater, Less, NotEqual};
 use Register::{Frame, R0, R1, R2, R3, R4, R6, R7, R8, R9};
 use Size::{Byte, Double, Half, Word};
 
-/// The packets of a load.
+/// The addresses and ports that identify a load's packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterSpec {
-    /// The load's addresses, at most [`FilterSpec::RANGES_MAX`] ranges.
+    /// The load's source addresses, as at most [`FilterSpec::RANGES_MAX`] ranges.
     pub sources: Vec<AddressRange>,
-    /// Those of the load's addresses that the kernel doesn't have.
+    /// Source addresses that the kernel doesn't have. Requests for their MAC address are
+    /// redirected, too, because the load must reply to them.
     pub answered: Vec<AddressRange>,
     /// The load's local ports.
     pub ports: RangeInclusive<u16>,
 }
 
 impl FilterSpec {
-    /// Maximum number of ranges, which bounds the length of the program.
+    /// Maximum number of ranges. It limits the length of the program.
     pub const RANGES_MAX: usize = 512;
 }
 
-/// Bytes of a key in the map of targets.
+/// Size of a key in the map of targets, in bytes.
 pub(crate) const TARGET_KEY: usize = 20;
 
 /// Position of the IP header in a frame.
@@ -50,7 +52,7 @@ const PROTOCOL_ICMP_V6: u32 = 58;
 /// Helpers (bpf-helpers(7)).
 const MAP_LOOKUP_ELEM: i32 = 1;
 const REDIRECT_MAP: i32 = 51;
-/// Passes the packet to the kernel (XDP_PASS).
+/// Return code that passes the packet to the kernel (XDP_PASS).
 const PASS: i32 = 2;
 
 /// Fields of `struct xdp_md`.
@@ -58,7 +60,7 @@ const CONTEXT_DATA: i16 = 0;
 const CONTEXT_DATA_END: i16 = 4;
 const CONTEXT_QUEUE: i16 = 16;
 
-/// The key of a target in the map: its address, as IPv6, and its port.
+/// Returns the key of a target in the map: its address, in IPv6 form, and its port.
 pub(crate) fn target_key(target: SocketAddr) -> [u8; TARGET_KEY] {
     let address = match target.ip() {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -114,11 +116,11 @@ pub(crate) fn assemble(spec: &FilterSpec, maps: FilterMaps) -> Option<Vec<Instru
 
 #[derive(Debug, Clone, Copy)]
 struct Labels {
-    /// Pass the packet to the kernel.
+    /// Passes the packet to the kernel.
     pass: Label,
-    /// Redirect the packet to the socket of its queue.
+    /// Redirects the packet to the socket of its queue.
     redirect: Label,
-    /// Redirect the packet if the key on the stack is in the map of targets.
+    /// Redirects the packet if the key on the stack is in the map of targets.
     lookup: Label,
 }
 
@@ -132,20 +134,21 @@ struct Filter<'a> {
 }
 
 impl Filter<'_> {
-    /// Passes packets that are shorter than this. `R7` is the start of the packet, `R8` its end.
+    /// Passes packets that are shorter than this number of bytes to the kernel. `R7` is the start
+    /// of the packet, and `R8` is its end.
     fn need(&mut self, bytes: i16) {
         self.code.copy(R2, R7);
         self.code.add(R2, bytes.into());
         self.code.jump_if_both(R2, Greater, R8, self.labels.pass);
     }
 
-    /// Loads two bytes of the packet in network order.
+    /// Loads two bytes of the packet in network byte order.
     fn load_half(&mut self, target: Register, at: i16) {
         self.code.load(Half, target, R7, at);
         self.code.swap_from_network(target, 16);
     }
 
-    /// Passes packets unless the number at a position is a local port of the load.
+    /// Passes packets to the kernel unless the number at this position is a local port of the load.
     fn need_port(&mut self, at: i16) {
         self.load_half(R3, at);
         let (low, high) = (*self.spec.ports.start(), *self.spec.ports.end());
@@ -170,7 +173,8 @@ impl Filter<'_> {
         self.code.jump(pass);
     }
 
-    /// Jumps if the IPv4 address in `R9` is in a range: of the answered addresses or of all sources.
+    /// Jumps if the IPv4 address in `R9` is a source address of the load. With `answered`, only
+    /// source addresses that the kernel doesn't have count.
     fn v4_in(&mut self, answered: bool, label: Label) {
         for (first, last) in self.v4_ranges(answered) {
             let next = self.code.label();
@@ -239,7 +243,7 @@ impl Filter<'_> {
         const QUOTED: i16 = PAYLOAD + 8;
         let (pass, lookup) = (self.labels.pass, self.labels.lookup);
         if self.v4_ranges(false).is_empty() {
-            // The verifier refuses code that is never reached.
+            // The verifier rejects unreachable code.
             return self.code.jump(pass);
         }
         self.need(PAYLOAD + 8);
@@ -259,7 +263,7 @@ impl Filter<'_> {
         self.code.jump_if(R3, Equal, PROTOCOL_ICMP_V4, icmp);
         self.code.jump_if(R3, NotEqual, PROTOCOL_TCP, pass);
         self.need_port(PAYLOAD + 2);
-        // The key of the sender, an IPv4 address mapped to IPv6.
+        // The key of the sender. Its IPv4 address is mapped to IPv6.
         self.code.store_value(Double, Frame, KEY, 0);
         self.code.load(Word, R3, R7, IP + 12);
         let mapped = u32::from_ne_bytes([0, 0, 0xff, 0xff]) as i32;
@@ -269,7 +273,7 @@ impl Filter<'_> {
         self.code.store_value(Double, Frame, KEY + 16, 0);
         self.code.store(Half, Frame, KEY + 16, R3);
         self.code.jump(lookup);
-        // An ICMP error: a destination is unreachable (RFC 792).
+        // The ICMP error "destination unreachable" (RFC 792).
         self.code.place(icmp);
         self.code.load(Byte, R3, R7, PAYLOAD);
         self.code.jump_if(R3, NotEqual, 3, pass);
@@ -315,7 +319,7 @@ impl Filter<'_> {
         self.code.store_value(Double, Frame, KEY + 16, 0);
         self.code.store(Half, Frame, KEY + 16, R3);
         self.code.jump(lookup);
-        // An error: a destination is unreachable, or a packet too big (RFC 4443).
+        // The ICMPv6 errors "destination unreachable" and "packet too big" (RFC 4443).
         self.code.place(icmp);
         self.code.load(Byte, R3, R7, PAYLOAD);
         self.code.jump_if(R3, Equal, 135, solicitation);
@@ -335,7 +339,7 @@ impl Filter<'_> {
         self.code.jump(pass);
     }
 
-    /// The ends of the program, to which the parts jump.
+    /// Appends the program's exits, to which its other parts jump.
     fn end(&mut self, maps: FilterMaps) {
         let labels = self.labels;
         let code = &mut self.code;
@@ -348,7 +352,7 @@ impl Filter<'_> {
         code.place(labels.redirect);
         code.load_map(R1, maps.sockets);
         code.load(Word, R2, R6, CONTEXT_QUEUE);
-        // A queue without a socket passes its packets.
+        // If the queue has no socket, its packets are passed to the kernel.
         code.set(R3, PASS);
         code.call(REDIRECT_MAP);
         code.exit();

@@ -1,4 +1,4 @@
-//! Facts about an interface.
+//! Properties of a network interface.
 
 use std::io;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ const MTU_MIN: u32 = 1280;
 /// First version of Linux with everything that a load needs.
 const KERNEL_MIN: (u32, u32) = (5, 11);
 
-/// Capabilities with the bits of capabilities(7).
+/// Required capabilities, with their bits (capabilities(7)).
 const CAPABILITIES: [(&str, u32); 3] =
     [("CAP_NET_ADMIN", 12), ("CAP_NET_RAW", 13), ("CAP_BPF", 39)];
 /// The capability that includes CAP_BPF.
@@ -36,14 +36,14 @@ struct InterfaceAddress {
     prefix: u8,
 }
 
-/// Abilities of a driver (`enum netdev_xdp_act`).
+/// XDP features of a driver (`enum netdev_xdp_act`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriverFeatures {
-    /// Runs programs in the driver.
+    /// The driver can run programs.
     pub native: bool,
-    /// Redirects packets from the driver.
+    /// The driver can redirect packets.
     pub redirect: bool,
-    /// Exchanges frames with AF_XDP sockets without copies.
+    /// The driver can exchange frames with AF_XDP sockets without copying them.
     pub zero_copy: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Reads the facts about an interface.
+    /// Reads the properties of an interface.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// The first obstacle.
+    /// The first requirement that is not met.
     pub fn check(&self) -> Result<(), XdpError> {
         self.obstacles().into_iter().next().map_or(Ok(()), Err)
     }
@@ -134,7 +134,7 @@ impl Interface {
         obstacles
     }
 
-    /// Abilities of the driver; `None` if the kernel doesn't report them (before Linux 6.3).
+    /// XDP features of the driver; `None` if the kernel doesn't report them (before Linux 6.3).
     pub fn driver_features(&self) -> Option<DriverFeatures> {
         /// Command and attributes of the family `netdev`.
         const GET_DEVICE: u8 = 1;
@@ -180,7 +180,7 @@ impl Interface {
         }
     }
 
-    /// Maximum number of workers. Each needs its own queue to receive, and one to send.
+    /// Maximum number of workers. Each needs its own receive queue and its own transmit queue.
     pub fn workers_max(&self) -> u32 {
         match ethtool::channels(&self.name) {
             Some((receive, transmit)) if receive.min(transmit) > 0 => receive.min(transmit),
@@ -193,33 +193,33 @@ impl Interface {
         ethtool::driver(&self.name)
     }
 
-    /// Offloads that change which packets AF_XDP sees.
+    /// Offloads that affect the packets that AF_XDP receives.
     pub fn offloads(&self) -> Offloads {
         ethtool::offloads(&self.name)
     }
 
-    /// The hash that distributes packets over the receive queues, if the driver reports it.
+    /// The hash that distributes packets among the receive queues, if the driver reports it.
     pub fn rss(&self) -> Option<RssSettings> {
         ethtool::rss(&self.name)
     }
 
-    /// True if the kernel has this address, on any interface.
+    /// Returns true if the kernel has this address, on any interface.
     pub fn kernel_has(&self, address: IpAddr) -> bool {
         self.addresses.iter().any(|it| it.address == address)
     }
 
-    /// Those addresses of a range that the kernel doesn't have.
+    /// Returns the parts of a range that the kernel doesn't have as its own addresses.
     pub fn foreign(&self, range: AddressRange) -> Vec<AddressRange> {
         let own: Vec<IpAddr> = self.addresses.iter().map(|it| it.address).collect();
         range.without(&own)
     }
 
-    /// Checks that responses to a range of source addresses can come back: it is within one subnet of
-    /// the interface, or the kernel has a local route to it.
+    /// Checks that responses to a range of source addresses reach this interface: the range is
+    /// within one of the interface's subnets, or the kernel has a local route to it.
     ///
     /// # Errors
     ///
-    /// It is not; the error names the subnets.
+    /// Responses don't reach the interface. The error names the subnets.
     pub fn check_source(&self, range: AddressRange) -> Result<(), XdpError> {
         let own = || {
             self.addresses
@@ -262,7 +262,7 @@ impl Interface {
         for (kind, value) in attributes(nested, 0) {
             match kind {
                 2 => is_attached = value.first().is_some_and(|mode| *mode != 0),
-                // The program, and those of single modes.
+                // The attribute for the program, and those for programs in a specific mode.
                 4..=7 => program = program.max(netlink::number(value).unwrap_or(0)),
                 _ => {}
             }
@@ -281,7 +281,7 @@ fn index_of(name: &str) -> Option<u32> {
     }
 }
 
-/// The kernel's message about a link.
+/// Requests the kernel's message about a link.
 fn link(index: u32) -> io::Result<Vec<u8>> {
     let mut fixed = [0; LINK_FIXED];
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -289,9 +289,9 @@ fn link(index: u32) -> io::Result<Vec<u8>> {
     links.pop().ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// True if the kernel's route to an address is local.
+/// Returns true if the kernel's route to an address is local.
 fn is_local(address: IpAddr) -> bool {
-    /// RTN_LOCAL, in the last byte but four of the fixed part.
+    /// RTN_LOCAL, in the fifth-to-last byte of the fixed part.
     const LOCAL: u8 = 2;
     let (family, bytes) = encoded(address);
     let mut fixed = [0; 12];
@@ -302,7 +302,7 @@ fn is_local(address: IpAddr) -> bool {
     routes.is_ok_and(|routes| routes.first().and_then(|it| it.get(7)) == Some(&LOCAL))
 }
 
-/// All addresses of this network namespace.
+/// Returns all addresses of this network namespace.
 fn addresses() -> io::Result<Vec<InterfaceAddress>> {
     let messages = Request::new(&[0; ADDRESS_FIXED]).send(GET_ADDRESS, RequestKind::Dump)?;
     let addresses = messages.iter().filter_map(|message| {
@@ -325,7 +325,7 @@ fn addresses() -> io::Result<Vec<InterfaceAddress>> {
     Ok(addresses.collect())
 }
 
-/// True if an address is in the subnet of another address.
+/// Returns true if an address is in the subnet of another address.
 fn is_in(address: IpAddr, other: IpAddr, prefix: u8) -> bool {
     let prefix = u32::from(prefix);
     match (address, other) {

@@ -1,7 +1,8 @@
-//! AF_XDP sockets: Ethernet frames to and from a network interface, past the kernel's stack.
+//! AF_XDP sockets, which receive and send Ethernet frames on a network interface and bypass the
+//! kernel's network stack.
 //!
 //! Input: an interface, the addresses and ports of a load, and frames to send. Output: the frames
-//! that belong to the load. Everything else on the interface goes to the kernel as before.
+//! that belong to the load. The kernel receives everything else on the interface as before.
 //!
 //! | part | owns |
 //! |---|---|
@@ -12,7 +13,7 @@
 //! | [`bpf`] | an assembler, programs and maps |
 //! | [`neighbor`] | replies to ARP requests and neighbor solicitations, as pure functions |
 //!
-//! The crate knows neither TCP nor HTTP, and has no thread and no clock. Outside of Linux, only
+//! The crate contains no TCP or HTTP, no thread and no clock. On systems other than Linux, only
 //! [`MacAddress`] exists.
 
 #[cfg(target_os = "linux")]

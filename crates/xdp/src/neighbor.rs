@@ -16,8 +16,9 @@ const PROTOCOL_ICMP_V6: u8 = 58;
 /// Hop limit that proves that a packet was not forwarded (RFC 4861 §7.1.1).
 const HOP_LIMIT: u8 = 255;
 
-/// If a frame asks for the MAC address of one of our addresses, writes the reply and returns its
-/// size. `is_ours` decides which addresses these are, and `own` is our MAC address.
+/// Writes the reply to a frame that asks for the MAC address of one of our addresses, and returns
+/// the reply's size. Returns `None` for other frames. `is_ours` returns true for our addresses, and
+/// `own` is our MAC address.
 pub fn reply(
     frame: &[u8],
     own: MacAddress,
@@ -39,7 +40,7 @@ fn arp_reply(
     reply: &mut [u8; REPLY_BYTES],
 ) -> Option<usize> {
     let request: &[u8; ARP] = request.first_chunk()?;
-    // Ethernet, IPv4, sizes of six and four bytes, and a request.
+    // The expected values: Ethernet, IPv4, address sizes of six and four bytes, and a request.
     if request[..8] != [0, 1, 8, 0, 6, 4, 0, 1] {
         return None;
     }
@@ -75,14 +76,15 @@ fn advertisement(
         return None;
     }
     let asker: [u8; 16] = *header[8..].first_chunk()?;
-    // A solicitation from the unspecified address checks for duplicates; all nodes get the reply.
+    // A solicitation from the unspecified address checks if the address is in use already. The
+    // reply goes to all nodes.
     let is_duplicate_check = asker == [0; 16];
     let (receiver, receiver_mac, flags) = match is_duplicate_check {
         true => {
             let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1).octets();
             (all_nodes, MacAddress([0x33, 0x33, 0, 0, 0, 1]), 0x20)
         }
-        // Solicited, override.
+        // The flags are solicited and override.
         false => (asker, MacAddress(*frame[6..].first_chunk()?), 0x60),
     };
     write_header(reply, receiver_mac, own, EtherType::Ipv6);

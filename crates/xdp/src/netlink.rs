@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Size of a message's header.
 const HEADER: usize = 16;
-/// Maximum number of bytes that the kernel sends at once.
+/// Maximum size of one of the kernel's datagrams, in bytes.
 const RESPONSE_BYTES: usize = 64 * 1024;
 
 const FLAG_REQUEST: u16 = 0x01;
@@ -19,9 +19,9 @@ const TYPE_DONE: u16 = 3;
 /// A kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestKind {
-    /// One object.
+    /// Returns one object.
     Get,
-    /// All objects.
+    /// Returns all objects.
     Dump,
     /// Creates or changes an object.
     Create,
@@ -32,7 +32,7 @@ pub(crate) enum RequestKind {
 pub(crate) struct Request(Vec<u8>);
 
 impl Request {
-    /// A request with a fixed part, whose size is a multiple of four.
+    /// Creates a request from its fixed part, whose size must be a multiple of four.
     pub(crate) fn new(fixed: &[u8]) -> Request {
         Request(fixed.to_vec())
     }
@@ -114,14 +114,14 @@ impl Request {
     }
 }
 
-/// Asks a family of generic netlink for one object. Returns the response with its fixed part, which has
-/// [`GENERIC_FIXED`] bytes.
+/// Requests one object from a family of generic netlink. Returns the response with its fixed part,
+/// which has [`GENERIC_FIXED`] bytes.
 ///
 /// # Errors
 ///
-/// The kernel lacks the family, or refuses.
+/// The kernel doesn't support the family, or rejects the request.
 pub(crate) fn generic(family: &str, command: u8, attribute: (u16, &[u8])) -> io::Result<Vec<u8>> {
-    /// Command and attributes of the family that names families.
+    /// Command and attributes of the controller family, which returns the ID of a family.
     const CONTROL: u16 = 16;
     const GET_FAMILY: u8 = 3;
     const FAMILY_NUMBER: u16 = 1;
@@ -160,7 +160,7 @@ fn socket(protocol: libc::c_int) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Appends the bodies of messages. Returns true if these were the last messages.
+/// Appends the bodies of these messages to `bodies`. Returns true if the response is complete.
 fn collect(mut messages: &[u8], bodies: &mut Vec<Vec<u8>>) -> io::Result<bool> {
     while let Some(header) = messages.first_chunk::<HEADER>() {
         let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
@@ -200,12 +200,12 @@ pub(crate) fn attributes(body: &[u8], fixed: usize) -> impl Iterator<Item = (u16
     })
 }
 
-/// The value of an attribute of four bytes.
+/// The value of an attribute as a number; `None` unless it has four bytes.
 pub(crate) fn number(value: &[u8]) -> Option<u32> {
     value.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
-/// The value of an attribute that is an IP address.
+/// The value of an attribute as an IP address.
 pub(crate) fn address(value: &[u8]) -> Option<std::net::IpAddr> {
     match value.len() {
         4 => <[u8; 4]>::try_from(value).ok().map(Into::into),
@@ -214,7 +214,7 @@ pub(crate) fn address(value: &[u8]) -> Option<std::net::IpAddr> {
     }
 }
 
-/// The family and the bytes of an IP address.
+/// Returns the family and the bytes of an IP address.
 pub(crate) fn encoded(address: std::net::IpAddr) -> (u8, Vec<u8>) {
     match address {
         std::net::IpAddr::V4(address) => (libc::AF_INET as u8, address.octets().to_vec()),
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(seen, [(7, &[9][..]), (8, &5u32.to_ne_bytes())]);
         assert_eq!(number(seen[1].1), Some(5));
         for end in 0..request.0.len() {
-            // Truncated messages end early.
+            // Truncated messages have fewer attributes.
             assert!(attributes(&request.0[..end], 4).count() <= 2);
         }
     }

@@ -1,5 +1,5 @@
-//! The rings that a socket shares with the kernel. Each has one producer and one consumer, one of
-//! which is the kernel.
+//! The rings that a socket shares with the kernel. Each has one producer and one consumer, and one
+//! of the two is the kernel.
 
 use std::io;
 use std::marker::PhantomData;
@@ -22,7 +22,7 @@ struct Ring<T> {
     _entries: PhantomData<T>,
 }
 
-/// Place of a ring in a socket's file.
+/// Location of a ring in the socket's mappable memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RingPlace {
     pub(crate) descriptor: i32,
@@ -48,8 +48,8 @@ impl<T: Copy> Ring<T> {
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
-        // SAFETY: the kernel gave this offset in the mapping, which begins at a page boundary. Both
-        // sides access the word atomically.
+        // SAFETY: the kernel returned this offset in the mapping, which begins at a page boundary.
+        // Both sides access the word atomically.
         unsafe { &*self.memory.start().as_ptr().add(offset).cast::<AtomicU32>() }
     }
 
@@ -138,7 +138,7 @@ impl<T: Copy> ConsumerRing<T> {
         })
     }
 
-    /// True if no entry can be read.
+    /// Returns true if no entry can be read.
     pub(crate) fn is_empty(&mut self) -> bool {
         if self.next == self.produced {
             self.produced = self.ring.word(self.ring.producer).load(Ordering::Acquire);
@@ -164,7 +164,7 @@ impl<T: Copy> ConsumerRing<T> {
         Some(entry)
     }
 
-    /// Gives the entries that were read back to the kernel.
+    /// Hands entries back to the kernel after they were read.
     pub(crate) fn release(&self) {
         self.ring
             .word(self.ring.consumer)

@@ -1,4 +1,4 @@
-//! The way to a target: its route and its next hop.
+//! The path to a target: its route and its next hop.
 
 use std::io;
 use std::net::IpAddr;
@@ -20,18 +20,18 @@ const NEIGHBOR_FIXED: usize = 12;
 /// States of a neighbor whose MAC address is known: reachable, stale, delay, probe, no ARP,
 /// permanent.
 const KNOWN_STATES: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
-/// Asks the kernel to use an entry at once, which resolves it (NTF_USE).
+/// Flag that makes the kernel resolve an entry immediately (NTF_USE).
 const FLAG_USE: u8 = 0x01;
 
-/// Number of checks of an entry that is being resolved, and the pause between them. The kernel
-/// gives up after three seconds.
+/// Maximum number of checks of an entry that is being resolved, and the pause between them. The
+/// kernel gives up after three seconds.
 const RESOLVE_CHECKS_MAX: u32 = 350;
 const RESOLVE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
-/// Checks between two requests to resolve an entry. The kernel forgets a request if the interface was
-/// not ready or the entry was removed.
+/// Number of checks between two requests to resolve an entry. The kernel forgets a request if the
+/// interface was not ready or the entry was removed.
 const CHECKS_PER_REQUEST: u32 = 100;
 
-/// The way from an interface to a target.
+/// The next hop from an interface to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextHop {
     /// Address of the gateway, or the target itself.
@@ -60,7 +60,7 @@ impl NextHop {
         usable_route(interface, target).map(|_| ())
     }
 
-    /// The source address that the kernel would use for a target.
+    /// Returns the source address that the kernel would use for a target.
     ///
     /// # Errors
     ///
@@ -72,8 +72,8 @@ impl NextHop {
             .ok_or_else(|| XdpError::NoAddress(interface.name().to_owned(), target))
     }
 
-    /// Finds the way to a target. Resolves the next hop's MAC address if the kernel doesn't know it,
-    /// which takes up to three seconds; `mac` is used instead if it is given.
+    /// Finds the next hop to a target. If the kernel doesn't know the next hop's MAC address,
+    /// resolves it, which takes up to three seconds. If `mac` is given, it is used instead.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl NextHop {
     }
 }
 
-/// The route to a target, if it uses the interface.
+/// Returns the route to a target, if it uses the interface.
 fn usable_route(interface: &Interface, target: IpAddr) -> Result<Route, XdpError> {
     let found = route(target).unwrap_or_default();
     if found.interface == Some(interface.index()) {
@@ -127,7 +127,7 @@ fn route(target: IpAddr) -> io::Result<Route> {
             4 => route.interface = netlink::number(value),
             5 => route.gateway = netlink::address(value),
             7 => route.source = netlink::address(value),
-            // A gateway of the other family, after its family in two bytes.
+            // A gateway of the other family. The first two bytes are its family.
             18 => route.gateway = value.get(2..).and_then(netlink::address),
             _ => {}
         }
@@ -170,7 +170,7 @@ fn neighbor_fixed(family: u8, interface: u32, flags: u8) -> [u8; NEIGHBOR_FIXED]
     fixed
 }
 
-/// The MAC address of a neighbor, if the kernel knows it.
+/// Returns the MAC address of a neighbor, if the kernel knows it.
 fn neighbor(interface: u32, address: IpAddr) -> io::Result<Option<MacAddress>> {
     let (family, bytes) = encoded(address);
     let messages = Request::new(&neighbor_fixed(family, interface, 0))

@@ -1,5 +1,5 @@
-//! The receive queue of a packet, by the Toeplitz hash with which adapters distribute packets (receive
-//! side scaling).
+//! Predicts the receive queue of a packet: the Toeplitz hash with which adapters distribute packets
+//! among their queues (receive side scaling).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -25,7 +25,7 @@ impl RssHash {
         }
         let window = |bit: usize| {
             let bytes = &key[bit / 8..];
-            // The last byte is missing at the end of the key, where its bits aren't used.
+            // At the end of the key, the fifth byte is missing, but none of its bits are used.
             let last = bytes.get(4).copied().unwrap_or(0);
             let bits = [bytes[0], bytes[1], bytes[2], bytes[3], last].map(u64::from);
             let bits = bits.iter().fold(0, |sum, byte| sum << 8 | byte);
@@ -37,9 +37,9 @@ impl RssHash {
         })
     }
 
-    /// The queue at which a TCP packet arrives.
+    /// Returns the queue at which a TCP packet arrives.
     pub fn queue(&self, source: SocketAddr, target: SocketAddr) -> u32 {
-        // Tables have a power of two of entries.
+        // The size of a table is a power of two.
         let index = self.hash(source, target) as usize % self.table.len();
         self.table[index]
     }
@@ -78,7 +78,7 @@ impl RssHash {
 mod tests {
     use super::*;
 
-    /// The key of the verification suite of Microsoft's receive side scaling.
+    /// The key in Microsoft's verification suite for receive side scaling.
     const KEY: [u8; 40] = [
         0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f,
         0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30,

@@ -9,9 +9,9 @@ use crate::error::XdpError;
 use crate::ring::{ConsumerRing, ProducerRing, RingPlace};
 use crate::umem::FrameMemory;
 
-/// Frames per socket; half of them receive, the others send.
+/// Number of frames per socket. Half of them receive, the other half send.
 const FRAMES: u32 = 4096;
-/// Entries of each ring.
+/// Number of entries of each ring.
 const RING_ENTRIES: u32 = FRAMES / 2;
 /// Sizes of a frame in bytes.
 const SMALL_FRAME: usize = 2048;
@@ -20,7 +20,7 @@ const LARGE_FRAME: usize = 4096;
 const HEADROOM: usize = 256;
 /// Bytes at the end of a frame that some drivers reserve for a `struct skb_shared_info`.
 const TAILROOM: usize = 320;
-/// Attempts to bind to a busy queue, and the pause between them.
+/// Maximum number of attempts to bind to a busy queue, and the pause between them.
 const BIND_RETRIES_MAX: u32 = 100;
 const BIND_RETRY_PAUSE: Duration = Duration::from_millis(10);
 /// Maximum number of frames that one call sends in copy mode, since Linux 6.17. It was 32 before.
@@ -45,18 +45,18 @@ pub struct Frame {
 /// Frames that the kernel dropped, by reason (XDP_STATISTICS).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RingDrops {
-    /// Received frames that were larger than the socket's frames, or found no memory.
+    /// Received frames that were larger than the socket's frames, or for which there was no memory.
     pub dropped: u64,
-    /// Received frames that found the receive ring full.
+    /// Received frames that were dropped because the receive ring was full.
     pub receive_ring_full: u64,
-    /// Received frames that found the fill ring empty.
+    /// Received frames that were dropped because the fill ring was empty.
     pub fill_ring_empty: u64,
-    /// Frames to send that were invalid.
+    /// Frames to send that were dropped because their entry in the ring was invalid.
     pub transmit_invalid: u64,
 }
 
 impl RingDrops {
-    /// Received frames that were lost.
+    /// Number of received frames that were dropped, for any reason.
     pub fn received(self) -> u64 {
         self.dropped + self.receive_ring_full + self.fill_ring_empty
     }
@@ -75,7 +75,7 @@ impl std::ops::Add for RingDrops {
     }
 }
 
-/// A socket for one receive queue, with its memory.
+/// An AF_XDP socket for one receive queue, and its frame memory (UMEM).
 ///
 /// Received frames stay in memory until [`QueueSocket::release`]. Frames to send are written into
 /// the memory ([`QueueSocket::next_buffer`], [`QueueSocket::commit`]) and sent by
@@ -104,11 +104,11 @@ fn refused(step: &'static str) -> impl Fn(io::Error) -> XdpError {
 }
 
 impl QueueSocket {
-    /// Frames of the memory that receive.
+    /// Number of frames that are used for receiving.
     pub const RECEIVE_FRAMES: u32 = FRAMES / 2;
 
-    /// Opens a socket for a receive queue and redirects the load's packets of that queue to it. Zero
-    /// copy is used if the driver supports it.
+    /// Opens a socket for a receive queue and redirects the load's packets of that queue to it.
+    /// Zero copy is used if the driver supports it.
     ///
     /// # Errors
     ///
@@ -165,13 +165,13 @@ impl QueueSocket {
         Ok(socket)
     }
 
-    /// Bytes of memory of a socket's frames and rings with this MTU.
+    /// Size in bytes of the frames and rings of a socket with this MTU.
     pub fn memory_bytes(&self) -> usize {
         let rings = 2 * RING_ENTRIES as usize * (size_of::<libc::xdp_desc>() + size_of::<u64>());
         self.memory.len() + rings
     }
 
-    /// True if frames are not copied between the driver and this socket.
+    /// Returns true if frames are not copied between the driver and this socket.
     pub fn is_zero_copy(&self) -> bool {
         self.is_zero_copy
     }
@@ -185,12 +185,12 @@ impl QueueSocket {
         })
     }
 
-    /// True if a received frame waits.
+    /// Returns true if a received frame is waiting.
     pub fn has_received(&mut self) -> bool {
         !self.receive.is_empty()
     }
 
-    /// Number of received frames that wait.
+    /// Number of received frames that are waiting.
     pub fn received_count(&mut self) -> u32 {
         self.receive.available()
     }
@@ -215,8 +215,8 @@ impl QueueSocket {
             self.fill.submit();
         }
         if self.fill.needs_wakeup() {
-            // A driver with zero copy waits for frames. An error is repeated by the next wait.
-            // SAFETY: a call without buffers.
+            // A driver with zero copy waits for frames, and this call wakes it. An error will be
+            // reported again by the next wait. SAFETY: a call without buffers.
             unsafe {
                 libc::recvfrom(
                     self.descriptor.as_raw_fd(),
@@ -230,7 +230,7 @@ impl QueueSocket {
         }
     }
 
-    /// A buffer for the next frame to send; `None` while all are in use.
+    /// Returns a buffer for the next frame to send; `None` while all buffers are in use.
     pub fn next_buffer(&mut self) -> Option<&mut [u8]> {
         if self.free.is_empty() {
             self.reclaim();
@@ -239,7 +239,8 @@ impl QueueSocket {
         Some(self.memory.frame_mut(offset))
     }
 
-    /// Queues the buffer that [`QueueSocket::next_buffer`] returned last, with a frame of this size.
+    /// Queues the buffer that [`QueueSocket::next_buffer`] returned last, with a frame of this
+    /// size.
     pub fn commit(&mut self, length: usize) {
         let Some(&offset) = self.free.last() else {
             return;
@@ -256,8 +257,8 @@ impl QueueSocket {
         }
     }
 
-    /// Sends all queued frames. The interface may not accept all of them at once; they are then sent
-    /// by a later flush.
+    /// Sends all queued frames. If the interface doesn't accept all of them now, the others are
+    /// sent by a later flush.
     ///
     /// # Errors
     ///
@@ -302,7 +303,7 @@ impl QueueSocket {
         }
     }
 
-    /// True if frames wait for the interface.
+    /// Returns true if frames are waiting for the interface to accept them.
     pub fn has_unsent(&self) -> bool {
         self.transmit.pending() > 0
     }
@@ -315,7 +316,7 @@ impl QueueSocket {
         self.completion.release();
     }
 
-    /// Frames that the kernel dropped so far.
+    /// Returns the numbers of frames that the kernel has dropped so far.
     ///
     /// # Errors
     ///
@@ -395,8 +396,8 @@ fn register(descriptor: &OwnedFd, memory: &FrameMemory) -> io::Result<()> {
     set_option(descriptor, libc::XDP_UMEM_REG, &registration)
 }
 
-/// Binds a socket. The kernel frees the queue of a closed socket some milliseconds later, so a busy
-/// queue is tried again.
+/// Binds a socket. The kernel frees the queue of a closed socket some milliseconds later, so
+/// binding to a busy queue is retried.
 fn bind_patiently(descriptor: &OwnedFd, interface: u32, queue: u32) -> io::Result<()> {
     for _ in 0..BIND_RETRIES_MAX {
         match bind(descriptor, interface, queue) {
@@ -412,7 +413,7 @@ fn bind_patiently(descriptor: &OwnedFd, interface: u32, queue: u32) -> io::Resul
 fn bind(descriptor: &OwnedFd, interface: u32, queue: u32) -> io::Result<()> {
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
-        // Without a further flag, the kernel uses zero copy if the driver supports it.
+        // Without another flag, the kernel uses zero copy if the driver supports it.
         sxdp_flags: libc::XDP_USE_NEED_WAKEUP,
         sxdp_ifindex: interface,
         sxdp_queue_id: queue,

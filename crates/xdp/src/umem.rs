@@ -14,25 +14,26 @@ pub(crate) struct SharedMemory {
 unsafe impl Send for SharedMemory {}
 
 impl SharedMemory {
-    /// New memory, filled with zeros.
+    /// Allocates memory, filled with zeros.
     ///
     /// # Errors
     ///
     /// The system has no memory left.
     pub(crate) fn new(bytes: usize) -> io::Result<SharedMemory> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
-        // SAFETY: a new mapping at a place that the kernel chooses.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         unsafe { SharedMemory::map(bytes, flags, -1, 0) }
     }
 
-    /// Memory of a socket's ring.
+    /// Maps a ring of a socket.
     ///
     /// # Errors
     ///
     /// The socket has no such ring.
     pub(crate) fn of_ring(descriptor: i32, bytes: usize, offset: i64) -> io::Result<SharedMemory> {
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        // SAFETY: a new mapping at a place that the kernel chooses. The mapping keeps the ring.
+        // SAFETY: a new mapping at an address that the kernel chooses. The mapping keeps the ring
+        // alive.
         unsafe { SharedMemory::map(bytes, flags, descriptor, offset) }
     }
 
@@ -76,7 +77,7 @@ impl SharedMemory {
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        // SAFETY: this value mapped the memory, and nobody else has a reference to it.
+        // SAFETY: this value mapped the memory, and there is no other reference to it.
         unsafe {
             libc::munmap(self.start.as_ptr().cast(), self.bytes);
         }
@@ -110,7 +111,7 @@ impl FrameMemory {
         self.frame_bytes
     }
 
-    /// The bytes of a received frame; empty if they are not in this memory.
+    /// Returns the bytes of a received frame; empty if they are not in this memory.
     pub(crate) fn bytes(&self, offset: u64, length: u32) -> &[u8] {
         let (offset, length) = (offset as usize, length as usize);
         if offset
@@ -120,11 +121,12 @@ impl FrameMemory {
             return &[];
         }
         // SAFETY: the range is within the mapping. The kernel doesn't write to a frame that is
-        // neither in the fill ring nor in the transmit ring, which the socket keeps account of.
+        // neither in the fill ring nor in the transmit ring, and the socket tracks the frames in
+        // both.
         unsafe { std::slice::from_raw_parts(self.memory.start().as_ptr().add(offset), length) }
     }
 
-    /// The whole frame that begins at an offset; empty if it is not in this memory.
+    /// Returns the whole frame that begins at an offset; empty if it is not in this memory.
     pub(crate) fn frame_mut(&mut self, offset: u64) -> &mut [u8] {
         let offset = offset as usize;
         let end = offset.checked_add(self.frame_bytes);

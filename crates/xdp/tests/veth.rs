@@ -1,5 +1,5 @@
-//! Sockets, program and neighbor replies on a veth pair between two network namespaces that end with
-//! the test.
+//! Tests of sockets, the BPF program and neighbor replies on a veth pair. The pair connects two
+//! network namespaces, which end with the test.
 //!
 //! The tests require root and iproute2. They fail without them.
 #![cfg(target_os = "linux")]
@@ -25,7 +25,7 @@ const OPTIONS: SocketOptions = SocketOptions { mtu: 1500 };
 const NEAR: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 const FAR: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);
 
-/// A socket for whole frames at the other end.
+/// Opens a socket for whole frames at the other end.
 fn raw_end(far: &FarEnd) -> RawEnd {
     far.run(|| {
         let index = Interface::find("far").unwrap().index();
@@ -64,7 +64,7 @@ impl RawEnd {
         );
     }
 
-    /// Waits for a frame with these contents.
+    /// Waits for a frame with this content.
     fn expect(&self, expected: &[u8]) {
         let begun = Instant::now();
         let mut buffer = [0; 2048];
@@ -132,7 +132,7 @@ fn receive(socket: &mut QueueSocket) -> Vec<u8> {
     panic!("no frame");
 }
 
-/// A packet with an IP header, in a frame from `far` to `near`.
+/// Creates a packet with an IP header, in a frame from `far` to `near`.
 fn packet(protocol: u8, source: &str, target: &str, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; 14];
     let addresses = [source, target].map(|it| it.parse::<IpAddr>().unwrap());
@@ -175,7 +175,7 @@ fn tcp(source: &str, source_port: u16, target: &str, target_port: u16) -> Vec<u8
     packet(6, source, target, &segment)
 }
 
-/// An ICMP error of this type and code about a frame's packet.
+/// Creates an ICMP error of this type and code about a frame's packet.
 fn icmp(protocol: u8, kind: [u8; 2], source: &str, target: &str, about: &[u8]) -> Vec<u8> {
     let mut message = vec![kind[0], kind[1], 0, 0, 0, 0, 0, 0];
     message.extend(&about[14..]);
@@ -309,7 +309,7 @@ fn frames_are_sent_and_their_memory_is_reused() {
             socket.commit(1000);
             if round % 64 == 0 {
                 socket.flush().unwrap();
-                // The frame socket's buffer holds some hundred frames.
+                // The frame socket's buffer holds several hundred frames.
                 raw.expect(&frame);
             }
         }
@@ -328,8 +328,8 @@ fn requests_for_source_addresses_are_answered() {
         let answered = spec().answered;
         for address in ["10.9.1.7", "fd09::107"] {
             let target: IpAddr = address.parse().unwrap();
-            // The peer's kernel resolves the address; its neighbor entry proves that it accepted
-            // the reply.
+            // The peer's kernel resolves the address. Its neighbor entry shows that it accepted the
+            // reply.
             let sender = far.run(move || {
                 let any: IpAddr = match target {
                     IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

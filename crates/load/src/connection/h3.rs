@@ -17,7 +17,8 @@ use crate::protocols::StreamsLimit;
 use crate::quic::{EarlyData, QuicConnection, QuicEnd, QuicEvent, StreamDirection, StreamEnd};
 use crate::script::CaptureSpec;
 
-/// Number of request bytes waiting for flow control above which no further request starts.
+/// Maximum number of request bytes that may wait for flow control. While more bytes are waiting, no
+/// request starts.
 const UNSENT_BYTES_MAX: usize = 512 * 1024;
 
 /// The client side of HTTP/3 on one connection.

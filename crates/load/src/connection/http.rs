@@ -126,7 +126,7 @@ impl HttpMachine {
         }
     }
 
-    /// Returns true if a connection carries several requests at once, each on a stream.
+    /// Returns true if a connection carries several requests at the same time, each on a stream.
     #[inline]
     pub(crate) fn has_streams(&self) -> bool {
         !matches!(self, HttpMachine::One(_))

@@ -13,8 +13,8 @@ const QUEUE_SHARE_ERROR: f64 = 0.5;
 /// as a warning.
 const QUEUE_SHARE_WARNING: f64 = 0.3;
 /// Number of connections per worker that wait for the worker even if the server is slower, because
-/// a busy worker is always handling one. With few connections this is a large share, so it is added
-/// to both limits.
+/// a busy worker is always handling one. With few connections, one of them is a large share, so
+/// this number is added to both thresholds.
 const HANDLED_CONNECTIONS_PER_WORKER: f64 = 0.35;
 /// Share of the time without a core above which a worker is starved.
 const STARVED_SHARE_MIN: f64 = 0.2;

@@ -49,7 +49,7 @@ pub struct ProbeResponse {
     pub negotiated: Negotiated,
 }
 
-/// Sends request number `index` of the spec, counted from 0, over a connection of its own and reads
+/// Sends request number `index` of the spec, counted from 0, over a separate connection and reads
 /// the response, whatever its status.
 ///
 /// # Errors

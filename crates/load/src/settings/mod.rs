@@ -45,7 +45,7 @@ pub struct LoadSettings {
     /// Length of the measured part; by default 10 s, or until all `requests` have ended.
     #[serde(with = "text::positive_time", skip_serializing_if = "is_none")]
     pub duration: Option<Duration>,
-    /// Length of the load before the measured part; by default 0.
+    /// Duration of the warm-up, which precedes the measured part; by default 0.
     #[serde(with = "text::time", skip_serializing_if = "is_none")]
     pub warmup: Option<Duration>,
     /// Requests per second in total. Makes the load an open loop.
@@ -484,7 +484,7 @@ impl LoadSettings {
         self.connections.unwrap_or(50)
     }
 
-    /// Length of the load before the measured part.
+    /// Duration of the warm-up, which precedes the measured part.
     pub fn warmup(&self) -> Duration {
         self.warmup.unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! Tests that settings are read from every form that flags, plans and messages use, and written in
-//! the same form.
+//! Tests that settings can be parsed from every format used by flags, plans and messages, and that
+//! they round-trip.
 
 use serde_json::json;
 

@@ -67,7 +67,7 @@ impl Backend {
     }
 }
 
-/// Returns io_uring, if a trial shows that it works for this number of workers.
+/// Returns io_uring if a trial shows that it works for this number of workers.
 #[cfg(target_os = "linux")]
 fn io_uring(workers: u32, capacity: u32) -> io::Result<Backend> {
     super::uring::test_rings(workers, capacity as usize).map(|()| Backend::Uring)
@@ -93,7 +93,7 @@ mod tests {
             k,
         };
         let mut filter = [
-            // The number of the system call is the first word of the data.
+            // The first word of the data is the number of the system call.
             step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
             step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, call as u32),
             step(

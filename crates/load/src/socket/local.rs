@@ -82,8 +82,8 @@ pub(crate) struct HeldPorts {
 pub(crate) fn bind_to_source(socket: &Socket, source: Source) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if let Some(LocalPorts { low, high }) = source.ports {
-        // IP_LOCAL_PORT_RANGE of ip(7), since Linux 6.3. Older kernels reject the option and use
-        // the system's range.
+        // IP_LOCAL_PORT_RANGE (ip(7)), since Linux 6.3. Older kernels reject the option and use the
+        // system's range.
         set_ip_option(socket, 51, u32::from(high) << 16 | u32::from(low));
     }
     let Some(address) = source.address else {
@@ -141,8 +141,8 @@ pub(crate) fn try_source(address: IpAddr) -> io::Result<Binding> {
         Ok(binding)
     };
     bind(Binding::Usual).or_else(|error| match address {
-        // With IP_FREEBIND, any address can be bound. A local route is needed so that responses
-        // reach this machine.
+        // IP_FREEBIND permits a bind to any address, but responses reach this machine only if there
+        // is a local route.
         IpAddr::V6(v6) if has_local_route(v6) => bind(Binding::Free),
         _ => Err(error),
     })
@@ -257,7 +257,7 @@ fn count_sockets(text: &str) -> u64 {
         .sum()
 }
 
-/// A line of /proc/net/tcp or tcp6 (proc(5)).
+/// An entry of /proc/net/tcp or tcp6 (proc(5)).
 struct TcpTableEntry {
     local: SocketAddr,
     remote: SocketAddr,

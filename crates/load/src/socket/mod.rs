@@ -8,8 +8,8 @@
 //!
 //! The contract, which every backend is tested against:
 //!
-//! 1. The worker chooses the [`Key`] of each connection: a free index, and a generation that this
-//!    index has not had before.
+//! 1. The worker chooses the [`Key`] of each connection: a free index, and a generation not used
+//!    before with this index.
 //! 2. [`Sockets::connect`] leads to exactly one `Connected` or `Failed`. After `Connected`,
 //!    receiving begins without being requested. Nothing is sent before the worker submits it, so
 //!    that the worker's clock reading before a send is never later than the send.
@@ -19,15 +19,16 @@
 //!    comes before the `Received` of its response: a response that is reaped before the `Sent` of
 //!    its request counts as premature, and the worker closes the connection.
 //! 4. The bytes of a `Received` stay readable by [`Sockets::received`] until the next call of
-//!    [`Sockets::next`]. They come in order. `Closed` is the peer's orderly end. Nothing is received
-//!    after it, but a send may still go out.
-//! 5. After the `Failed` of a connect or a receive, the connection has ended. After the `Failed` of a
-//!    send, the peer's bytes are still received up to their end. In each case the worker calls
+//!    [`Sockets::next`]. They arrive in order. `Closed` is the peer's orderly end. Nothing is
+//!    received after it, but a send may still go out.
+//! 5. After the `Failed` of a connect or a receive, the connection has ended. After the `Failed` of
+//!    a send, the peer's bytes are still received up to their end. In each case the worker calls
 //!    [`Sockets::close`].
-//! 6. After `close` no completion has that key, and the index is free again. Bytes of a send in flight
-//!    may be lost. Bytes of a send that was `Done` reach the peer before an orderly end.
+//! 6. After `close` no completion has that key, and the index is free again. Bytes of a send in
+//!    flight may be lost. Bytes of a send that was `Done` reach the peer before an orderly end.
 //! 7. Every submitted operation begins no later than the next [`Sockets::wait`].
-//! 8. The backend is the clock: [`Sockets::now`] never goes back, unless the clock is started again.
+//! 8. The backend is the clock: [`Sockets::now`] never goes back, unless the clock is started
+//!    again.
 
 mod backend;
 #[cfg(test)]
@@ -188,7 +189,7 @@ impl Completion {
     }
 }
 
-/// Limits of the batch of completions that a wait may gather; see [`Sockets::wait_coalesced`].
+/// Limits on the batch of completions that a wait may gather; see [`Sockets::wait_coalesced`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitBatch {
     /// Number of completions at which the wait ends.
@@ -199,7 +200,7 @@ pub(crate) struct WaitBatch {
 
 /// A backend: see the module's contract.
 pub(crate) trait Sockets<'run> {
-    /// True if connections have streams of their own, which are read and written by
+    /// True if each connection has its own streams, which are read and written through
     /// [`Sockets::quic`]. Nothing is then sent or received by the other calls.
     const HAS_STREAMS: bool = false;
 
@@ -263,7 +264,7 @@ pub(crate) trait Sockets<'run> {
         None
     }
 
-    /// Sends all that connections have written to their streams.
+    /// Sends all bytes that connections have written to their streams.
     fn flush(&mut self) {}
 
     /// QUIC counts of the connections that were closed; `None` for other transports.

@@ -19,7 +19,7 @@ use super::{
     Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
 };
 
-/// Size of the receive buffer, which is large enough to read a body of 100 KiB at once.
+/// Size of the receive buffer. A single read can return a body of 100 KiB.
 const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
 
 /// Maximum number of events per wait. It is at least the number that a worker handles in a turn, so

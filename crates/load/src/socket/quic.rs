@@ -1,13 +1,13 @@
 //! QUIC connections over datagrams, as a backend of the worker.
 //!
 //! The handshake of QUIC includes TLS, so a connection is `Connected` once it is secured. The
-//! worker then reads and writes streams by [`Sockets::quic`]. A `Received` means that events of the
-//! connection, including its end, are available there. Datagrams are sent by the next
+//! worker then reads and writes streams through [`Sockets::quic`]. A `Received` means that events
+//! of the connection, including its end, are available there. Datagrams are sent by the next
 //! [`Sockets::flush`] or [`Sockets::wait`].
 //!
-//! With early data, a connection is `Connected` at once, and the first `Received` follows the end
-//! of the handshake. If the handshake fails, the connect fails although `Connected` was already
-//! reported.
+//! With early data, a connection is `Connected` immediately, and the first `Received` follows the
+//! end of the handshake. If the handshake fails, a `Failed` of the connect follows although
+//! `Connected` was already reported.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -46,7 +46,7 @@ pub(crate) struct QuicSockets<D> {
     touched: Vec<Key>,
     /// Counts of the closed connections.
     closed: QuicUse,
-    /// Times at which connections must be serviced. A connection may be listed several times.
+    /// Times at which connections must be serviced. A connection may have several entries.
     timeouts: BinaryHeap<Reverse<(Instant, u32, u32)>>,
 }
 

@@ -24,7 +24,7 @@ const WAITS_MAX: u64 = 5_000_000;
 /// limit means that the worker spins.
 const IDLE_WAITS_MAX: u32 = 100;
 /// Limit on consecutive waits in which time did not advance. No server causes this many events at
-/// one time, so reaching the limit means that the worker spins.
+/// the same time, so reaching the limit means that the worker spins.
 const WAITS_AT_ONCE_MAX: u32 = 20_000;
 
 /// A simulated server, which responds to connects and requests.

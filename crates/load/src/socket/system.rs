@@ -65,7 +65,7 @@ pub(crate) fn unsent_in_kernel(socket: &Socket) -> u64 {
     0
 }
 
-/// Closes a connection at once. Unsent and unread bytes are dropped, TCP sends RST, and no
+/// Closes a connection immediately. Unsent and unread bytes are dropped, TCP sends RST, and no
 /// TIME_WAIT remains. Threads that are waiting for the socket wake up.
 #[cfg(target_os = "linux")]
 pub(crate) fn abort(socket: &Socket) {
@@ -95,7 +95,7 @@ pub(crate) fn thread_cpu() -> (Nanos, Nanos) {
 }
 
 /// Time for which the calling thread was ready to run but had no core; zero if the system does not
-/// report it (Linux: the second figure of schedstat, proc(5)).
+/// report it (Linux: the second value in schedstat, proc(5)).
 pub(crate) fn thread_run_delay() -> Nanos {
     #[cfg(target_os = "linux")]
     if let Ok(text) = std::fs::read_to_string("/proc/thread-self/schedstat")
@@ -118,8 +118,8 @@ pub(crate) fn suspended_time() -> Nanos {
             let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
             Nanos(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
         };
-        // With this order of readings, losing the core between them can only make the result
-        // smaller.
+        // The clocks are read in this order so that losing the core between the readings can only
+        // make the result smaller.
         let since_boot = nanos(ClockId::Boottime);
         since_boot.since(nanos(ClockId::Monotonic))
     }
@@ -151,7 +151,7 @@ pub(crate) fn peak_memory_bytes() -> u64 {
 }
 
 fn usage(who: libc::c_int) -> libc::rusage {
-    // SAFETY: rusage is plain numbers, for which zero is a value.
+    // SAFETY: rusage consists of integers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a complete local rusage. With a valid `who` and pointer the call
     // can't fail, and if it did the zeros would remain.

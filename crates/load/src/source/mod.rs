@@ -65,7 +65,7 @@ impl Sources {
         })
     }
 
-    /// Sets the range from which the connections' local ports are chosen.
+    /// Sets the range of local ports for the connections; `None` leaves the choice to the system.
     pub(crate) fn choose_ports(&mut self, ports: Option<LocalPorts>) {
         self.ports = ports;
     }

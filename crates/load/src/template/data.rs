@@ -49,7 +49,7 @@ impl DataTable {
     ///
     /// # Errors
     ///
-    /// An error that names the file and the line at fault.
+    /// An error that names the file and the invalid line.
     pub(crate) fn read(path: &Path) -> Result<DataTable, SettingsError> {
         let of_file =
             |error: &str| SettingsError::value("data", path.display()).text(format!(": {error}"));

@@ -184,7 +184,7 @@ impl Tls {
     /// # Errors
     ///
     /// Returns an error if the peer violated TLS or ended the connection with an alert. The
-    /// connection can't be used further.
+    /// connection can't be used after an error.
     #[inline]
     pub(crate) fn receive<'b>(
         &mut self,

@@ -38,7 +38,7 @@ pub(super) struct RecordScan {
 }
 
 impl RecordScan {
-    /// Processes further bytes. Returns true if they contain an unencrypted close_notify.
+    /// Processes the next bytes. Returns true if they contain an unencrypted close_notify.
     pub(super) fn has_close_notify(&mut self, mut bytes: &[u8]) -> bool {
         let mut found = false;
         loop {
@@ -74,7 +74,7 @@ impl RecordScan {
         }
     }
 
-    /// Length of the current record, whose header is complete.
+    /// Length of the current record. The header must be complete.
     fn length(&self) -> usize {
         usize::from(u16::from_be_bytes([self.head[3], self.head[4]]))
     }

@@ -7,10 +7,10 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// Largest number of server names with sessions; further names get none.
+/// Maximum number of server names with sessions; sessions of additional names are not kept.
 const NAMES_MAX: usize = 1024;
-/// Maximum number of tickets per name, for any number of connections. The maximum limits memory,
-/// because each ticket contains the server's certificates.
+/// Maximum number of tickets per name, for any number of connections. It bounds memory use, because
+/// each ticket contains the server's certificates.
 const TICKETS_PER_NAME_MAX: usize = 2048;
 
 /// Sessions of one worker, by server name.

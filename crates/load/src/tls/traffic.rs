@@ -12,7 +12,7 @@ use super::{NegotiatedTls, TlsBuffers, TlsEvent};
 /// Largest number of consecutive records without application data or a ticket. A peer that sends
 /// more would keep the worker busy.
 const IDLE_RECORDS_MAX: u8 = 32;
-/// Largest number of tickets kept from a connection; further ones are ignored.
+/// Maximum number of tickets kept from a connection; additional ones are ignored.
 const TICKETS_MAX: u8 = 32;
 /// Longest handshake message assembled from several records, in bytes.
 const MESSAGE_BYTES_MAX: usize = 0xffff;
@@ -289,7 +289,7 @@ impl TlsTraffic {
         }
     }
 
-    /// Schedules new sending keys for the next record; repeated requests have no further effect.
+    /// Schedules new sending keys for the next record; repeated requests have no effect.
     fn renew_sealing(&mut self) -> Result<(), Error> {
         if self.next_sealing.is_none() {
             let secrets = self.schedule.update_tx_secret()?;

@@ -106,7 +106,8 @@ impl ServerCertVerifier for CachingVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
-        // A result that seems to be from the future, after the clock was set back, is invalid too.
+        // After the clock was set back, a result may seem to be from the future. It is invalid,
+        // too.
         good.retain(|one| {
             now.as_secs()
                 .checked_sub(one.from.as_secs())
@@ -242,7 +243,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(ask(&[b"\0"], b, b"", 1060), (false, 1));
         }
-        // The cache stays small whatever the number of chains.
+        // The cache stays small for any number of chains.
         for one in 1..100 {
             ask(&[&[1, one]], b, b"", 1060);
         }

@@ -12,7 +12,7 @@ use crate::connection::{ConnectionState, Progress, Reason, ResetCode, Secured};
 use crate::quic::{EarlyData, QuicEnd};
 use crate::socket::{Close, Peer, Route, Sockets, system};
 
-/// The backoff after the first failed connect. It doubles with each further failure.
+/// The backoff after the first failed connect. It doubles with each subsequent failure.
 pub(super) const BACKOFF_MIN: Nanos = Nanos::from_millis(10);
 /// Maximum backoff.
 const BACKOFF_MAX: Nanos = Nanos::from_millis(500);
@@ -243,7 +243,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if let Some(session) = session.filter(|session| session.http.has_streams()) {
             if session.http.is_going_away() {
                 // GOAWAY arrived with the end of the handshake. A new connection would also receive
-                // one.
+                // a GOAWAY.
                 let no_error = Reason::GoneAway(ResetCode::Http2(ErrorCode::NO_ERROR));
                 let reason = session.http.end_reason().unwrap_or(no_error);
                 self.connect_failed(index, Outcome::Reset, Some(reason), now);

@@ -25,7 +25,7 @@ pub(super) struct ConnectionEntry {
     pub(super) state: ConnectionState,
     pub(super) send: SendState,
     pub(super) generation: u32,
-    /// Generation of the entry's last connection that was made before the load began.
+    /// Generation of the entry's last connection that was opened before the load began.
     fresh_generation: u32,
     /// The target that the connection leads to.
     pub(super) target: u32,
@@ -36,7 +36,7 @@ pub(super) struct ConnectionEntry {
     pub(super) slot: u32,
     /// The last backoff after a failed connect.
     pub(super) backoff: Nanos,
-    /// Buffer for output, unless a send owns it. Its bytes are sent before any others.
+    /// Buffer for output, unless a send owns it. Its bytes are sent before all other output.
     pub(super) outbox: Vec<u8>,
 }
 
@@ -55,13 +55,13 @@ impl ConnectionEntry {
         }
     }
 
-    /// Returns true if the load itself has made no connection in this entry yet.
+    /// Returns true if the load itself has not opened a connection in this entry yet.
     #[inline]
     pub(super) fn is_fresh(&self) -> bool {
         self.generation == self.fresh_generation
     }
 
-    /// Marks the connections up to now as made before the load began.
+    /// Marks all connections so far as opened before the load began.
     pub(super) fn set_fresh(&mut self) {
         self.fresh_generation = self.generation;
     }
@@ -88,7 +88,7 @@ impl ConnectionEntry {
         self.state.session_mut()
     }
 
-    /// Returns true if the connection carries several requests at once, each on a stream.
+    /// Returns true if the connection carries several requests at the same time, each on a stream.
     #[inline]
     pub(super) fn has_streams(&self) -> bool {
         self.session()
@@ -285,7 +285,7 @@ impl IndexMut<u32> for Connections {
 mod tests {
     use super::*;
 
-    /// A load of 18,000 connections has as many entries. Lower this bound when an entry gets
+    /// A load with 18,000 connections has 18,000 entries. Lower this bound when an entry gets
     /// smaller.
     #[test]
     fn an_entry_takes_few_bytes() {

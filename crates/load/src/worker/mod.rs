@@ -15,7 +15,7 @@
 //! | [`Timers`] | deadlines, alarms and think times |
 //! | [`Sink`] | everything that is counted and recorded |
 //!
-//! Scripts, placeholders, cookies, redirects and the PROXY header are hooks in files of their own.
+//! Scripts, placeholders, cookies, redirects and the PROXY header are hooks in separate files.
 
 mod completions;
 mod connect;
@@ -297,7 +297,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let index = completion.key().index;
             match completion {
                 Completion::Received(_) => turn.bytes += self.sockets.received().len() as u64,
-                // A further completion of the same connection, such as its end after a response, is
+                // Another completion of the same connection, such as its end after a response, is
                 // not counted again.
                 _ => turn.found += u32::from(last != Some(index)),
             }

@@ -14,7 +14,7 @@ pub(super) enum Pace {
     Open(Box<ArrivalSchedule>),
 }
 
-/// Form of a load: one whole, or slices.
+/// Course of a load: without interruption, or in slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoadCourse {
     Whole,
@@ -36,7 +36,7 @@ pub(super) fn pace(
                 .requests
                 .map_or(u64::MAX, |limit| shard.items(limit));
             let measured = match (spec.span.requests, course) {
-                // The number of measured requests is exactly the requested number.
+                // The load must measure exactly the requested number of requests.
                 (Some(_), _) => MeasuredPart::DueFrom(spec.span.warmup),
                 // Requests that start in a slice may end after it.
                 (None, LoadCourse::Slices) => MeasuredPart::DueFrom(spec.span.warmup),

@@ -1,5 +1,5 @@
 //! Opens connections before a load that several machines start at the same time. Otherwise all
-//! machines would connect at once, and the first requests would wait.
+//! machines would connect when the load starts, and the first requests would wait.
 //!
 //! ```text
 //!  preconnect ─► ready ─► maintain until others are ready ─► restart ─► the clock starts ─► run
@@ -252,8 +252,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let send = entry.send;
         let mut is_kept = false;
         if let ConnectionState::Ready(session) = &mut entry.state {
-            // In cleartext HTTP/1, the first request is sent at once, and only one send may be in
-            // flight.
+            // In cleartext HTTP/1, the first request is sent immediately, and only one send may be
+            // in flight.
             let can_send = match send {
                 SendState::Idle => true,
                 SendState::InFlight => session.http.has_streams() || session.is_tls(),

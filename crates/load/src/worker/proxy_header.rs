@@ -1,5 +1,5 @@
-//! The PROXY protocol header, which precedes a connection's other bytes, and the source address
-//! that a connection's requests are counted for.
+//! The PROXY protocol header, which precedes a connection's other bytes, and the source address to
+//! which a connection's requests are attributed.
 
 use super::Worker;
 use crate::address_list::SourceSelector;

@@ -13,7 +13,8 @@ use prony_record::Nanos;
 use super::pace::Pace;
 use crate::spec::LoadSpec;
 
-/// Minimum number of connections for a ramp. With fewer, a worker sends requests at once.
+/// Minimum number of connections for a ramp. With fewer connections, a worker starts all requests
+/// immediately.
 const CONNECTIONS_MIN: u32 = 256;
 /// Number of connections that the whole load begins per millisecond. A kernel completes connects on
 /// behalf of its server, so a successful connect does not show how many connections are waiting in

@@ -107,7 +107,7 @@ struct PendingRedirect {
 enum Redirect {
     /// The request continues as another one, or fails.
     Next(Result<Arc<Request>, Reason>),
-    /// The result depends on a lookup.
+    /// A name lookup must finish before the result is known.
     LookingUp(TargetLookup),
     /// The request fails because too many lookups are in progress.
     Busy(Reason),

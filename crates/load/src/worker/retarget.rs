@@ -28,7 +28,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Resumes a slot's deferred request if it can proceed. Returns true if it is no longer deferred.
+    /// Resumes a slot's deferred request if it can proceed. Returns true if it is no longer
+    /// deferred.
     fn resume(&mut self, slot: u32, now: Nanos) -> bool {
         match self.poll_lookup(slot, now) {
             Ok(false) => {}

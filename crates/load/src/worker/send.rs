@@ -139,7 +139,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             .set_alarm(now + BACKOFF_MIN, index, generation, Alarm::Unpark);
     }
 
-    /// Handles a complete send, which returns an owned buffer.
+    /// Handles the completion of a send. `buffer` is the sent buffer if the send owned one.
     #[inline]
     pub(super) fn sent(&mut self, key: Key, buffer: Option<Vec<u8>>) {
         if !self.connections.is_current(key) {

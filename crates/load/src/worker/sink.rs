@@ -37,7 +37,7 @@ pub(crate) struct Sink {
     pub(crate) xdp: Option<XdpUse>,
 }
 
-/// Measurements of a new connection.
+/// Durations and properties of a new connection.
 pub(super) struct OpenedConnection {
     pub(super) connect: Nanos,
     pub(super) handshake: Option<TlsHandshake>,
@@ -96,8 +96,8 @@ impl Sink {
         self.recorder.started_entry(entry);
     }
 
-    /// Records the end of a request. Returns true if it is measured. `source` is called for measured requests if
-    /// sources are counted.
+    /// Records the end of a request. Returns true if it is measured. `source` is called for
+    /// measured requests if sources are counted.
     #[inline]
     pub(super) fn request_ended(
         &mut self,

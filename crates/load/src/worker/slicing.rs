@@ -116,9 +116,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Handles everything that happened since the previous slice, before requests start: events on
-    /// connections, expired timers, and times that are ahead of the clock.
+    /// connections, expired timers, and clock readings that are ahead of the clock.
     fn end_pause(&mut self, begin: Nanos) -> io::Result<()> {
-        // With this end, no requests start.
+        // Because the end is zero, no requests start.
         self.end = Nanos::ZERO;
         let completions = self.connections.len() * COMPLETIONS_PER_IDLE_CONNECTION;
         for _ in 0..=completions / COMPLETIONS_MAX {
@@ -166,7 +166,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         counter: &Counter,
     ) -> io::Result<Nanos> {
         if counted_before == Nanos::ZERO {
-            // These requests were due before the first slice, and would otherwise start at once.
+            // These requests were due before the first slice, and would otherwise all start now.
             self.dispatcher.skip_schedule_until(slice.from);
         }
         self.meter.resume(counted_before, slice.from, slice.end());

@@ -10,7 +10,7 @@ use crate::socket::{Close, Sockets};
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Starts requests that are due and find a free slot, at most `max`. The limit exists because a
     /// connect can take a millisecond when local ports are scarce, and thousands of requests may be
-    /// due at once. Returns the number of requests started.
+    /// due at the same time. Returns the number of requests started.
     #[inline]
     pub(super) fn start_due(&mut self, mut now: Nanos, max: u32) -> u32 {
         if now >= self.end {
@@ -55,8 +55,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Time since which a slot could have taken this request. A slot whose connection was never
-    /// used counts as free from `now` on. The server must not be blamed because the worker can't
-    /// begin thousands of connections at once.
+    /// used counts as free from `now` on. The time that the worker needs to begin thousands of
+    /// connections must not count as the server's.
     pub(super) fn free_since(&self, slot: u32, now: Nanos) -> Nanos {
         let slot = self.dispatcher.slot(slot);
         if self.connections[slot.connection].is_fresh() {
@@ -71,7 +71,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         ramp.is_some_and(|ramp| ramp.is_full(now))
     }
 
-    /// Returns true if a request could start at once.
+    /// Returns true if a request could start immediately.
     pub(super) fn can_start(&self, now: Nanos) -> bool {
         self.dispatcher.has_free_slot()
             && !self.is_ramp_full(now)

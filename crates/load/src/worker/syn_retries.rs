@@ -8,7 +8,7 @@ const SYN_RETRIES_S: [u64; 6] = [1, 2, 3, 4, 5, 7];
 /// Time after a retransmission within which the connect counts as retransmitted. Both the kernel's
 /// timers and the generator cause delays.
 const RETRY_WINDOW: Nanos = Nanos::from_millis(100);
-/// The window grows by this fraction (1/25) of the time until the retransmission.
+/// Fraction (1/25) of the time until the retransmission that is added to the window.
 const RETRY_WINDOW_PART: u64 = 25;
 /// Share of retransmitted connects above which the finding is a warning.
 const RETRANSMITTED_SHARE_WARNING: f64 = 0.01;

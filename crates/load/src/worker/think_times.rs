@@ -44,7 +44,7 @@ pub(super) struct ThinkTimes {
 }
 
 impl ThinkTimes {
-    /// Creates the think times of a worker with this many slots; `None` if the load has none.
+    /// Creates the think times of a worker with this number of slots; `None` if the load has none.
     pub(super) fn new(spec: &LoadSpec, shard: Shard, slots: usize) -> Option<ThinkTimes> {
         let time = spec.think?;
         let streams = u64::from(spec.transport.protocols.streams);
@@ -107,7 +107,7 @@ fn pause(time: ThinkTime, seed: u64, user: u64, number: u64) -> Nanos {
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Returns the slot of a user whose pause is over, and the index of the user's request in the
-    /// list. Users before that user in the list of free slots begin their pauses.
+    /// list. Users that precede this user in the list of free slots begin their pauses.
     pub(super) fn take_rested(&mut self, now: Nanos) -> Option<(u32, u32)> {
         for _ in 0..PAUSES_MAX {
             let (slot, request) = self.take_listed()?;

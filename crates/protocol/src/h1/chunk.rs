@@ -106,7 +106,8 @@ impl ChunkDecoder {
             (ChunkState::LineFeed, b'\n') => ChunkState::Data,
             (ChunkState::LineFeed, _) | (_, b'\n') => return Err(H1Violation::ChunkLineEnd),
             (_, b'\r') => ChunkState::LineFeed,
-            // The grammar allows white space only before a semicolon, but some servers pad the size.
+            // The grammar allows white space only before a semicolon, but some servers pad the
+            // size.
             (ChunkState::Size | ChunkState::Padding, b' ' | b'\t') => ChunkState::Padding,
             (ChunkState::Size | ChunkState::Padding, b';') => ChunkState::Extension,
             // Unknown extensions must be ignored (§7.1.1).

@@ -113,9 +113,9 @@ impl Tun {
         }
     }
 
-    /// Drops this percentage of the packets in each direction from now on: nftables drops those that
-    /// the kernel receives, and the device those that it sends, because the kernel would notice its
-    /// own drops.
+    /// Drops this percentage of the packets in each direction from now on: nftables drops those
+    /// that the kernel receives, and the device those that it sends, because the kernel would
+    /// notice its own drops.
     pub(crate) fn drop_packets(&mut self, percent: u64) {
         self.loss = percent;
         run("nft", "add table inet loss");
@@ -125,7 +125,7 @@ impl Tun {
         run("nft", &rule);
     }
 
-    /// True if the next packet of the kernel is to be dropped (xorshift, Marsaglia 2003).
+    /// Returns true if the next packet from the kernel is to be dropped (xorshift, Marsaglia 2003).
     fn is_lost(&mut self) -> bool {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

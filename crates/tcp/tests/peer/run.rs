@@ -10,8 +10,8 @@ use smoltcp::wire::IpAddress;
 use crate::link::{Faults, Link, Random};
 use crate::server::{Behavior, PORT, Server, body_byte};
 
-/// Virtual time after which users give up, as a load does. It is longer than all timeouts of TCP, so
-/// that only a user who waits for a response can reach it.
+/// Virtual time after which users give up, as a load does. It is longer than all timeouts of TCP,
+/// so that only a user who waits for a response can reach it.
 const USER_TIMEOUT: u64 = 2_000_000_000_000;
 /// Virtual time by which all connections are gone.
 const TIME_MAX: u64 = 2 * USER_TIMEOUT;

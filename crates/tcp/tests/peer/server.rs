@@ -122,8 +122,8 @@ impl Server {
         server
     }
 
-    /// Adds a listening socket behind all others. smoltcp offers a SYN to sockets in their order, so
-    /// a repeated SYN reaches the connection that it belongs to.
+    /// Adds a listening socket behind all others. smoltcp offers a SYN to sockets in their order,
+    /// so a repeated SYN reaches the connection that it belongs to.
     fn listen(&mut self) {
         let memory = |size| SocketBuffer::new(vec![0; size]);
         let mut socket = Socket::new(memory(self.buffer), memory(16_384));

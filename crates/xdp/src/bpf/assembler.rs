@@ -100,7 +100,7 @@ impl Assembler {
         });
     }
 
-    /// A label without a position.
+    /// Creates a label without a position.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
@@ -207,21 +207,21 @@ impl Assembler {
         self.push(CLASS_JMP, Register::R0, None, 0, 0);
     }
 
-    /// Jumps if the low 32 bits of a register compare with a number.
+    /// Jumps if the condition holds for the low 32 bits of a register and a number.
     pub fn jump_if(&mut self, register: Register, condition: Condition, value: u32, label: Label) {
         self.jumps.push((self.code.len(), label));
         let code = CLASS_JMP32 | condition as u8;
         self.push(code, register, None, 0, value as i32);
     }
 
-    /// Jumps if a register is zero, in all bits.
+    /// Jumps if all 64 bits of a register are zero.
     pub fn jump_if_zero(&mut self, register: Register, label: Label) {
         self.jumps.push((self.code.len(), label));
         let code = CLASS_JMP | Condition::Equal as u8;
         self.push(code, register, None, 0, 0);
     }
 
-    /// Jumps if two registers compare, in all bits.
+    /// Jumps if the condition holds for two registers, compared in all 64 bits.
     pub fn jump_if_both(
         &mut self,
         left: Register,
@@ -234,7 +234,7 @@ impl Assembler {
         self.push(code, left, Some(right), 0, 0);
     }
 
-    /// Calls a helper of the kernel (bpf-helpers(7)).
+    /// Calls a helper function of the kernel (bpf-helpers(7)).
     pub fn call(&mut self, helper: i32) {
         self.push(CLASS_JMP | 0x80, Register::R0, None, 0, helper);
     }
@@ -244,7 +244,7 @@ impl Assembler {
         self.push(CLASS_JMP | 0x90, Register::R0, None, 0, 0);
     }
 
-    /// The finished program; `None` if a jump is too far or its label has no position.
+    /// Returns the finished program; `None` if a jump is too far or its label has no position.
     pub fn finish(mut self) -> Option<Vec<Instruction>> {
         for (at, label) in self.jumps {
             let target = self.labels[label.0]?;
@@ -273,7 +273,7 @@ mod tests {
             .collect()
     }
 
-    /// The encodings are those of RFC 9669.
+    /// Tests that instructions have the encodings of RFC 9669.
     #[test]
     fn instructions_are_encoded() {
         let mut it = Assembler::default();

@@ -18,7 +18,7 @@ const LINK_CREATE: libc::c_int = 28;
 const PROGRAM_TYPE_XDP: u32 = 6;
 const ATTACH_TYPE_XDP: u32 = 37;
 
-/// Bytes of the verifier's log that an error quotes.
+/// Size of the buffer for the verifier's log, in bytes.
 const LOG_BYTES: usize = 64 * 1024;
 
 /// Type of a BPF map.
@@ -30,7 +30,7 @@ pub enum MapType {
     XskMap,
 }
 
-/// A map.
+/// A BPF map.
 #[derive(Debug)]
 pub struct Map {
     descriptor: OwnedFd,
@@ -84,7 +84,7 @@ struct LinkCreate {
     flags: u32,
 }
 
-/// Calls bpf(2). Returns the descriptor or zero.
+/// Calls bpf(2). Returns the descriptor, or zero for commands that return none.
 fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_int> {
     // SAFETY: the attributes are a structure of integers of the layout that the command expects;
     // pointers in it are to memory that outlives the call.
@@ -114,7 +114,7 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// The kernel refuses, most often because of a missing privilege.
+    /// The kernel refuses, usually because the process lacks a privilege.
     pub fn new(
         map_type: MapType,
         key_bytes: usize,
@@ -171,7 +171,8 @@ impl BpfProgram {
     ///
     /// # Errors
     ///
-    /// The kernel refuses. If its verifier does, the error contains the end of its log.
+    /// The kernel rejects the program. If its verifier rejects it, the error contains the end of
+    /// the verifier's log.
     pub fn load_xdp(code: &[Instruction]) -> io::Result<BpfProgram> {
         match BpfProgram::try_load(code, &mut []) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
@@ -193,7 +194,7 @@ impl BpfProgram {
     }
 
     fn try_load(code: &[Instruction], log: &mut [u8]) -> io::Result<BpfProgram> {
-        // The helpers that the program calls are open to every license.
+        // Programs under any license may call the helpers that this program uses.
         let license = CString::from(c"Dual MIT/GPL");
         let mut name = [0; 16];
         name[..9].copy_from_slice(b"prony_xdp");
@@ -214,12 +215,12 @@ impl BpfProgram {
         bpf_descriptor(PROG_LOAD, &mut attributes).map(BpfProgram)
     }
 
-    /// Attaches the program to an interface. Dropping the link, or the end of the process in any
-    /// way, detaches it.
+    /// Attaches the program to an interface. The program is detached when the returned link is
+    /// dropped, and when the process ends for any reason.
     ///
     /// # Errors
     ///
-    /// The interface doesn't support the mode, or has a program already.
+    /// The interface doesn't support the mode, or already has a program.
     pub fn attach(&self, interface: u32, flags: u32) -> io::Result<OwnedFd> {
         let mut attributes = LinkCreate {
             prog_fd: self.0.as_raw_fd() as u32,

@@ -1,13 +1,13 @@
-//! A veth pair between two network namespaces that end with the test. Also included by the tests of
-//! the load engine.
+//! A veth pair that connects two network namespaces, which end with the test. The tests of the load
+//! engine also include this module.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::process::Command;
 
 /// Runs `work` on a thread with its own network namespace, which has the interface `near` with
-/// 10.9.0.1/16 and fd09::1/64 and this number of queues. The other end, `far` with 10.9.0.2
-/// and fd09::2, is in a namespace of its own, to which `work` gets a handle.
+/// 10.9.0.1/16 and fd09::1/64 and this number of queues. The other end, `far` with 10.9.0.2 and
+/// fd09::2, is in another namespace, and `work` gets a handle to that.
 pub(crate) fn on_link(queues: u32, work: impl FnOnce(&FarEnd) + Send) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -55,7 +55,7 @@ pub(crate) fn ip(words: &str) {
 pub(crate) struct FarEnd(File);
 
 impl FarEnd {
-    /// A new namespace, without a link.
+    /// Creates a namespace without a link.
     pub(crate) fn new() -> FarEnd {
         let make = || {
             enter_new_namespace();
@@ -71,8 +71,8 @@ impl FarEnd {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 
-    /// Runs `work` on this thread, in this namespace. Programs that it starts stay there; some end with
-    /// the thread.
+    /// Runs `work` on this thread, in this namespace. Programs that `work` starts stay in the
+    /// namespace; some end with the thread.
     pub(crate) fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         let near = File::open("/proc/thread-self/ns/net").unwrap();
         enter(&self.0);

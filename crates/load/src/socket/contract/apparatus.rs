@@ -179,8 +179,8 @@ pub(super) fn connected<S: Sockets<'static>>(
     listener.accept()
 }
 
-/// Lets a backend acknowledge the peer's part of a handshake. Without a kernel that does so at once,
-/// the acknowledgment is sent by the next wait, with the first request.
+/// Lets a backend acknowledge the peer's part of a handshake. A kernel does so immediately; without
+/// one, the next wait sends the acknowledgment together with the first request.
 pub(super) fn finish_connect<S: Sockets<'static>>(sockets: &mut S) {
     sockets.wait(sockets.now()).unwrap();
 }

@@ -19,7 +19,8 @@ pub(super) fn a_closed_key_gets_no_more_completions<S: Sockets<'static>>(mut soc
         sockets.close(key(index, 1), Close::Orderly);
         sockets.close(key(index, 1), Close::Orderly);
     }
-    // One index has a new connection, which must not receive the completions of the old one.
+    // One index is reused by a new connection, which must not receive the completions of the old
+    // one.
     sockets.connect(key(1, 2), to(&listener.peer));
     let mut seen = vec![reap(&mut sockets), reap(&mut sockets)];
     seen.extend(rest(&mut sockets));

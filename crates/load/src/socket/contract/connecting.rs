@@ -99,7 +99,7 @@ pub(super) fn a_connect_in_flight_can_be_canceled<S: Sockets<'static>>(mut socke
     listener.listen(0).unwrap();
     let address = listener.local_addr().unwrap().as_socket().unwrap();
     let peer = Peer::Tcp(address);
-    // A backlog of zero accepts one connection. The others wait forever.
+    // A listener with a backlog of zero accepts one connection. The others wait forever.
     for index in 0..4 {
         sockets.connect(key(index, 1), to(&peer));
     }

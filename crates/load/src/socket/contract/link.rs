@@ -18,7 +18,8 @@ const FAR_V6: &str = "fd09::2";
 const FOREIGN: [&str; 2] = ["10.9.0.77", "fd09::77"];
 
 thread_local! {
-    /// The namespace of this thread's listeners, if it is not the thread's own.
+    /// The network namespace of this thread's listeners, if it differs from the thread's own
+    /// namespace.
     static FAR_NAMESPACE: RefCell<Option<Arc<File>>> = const { RefCell::new(None) };
 }
 

@@ -96,8 +96,8 @@ macro_rules! contract {
     };
 }
 
-/// The rules over IPv4 and IPv6, for the backend that bypasses the kernel. A handshake proceeds only
-/// while completions are reaped, so no connection is established before that.
+/// The rules over IPv4 and IPv6, for the backend that bypasses the kernel. A handshake proceeds
+/// only while completions are reaped, so no connection is established before that.
 #[cfg(target_os = "linux")]
 macro_rules! contract_over_link {
     ($($subject:ident::$promise:ident,)*) => {

@@ -88,10 +88,10 @@ pub(crate) trait Datagrams {
     fn close(&mut self, key: Key) -> u64;
 
     /// Sleeps for `time` even if datagrams arrive, so that the next wait returns more of them. A
-    /// backend without an efficient way to do this returns at once.
+    /// backend without an efficient way to do this returns immediately.
     fn gather(&mut self, _time: Duration) {}
 
-    /// Number of system calls that sent, and of those that received datagrams.
+    /// Number of system calls that sent datagrams, and number of those that received some.
     fn calls(&self) -> (u64, u64);
 
     /// Sleeps until an event can be taken or the time has passed. May return earlier.

@@ -114,9 +114,10 @@ pub(crate) struct SimulatedDatagrams {
     quality: LinkQuality,
     random: ChaCha8Rng,
     server: QuicServer,
-    /// Datagrams that arrived at the far end, by the client's port, if no server takes them.
+    /// Datagrams that arrived at the far end, each with the client's port; `None` if a server
+    /// processes them.
     unserved: Option<VecDeque<(u16, Vec<u8>)>>,
-    /// Sockets of the client by index: key and port.
+    /// Key and port of each of the client's sockets, by index.
     sockets: Vec<Option<(Key, u16)>>,
     next_port: u16,
     due: BinaryHeap<Reverse<InTransit>>,
@@ -154,7 +155,7 @@ struct QuicServer {
     /// True if the server resets connections that it doesn't know.
     resets: bool,
     refuses_connections: bool,
-    /// Datagrams that refuse or reset connections, by the client's port.
+    /// Datagrams that refuse or reset connections, each with the client's port.
     responses: Vec<(u16, Vec<u8>, Option<EcnCodepoint>)>,
 }
 

@@ -1,7 +1,7 @@
 //! The system's UDP sockets, polled with epoll or kqueue.
 //!
-//! A batch takes one system call in each direction: the system splits sent batches (UDP_SEGMENT)
-//! and joins received datagrams (UDP_GRO of udp(7)).
+//! A batch takes one system call, whether sent or received: the system splits sent batches
+//! (UDP_SEGMENT) and joins received datagrams (UDP_GRO of udp(7)).
 
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
@@ -28,7 +28,7 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Number of batches that one system call may return.
 const BUFFERS: usize = 4;
 /// Default size of a socket's receive buffer. The system's default of about 200 KiB has room for
-/// only a few of a hundred responses that arrive at once.
+/// only a few of a hundred responses that arrive at the same time.
 const RECEIVE_BUFFER_BYTES: usize = 2 * 1024 * 1024;
 
 /// The UDP backend. See [`Datagrams`].

@@ -36,8 +36,7 @@ pub(in crate::socket) enum BufferUse {
     Whole,
 }
 
-/// All buffers together are small enough to stay in a core's cache, and each is large enough for a
-/// body of 100 KiB.
+/// All buffers together fit into a core's cache, and each can hold a body of 100 KiB.
 const PIECEWISE: BufferLayout = BufferLayout {
     count: 4,
     bytes: 256 * 1024,

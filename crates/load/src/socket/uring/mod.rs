@@ -2,9 +2,9 @@
 //!
 //! Operations are written into the submission queue and submitted in batches, no later than the
 //! next wait. A connection's receive is armed once and completes for each arrival (multishot), into
-//! [`buffers`]. If more bytes arrive at once than the buffers can hold, receives take turns. The
-//! kernel works on completions only during submissions and waits (DEFER_TASKRUN), which avoids
-//! interrupts and preserves the order of completions.
+//! [`buffers`]. If more bytes arrive than the buffers can hold, receives take turns. The kernel
+//! works on completions only during submissions and waits (DEFER_TASKRUN), which avoids interrupts
+//! and preserves the order of completions.
 
 mod buffers;
 mod connection;
@@ -57,7 +57,7 @@ pub(crate) struct UringSockets<'run> {
     /// True if the ring has a table of sockets.
     has_table: bool,
     /// Connections whose receive found all buffers full of unread bytes, in order. They are not
-    /// armed again at once, because they would find the buffers still full.
+    /// armed again immediately, because the buffers would still be full.
     starved: VecDeque<Key>,
     received: Range<usize>,
     /// Buffer to return to the kernel once its bytes have been read by `received`.
@@ -445,8 +445,8 @@ fn send_failed(key: Key, result: i32) -> Completion {
     Completion::Failed(key, Operation::Send, error)
 }
 
-/// Connects a UNIX socket. The connect succeeds or fails at once, so it doesn't use the ring. In a
-/// ring, a full backlog would block a kernel thread.
+/// Connects a UNIX socket. The connect succeeds or fails immediately, so it doesn't use the ring.
+/// In a ring, a full backlog would block a kernel thread.
 fn connect_unix(socket: &Socket, path: &Path) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     socket.connect(&SockAddr::unix(path)?)?;

@@ -1,6 +1,6 @@
 //! The ring: submits operations, reaps completions, and provides the clock and one timer.
 //!
-//! If an armed alarm would fire after the end of a wait, the wait has a time limit of its own. This
+//! If an armed alarm would fire after the end of a wait, the wait has its own time limit. This
 //! ensures that every wait ends.
 
 use std::io;

@@ -1,4 +1,5 @@
-//! Packets that arrived at a queue of one worker and belong to another.
+//! Passes packets on between workers: a packet may arrive at a queue of one worker although it
+//! belongs to a connection of another.
 //!
 //! The interface chooses the receive queue of a packet by a hash that may be unknown, and an AF_XDP
 //! socket receives from one queue only.
@@ -10,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Maximum number of packets in a worker's inbox. More are dropped, like packets of a full ring.
+/// Maximum number of packets in a worker's inbox. Additional packets are dropped, as when a ring is
+/// full.
 const PACKETS_MAX: usize = 4096;
 
 /// An inbox for each worker.
@@ -51,7 +53,7 @@ impl Exchange {
         }
         packets.push(packet.to_vec());
         if !inbox.is_set.swap(true, Ordering::AcqRel) {
-            // The counter of the event can't overflow, because it is set once at a time.
+            // The counter of the event can't overflow, because it is set only if it is not set yet.
             let _ = rustix::io::write(&inbox.event, &1u64.to_ne_bytes());
         }
         true
@@ -72,14 +74,15 @@ impl Exchange {
         std::mem::swap(&mut *packets, list);
     }
 
-    /// True if a worker has packets.
+    /// Returns true if packets for a worker are in its inbox.
     pub(super) fn has(&self, worker: u32) -> bool {
         self.0
             .get(worker as usize)
             .is_some_and(|inbox| inbox.is_set.load(Ordering::Acquire))
     }
 
-    /// The event that becomes readable with a worker's packets; `None` if there is only one worker.
+    /// The event that becomes readable when packets arrive in a worker's inbox; `None` if there is
+    /// only one worker.
     pub(super) fn event(&self, worker: u32) -> Option<BorrowedFd<'_>> {
         let inbox = self.0.get(worker as usize)?;
         (self.0.len() > 1).then(|| inbox.event.as_fd())

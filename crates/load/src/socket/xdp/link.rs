@@ -26,16 +26,17 @@ pub(crate) struct XdpLink {
     interface: Interface,
     options: XdpOptions,
     sources: Vec<AddressRange>,
-    /// Sources that the kernel doesn't have.
+    /// Source addresses that the kernel doesn't have. This process replies to requests for their
+    /// MAC address.
     answered: Vec<AddressRange>,
     ports: RangeInclusive<u16>,
     hops: Mutex<HashMap<IpAddr, NextHop>>,
     workers: u32,
     /// The hash that distributes received packets over the queues, if it matters and is known.
     receive_hash: Option<RssHash>,
-    /// Sockets of each worker, until it takes them. All are open before a worker connects, because
-    /// packets of a queue without a socket would reach the kernel, which resets connections that it
-    /// doesn't know.
+    /// Sockets of each worker, until it takes them. All sockets are open before any worker
+    /// connects, because packets in a queue without a socket would reach the kernel, which resets
+    /// connections that it doesn't know.
     sockets: Mutex<Vec<Vec<QueueSocket>>>,
     /// Workers that took their sockets and have not ended.
     active: AtomicU32,
@@ -47,7 +48,7 @@ impl XdpLink {
     ///
     /// # Errors
     ///
-    /// The system refuses, or a next hop doesn't respond.
+    /// The system rejects the program or a socket, or a next hop doesn't respond.
     pub(crate) fn attach(setup: &XdpSetup, workers: u32) -> Result<Arc<XdpLink>, XdpError> {
         let queues = setup.interface.queues();
         if workers > setup.interface.workers_max() {
@@ -110,7 +111,7 @@ impl XdpLink {
         self.options.busy_poll
     }
 
-    /// True if there are several workers.
+    /// Returns true if there are several workers.
     pub(super) fn is_shared(&self) -> bool {
         self.workers > 1
     }
@@ -135,12 +136,13 @@ impl XdpLink {
         self.active.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// True while a worker has connections, whose packets may arrive at any queue.
+    /// Returns true while any worker has connections, because their packets may arrive at any
+    /// queue.
     pub(super) fn has_active_workers(&self) -> bool {
         self.active.load(Ordering::Acquire) > 0
     }
 
-    /// Local ports of a worker: an equal part of the load's.
+    /// Local ports of a worker: an equal part of the load's port range.
     pub(super) fn ports_of(&self, worker: u32) -> RangeInclusive<u16> {
         let (first, count) = (u32::from(*self.ports.start()), self.ports.len() as u32);
         let at = |worker: u32| {
@@ -170,7 +172,7 @@ impl XdpLink {
         }
     }
 
-    /// The route to a target. A target that was not known before the load is added; asking for its
+    /// The route to a target. A target that was not known before the load is added. Resolving its
     /// MAC address blocks this worker.
     ///
     /// # Errors

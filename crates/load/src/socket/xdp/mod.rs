@@ -6,8 +6,9 @@
 //!                            └── XdpLink         BPF program and targets, shared by all workers
 //! ```
 //!
-//! A wait sends everything that is due, then sleeps until a frame or a timer. [`Sockets::next`]
-//! handles one received packet at a time; its bytes stay in the frame until the next call.
+//! A wait sends everything that is due, then sleeps until a frame arrives or a timer expires.
+//! [`Sockets::next`] handles one received packet at a time; its bytes stay in the frame until the
+//! next call.
 
 mod exchange;
 mod link;
@@ -34,21 +35,22 @@ pub(crate) use link::XdpLink;
 use port::LinkPort;
 pub(crate) use setup::{XdpOptions, XdpSetup};
 
-/// Maximum number of bytes that are copied at once into the stack, from a buffer that is returned
-/// to the worker.
+/// Maximum number of bytes that are copied into the stack at a time. They are copied from a buffer
+/// that is returned to the worker.
 const COPIED_BYTES_MAX: usize = 64 * 1024;
-/// Bytes that all connections of a worker may store out of order.
+/// Maximum number of bytes that all connections of a worker may store out of order.
 const REASSEMBLY_BYTES: usize = 8 << 20;
 /// Bounds of a connection's receive window in bytes.
 const WINDOW_MIN: usize = 32 * 1024;
 const WINDOW_MAX: usize = 512 * 1024;
-/// Maximum number of packets that are sent before received ones are handled.
+/// Maximum number of packets that are sent before received packets are handled.
 const PACKETS_PER_WAIT_MAX: u32 = 1024;
-/// Time for the orderly end of closed connections when the backend is dropped.
+/// Maximum time to wait for the orderly end of closed connections when the backend is dropped.
 const LINGER: Nanos = Nanos::from_millis(500);
-/// Received packets with which a coalesced wait ends. Handling them takes longer than a wake-up.
+/// Number of received packets at which a coalesced wait ends. Handling them takes longer than a
+/// wake-up.
 const GATHERED_PACKETS: u32 = 16;
-/// Longest sleep while frames wait for the interface.
+/// Maximum sleep while frames are waiting for the interface to accept them.
 const RETRY_PAUSE: Nanos = Nanos::from_millis(1);
 
 /// The bypass backend. See [`Sockets`].
@@ -69,9 +71,9 @@ struct XdpConnection<'run> {
     /// The stack's handle of the connection; `None` if the connection was never started.
     handle: Option<Handle>,
     stage: XdpStage,
-    /// The send in flight, and the number of its bytes that the stack has.
+    /// The send in flight, and the number of its bytes that the stack has accepted.
     sending: Option<(Outgoing<'run>, usize)>,
-    /// Bytes of a failed send that the stack did not get.
+    /// Number of bytes of a failed send that the stack had not accepted.
     unsent: usize,
 }
 
@@ -93,7 +95,7 @@ enum ReceivedBytes {
     Reassembled(Vec<u8>),
 }
 
-/// The load's clock and the stack's, which never goes back.
+/// The load's clock, and the stack's clock, which never goes back.
 struct BackendClock {
     created: Instant,
     /// Time of the load's clock at zero of the stack's clock, in nanoseconds.
@@ -138,7 +140,7 @@ impl BackendClock {
 }
 
 impl<'run> XdpSockets<'run> {
-    /// Creates a backend for up to `capacity` connections: worker number `worker` of the link.
+    /// Creates the backend of worker number `worker` of the link, for up to `capacity` connections.
     pub(crate) fn new(link: Arc<XdpLink>, worker: u32, capacity: usize) -> XdpSockets<'run> {
         let ports = link.ports_of(worker);
         let port = LinkPort::new(link, worker);
@@ -194,8 +196,8 @@ impl<'run> XdpSockets<'run> {
         })
     }
 
-    /// Chooses a local port whose packets arrive at a queue of this worker, if the queue of a port is
-    /// known and there is one. Otherwise another worker passes the packets on.
+    /// Chooses a local port whose packets arrive at a queue of this worker, if queues can be
+    /// predicted and such a port is free. Otherwise, another worker passes the packets on.
     fn open_in_stack(
         &mut self,
         key: Key,
@@ -311,7 +313,7 @@ impl<'run> XdpSockets<'run> {
                 connection.stage = XdpStage::Failed;
                 connection.unsent = connection.unsent_bytes();
                 let was_sending = connection.sending.take().is_some();
-                // After the peer's end, only a send can fail.
+                // After the peer has closed its side, only a send can fail.
                 let is_reported = operation != Operation::Send || was_sending;
                 is_reported.then(|| Completion::Failed(key, operation, error_of(failure)))
             }
@@ -344,7 +346,7 @@ impl<'run> XdpSockets<'run> {
         self.port.flush()
     }
 
-    /// True if [`Sockets::next`] may have something.
+    /// Returns true if [`Sockets::next`] may return a completion.
     fn has_work(&mut self) -> bool {
         !self.ready.is_empty() || self.stack.has_events() || self.port.has_received()
     }
@@ -409,7 +411,7 @@ fn key_of(tag: u64) -> Key {
     }
 }
 
-/// The error with which the kernel would report a failure.
+/// The error that the kernel would report for a failure.
 fn error_of(failure: Failure) -> io::Error {
     io::Error::from_raw_os_error(match failure {
         Failure::Refused | Failure::Unreachable(Unreachable::Port) => libc::ECONNREFUSED,
@@ -429,8 +431,8 @@ impl XdpConnection<'_> {
 }
 
 impl<'run> Sockets<'run> for XdpSockets<'run> {
-    // When a packet is visible in the ring, the kernel has already received it, so handling a
-    // response costs less than the sleep before it.
+    // A packet in the ring has already been received by the kernel, so handling a response costs
+    // less than the sleep before it.
     const COALESCES_HTTP1: bool = true;
 
     fn now(&self) -> Nanos {
@@ -503,7 +505,7 @@ impl<'run> Sockets<'run> for XdpSockets<'run> {
         };
         self.ready.retain(|completion| completion.key() != key);
         let mode = match how {
-            // Bytes that the stack didn't get would be missing in the middle of the stream.
+            // Without the bytes that the stack did not accept, the stream would have a gap.
             Close::Orderly if connection.unsent_bytes() == 0 => CloseMode::Orderly,
             Close::Orderly | Close::Abort => CloseMode::Abort,
         };
@@ -517,8 +519,8 @@ impl<'run> Sockets<'run> for XdpSockets<'run> {
         self.sleep(until)
     }
 
-    /// Packets that arrive while this thread sleeps without watching the interface wake nobody, which
-    /// saves work at both ends.
+    /// This thread first sleeps without watching the interface. Packets that arrive in this time
+    /// cause no wake-up, which saves work on both sides.
     fn wait_coalesced(&mut self, until: Nanos, batch: WaitBatch) -> io::Result<()> {
         self.turn()?;
         let enough = batch.max_completions.min(GATHERED_PACKETS);
@@ -571,8 +573,8 @@ impl<'run> Sockets<'run> for XdpSockets<'run> {
 }
 
 impl Drop for XdpSockets<'_> {
-    /// Resets open connections, delivers what closed ones still have to send, and passes on packets
-    /// of other workers until they have ended.
+    /// Resets open connections, sends the remaining bytes of closed ones, and passes on packets of
+    /// other workers until these have ended.
     fn drop(&mut self) {
         for index in 0..self.connections.len() {
             if let Some(key) = self.connections[index].as_ref().map(|it| it.key) {
@@ -585,8 +587,8 @@ impl Drop for XdpSockets<'_> {
     }
 }
 
-/// Addresses and ports that a packet's sender used for us: the local port of a TCP segment, or of
-/// the segment that an ICMP error quotes.
+/// Local address and port of a packet: those of a TCP segment, or of the segment that an ICMP error
+/// quotes.
 fn local_port(packet: &[u8]) -> Option<u16> {
     let port = |at: usize| {
         let bytes = packet.get(at..at + 2)?;
@@ -602,7 +604,7 @@ fn local_port(packet: &[u8]) -> Option<u16> {
     }
 }
 
-/// True if the address is in one of the ranges.
+/// Returns true if the address is in one of the ranges.
 fn is_in(ranges: &[prony_xdp::AddressRange], address: IpAddr) -> bool {
     ranges.iter().any(|range| range.contains(address))
 }

@@ -16,7 +16,7 @@ use prony_xdp::{
 use super::link::XdpLink;
 use super::{is_in, local_port};
 
-/// Bytes of data in a received frame, for the estimate of the ring's capacity.
+/// Number of data bytes assumed per received frame when the ring's capacity is estimated.
 const FRAME_DATA: usize = 1_400;
 
 /// A worker's sockets, one for each of its receive queues.
@@ -29,17 +29,17 @@ pub(super) struct LinkPort {
     current: CurrentPacket,
     /// Packets from other workers, in reverse order.
     given: Vec<Vec<u8>>,
-    /// The socket to look at next.
+    /// The socket from which the next packet is taken.
     next_socket: usize,
     counts: XdpUse,
 }
 
-/// The packet that was returned last. Its bytes can be read until the next one.
+/// The packet that was returned last. Its bytes stay readable until the next packet is taken.
 enum CurrentPacket {
     None,
     /// A frame of the socket with this number.
     InFrame(usize, Frame),
-    /// A packet that another worker received.
+    /// A packet that another worker received and passed on.
     Given(Vec<u8>),
 }
 
@@ -49,7 +49,7 @@ struct HopTable {
     by_target: HashMap<IpAddr, MacAddress>,
     /// Default source of each target.
     sources: HashMap<SocketAddr, Option<IpAddr>>,
-    /// The MAC address of all next hops, if they have the same.
+    /// The MAC address of all next hops, if they all have the same one.
     only: Option<MacAddress>,
 }
 
@@ -69,7 +69,7 @@ fn target_of(packet: &[u8]) -> Option<IpAddr> {
 }
 
 impl LinkPort {
-    /// The end of a link that belongs to this worker.
+    /// Creates a worker's end of a link.
     pub(super) fn new(link: Arc<XdpLink>, worker: u32) -> LinkPort {
         let mtu = link.mtu();
         let sockets = link.take_sockets(worker);
@@ -99,23 +99,24 @@ impl LinkPort {
         self.mtu
     }
 
-    /// Bytes of data that the receive rings can hold.
+    /// Number of data bytes that the receive rings can hold.
     pub(super) fn receive_capacity(&self) -> usize {
         self.sockets.len() * QueueSocket::RECEIVE_FRAMES as usize * FRAME_DATA
     }
 
-    /// The hash that distributes received packets, if there are several workers and it is known.
+    /// The hash that distributes received packets among the queues, if there are several workers
+    /// and it is known.
     pub(super) fn receive_hash(&self) -> Option<&RssHash> {
         self.link.receive_hash()
     }
 
-    /// True if packets of a receive queue reach this worker.
+    /// Returns true if packets of a receive queue reach this worker.
     pub(super) fn owns_queue(&self, queue: u32) -> bool {
         self.link.worker_of_queue(queue) == self.worker
     }
 
-    /// Prepares packets to a target. Returns the source address of the connection: `source`, or the
-    /// one that the kernel would use.
+    /// Prepares sending packets to a target. Returns the source address of the connection:
+    /// `source`, or the one that the kernel would use.
     ///
     /// # Errors
     ///
@@ -144,7 +145,7 @@ impl LinkPort {
         }
     }
 
-    /// A buffer for the next packet to send; `None` while all are in use.
+    /// Returns a buffer for the next packet to send; `None` while all buffers are in use.
     pub(super) fn packet_buffer(&mut self) -> io::Result<Option<&mut [u8]>> {
         let socket = &mut self.sockets[0];
         if socket.next_buffer().is_none() {
@@ -155,7 +156,7 @@ impl LinkPort {
         Ok(buffer.and_then(|frame| frame.get_mut(ETHERNET_HEADER..end)))
     }
 
-    /// Queues the packet of this size that was written into the buffer.
+    /// Queues the packet in the buffer, which has this length.
     pub(super) fn commit(&mut self, length: usize) {
         let socket = &mut self.sockets[0];
         let Some(frame) = socket.next_buffer() else {
@@ -180,19 +181,19 @@ impl LinkPort {
         self.sockets[0].flush()
     }
 
-    /// True if packets wait for the interface.
+    /// Returns true if packets are waiting for the interface to accept them.
     pub(super) fn has_unsent(&self) -> bool {
         self.sockets[0].has_unsent()
     }
 
-    /// Gives the memory of handled frames back to the kernel.
+    /// Returns the memory of handled frames to the kernel.
     pub(super) fn refill(&mut self) {
         for socket in &mut self.sockets {
             socket.refill();
         }
     }
 
-    /// True if a packet waits.
+    /// Returns true if a received packet is waiting.
     pub(super) fn has_received(&mut self) -> bool {
         !self.given.is_empty()
             || self.sockets.iter_mut().any(QueueSocket::has_received)
@@ -207,8 +208,8 @@ impl LinkPort {
             .sum()
     }
 
-    /// Releases the current packet and takes the next one for this worker, if there is one. Frames that ask for a MAC
-    /// address are answered, and packets of other workers passed on.
+    /// Releases the current packet and takes the next one for this worker, if there is one. Replies
+    /// to frames that ask for a MAC address, and passes on packets of other workers.
     pub(super) fn next_packet(&mut self) -> Option<()> {
         self.release();
         loop {
@@ -249,7 +250,8 @@ impl LinkPort {
         }
     }
 
-    /// True if the current frame has a packet for this worker. Handles all others.
+    /// Returns true if the current frame contains a packet for this worker. Handles all other
+    /// frames.
     fn is_for_stack(&mut self) -> bool {
         let CurrentPacket::InFrame(at, frame) = &self.current else {
             return false;
@@ -287,7 +289,7 @@ impl LinkPort {
     fn send_reply(&mut self, reply: &[u8]) {
         self.counts.neighbor_replies += 1;
         let socket = &mut self.sockets[0];
-        // Without a free frame, the neighbor asks again.
+        // Without a free frame, no reply is sent, and the neighbor will ask again.
         if let Some(frame) = socket
             .next_buffer()
             .and_then(|it| it.get_mut(..reply.len()))
@@ -309,8 +311,8 @@ impl LinkPort {
         }
     }
 
-    /// Sleeps until the time since `created` reaches `limit`, in nanoseconds, even if packets arrive.
-    /// Does nothing if workers spin.
+    /// Sleeps until `limit` nanoseconds after `created`, even if packets arrive. Does nothing if
+    /// workers spin.
     pub(super) fn pause(&mut self, created: &Instant, limit: u64) {
         let left = limit.saturating_sub(created.elapsed().as_nanos() as u64);
         if left > 0 && !self.link.busy_poll() {
@@ -319,7 +321,7 @@ impl LinkPort {
         }
     }
 
-    /// Sleeps until a packet arrives or the time since `created` reaches `limit`, in nanoseconds.
+    /// Sleeps until a packet arrives, or until `limit` nanoseconds after `created`.
     pub(super) fn sleep(&mut self, created: &Instant, limit: u64) -> io::Result<()> {
         if self.link.busy_poll() {
             while !self.has_received() && (created.elapsed().as_nanos() as u64) < limit {
@@ -375,14 +377,14 @@ impl LinkPort {
         Ok(())
     }
 
-    /// Passes packets on to other workers until the last one has ended. Packets for this worker are
-    /// dropped.
+    /// Passes packets on to other workers until the last of them has ended. Packets for this worker
+    /// are dropped.
     ///
     /// # Errors
     ///
     /// The interface is gone.
     pub(super) fn serve_others(&mut self, created: &Instant) -> io::Result<()> {
-        /// Maximum time until the end of another worker is noticed.
+        /// Maximum delay until this worker notices that another one has ended.
         const PAUSE_NANOS: u64 = 5_000_000;
         self.link.end_worker();
         while self.link.has_active_workers() {
@@ -399,7 +401,7 @@ impl LinkPort {
     pub(super) fn usage(&self) -> XdpUse {
         let mut used = self.counts.clone();
         for socket in &self.sockets {
-            // The kernel reports the drops of every socket.
+            // Each socket has its own drop counter in the kernel.
             let drops = socket.drops().unwrap_or_default();
             used.receive_drops += drops.received();
             used.transmit_drops += drops.transmit_invalid;
@@ -408,8 +410,8 @@ impl LinkPort {
     }
 }
 
-/// Lets this thread's sleeps end on time. By default, the kernel may delay them by 50 µs to wake
-/// several threads at once (prctl(2), PR_SET_TIMERSLACK).
+/// Makes this thread's sleeps end on time. By default, the kernel may delay their end by 50 µs so
+/// that several threads wake up together (prctl(2), PR_SET_TIMERSLACK).
 fn precise_timers() {
     // SAFETY: a plain system call. If it fails, sleeps end later.
     unsafe {

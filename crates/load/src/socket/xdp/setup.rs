@@ -1,4 +1,4 @@
-//! The checks before a load over AF_XDP, and what they found.
+//! The checks before a load over AF_XDP, and their results.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
@@ -9,9 +9,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::socket::local;
 
-/// Lowest local port of a source address that the kernel has. Services often use lower ones.
+/// Lowest local port with a source address that the kernel has. Services often use lower ports.
 const SHARED_PORTS_MIN: u16 = 10_000;
-/// Lowest local port of a source address that the kernel doesn't have.
+/// Lowest local port with a source address that the kernel doesn't have.
 const OWN_PORTS_MIN: u16 = 1024;
 
 /// Settings of a load over AF_XDP.
@@ -20,7 +20,7 @@ pub(crate) struct XdpOptions {
     pub(crate) interface: String,
     /// MAC address of the next hop; `None` to ask the kernel.
     pub(crate) gateway_mac: Option<MacAddress>,
-    /// Workers spin instead of sleeping.
+    /// True if workers spin instead of sleeping.
     pub(crate) busy_poll: bool,
 }
 
@@ -34,12 +34,12 @@ pub(crate) struct XdpSetup {
 }
 
 impl XdpSetup {
-    /// Checks everything that can be checked without a change of the system. Without sources, the
+    /// Checks everything that can be checked without changing the system. Without sources, the
     /// interface's own addresses are used.
     ///
     /// # Errors
     ///
-    /// The first obstacle.
+    /// The first requirement that is not met.
     pub(crate) fn check(
         options: XdpOptions,
         targets: Vec<SocketAddr>,
@@ -82,19 +82,19 @@ impl XdpSetup {
         })
     }
 
-    /// Number of workers at most.
+    /// Maximum number of workers.
     pub(crate) fn workers_max(&self) -> u32 {
         self.interface.workers_max()
     }
 
-    /// Number of local ports of each source.
+    /// Number of local ports that each source has.
     pub(crate) fn port_count(&self) -> u64 {
         self.filter.ports.len() as u64
     }
 }
 
-/// Local ports that the kernel doesn't choose for its own connections: the larger part below or
-/// above its range. If its range has nearly all ports, part of it is used.
+/// Local ports that the kernel doesn't choose for its own connections: the ports below or above its
+/// range, whichever are more. If its range covers nearly all ports, part of it is used.
 fn shared_ports(kernel: Option<RangeInclusive<u16>>) -> RangeInclusive<u16> {
     const FEW: usize = 256;
     let Some(kernel) = kernel else {

@@ -76,7 +76,7 @@ impl Pair {
         }
     }
 
-    /// Passes bytes to the client, until the first error.
+    /// Passes bytes to the client until the first error.
     fn give(&mut self, bytes: &[u8]) -> Result<(), rustls::Error> {
         for mut piece in bytes.chunks(self.piece) {
             loop {

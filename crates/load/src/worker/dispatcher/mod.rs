@@ -435,7 +435,7 @@ impl Dispatcher {
         Some((pending, own))
     }
 
-    /// Returns true if no further request will start.
+    /// Returns true if no more requests will start.
     #[inline]
     pub(super) fn is_exhausted(&self, spec: &LoadSpec) -> bool {
         match &self.pace {

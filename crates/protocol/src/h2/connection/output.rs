@@ -14,7 +14,7 @@ impl Connection {
     /// `body_of` returns the body of the request with a given tag, and must always return the same
     /// body for a request. It is called only for requests with a body.
     ///
-    /// If `out` is empty, it is swapped with a buffer of the connection instead of copied. Passing
+    /// If `out` is empty, the connection's buffer is swapped into it, which avoids a copy. Passing
     /// the same buffer again reuses all memory.
     #[inline]
     pub fn take_output<'b>(&mut self, out: &mut Vec<u8>, body_of: impl FnMut(u32) -> &'b [u8]) {

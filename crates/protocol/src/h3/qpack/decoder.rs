@@ -207,7 +207,7 @@ impl QpackDecoder {
         entry.copied().ok_or(QpackError::Index)
     }
 
-    /// Returns the entry of the dynamic table with an absolute index, if a section with this prefix
+    /// Returns the dynamic table entry with the given absolute index, if a section with this prefix
     /// may refer to it (RFC 9204 §2.2.3).
     fn section_entry(&self, absolute: u64, prefix: SectionPrefix) -> Result<Field, QpackError> {
         if absolute >= prefix.required {

@@ -54,7 +54,7 @@ struct LoadRules {
     abort: Option<AbortRules>,
 }
 
-/// Opens the outputs of a load, each named by its option.
+/// Opens the outputs of a load. Error messages name the option of each.
 fn outputs(typed: &LoadArgs) -> Result<LoadOutputs, Failure> {
     LoadOutputs::open([
         ("--json", typed.json.as_deref()),

@@ -114,7 +114,7 @@ const VERSION_ARGUMENTS: [(&str, &[&str]); 26] = [
     ("varnishd", &["-V"]),
 ];
 
-/// Returns the arguments with which a program prints its version, by its file name.
+/// Returns the arguments that make the program with this file name print its version.
 #[must_use]
 pub fn version_arguments(file_name: &str) -> Option<&'static [&'static str]> {
     // The version suffix is removed: python3.11, php-fpm8.2 and nginx-1.27.4 become python, php-fpm

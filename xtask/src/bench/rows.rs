@@ -71,7 +71,7 @@ pub(super) struct Row {
     pub(super) content: Content,
     /// Path of the request; the server must provide it (see `server`).
     pub(super) path: &'static str,
-    /// Reference tools in order of preference; the first that is available counts.
+    /// Reference tools in order of preference. The first one that is available is used.
     pub(super) references: &'static [Tool],
     /// The best known peer, the only one that `--quick` runs; `None` if `--quick` skips the row.
     pub(super) quick: Option<Tool>,

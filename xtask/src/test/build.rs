@@ -15,15 +15,15 @@ use crate::cargo::{cargo, workspace_root};
 /// A build of the program and every test of the workspace.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Build {
-    /// The programs of tests, in cargo's order.
+    /// Test programs, in cargo's order.
     pub(super) programs: Vec<TestProgram>,
     /// Number of warnings.
     pub(super) warnings: usize,
 }
 
-/// A cargo command whose compiler is clippy. Clippy's artifacts of the workspace's crates are
-/// separate from those of a plain build; the dependencies are the same. Incremental compilation and
-/// debugging information would cost CPU time; a failed test can be run again with plain cargo.
+/// A cargo command with clippy as the compiler. It builds the workspace's crates separately from
+/// plain cargo, but shares the dependencies. Incremental compilation and debugging information are
+/// disabled to save CPU time; a failed test can be run again with plain cargo.
 pub(super) fn linted(args: &[&str]) -> Command {
     let mut command = cargo(args);
     command
@@ -33,7 +33,7 @@ pub(super) fn linted(args: &[&str]) -> Command {
     command
 }
 
-/// Path of clippy's compiler, which is in cargo's folder.
+/// Path of clippy's compiler, which is next to cargo.
 fn clippy() -> OsString {
     std::env::var_os("CARGO")
         .map(|cargo| Path::new(&cargo).with_file_name("clippy-driver"))
@@ -66,7 +66,7 @@ pub(super) fn run() -> Result<Build, Ending> {
     }
 }
 
-/// Reads the programs of tests from cargo's messages, which are JSON objects, one per line.
+/// Reads the test programs from cargo's messages, which are JSON objects, one per line.
 fn programs(messages: &str) -> Vec<TestProgram> {
     let program = |message: Value| {
         let is_test = message["profile"]["test"] == true;

@@ -12,8 +12,8 @@ use super::totals::Totals;
 use crate::Ending;
 use crate::cargo::command;
 
-/// Number of programs that run at the same time. Programs with long waits and programs that need
-/// the whole machine complement each other.
+/// Number of programs that run at the same time. While one program waits, the other can use the
+/// whole machine.
 const PROGRAMS_AT_ONCE: usize = 2;
 
 /// Time without output after which a test program counts as hanging. No test takes this long, even
@@ -23,7 +23,7 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Interval at which the runner checks if a program has ended while there is no output.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A program of tests.
+/// A test program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TestProgram {
     /// Path of the source from the workspace root, such as `crates/cli/tests/cli/main.rs`.
@@ -43,8 +43,8 @@ impl TestProgram {
     }
 }
 
-/// Runs commands that print test results, and adds up the results. Each command has a name. The
-/// output of a program is printed when it ends.
+/// Runs commands that print test results, and adds up the results. Each command is paired with its
+/// name. Its output is printed when it ends.
 pub(super) fn run(commands: Vec<(String, Command)>) -> (Ending, Totals) {
     let times = (SILENCE_TIMEOUT, POLL_INTERVAL);
     let mut out = std::io::stdout();

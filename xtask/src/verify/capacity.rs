@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::figures::CheckFigure;
 use super::program::{Origin, Prony};
 
-/// A limit of the p99 response time, and a service time with which a search takes a few minutes.
+/// A limit on the p99 response time, and a service time for which a search takes a few minutes.
 struct Goal {
     /// Multiple of the service time.
     limit: f64,

@@ -12,7 +12,7 @@ const FREEZE_MS: u64 = 1_000;
 /// Duration of the load in milliseconds. One request is due in each millisecond.
 const LOAD_MS: u64 = 15_000;
 
-/// Tolerances of a figure: relative, and in milliseconds. The larger one counts.
+/// Tolerances of a measured value: relative, and in milliseconds. The larger one applies.
 const RELATIVE_TOLERANCE: f64 = 0.05;
 const TOLERANCE_MIN_MS: f64 = 2.0;
 

@@ -21,7 +21,7 @@ pub(crate) struct ExperimentState {
     pub(crate) blocks: (u32, u32),
     /// The number of variants.
     pub(crate) variants: u32,
-    /// Minimum and maximum time of the experiment by the forecast, or `None` if unknown.
+    /// Forecast minimum and maximum time of the experiment, or `None` if unknown.
     pub(crate) time: Option<(Duration, Duration)>,
     /// Maximum time of the experiment, if it has a budget.
     pub(crate) budget: Option<Duration>,
@@ -110,7 +110,7 @@ impl ExperimentState {
         }
     }
 
-    /// Adds the number of blocks from before a resumption, and their mean time.
+    /// Stores the number of blocks that were complete before a resumption, and their mean time.
     pub(crate) fn resume(&mut self, blocks: u32, block_time: Option<Duration>) {
         self.resumed = blocks;
         self.earlier_trial = block_time.map(|time| time / self.variants.max(1));

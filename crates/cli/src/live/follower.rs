@@ -167,8 +167,8 @@ impl LoadFigures {
 #[derive(Debug)]
 pub(crate) struct Follower {
     running_load: RunningLoad,
-    /// Start of the load. For a load on agents, this is the time of the request until the agents
-    /// have started.
+    /// Start of the load. For a load on agents, this is the time of the coordinator's request until
+    /// the agents report the actual start.
     began: Instant,
     figures: LoadFigures,
     /// Time in seconds and number of ended requests when the warm-up's requests were last counted.

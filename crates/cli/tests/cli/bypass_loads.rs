@@ -208,7 +208,7 @@ fn a_killed_load_leaves_nothing_behind_and_disturbs_nothing() {
             running.end().expect(-1);
             wait_until("the program is still attached", || !is_attached());
             goes_on("the connection stopped after the load");
-            // Loads of both kinds work again.
+            // Loads over AF_XDP and over kernel sockets both still work.
             let url = origin.url("/bytes/1000");
             load(&workdir, &["-n", "100", "-c", "4", &url]).expect(0);
             assert!(!is_attached());

@@ -199,7 +199,7 @@ fn the_http3_study_runs_over_a_link_that_loses_packets() {
     let changes = [
         ("warmup   = \"2s\"", "warmup = \"300ms\""),
         ("duration = \"8s\"", ""),
-        // On a busy machine, 96 handshakes take long.
+        // On a busy machine, 96 handshakes would take a long time.
         ("connections = 96", "connections = 6"),
         ("connections = 16", "connections = 1"),
         ("timeout     = ", "requests = 60\ntimeout = "),

@@ -95,7 +95,7 @@ fn a_script_can_not_catch_an_interrupt() {
 #[test]
 fn a_second_interrupt_ends_the_process_despite_the_script() {
     for forever in [
-        // A hook can't interrupt these.
+        // A Lua debug hook can't interrupt these.
         "local p = newproxy(true)
          getmetatable(p).__gc = function() while true do end end
          p = nil

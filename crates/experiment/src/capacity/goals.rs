@@ -11,8 +11,8 @@ use prony_stats::capacity::{Goal, SearchSettings};
 pub struct CapacityGoals {
     /// Conditions that the server must meet.
     pub goals: Vec<Goal>,
-    /// Time limit of each search; `None` means one minute, up to five minutes for slow servers, and
-    /// longer for goals with limits of about a second or more.
+    /// Time limit of each search. `None` means one minute, extended to up to five minutes for slow
+    /// servers, and to more for response time goals of about a second or longer.
     pub search_time: Option<Duration>,
     /// Duration of the measured part of each probe, instead of a time limit for the search.
     pub probe: Option<Duration>,

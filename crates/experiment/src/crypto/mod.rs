@@ -35,7 +35,7 @@ pub(crate) use process_files::{ProcessFiles, without_deleted_mark};
 /// with them than without. The ratio is 4 to 30 on real processors, and 1 for a library that
 /// doesn't use the instructions.
 const ACCELERATION_RATIO_MIN: f64 = 2.0;
-/// Number of child processes per mask; the fastest result counts.
+/// Number of child processes per mask. The fastest result is used.
 const PROBE_ROUNDS: usize = 2;
 /// Bit of AES-NI in the first word of OPENSSL_ia32cap(3).
 pub(crate) const AES_NI: u64 = 1 << 57;

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 const RECORD_BYTES: usize = 16 << 10;
 /// Minimum CPU time of one measurement.
 const SLICE_CPU_TIME: Duration = Duration::from_millis(3);
-/// Number of measurements per algorithm. The fastest one counts, because disturbances only slow it
-/// down.
+/// Number of measurements per algorithm. The fastest one is used, because disturbances can only
+/// slow a measurement down.
 const SLICE_COUNT: usize = 12;
 
 /// EVP_PKEY_X25519 and EVP_PKEY_EC in OpenSSL's obj_mac.h.
@@ -319,8 +319,8 @@ impl LibcryptoApi<'_> {
     }
 }
 
-/// Measures operations per second; the fastest measurement counts. Returns `None` if the operation
-/// fails.
+/// Measures operations per second several times and returns the highest rate. Returns `None` if the
+/// operation fails.
 fn best_rate(mut once: impl FnMut() -> bool) -> Option<f64> {
     let mut slice = |times: u64| {
         let began = cpu_time();

@@ -12,8 +12,8 @@ use crate::service::ServiceSpec;
 pub(super) struct CryptoFindings(BTreeMap<String, Option<Finding>>);
 
 impl CryptoFindings {
-    /// Returns the finding about the service with these processes; the first process of the service
-    /// comes first.
+    /// Returns the finding about a service. `pids` lists its processes, starting with the first
+    /// one.
     pub(super) fn of_service(&mut self, spec: &ServiceSpec, pids: &[i32]) -> Option<Finding> {
         // The first process does not always have the library mapped.
         let (pid, programs) = pids

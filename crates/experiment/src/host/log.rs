@@ -46,7 +46,7 @@ struct TrimmedLog {
 }
 
 impl LogTrimmer {
-    /// Limits a log until [`LogTrimmer::forget`] is called.
+    /// Limits the disk usage of a log until [`LogTrimmer::forget`] is called.
     pub(super) fn watch(&mut self, log: &Path) {
         self.shared.lock().logs.push(TrimmedLog {
             path: log.to_owned(),

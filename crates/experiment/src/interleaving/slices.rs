@@ -8,8 +8,8 @@ use prony_stats::Metric;
 pub const DEFAULT_SLICE: Duration = Duration::from_millis(250);
 /// Minimum number of rounds in a block.
 pub const ROUNDS_MIN: u32 = 4;
-/// Ratio of the length of a slice to the length of its settling part, which is at its start and
-/// isn't counted.
+/// Ratio of a slice's length to the length of its settling part. The settling part is at the start
+/// of the slice and isn't counted.
 pub const SETTLING_PART: u32 = 10;
 /// Minimum number of counted requests of each variant in a block if a percentile up to p99 gets a
 /// verdict. With this many, 10 requests are above p99.

@@ -5,8 +5,8 @@ use prony_stats::VerdictDocument;
 
 use super::trial_result::TrialResult;
 
-/// Adds the pooled entries of each variant. Capacity searches have none, because their record is
-/// that of a single probe.
+/// Adds the pooled entries of each variant. Capacity searches have none, because each of them
+/// stores the record of only one probe.
 pub(crate) fn add(document: VerdictDocument, results: &[TrialResult]) -> VerdictDocument {
     if !document.goals.is_empty() {
         return document;

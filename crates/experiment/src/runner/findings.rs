@@ -18,12 +18,12 @@ use crate::plan::{BodyComparison, Plan};
 
 /// Services that use less than this fraction of their cores don't limit a closed loop.
 const IDLE_SHARE_MAX: f64 = 0.7;
-/// CPU time that other processes take, in percent of a core, above which a trial can't show if its
-/// services were idle.
+/// If other processes use more CPU time than this, in percent of one core, a trial can't show if
+/// its services were idle.
 const CROWDED_PERCENT: f64 = 20.0;
 /// Maximum relative difference between the rates in the last and the first third of a steady load.
 const DRIFT_MAX: f64 = 0.2;
-/// Number of series slices that a trial needs for the comparison of thirds.
+/// Minimum number of series slices for comparing the first and the last third of a trial.
 const DRIFT_SLICES_MIN: usize = 6;
 
 /// Returns all findings of an experiment. `noise` holds the effect of noise on each comparison of

@@ -17,8 +17,8 @@ use super::trial_result::TrialResult;
 
 /// CPU time that a trial may lose to others, in percent of one core.
 const NOISE_PERCENT: f64 = 5.0;
-/// Fraction of the cores used by neighbors in a variant's median trial above which the comparison
-/// may have been distorted.
+/// If neighbors used more than this fraction of the cores in a variant's median trial, they may
+/// have distorted the comparison.
 const CROWDED_SHARE: f64 = 0.1;
 /// Minimum difference between the fractions of the cores that two variants lost.
 const DIFFERENCE_MIN: f64 = 0.01;

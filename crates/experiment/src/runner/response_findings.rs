@@ -11,8 +11,8 @@ use super::responses::{self, ResponseDigests};
 use super::trial_result::TrialResult;
 use crate::plan::BodyComparison;
 
-/// Fraction of checked requests with an unexpected status above which nothing is compared. It
-/// equals the limit of the `errors` finding.
+/// If more than this fraction of the checked requests has an unexpected status, nothing is
+/// compared. The `errors` finding has the same limit.
 const UNEXPECTED_SHARE_MAX: f64 = 0.05;
 
 /// Returns all findings about responses. Bodies are compared by `rule`.

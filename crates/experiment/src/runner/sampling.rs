@@ -9,7 +9,7 @@ use crate::telemetry::TelemetrySample;
 
 /// Interval at which the end of the load is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// A sample that is taken up to this time after the end of the load always counts.
+/// A sample that is taken up to this time after the end of the load is always included.
 const LATE_SAMPLE_TOLERANCE: Duration = Duration::from_millis(250);
 
 /// Latest sample, shared with viewers on other threads.

@@ -142,8 +142,8 @@ pub struct TelemetrySummary {
 }
 
 impl TelemetrySummary {
-    /// Returns the machine that runs a service; this machine if there is no telemetry of another
-    /// one.
+    /// Returns the machine that runs a service. Without telemetry of that machine, returns this
+    /// machine.
     #[must_use]
     pub fn machine_of(&self, service: &str) -> &HostSummary {
         let host = self.services.get(service).and_then(|it| it.host.as_ref());

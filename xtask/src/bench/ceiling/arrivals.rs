@@ -39,7 +39,7 @@ pub(super) fn parse(bytes: &[u8]) -> Vec<Arrival> {
 /// total rate of `rate` requests per second, or an error if the tool didn't keep the rate.
 ///
 /// Some tools have one schedule for all connections, others one for each connection. The schedule
-/// that fits better counts. It is evenly spaced and starts so that the most punctual request has
+/// that fits better is used. It is evenly spaced and starts so that the most punctual request has
 /// lateness 0. Arrivals are matched with the schedule in order, so a request that was overtaken
 /// counts as less late than it is.
 pub(super) fn late_p99_us(

@@ -39,7 +39,7 @@ const OVERTIME_MAX: Duration = Duration::from_secs(10);
 /// Time limit for the responder to start, and to end.
 const RESPONDER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Utilization of its core above which the responder may be the bottleneck.
+/// If the responder uses more than this fraction of its core, it may be the bottleneck.
 const BUSY_SHARE: f64 = 0.9;
 
 /// Highest rate that a tool sustained in one rotation.

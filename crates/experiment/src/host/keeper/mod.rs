@@ -95,9 +95,9 @@ pub(super) fn split(setup: &KeeperSetup) -> io::Result<()> {
     become_service(setup)
 }
 
-/// Waits until the keeper has closed its end of the pipe, which `keep` does together with all
-/// descriptors of prony. A service that stopped its keeper before that would leave prony waiting for
-/// the end of the launch, which closes one of them.
+/// Waits until the keeper has closed its end of the pipe. The keeper closes it together with all
+/// descriptors inherited from prony, including the one whose closing ends `spawn`. A service that
+/// stopped its keeper before that would block prony in `spawn`.
 fn wait_for_end([read, write]: [RawFd; 2]) {
     // SAFETY: both descriptors are open and belong to this function, and the buffer has room for the
     // byte to read.

@@ -22,7 +22,7 @@ pub struct PlanFactor {
     pub line: usize,
     /// Levels in the plan's order.
     pub levels: Vec<FactorLevel>,
-    /// Keys that the table of at least one level contains; `None` if the levels are plain values.
+    /// Keys that occur in the table of at least one level; `None` if the levels are plain values.
     pub(crate) keys: Option<BTreeSet<String>>,
 }
 

@@ -32,8 +32,8 @@ impl ForeignTracker {
     /// Returns the foreign processes that used the most CPU time since the last call, in descending
     /// order. `known` lists the processes of prony and its services.
     ///
-    /// For a new process, all of its time counts. The time of an ended process becomes part of its
-    /// parent's time, from which the time that was already counted is subtracted.
+    /// All CPU time of a new process is counted. The kernel adds the time of an ended process to
+    /// its parent's; the part that was counted before is subtracted.
     pub(super) fn busiest(&mut self, table: &ProcessTable, known: &[i32]) -> Vec<ForeignProcess> {
         let known: HashSet<i32> = known.iter().copied().collect();
         let foreign: Vec<&Process> = table

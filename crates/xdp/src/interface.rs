@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use crate::address_range::AddressRange;
 use crate::error::XdpError;
@@ -16,6 +17,10 @@ const GET_ROUTE: u16 = 26;
 /// Sizes of the fixed parts of messages about links and addresses.
 const LINK_FIXED: usize = 16;
 const ADDRESS_FIXED: usize = 8;
+
+/// Number of checks for a program that is about to be detached, and the time between two.
+const DETACH_CHECKS: u32 = 50;
+const DETACH_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Smallest MTU that IPv6 allows, in bytes (RFC 8200 §5).
 const MTU_MIN: u32 = 1280;
@@ -126,7 +131,7 @@ impl Interface {
         if self.mtu < MTU_MIN {
             obstacles.push(XdpError::Mtu(name(), self.mtu));
         }
-        match self.attached_program() {
+        match self.lasting_program() {
             Ok(None) => {}
             Ok(Some(program)) => obstacles.push(XdpError::ProgramAttached(name(), program)),
             Err(error) => obstacles.push(XdpError::System("reading the interface", error)),
@@ -244,6 +249,20 @@ impl Interface {
                 false => subnets.join(", "),
             },
         })
+    }
+
+    /// ID of an XDP program that stays on this interface for a second.
+    ///
+    /// The program of a load that has just ended stays until the last copy of its file descriptor
+    /// is closed, and a process that is being started holds a copy for a moment.
+    fn lasting_program(&self) -> io::Result<Option<u32>> {
+        for _ in 0..DETACH_CHECKS {
+            if self.attached_program()?.is_none() {
+                return Ok(None);
+            }
+            std::thread::sleep(DETACH_CHECK_INTERVAL);
+        }
+        self.attached_program()
     }
 
     /// ID of the XDP program on this interface, if there is one.

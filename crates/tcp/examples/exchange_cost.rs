@@ -1,6 +1,6 @@
-//! Cost of an exchange in the user-space TCP, with its peer: a request of 18 bytes, a response of
-//! 250. Run it under `perf stat -e instructions:u`, with two numbers of exchanges, and divide the
-//! difference.
+//! Measures the cost of an exchange in the user-space TCP and its simulated peer: a request of 18
+//! bytes and a response of 250. Run this under `perf stat -e instructions:u` with two different
+//! numbers of exchanges, and divide the difference in instructions by the difference in exchanges.
 
 use prony_tcp::Chunk;
 

@@ -26,7 +26,7 @@ impl Sum {
         self
     }
 
-    /// The folded sum, not inverted, in the byte order of the packet.
+    /// Returns the folded sum, not inverted, in network byte order.
     pub(crate) fn folded(self) -> [u8; 2] {
         let mut sum = self.0;
         while sum > 0xffff {
@@ -35,7 +35,7 @@ impl Sum {
         (sum as u16).to_ne_bytes()
     }
 
-    /// The checksum: the inverted sum.
+    /// Returns the checksum, which is the inverted sum.
     pub(crate) fn checksum(self) -> [u8; 2] {
         let [high, low] = self.folded();
         [!high, !low]

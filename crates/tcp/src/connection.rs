@@ -25,13 +25,13 @@ use crate::tuple::FourTuple;
 /// Number of SYN retransmissions after which the connection fails, about two minutes after its
 /// start.
 const SYN_RETRANSMISSIONS_MAX: u8 = 6;
-/// Time limit for the peer's FIN after this side has closed, in nanoseconds.
+/// Maximum wait for the peer's FIN after this side has closed, in nanoseconds.
 const FIN_WAIT_TIMEOUT: u64 = 60_000_000_000;
-/// Interval between acknowledgments of unacceptable segments, in nanoseconds (RFC 5961 §7).
+/// Minimum interval between acknowledgments of unacceptable segments, in nanoseconds (RFC 5961 §7).
 const CHALLENGE_INTERVAL: u64 = 1_000_000;
-/// Lower limit of the segment size after a router's report, in bytes.
+/// Minimum segment size after a router reported a smaller MTU, in bytes.
 const SEGMENT_SIZE_MIN: u32 = 88;
-/// Segment size of a peer that announces none, in bytes (RFC 9293 §3.7.1).
+/// Segment size for a peer that announces none, in bytes (RFC 9293 §3.7.1).
 const SEGMENT_SIZE_DEFAULT: u16 = 536;
 
 /// Reason why a connection failed.
@@ -51,7 +51,7 @@ pub enum Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     SynSent {
-        /// The SYN is to be sent (again).
+        /// True if the SYN is to be sent or retransmitted.
         due: bool,
         /// Time of the next retransmission.
         deadline: u64,
@@ -90,7 +90,8 @@ pub(crate) enum Outcome {
     Dropped,
     /// The connection was established.
     Connected,
-    /// The segment is not part of this connection: a reset with this sequence number answers it.
+    /// The segment is not part of this connection. The response is a reset with this sequence
+    /// number.
     Reject(Sequence),
     /// The connection failed.
     Failed(Failure),
@@ -104,7 +105,7 @@ pub(crate) struct Handled {
     pub(crate) data: Range<usize>,
     /// Memory used to store data out of order, in bytes.
     pub(crate) stored: usize,
-    /// Part of the data was dropped.
+    /// True if part of the data was dropped.
     pub(crate) dropped: bool,
 }
 
@@ -125,13 +126,13 @@ pub(crate) struct Connection<'a> {
     pub(crate) tuple: FourTuple,
     /// Tag that the caller gave the connection.
     pub(crate) tag: u64,
-    /// The caller has closed the connection and gets no more events.
+    /// True if the caller has closed the connection and gets no more events.
     pub(crate) detached: bool,
-    /// The connection is in the list of those that have something to send.
+    /// True if the connection is in the list of connections with something to send.
     pub(crate) is_ready: bool,
     /// Slot of the timer wheel with an entry for the connection.
     pub(crate) timer_slot: Option<u64>,
-    /// More was queued than the limit, and the caller waits for space.
+    /// True if the queue exceeds its limit and the caller waits for space.
     pub(crate) is_blocked: bool,
     phase: Phase,
     window_scale: u8,
@@ -144,7 +145,7 @@ pub(crate) struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    /// A connection whose SYN is due.
+    /// Creates a connection whose SYN is due.
     pub(crate) fn new(
         tuple: FourTuple,
         tag: u64,
@@ -177,7 +178,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Returns true until the peer has answered the SYN.
+    /// Returns true until the peer has acknowledged the SYN.
     pub(crate) fn is_connecting(&self) -> bool {
         matches!(self.phase, Phase::SynSent { .. })
     }
@@ -199,13 +200,13 @@ impl<'a> Connection<'a> {
         self.sender.finish();
     }
 
-    /// The first sequence number, which is that of the SYN.
+    /// The initial sequence number, which is that of the SYN.
     pub(crate) fn initial(&self) -> Sequence {
         self.initial
     }
 
-    /// Handles a segment with data. Data of the segment that is in order is returned as a range.
-    /// Data out of order is stored only if `may_store`.
+    /// Handles a segment with data. Data that is in order is returned as a range within the
+    /// segment. Data that is out of order is stored only if `may_store` is true.
     pub(crate) fn handle(
         &mut self,
         segment: &Segment,
@@ -266,7 +267,8 @@ impl<'a> Connection<'a> {
         }
         let is_ahead = segment.sequence.is_after(self.receiver.next());
         if is_ahead && !may_store && !data.is_empty() {
-            // The FIN is dropped too: without the data before it, its position would be wrong.
+            // The FIN is dropped, too, because without the data before it, its position would be
+            // wrong.
             self.receiver.acknowledge_now();
             handled.dropped = true;
             return handled;
@@ -283,8 +285,8 @@ impl<'a> Connection<'a> {
         handled
     }
 
-    /// Processes the peer's FIN once all data before it was received. Returns true if this is
-    /// reported as the orderly end of the peer's side.
+    /// Processes the peer's FIN once all data before it was received. Returns true if the caller
+    /// must report the orderly end of the peer's side.
     pub(crate) fn take_fin(&mut self) -> bool {
         if !self.receiver.take_fin() {
             return false;
@@ -364,7 +366,7 @@ impl<'a> Connection<'a> {
 
     /// Handles an ICMP error about a segment in flight.
     pub(crate) fn handle_unreachable(&mut self, sequence: Sequence, kind: Unreachable) -> Outcome {
-        // An established connection may survive: the route may come back (RFC 5461 §2).
+        // An established connection may survive, because the route may be restored (RFC 5461 §2).
         match self.is_connecting() && sequence == self.initial {
             true => Outcome::Failed(Failure::Unreachable(kind)),
             false => Outcome::Nothing,
@@ -384,7 +386,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Number of bytes of data and options that fit in a packet of this size.
+    /// Number of bytes of data and options that fit into a packet of this size.
     fn segment_size_within(&self, mtu: u32) -> u32 {
         let headers = packet::header_length(self.tuple.remote.ip()) + TCP_HEADER;
         mtu.saturating_sub(headers as u32).max(64)
@@ -503,7 +505,7 @@ impl<'a> Connection<'a> {
         self.write(packet, &segment, 0)
     }
 
-    /// The header of a segment without data.
+    /// Creates the header of a segment without data.
     fn header(&self, limits: &LinkLimits, now: u64) -> Segment {
         let timestamps = Timestamps {
             value: limits.timestamp_base.wrapping_add((now / 1_000_000) as u32),
@@ -525,7 +527,7 @@ impl<'a> Connection<'a> {
         write_packet(packet, self.tuple.local, self.tuple.remote, segment, data)
     }
 
-    /// The reset that aborts the connection. A connection whose SYN was never sent needs none.
+    /// Creates the reset that aborts the connection; `None` if its SYN was never sent.
     pub(crate) fn reset(&self, limits: &LinkLimits, now: u64) -> Option<Segment> {
         let mut segment = self.header(limits, now);
         segment.sequence = self.sender.sent();

@@ -1,11 +1,11 @@
-//! Initial sequence numbers (RFC 6528), which a peer in TIME-WAIT accepts (RFC 9293 §3.4.2, RFC
-//! 6191).
+//! Initial sequence numbers (RFC 6528). They are chosen so that a peer in TIME-WAIT accepts a new
+//! connection (RFC 9293 §3.4.2, RFC 6191).
 
 use crate::sequence::Sequence;
 use crate::tuple::FourTuple;
 
-/// Number of groups of tuples. Each has an offset of its own, so that many short connections don't
-/// move the numbers of all others.
+/// Number of groups of tuples. Each group has its own offset, so that many short connections of one
+/// tuple don't change the numbers of all others.
 const GROUPS: usize = 1 << 10;
 /// Duration of a step of the clock in nanoseconds (RFC 6528 §3).
 const TICK: u64 = 4_000;
@@ -13,7 +13,7 @@ const TICK: u64 = 4_000;
 /// Chooses initial sequence numbers.
 #[derive(Debug)]
 pub(crate) struct InitialSequences {
-    /// Number at time zero, before the tuple's own offset is added.
+    /// Sequence number at time zero, before the offset of the tuple is added.
     base: u32,
     secret: u64,
     /// Offsets of the groups whose connections used more numbers than the clock has advanced.
@@ -21,7 +21,7 @@ pub(crate) struct InitialSequences {
 }
 
 impl InitialSequences {
-    /// `clock_base_millis` is the time of the clock in milliseconds at time zero.
+    /// Creates a chooser. `clock_base_millis` is the clock's reading in milliseconds at time zero.
     pub(crate) fn new(clock_base_millis: u64, secret: u64) -> InitialSequences {
         InitialSequences {
             base: clock_base_millis.wrapping_mul(1_000_000 / TICK) as u32,
@@ -30,7 +30,7 @@ impl InitialSequences {
         }
     }
 
-    /// The number for a connection that begins now.
+    /// Returns the number for a connection that begins now.
     pub(crate) fn next(&self, tuple: &FourTuple, now: u64) -> Sequence {
         let mixed = tuple.mix(self.secret);
         let clock = self.base.wrapping_add((now / TICK) as u32);
@@ -38,7 +38,7 @@ impl InitialSequences {
     }
 
     /// Records the first and the last number of a connection that has ended, so that the next one
-    /// of the same tuple begins after it. The clock alone allows 250 KB/s.
+    /// of the same tuple begins after it. The clock alone would keep up with only 250 KB/s.
     pub(crate) fn note_used(
         &mut self,
         tuple: &FourTuple,
@@ -46,7 +46,8 @@ impl InitialSequences {
         last: Sequence,
         now: u64,
     ) {
-        // The SYN and FIN each use a number, and the next SYN must be beyond both.
+        // The SYN and the FIN each use a sequence number, and the number of the next SYN must be
+        // higher.
         let used = last.since(first).saturating_add(2);
         let passed = self.next(tuple, now).since(first);
         if used > passed {
@@ -77,7 +78,7 @@ mod tests {
         let tuple = tuple(1_024);
         let mut now = 5_000_000;
         let mut first = sequences.next(&tuple, now);
-        // Connections of a millisecond that use only the SYN, a few numbers, and a gigabyte.
+        // Connections that last a millisecond and use only the SYN, a few numbers, or a gigabyte.
         for bytes in [0, 1, 500, 1 << 30, 7, 0] {
             let last = first + bytes;
             now += 1_000_000;
@@ -108,7 +109,7 @@ mod tests {
             .collect();
         numbers.sort_unstable();
         numbers.dedup();
-        // 1,000 draws of 4,096 hit 887 different ones on average.
+        // 1,000 draws from 4,096 values yield 887 different values on average.
         assert!(numbers.len() > 840, "{}", numbers.len());
     }
 }

@@ -5,15 +5,16 @@
 //!
 //! Invariants of this crate:
 //!
-//! - It never names a clock, a socket, a thread or a file. Time is an argument: nanoseconds since
-//!   an arbitrary origin.
-//! - The caller owns the buffers of packets; data in order is returned as a range of its packet.
-//! - Memory is bounded for any peer: data out of order by [`StackConfig::reassembly_bytes`],
-//!   resets and connections that are closing by constants.
+//! - It never uses a clock, a socket, a thread or a file. Time is an argument: nanoseconds since an
+//!   arbitrary origin.
+//! - The caller owns the packet buffers. Data that is in order is returned as a range of its
+//!   packet.
+//! - Memory is bounded, whatever a peer sends. [`StackConfig::reassembly_bytes`] limits
+//!   out-of-order data, and constants limit queued resets and closing connections.
 //! - No packet causes a panic. Each packet that isn't used has a counter ([`TcpCounts`]).
 //! - An exchange on an open connection allocates nothing.
 //!
-//! [`TcpStack`] has all connections of a link. The caller drives it:
+//! [`TcpStack`] manages all connections of a link. The caller drives it:
 //!
 //! ```
 //! use prony_tcp::{Chunk, CloseMode, ConnectOptions, TcpStack, StackConfig, Event};

@@ -17,7 +17,7 @@ pub(crate) const IPV4_HEADER: usize = 20;
 /// Size of the IPv6 header, in bytes.
 pub(crate) const IPV6_HEADER: usize = 40;
 
-/// Maximum number of routers that a packet may pass.
+/// Hop limit of sent packets (time to live in IPv4).
 const HOP_LIMIT: u8 = 64;
 
 /// The parts of a received IP packet that the stack uses.
@@ -42,7 +42,7 @@ impl IpPacket {
         }
     }
 
-    /// Parses the beginning of a packet that an ICMP error quotes. Its end may be missing.
+    /// Parses a packet that an ICMP error quotes. The end of the packet may be missing.
     pub(crate) fn parse_quoted(bytes: &[u8]) -> Option<IpPacket> {
         match bytes.first()? >> 4 {
             4 => IpPacket::parse_v4(bytes, false),
@@ -98,8 +98,9 @@ pub(crate) fn header_length(target: IpAddr) -> usize {
     }
 }
 
-/// Writes the IP header of a packet with `payload` bytes of TCP. Routers may not fragment it, so
-/// that they report a packet that is too big (RFC 1191). Both addresses are of the same version.
+/// Writes the IP header of a packet with `payload` bytes of TCP. Routers may not fragment the
+/// packet, so they report packets that are too big (RFC 1191). Both addresses must be of the same
+/// IP version.
 pub(crate) fn write_header(packet: &mut [u8], source: IpAddr, target: IpAddr, payload: usize) {
     match (source, target) {
         (IpAddr::V4(source), IpAddr::V4(target)) => {
@@ -128,7 +129,7 @@ pub(crate) fn write_header(packet: &mut [u8], source: IpAddr, target: IpAddr, pa
     }
 }
 
-/// The address as IPv6.
+/// Converts an address to IPv6 form.
 pub(crate) fn as_v6(address: IpAddr) -> Ipv6Addr {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),

@@ -1,15 +1,15 @@
-//! Data that arrived out of order, before the data that precedes it in the stream.
+//! Data that arrived out of order, that is, before the data that precedes it in the stream.
 
 use crate::segment::{SACK_BLOCKS_MAX, SackBlocks};
 use crate::sequence::Sequence;
 
-/// Largest number of separate pieces, which bounds the memory for tiny segments.
+/// Maximum number of separate pieces. It bounds the memory used for tiny segments.
 const PIECES_MAX: usize = 256;
-/// Estimated memory of a piece in addition to its bytes. It counts toward the limit, so that a peer
-/// can't exceed the limit with tiny pieces.
+/// Estimated memory of a piece in addition to its data, in bytes. It counts toward the limit,
+/// because otherwise a peer could exceed the limit with tiny pieces.
 const PIECE_OVERHEAD: usize = 64;
 
-/// Received pieces above the next expected byte: in order, without overlap.
+/// Received pieces above the next expected byte, sorted and without overlap.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
     pieces: Vec<Piece>,
@@ -67,8 +67,8 @@ impl Reassembly {
         (sum, true)
     }
 
-    /// Removes the first piece if it begins at or before the next expected byte. Returns its bytes
-    /// from there on, which may be none, and the memory that was used for it.
+    /// Removes the first piece if it begins at or before `next`, the next expected byte. Returns
+    /// the piece's bytes from `next` on, if any, and the memory that the piece used.
     pub(crate) fn take(&mut self, next: Sequence) -> Option<(Vec<u8>, usize)> {
         let first = self.pieces.first()?;
         if first.start.is_after(next) {
@@ -92,7 +92,7 @@ impl Reassembly {
         self.pieces.iter().map(size).sum()
     }
 
-    /// The stored ranges as SACK blocks; the one with the latest segment comes first.
+    /// Returns the stored ranges as SACK blocks. The range with the latest segment comes first.
     pub(crate) fn sack_blocks(&self) -> SackBlocks {
         let mut ranges: Vec<(Sequence, Sequence)> = Vec::new();
         for piece in &self.pieces {

@@ -4,7 +4,7 @@ use crate::reassembly::Reassembly;
 use crate::segment::{SackBlocks, Timestamps};
 use crate::sequence::Sequence;
 
-/// Longest delay of an acknowledgment, in nanoseconds; RFC 9293 §3.8.6.3 permits up to 500 ms.
+/// Maximum delay of an acknowledgment, in nanoseconds; RFC 9293 §3.8.6.3 permits up to 500 ms.
 const ACK_DELAY: u64 = 40_000_000;
 /// Size of a full segment until larger ones have arrived, in bytes (RFC 9293 §3.7.1).
 const SEGMENT_SIZE_DEFAULT: u32 = 536;
@@ -12,7 +12,7 @@ const SEGMENT_SIZE_DEFAULT: u32 = 536;
 /// 7323 §5.5).
 const TIMESTAMP_AGE_MAX: u64 = 24 * 86_400 * 1_000_000_000;
 
-/// The acknowledgment that is due.
+/// Time at which the next acknowledgment is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AckDue {
     No,
@@ -33,16 +33,16 @@ struct RecentTimestamp {
 pub(crate) struct Receiver {
     /// The next expected byte (RCV.NXT).
     next: Sequence,
-    /// The offered window in bytes. It is constant, because the caller takes data at once.
+    /// The offered window in bytes. It is constant, because the caller takes data immediately.
     window: u32,
     /// Shift of the window field; 0 without scaling.
     scale: u8,
     /// Bytes received since the last acknowledgment.
     unacknowledged: u32,
-    /// Largest size of data in a segment that this side offers to receive, in bytes.
+    /// Maximum number of data bytes per segment that this side announces to the peer.
     segment_size_max: u32,
-    /// Size of the peer's full segments in bytes: that of the largest one that has arrived. TCP
-    /// options, or a smaller MTU, make segments smaller than the offered size.
+    /// Assumed size of the peer's full segments in bytes: that of the largest segment so far. With
+    /// TCP options or a smaller MTU, full segments are smaller than the announced maximum.
     full_segment: u32,
     ack_due: AckDue,
     recent: Option<RecentTimestamp>,
@@ -56,7 +56,7 @@ pub(crate) struct Receiver {
 /// Result of processing a segment's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TakenData {
-    /// Bytes to skip at the start of the data, and bytes to deliver after them.
+    /// Number of bytes to skip at the start of the data, and number of bytes to deliver after them.
     pub(crate) in_order: Option<(usize, usize)>,
     /// Memory used to store data out of order, in bytes.
     pub(crate) stored: usize,
@@ -65,7 +65,7 @@ pub(crate) struct TakenData {
 }
 
 impl Receiver {
-    /// The state before the peer's SYN has arrived.
+    /// Creates the state before the peer's SYN has arrived.
     pub(crate) fn new(window: u32, scale: u8, segment_size: u32) -> Receiver {
         Receiver {
             next: Sequence(0),
@@ -132,15 +132,16 @@ impl Receiver {
     }
 
     /// Records the timestamp of a segment that the peer repeats because the acknowledgment was
-    /// lost. The next acknowledgment echoes it; the old one would make the peer's estimate of the
-    /// round-trip time as long as its timeout, which would grow with each such loss.
+    /// lost. The next acknowledgment echoes this timestamp. If it echoed the old one, the peer
+    /// would measure a round-trip time as long as its timeout, and the timeout would grow with each
+    /// such loss.
     pub(crate) fn note_repeated(
         &mut self,
         timestamps: Option<Timestamps>,
         start: Sequence,
         now: u64,
     ) {
-        // As for data, only numbers within a window are accepted.
+        // As with data, only sequence numbers within a window are accepted.
         if start.is_before(self.next) && self.next.since(start) <= self.window {
             self.note_timestamp(timestamps, start, now);
         }
@@ -186,7 +187,7 @@ impl Receiver {
                 dropped,
             };
         }
-        // A duplicate acknowledgment reports the gap to the peer at once (RFC 5681 §4.2).
+        // A duplicate acknowledgment reports the gap to the peer immediately (RFC 5681 §4.2).
         self.ack_due = AckDue::Now;
         let reassembly = self.reassembly.get_or_insert_default();
         let (stored, complete) = reassembly.insert(start, &data[known..known + length]);
@@ -200,7 +201,7 @@ impl Receiver {
     fn advance(&mut self, bytes: u32, now: u64) {
         self.next += bytes;
         self.unacknowledged += bytes;
-        // Every second full segment is acknowledged at once (RFC 5681 §4.2).
+        // Every second full segment is acknowledged immediately (RFC 5681 §4.2).
         if self.unacknowledged >= 2 * self.full_segment || self.reassembly.is_some() {
             self.ack_due = AckDue::Now;
         } else if self.ack_due == AckDue::No {
@@ -261,7 +262,7 @@ impl Receiver {
         }
     }
 
-    /// Makes a delayed acknowledgment due if its time has come.
+    /// Makes a delayed acknowledgment due if its time has been reached.
     pub(crate) fn expire(&mut self, now: u64) {
         if self.deadline().is_some_and(|at| at <= now) {
             self.ack_due = AckDue::Now;
@@ -275,7 +276,7 @@ impl Receiver {
         self.last_ack = self.next;
     }
 
-    /// The window field of the next segment.
+    /// The window field for the next segment.
     pub(crate) fn window_field(&self) -> u16 {
         u16::try_from(self.window >> self.scale).unwrap_or(u16::MAX)
     }
@@ -285,7 +286,7 @@ impl Receiver {
         u16::try_from(self.window).unwrap_or(u16::MAX)
     }
 
-    /// SACK blocks for the next acknowledgment.
+    /// Returns the SACK blocks for the next acknowledgment.
     pub(crate) fn sack_blocks(&self) -> SackBlocks {
         self.reassembly
             .as_deref()

@@ -1,11 +1,11 @@
-//! The retransmission timeout from measured round trips (RFC 6298).
+//! The retransmission timeout, computed from measured round-trip times (RFC 6298).
 
 /// Initial timeout, in nanoseconds (RFC 6298 §2.1).
 const INITIAL_RTO: u64 = 1_000_000_000;
-/// Shortest timeout, in nanoseconds. RFC 6298 §2.4 recommends 1 s; Linux uses this value, and RFC
+/// Minimum timeout, in nanoseconds. RFC 6298 §2.4 recommends 1 s; Linux uses this value, and RFC
 /// 8961 §4 permits it because the timeout follows measured round trips.
 const RTO_MIN: u64 = 200_000_000;
-/// Longest timeout, in nanoseconds (RFC 6298 §2.5).
+/// Maximum timeout, in nanoseconds (RFC 6298 §2.5).
 const RTO_MAX: u64 = 60_000_000_000;
 
 /// Estimate of the round-trip time.

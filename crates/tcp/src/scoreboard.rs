@@ -3,19 +3,19 @@
 use crate::segment::SackBlocks;
 use crate::sequence::Sequence;
 
-/// Largest number of ranges; further ones are ignored, which is safe because they may be sent
-/// again.
+/// Maximum number of ranges. Additional ranges are ignored; their data may be sent again, which
+/// does no harm.
 const RANGES_MAX: usize = 32;
 
-/// Ranges above the acknowledged data, in order, without overlap.
+/// Ranges above the acknowledged data, sorted and without overlap.
 #[derive(Debug, Default)]
 pub(crate) struct Scoreboard {
     ranges: Vec<(Sequence, Sequence)>,
 }
 
 impl Scoreboard {
-    /// Adds the blocks of a segment that lie between the acknowledged data and the last byte sent.
-    /// Returns true if one of them is new.
+    /// Adds those blocks of a segment that are between the acknowledged data and the last byte
+    /// sent. Returns true if one of them is new.
     pub(crate) fn add(
         &mut self,
         blocks: &SackBlocks,
@@ -78,7 +78,7 @@ impl Scoreboard {
         self.ranges.last().map(|range| range.1)
     }
 
-    /// The first missing range at or above a position, and below the highest received byte.
+    /// Returns the first missing range at or above a position, and below the highest received byte.
     pub(crate) fn next_hole(&self, from: Sequence) -> Option<(Sequence, Sequence)> {
         let mut at = from;
         for &(start, end) in &self.ranges {

@@ -11,7 +11,7 @@ use crate::sequence::Sequence;
 pub(crate) const TCP_HEADER: usize = 20;
 /// Size of the timestamp option with its padding, in bytes.
 pub(crate) const TIMESTAMP_OPTION: usize = 12;
-/// Largest number of SACK blocks that fit next to timestamps (RFC 2018 §3).
+/// Maximum number of SACK blocks that fit into the header together with timestamps (RFC 2018 §3).
 pub(crate) const SACK_BLOCKS_MAX: usize = 3;
 
 /// Control bits of a segment.
@@ -25,7 +25,7 @@ impl Flags {
     pub(crate) const PSH: Flags = Flags(0x08);
     pub(crate) const ACK: Flags = Flags(0x10);
 
-    /// The bits of both sets.
+    /// Returns the bits of both sets.
     pub(crate) fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
@@ -39,9 +39,9 @@ impl Flags {
 /// A pair of timestamps (RFC 7323 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timestamps {
-    /// Clock of the sender, in its own unit.
+    /// Clock reading of the sender, in its own unit.
     pub(crate) value: u32,
-    /// The last clock value that the sender received; meaningless without ACK.
+    /// The last clock reading that the sender received; undefined without ACK.
     pub(crate) echo: u32,
 }
 
@@ -53,7 +53,8 @@ pub(crate) struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Adds a block from its first byte to the byte after its last. Ignored if four are present.
+    /// Adds a block from `start` to `end`, which is the byte after the last one. Does nothing if
+    /// there are four blocks already.
     pub(crate) fn push(&mut self, start: Sequence, end: Sequence) {
         if let Some(block) = self.blocks.get_mut(usize::from(self.count)) {
             *block = (start, end);
@@ -182,7 +183,7 @@ impl Segment {
         }
     }
 
-    /// Size of the header with its options, in bytes.
+    /// Size of the header including its options, in bytes.
     pub(crate) fn header_length(&self) -> usize {
         let mss = if self.mss.is_some() { 4 } else { 0 };
         let scale = if self.window_scale.is_some() { 4 } else { 0 };
@@ -195,8 +196,8 @@ impl Segment {
         TCP_HEADER + mss + scale + permitted + timestamps + sack
     }
 
-    /// Writes the header with its options to the start of `bytes`; the data has already been
-    /// written behind it. `bytes` ends with the segment.
+    /// Writes the header with its options to the start of `bytes`; the data must already follow it.
+    /// `bytes` ends at the end of the segment.
     pub(crate) fn write(&self, bytes: &mut [u8], source: IpAddr, target: IpAddr) {
         let header_length = self.header_length();
         bytes[0..2].copy_from_slice(&self.source_port.to_be_bytes());

@@ -25,9 +25,9 @@ impl Chunk<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue<'a> {
     chunks: VecDeque<Chunk<'a>>,
-    /// Acknowledged bytes of the first chunk.
+    /// Number of acknowledged bytes of the first chunk.
     acknowledged: usize,
-    /// Bytes that are not acknowledged.
+    /// Number of bytes that are not acknowledged.
     length: usize,
 }
 
@@ -42,7 +42,7 @@ impl<'a> SendQueue<'a> {
         self.chunks.push_back(chunk);
     }
 
-    /// Copies bytes that begin at an offset from the first unacknowledged byte.
+    /// Copies bytes to `target`, beginning at this offset from the first unacknowledged byte.
     pub(crate) fn copy(&self, mut offset: usize, mut target: &mut [u8]) {
         offset += self.acknowledged;
         for chunk in &self.chunks {
@@ -62,7 +62,7 @@ impl<'a> SendQueue<'a> {
         }
     }
 
-    /// Removes acknowledged bytes; buffers that became free are added to `spare`.
+    /// Removes acknowledged bytes, and adds buffers that became free to `spare`.
     pub(crate) fn acknowledge(&mut self, bytes: usize, spare: &mut Vec<Vec<u8>>) {
         let bytes = bytes.min(self.length);
         self.length -= bytes;

@@ -6,11 +6,11 @@ use crate::segment::Segment;
 use crate::send_queue::{Chunk, SendQueue};
 use crate::sequence::Sequence;
 
-/// Duplicate acknowledgments that indicate a loss (RFC 5681 §3.2).
+/// Number of duplicate acknowledgments that indicates a loss (RFC 5681 §3.2).
 const DUPLICATES_OF_LOSS: u8 = 3;
 /// Number of consecutive timeouts, without any acknowledgment, after which the connection fails.
-/// With the shortest timeout this takes almost three minutes; RFC 9293 §3.8.3 asks for at least 100
-/// s.
+/// With the shortest timeout, this takes almost three minutes. RFC 9293 §3.8.3 requires at least
+/// 100 s.
 const SILENT_TIMEOUTS_MAX: u8 = 9;
 
 /// State of loss recovery.
@@ -47,9 +47,9 @@ pub(crate) struct Transmission {
     pub(crate) start: Sequence,
     /// Number of data bytes.
     pub(crate) length: u32,
-    /// The segment has the FIN.
+    /// True if the segment has the FIN flag.
     pub(crate) fin: bool,
-    /// The segment ends the queued data.
+    /// True if the segment has the last queued byte.
     pub(crate) push: bool,
     retransmission: bool,
 }
@@ -57,13 +57,13 @@ pub(crate) struct Transmission {
 /// Effect of an acknowledgment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct AckEffect {
-    /// New data, or the FIN, was acknowledged.
+    /// True if new data or the FIN was acknowledged.
     pub(crate) progress: bool,
-    /// The FIN was acknowledged.
+    /// True if the FIN was acknowledged.
     pub(crate) fin: bool,
 }
 
-/// Number of retransmitted segments, and of timeouts.
+/// Numbers of retransmitted segments and of timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Losses {
     pub(crate) retransmitted: u32,
@@ -80,20 +80,20 @@ pub(crate) struct Sender<'a> {
     next: Sequence,
     /// The byte after the last one ever sent.
     sent: Sequence,
-    /// A FIN follows the queued data.
+    /// True if a FIN follows the queued data.
     fin: bool,
-    /// Small segments need not wait for acknowledgments (no Nagle algorithm).
+    /// True if small segments need not wait for acknowledgments (no Nagle algorithm).
     nodelay: bool,
-    /// The peer accepts SACK.
+    /// True if the peer accepts SACK.
     sack: bool,
-    /// A probe of a closed window is due.
+    /// True if a probe of a closed window is due.
     probe: bool,
     scale: u8,
     /// The peer's window in bytes (SND.WND).
     window: u32,
     /// Sequence and acknowledgment number of the last window update (SND.WL1, SND.WL2).
     window_update: (Sequence, Sequence),
-    /// Data bytes per segment.
+    /// Maximum number of data bytes per segment.
     segment_size: u32,
     congestion_window: u32,
     slow_start_threshold: u32,
@@ -110,7 +110,8 @@ pub(crate) struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    /// The state after the SYN with the initial sequence number `iss`, before its acknowledgment.
+    /// Creates the state after the SYN with the initial sequence number `iss`, before its
+    /// acknowledgment.
     pub(crate) fn new(queue: SendQueue<'a>, iss: Sequence, nodelay: bool) -> Sender<'a> {
         Sender {
             queue,
@@ -137,9 +138,9 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Processes the peer's SYN, which acknowledges this side's. `segment_size` is the number of
-    /// data bytes per segment. `round_trip` is the time since the SYN; `None` if the SYN was
-    /// retransmitted.
+    /// Processes the peer's SYN, which acknowledges this side's. `segment_size` is the maximum
+    /// number of data bytes per segment. `round_trip` is the time since the SYN; `None` if the SYN
+    /// was retransmitted.
     pub(crate) fn open(&mut self, syn: &Segment, segment_size: u32, round_trip: Option<u64>) {
         self.unacknowledged += 1;
         self.next = self.unacknowledged;
@@ -160,7 +161,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Data bytes per segment.
+    /// Maximum number of data bytes per segment.
     pub(crate) fn segment_size(&self) -> u32 {
         self.segment_size
     }
@@ -189,7 +190,7 @@ impl<'a> Sender<'a> {
         self.losses
     }
 
-    /// The sequence number of a segment without data.
+    /// The sequence number for a segment without data.
     pub(crate) fn next(&self) -> Sequence {
         self.next
     }
@@ -214,8 +215,8 @@ impl<'a> Sender<'a> {
         self.unacknowledged + self.queue.len() as u32
     }
 
-    /// Position after everything that is to be sent, FIN included. Once the FIN is acknowledged,
-    /// nothing is left.
+    /// Position after the last byte to be sent, or after the FIN. It stays there when the FIN is
+    /// acknowledged.
     fn end(&self) -> Sequence {
         self.end_of_data() + u32::from(self.fin)
     }
@@ -239,7 +240,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// The next segment with data or FIN that may be sent now.
+    /// Returns the next segment with data or FIN that may be sent now.
     pub(crate) fn plan(&self) -> Option<Transmission> {
         self.plan_retransmission().or_else(|| self.plan_next())
     }
@@ -282,7 +283,7 @@ impl<'a> Sender<'a> {
         is_worthwhile.then_some(transmission)
     }
 
-    /// The segment from `start`, up to `limit` and the segment size.
+    /// Returns the segment that begins at `start` and ends at `limit` or at the segment size.
     fn segment(
         &self,
         start: Sequence,
@@ -354,7 +355,8 @@ impl<'a> Sender<'a> {
         std::mem::take(&mut self.probe).then(|| self.unacknowledged - 1)
     }
 
-    /// Validity of an acknowledgment number (RFC 5961 §5.2): `None` if the segment must be dropped.
+    /// Returns true if an acknowledgment number is valid (RFC 5961 §5.2). Otherwise, the segment
+    /// must be dropped.
     pub(crate) fn is_valid(&self, acknowledgment: Sequence) -> bool {
         let oldest = self.unacknowledged - self.window.max(u32::from(u16::MAX));
         !acknowledgment.is_before(oldest) && acknowledgment.is_up_to(self.sent)
@@ -392,8 +394,8 @@ impl<'a> Sender<'a> {
             self.window = window;
             self.window_update = (segment.sequence, acknowledgment);
         }
-        // Segments that acknowledge nothing don't keep a connection alive if its data never
-        // arrives.
+        // If the data never arrives, segments that acknowledge nothing must not keep the connection
+        // alive.
         if effect.progress || sacked || self.window == 0 {
             self.silent_timeouts = 0;
         }
@@ -481,7 +483,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Slow start and congestion avoidance (RFC 5681 §3.1, with byte counting by RFC 3465). A
-    /// window that isn't used doesn't grow.
+    /// congestion window that isn't fully used doesn't grow.
     fn grow(&mut self, acknowledged: u32, in_flight: u32) {
         if in_flight < self.congestion_window / 2 {
             return;
@@ -583,8 +585,8 @@ impl<'a> Sender<'a> {
         true
     }
 
-    /// Lowers the segment size to what a router allows, and sends everything in flight again (RFC
-    /// 1191 §6).
+    /// Lowers the segment size to the size that a router allows, and retransmits everything in
+    /// flight (RFC 1191 §6).
     pub(crate) fn lower_segment_size(&mut self, segment_size: u32) {
         if segment_size < self.segment_size {
             self.segment_size = segment_size.max(1);

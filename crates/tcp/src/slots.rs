@@ -15,7 +15,7 @@ struct Slot<T> {
     entry: Option<T>,
 }
 
-/// The slab.
+/// A slab of entries.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     slots: Vec<Slot<T>>,
@@ -36,7 +36,7 @@ impl<T> Slots<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Positions that have or had an entry.
+    /// Number of positions that have or had an entry.
     pub(crate) fn capacity(&self) -> u32 {
         self.slots.len() as u32
     }
@@ -58,7 +58,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The handle of the entry at a position.
+    /// Returns the handle of the entry at a position.
     pub(crate) fn handle(&self, index: u32) -> Option<Handle> {
         let slot = self.slots.get(index as usize)?;
         slot.entry.as_ref()?;

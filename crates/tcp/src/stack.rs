@@ -20,16 +20,16 @@ use crate::tuple::{FourTuple, TupleHash};
 /// Number of queued bytes of a connection above which [`TcpStack::send`] reports
 /// [`SendState::Waiting`].
 pub const SEND_QUEUE_BYTES: usize = 128 * 1024;
-/// Smallest and largest receive window, in bytes; larger ones can't be scaled (RFC 7323 §2.3).
+/// Allowed receive windows, in bytes; larger ones can't be scaled (RFC 7323 §2.3).
 const WINDOW_RANGE: RangeInclusive<u32> = 2_048..=1 << 30;
 /// Maximum number of queued resets for segments of unknown connections.
 const STRAY_RESETS_MAX: usize = 256;
-/// Maximum number of closed connections that may still deliver data and FIN. Further ones are
+/// Maximum number of closed connections that may still deliver data and FIN. Additional ones are
 /// aborted.
 const DETACHED_MAX: usize = 65_536;
-/// Largest number of spare buffers and queues to keep.
+/// Maximum number of spare buffers and of spare queues that are kept.
 const SPARE_MAX: usize = 1_024;
-/// Lower limit of the IPv4 MTU after a router's report, in bytes.
+/// Minimum IPv4 MTU that a router's report may set, in bytes.
 const MTU_MIN_V4: u32 = 128;
 /// Smallest MTU of IPv6, in bytes (RFC 8200 §5). Reports of smaller ones are ignored (RFC 8201 §4).
 const MTU_MIN_V6: u32 = 1_280;
@@ -41,11 +41,11 @@ pub struct StackConfig {
     pub mtu: u32,
     /// Receive window of a connection in bytes, 2 KiB to 1 GiB.
     pub window: u32,
-    /// Memory in bytes that all connections together may use for data out of order.
+    /// Memory in bytes that all connections together may use for out-of-order data.
     pub reassembly_bytes: usize,
-    /// Milliseconds, at time zero, of a clock that never goes back, not even between two runs of
-    /// the program. Timestamps start at this value, so that a peer accepts a new connection from a
-    /// port whose last connection it remembers (RFC 6191).
+    /// Reading at time zero, in milliseconds, of a clock that never goes back, not even between two
+    /// runs of the program. Timestamps start at this value, so a peer that remembers the last
+    /// connection from a port accepts a new one (RFC 6191).
     pub clock_base_millis: u64,
     /// Seed of hashes and of initial sequence numbers (RFC 6528).
     pub secret: u64,
@@ -54,7 +54,7 @@ pub struct StackConfig {
 /// Settings of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectOptions {
-    /// Send small segments at once, without the Nagle algorithm.
+    /// Send small segments immediately, without the Nagle algorithm.
     pub nodelay: bool,
     /// Receive window in bytes; `None` for the stack's default.
     pub window: Option<u32>,
@@ -71,12 +71,13 @@ pub enum ConnectError {
     VersionMismatch,
 }
 
-/// State of bytes passed to [`TcpStack::send`].
+/// Result of [`TcpStack::send`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendState {
-    /// The bytes will be sent, and retransmitted as needed.
+    /// The bytes are queued. They will be sent, and retransmitted as needed.
     Accepted,
-    /// The queue is long. [`Event::SendSpace`] follows when it is short again.
+    /// The bytes are queued, and the queue exceeds [`SEND_QUEUE_BYTES`]. [`Event::SendSpace`]
+    /// follows when the queue is shorter again.
     Waiting,
     /// The connection has ended.
     Ended,
@@ -96,11 +97,11 @@ pub enum CloseMode {
 pub enum Event {
     /// The connection is established.
     Connected(u64),
-    /// A waiting send was accepted.
+    /// The queue has space again after [`SendState::Waiting`].
     SendSpace(u64),
-    /// Data: a range of the packet that was handled last.
+    /// Data arrived: a range of the packet that was handled last.
     Received(u64, Range<usize>),
-    /// Data that had arrived out of order.
+    /// Data that had arrived out of order is now in order.
     Reassembled(u64, Vec<u8>),
     /// The peer closed its side in an orderly way.
     Closed(u64),
@@ -122,7 +123,7 @@ impl Event {
     }
 }
 
-/// Counts since the start of a stack. Every packet that is not used has a counter.
+/// Counts since the start of a stack. Each reason for not using a packet has a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpCounts {
     /// Packets handled.
@@ -133,24 +134,25 @@ pub struct TcpCounts {
     pub malformed: u64,
     /// Segments dropped because of a wrong checksum.
     pub bad_checksums: u64,
-    /// Segments whose checksum the peer had left to an adapter.
+    /// Segments whose checksum covers only the pseudo-header, because the peer left the rest to an
+    /// adapter.
     pub offloaded_checksums: u64,
     /// Segments and ICMP errors of unknown connections.
     pub strays: u64,
-    /// Segments of connections that were dropped because they are old duplicates, outside the
-    /// window, or impossible.
+    /// Segments of a connection that were dropped because they are old duplicates, outside the
+    /// window, or invalid.
     pub unacceptable: u64,
     /// ICMP messages other than valid errors about a TCP segment.
     pub ignored_icmp: u64,
     /// Resets for unknown connections that were dropped because too many were queued.
     pub dropped_resets: u64,
-    /// Segments of which a part was dropped because too much was out of order.
+    /// Segments of which a part was dropped because too much out-of-order data is stored.
     pub dropped_data: u64,
     /// Segments stored out of order.
     pub out_of_order: u64,
-    /// Segments sent again, by connections that have ended.
+    /// Segments retransmitted by connections that have ended.
     pub retransmitted: u64,
-    /// Retransmission timeouts, of connections that have ended.
+    /// Retransmission timeouts of connections that have ended.
     pub timeouts: u64,
     /// Connections aborted because too many were closing.
     pub aborted_closes: u64,
@@ -164,7 +166,7 @@ struct Reset {
     segment: Segment,
 }
 
-/// All connections of a link. See the crate's documentation for its use.
+/// All connections of a link. The crate's documentation shows how to use it.
 #[derive(Debug)]
 pub struct TcpStack<'a> {
     config: StackConfig,
@@ -186,7 +188,7 @@ pub struct TcpStack<'a> {
 }
 
 impl<'a> TcpStack<'a> {
-    /// A stack without connections.
+    /// Creates a stack without connections.
     pub fn new(config: StackConfig, now: u64) -> TcpStack<'a> {
         TcpStack {
             config,
@@ -223,11 +225,11 @@ impl<'a> TcpStack<'a> {
         self.slots.len()
     }
 
-    /// Begins to connect from a port of the range that is free for this peer. Events carry `tag`.
+    /// Begins to connect from a port in the range that is free for this peer. Events carry `tag`.
     ///
     /// # Errors
     ///
-    /// No port of the range is free, or the addresses are of different IP versions.
+    /// No port in the range is free, or the addresses are of different IP versions.
     pub fn connect_from(
         &mut self,
         tag: u64,
@@ -240,8 +242,7 @@ impl<'a> TcpStack<'a> {
         self.connect_where(tag, (local, ports, &|_| true), remote, options, now)
     }
 
-    /// Like [`TcpStack::connect_from`], from an address and a port of the range that a function
-    /// accepts.
+    /// Like [`TcpStack::connect_from`], but uses only ports that a function accepts.
     ///
     /// # Errors
     ///
@@ -343,13 +344,13 @@ impl<'a> TcpStack<'a> {
             .map(|connection| connection.tuple.local)
     }
 
-    /// A buffer whose bytes were sent and acknowledged, for reuse.
+    /// Returns a buffer whose bytes were sent and acknowledged, so that it can be reused.
     pub fn take_spare_buffer(&mut self) -> Option<Vec<u8>> {
         self.spare_buffers.pop()
     }
 
     /// Closes a connection. No event with its tag follows, not even a pending one. Does nothing if
-    /// it has ended.
+    /// the connection has ended.
     pub fn close(&mut self, handle: Handle, mode: CloseMode, now: u64) {
         let Some(connection) = self.slots.get_mut(handle).filter(|c| !c.detached) else {
             return;
@@ -378,7 +379,8 @@ impl<'a> TcpStack<'a> {
         self.make_ready(handle);
     }
 
-    /// Handles a received IP packet. Read its events before the next packet.
+    /// Handles a received IP packet. The caller must read the packet's events before it passes the
+    /// next packet.
     pub fn handle_packet(&mut self, now: u64, packet: &[u8]) {
         self.counts.received += 1;
         let Some(ip) = IpPacket::parse(packet) else {
@@ -469,7 +471,7 @@ impl<'a> TcpStack<'a> {
         self.make_ready(handle);
     }
 
-    /// Reports data in order, stored data that follows it, and the peer's FIN.
+    /// Reports in-order data, stored data that follows it, and the peer's FIN.
     fn deliver(&mut self, handle: Handle, data: Range<usize>, base: usize) {
         let Some(connection) = self.slots.get_mut(handle) else {
             return;
@@ -522,7 +524,7 @@ impl<'a> TcpStack<'a> {
         }
     }
 
-    /// Answers a segment of an unknown connection with a reset (RFC 9293 §3.10.7.1).
+    /// Queues a reset in response to a segment of an unknown connection (RFC 9293 §3.10.7.1).
     fn reject_stray(&mut self, tuple: FourTuple, segment: &Segment, length: u32) {
         let flags = segment.flags;
         if flags.has(Flags::RST) {
@@ -564,7 +566,7 @@ impl<'a> TcpStack<'a> {
         });
     }
 
-    /// The next event, if there is one.
+    /// Returns the next event, if there is one.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -601,8 +603,8 @@ impl<'a> TcpStack<'a> {
     }
 
     /// Writes the next IP packet that is due into a buffer of at least the MTU, and returns its
-    /// size. Handling several received packets before this call saves packets, because data carries
-    /// the acknowledgments.
+    /// size. If several received packets are handled before this call, fewer packets are sent,
+    /// because data carries the acknowledgments.
     pub fn poll_transmit(&mut self, now: u64, packet: &mut [u8]) -> Option<usize> {
         if let Some(reset) = self.resets.pop_front() {
             let size = write_packet(packet, reset.local, reset.remote, &reset.segment, 0);
@@ -626,7 +628,8 @@ impl<'a> TcpStack<'a> {
         None
     }
 
-    /// Time at which [`TcpStack::handle_timeouts`] should be called next; it may be early.
+    /// Time at which [`TcpStack::handle_timeouts`] should be called next. The time may be earlier
+    /// than the next timeout.
     pub fn next_timeout(&self) -> Option<u64> {
         self.wheel.next_expiry()
     }
@@ -659,7 +662,7 @@ impl<'a> TcpStack<'a> {
         self.expired = expired;
     }
 
-    /// Adds a reminder for the connection's deadline, unless an earlier one exists.
+    /// Adds a reminder for the connection's deadline, unless there is an earlier reminder.
     fn schedule(&mut self, handle: Handle) {
         let Some(connection) = self.slots.get_mut(handle) else {
             return;
@@ -688,7 +691,7 @@ impl<'a> TcpStack<'a> {
         }
     }
 
-    /// Reports a failure and forgets the connection.
+    /// Reports a failure and removes the connection.
     fn fail(&mut self, handle: Handle, failure: Failure, now: u64) {
         if let Some(connection) = self.slots.get(handle) {
             if !connection.detached {

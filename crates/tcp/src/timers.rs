@@ -1,12 +1,14 @@
 //! Timers of connections: a hashed wheel (Varghese and Lauck, 1987, scheme 6).
 //!
-//! An entry is a reminder to look at a connection, not the deadline itself. Deadlines usually move
-//! later, with each exchange; then the entry stays, and the connection is scheduled again when the
-//! entry expires. An exchange in the steady state therefore doesn't touch the wheel.
+//! An entry is a reminder to check a connection, not the deadline itself. Each exchange usually
+//! postpones the connection's deadline. The entry then stays where it is, and the connection is
+//! scheduled again when the entry expires. An exchange in the steady state therefore doesn't touch
+//! the wheel.
 
 /// Width of a slot: 2²² ns, about 4 ms.
 const SLOT_BITS: u32 = 22;
-/// Number of slots. Later deadlines use the last slot, and are scheduled again from there.
+/// Number of slots. Deadlines beyond the last slot use that slot, and are scheduled again when it
+/// expires.
 const SLOTS: u64 = 1024;
 
 /// An entry of the wheel: a connection whose deadline may have passed.
@@ -37,19 +39,20 @@ impl TimerWheel {
         }
     }
 
-    /// The slot for a deadline. Its end is not before the deadline, unless that is far away.
+    /// Returns the slot for a deadline. The slot ends at or after the deadline, unless the deadline
+    /// is beyond the last slot.
     pub(crate) fn slot_for(&self, deadline: u64) -> u64 {
         (deadline >> SLOT_BITS).clamp(self.current, self.current + SLOTS - 1)
     }
 
-    /// Adds an entry to a slot of [`TimerWheel::slot_for`].
+    /// Adds an entry to its slot, which [`TimerWheel::slot_for`] returned.
     pub(crate) fn insert(&mut self, reminder: Reminder) {
         let at = (reminder.slot % SLOTS) as usize;
         self.occupied[at / 64] |= 1 << (at % 64);
         self.slots[at].push(reminder);
     }
 
-    /// The end of the first slot with entries.
+    /// Returns the end of the first slot with entries.
     pub(crate) fn next_expiry(&self) -> Option<u64> {
         let mut offset = 0;
         while offset < SLOTS {

@@ -25,7 +25,8 @@ impl FourTuple {
         [local_high, local_low, remote_high, remote_low, ports]
     }
 
-    /// A number that depends on the tuple and a secret, for initial sequence numbers (RFC 6528 §3).
+    /// Returns a number that depends on the tuple and a secret, for initial sequence numbers (RFC
+    /// 6528 §3).
     pub(crate) fn mix(&self, secret: u64) -> u64 {
         let mut hasher = TupleHasher(secret);
         std::hash::Hash::hash(self, &mut hasher);
@@ -42,7 +43,7 @@ impl std::hash::Hash for FourTuple {
 }
 
 /// A fast hash of a few words. Peers don't choose the tuples of connections, so it need not resist
-/// chosen input.
+/// maliciously chosen input.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TupleHasher(u64);
 

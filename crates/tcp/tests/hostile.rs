@@ -1,4 +1,4 @@
-//! A short run of the fuzz target's body, and a check that its seeds reach every kind of event.
+//! Runs the fuzz target's code briefly, and checks that the seeds cause every kind of event.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use proptest::test_runner::{RngAlgorithm, TestRng};
 #[path = "../../../fuzz/src/tcp.rs"]
 mod tcp;
 
-/// Runs; more can be set with `PRONY_TCP_SEEDS`.
+/// Number of runs; `PRONY_TCP_SEEDS` sets a larger one.
 const SEEDS: u64 = 20_000;
 
 #[test]

@@ -123,7 +123,7 @@ impl fmt::Display for XdpError {
 }
 
 impl XdpError {
-    /// Writes an error about the addresses of a load and the way to its targets.
+    /// Writes an error about the addresses of a load or the routes to its targets.
     fn fmt_route(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             XdpError::NoAddress(name, target) => write!(

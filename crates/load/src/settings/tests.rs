@@ -122,7 +122,8 @@ const BAD: &[&str] = &[
     "--proxy-source x --proxy-protocol v1",
 ];
 
-/// Flags that contradict each other or need another flag. The error names the first of them.
+/// Flags that contradict each other or need another flag. The error message begins with the first
+/// flag.
 const CONTRADICTORY: &[&str] = &[
     "--cert f",
     "--key f",

@@ -23,13 +23,13 @@ const CONNECTIONS_MIN: u32 = 256;
 const STEP_CONNECTIONS: u32 = 16;
 /// Maximum number of pending connects, so that the server is not overrun.
 const IN_FLIGHT_MAX: u32 = 256;
-/// Time after which [`IN_FLIGHT_MAX`] further connects may begin, if the server has not responded
-/// to the pending ones.
+/// Time after which another [`IN_FLIGHT_MAX`] connects may begin if the server has not responded to
+/// the pending ones.
 const IN_FLIGHT_RENEWAL: Nanos = Nanos::from_millis(100);
 /// Maximum time for which a request is held. A SYN that was dropped because the backlog was full is
 /// sent again after a second (RFC 6298 §2).
 const HOLD_TIME_MAX: Nanos = Nanos::from_millis(1_500);
-/// Time for the server to accept the connections that its kernel has already accepted.
+/// Time that the server gets to accept the connections that its kernel has already established.
 const ACCEPT_TIME: Nanos = Nanos::from_millis(20);
 
 /// Phase of one entry's first connection.
@@ -102,7 +102,7 @@ impl ConnectRamp {
         }
     }
 
-    /// Returns true if no further connection may begin now.
+    /// Returns true if no other connection may begin now.
     pub(super) fn is_full(&self, now: Nanos) -> bool {
         let renewed = now.0 / IN_FLIGHT_RENEWAL.0 * u64::from(IN_FLIGHT_MAX);
         let is_crowded = self.in_flight >= IN_FLIGHT_MAX && u64::from(self.begun) >= renewed;

@@ -78,7 +78,7 @@ impl Timers {
             .min(self.next_think_time())
     }
 
-    /// The earliest time at which a timer of a connection expires. Timers of requests are not
+    /// The earliest time at which a connection's timer expires. Timers of requests are not
     /// included.
     pub(super) fn next_of_connections(&self) -> Nanos {
         let alarm = self.alarms.peek();

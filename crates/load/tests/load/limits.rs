@@ -128,7 +128,8 @@ fn a_stopped_load_returns_its_results_so_far() {
 #[test]
 fn a_load_without_requests_has_a_complete_record() {
     let served = Served::clear();
-    // On average, a request is due every thousand seconds, so none is due within 100 ms.
+    // On average, a request is due every thousand seconds, so it is very unlikely that one is due
+    // within 100 ms.
     let record = served.load(Via::Tcp, "/", "-d 100ms -c 2 -r 0.001 --arrivals poisson");
     assert_eq!(record.totals.started, 0);
     let json = record.to_json();

@@ -1,10 +1,10 @@
-//! A client and a peer that answers each request with one small segment.
+//! A client, and a peer that responds to each request with one small segment.
 
 use std::net::{IpAddr, SocketAddr};
 
 use prony_tcp::{Chunk, ConnectOptions, Event, Handle, StackConfig, TcpStack};
 
-/// A connection, and the packets of its peer.
+/// A connection whose peer responds to each request.
 pub(crate) struct Echo {
     stack: TcpStack<'static>,
     handle: Handle,
@@ -19,7 +19,7 @@ const HEADERS: usize = 20 + 32;
 const RESPONSE: usize = 250;
 
 impl Echo {
-    /// An open connection.
+    /// Opens a connection.
     pub(crate) fn new() -> Echo {
         let config = StackConfig {
             mtu: 1500,
@@ -66,7 +66,7 @@ impl Echo {
         self.answer(HEADERS + RESPONSE, 0x18)
     }
 
-    /// Answers the client's last packet with one of this size.
+    /// Responds to the client's last packet with a packet of this size.
     fn answer(&mut self, size: usize, flags: u8) -> Option<Event> {
         let request = &self.packet;
         let length = usize::from(u16::from_be_bytes([request[2], request[3]]));
@@ -95,7 +95,8 @@ impl Echo {
         response[32..36].copy_from_slice(&[0x80, flags, 0xff, 0xff]);
         response[40..44].copy_from_slice(&[1, 1, 8, 10]);
         response[44..48].copy_from_slice(&((self.now / 1_000_000) as u32).to_be_bytes());
-        // The checksum is left to an adapter, as on a virtual link.
+        // Only the pseudo-header is summed, as on a virtual link, which leaves the rest to an
+        // adapter.
         let mut pseudo = [0; 12];
         pseudo[..8].copy_from_slice(&response[12..20]);
         pseudo[9] = 6;

@@ -11,7 +11,7 @@ mod limits;
 
 const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLI;
-/// Maximum delay of a timer: two slots of the wheel.
+/// Maximum delay with which a timer expires: two slots of the wheel.
 const SLACK: u64 = 9 * MILLI;
 
 /// The client's stack, and the state of the scripted peer.
@@ -28,7 +28,7 @@ struct Script {
     timestamp: u32,
 }
 
-/// A received packet of the client: its header and data.
+/// A packet from the client: its header and its data.
 type Sent = (Segment, Vec<u8>);
 
 fn config() -> StackConfig {
@@ -42,7 +42,7 @@ fn config() -> StackConfig {
 }
 
 impl Script {
-    /// A connection whose SYN was sent.
+    /// Creates a connection whose SYN was sent.
     fn connecting() -> Script {
         let (local, remote) = ("10.0.0.1:40000", "10.0.0.2:80");
         let (local, remote) = (local.parse().unwrap(), remote.parse().unwrap());
@@ -69,7 +69,7 @@ impl Script {
         script
     }
 
-    /// An established connection whose handshake is acknowledged.
+    /// Creates an established connection whose handshake is acknowledged.
     fn established() -> Script {
         let mut script = Script::connecting();
         script.syn_ack(Segment {
@@ -81,7 +81,7 @@ impl Script {
         script
     }
 
-    /// Answers the SYN with the options of `segment`.
+    /// Responds to the SYN, with the options of `segment`.
     fn syn_ack(&mut self, segment: Segment) {
         let segment = Segment {
             flags: Flags::SYN.and(Flags::ACK),
@@ -94,7 +94,7 @@ impl Script {
         self.receive(&segment, b"");
     }
 
-    /// A header from the peer that acknowledges the SYN.
+    /// Creates a header from the peer that acknowledges the SYN.
     fn header(&self, flags: Flags) -> Segment {
         Segment {
             source_port: 80,
@@ -111,7 +111,7 @@ impl Script {
         }
     }
 
-    /// A pure acknowledgment of `bytes` bytes of data.
+    /// Creates a pure acknowledgment of `bytes` bytes of data.
     fn ack(&self, bytes: u32) -> Segment {
         Segment {
             acknowledgment: self.client + 1 + bytes,
@@ -127,7 +127,7 @@ impl Script {
         self.stack.handle_packet(self.now, &bytes);
     }
 
-    /// Data in order from the peer.
+    /// Lets the client receive in-order data from the peer.
     fn receive_data(&mut self, acknowledged: u32, data: &[u8]) {
         let segment = self.ack(acknowledged);
         self.receive(&segment, data);
@@ -138,7 +138,7 @@ impl Script {
         std::iter::from_fn(|| self.stack.poll_event()).collect()
     }
 
-    /// Everything that the client sends now.
+    /// Returns all packets that the client sends now.
     fn sent(&mut self) -> Vec<Sent> {
         let mut sent = Vec::new();
         let mut packet = [0; 1500];
@@ -151,7 +151,7 @@ impl Script {
         sent
     }
 
-    /// Ranges of data that the client sends now, relative to its first byte.
+    /// Returns the ranges of data that the client sends now, relative to its first byte.
     fn sent_ranges(&mut self) -> Vec<(u32, u32)> {
         let first = self.client + 1;
         let range = |(segment, data): Sent| {
@@ -655,7 +655,7 @@ fn ports_are_chosen_from_the_range_until_all_are_in_use() {
     assert_eq!(error, ConnectError::PortsExhausted);
 }
 
-/// An ICMP error for IPv4 that quotes a segment of the client.
+/// Creates an ICMP error for IPv4 that quotes a segment of the client.
 fn icmp(script: &Script, kind: [u8; 2], mtu: u16, sequence: Sequence) -> Vec<u8> {
     let mut quoted = vec![0; 40];
     let segment = Segment {
@@ -779,8 +779,8 @@ fn a_long_queue_waits_and_reports_space() {
 fn a_connection_takes_at_most_512_bytes_and_a_million_fit_2_gib() {
     let connection = size_of::<Connection>();
     assert!(connection <= 512, "{connection}");
-    // Memory of a connection: a slot, an entry of the hash map at 7/8 load after doubling, and
-    // entries of the timer wheel.
+    // The memory of a connection consists of a slot, an entry of the hash map (at 7/8 load after
+    // doubling), and entries of the timer wheel.
     let entry = size_of::<(FourTuple, u32)>() + 1;
     let all = 1_000_000 * (connection + 16 + 3 * entry + 2 * size_of::<Reminder>());
     assert!(all <= 2 << 30, "{all}");

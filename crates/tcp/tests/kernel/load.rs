@@ -1,4 +1,4 @@
-//! A load of the client on the kernel's server, in real time.
+//! A load that the client generates on the kernel's server, in real time.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -15,21 +15,21 @@ use crate::tun::{MTU, Tun};
 /// as long round trips, so with many losses its timeouts grow to minutes.
 const USER_TIMEOUT: u64 = 60_000_000_000;
 
-/// A load: each user opens connections one after the other, and sends one request after the other.
+/// A load: each user opens its connections in sequence, and sends its requests in sequence.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) ipv6: bool,
     pub(crate) port: u16,
     pub(crate) users: usize,
-    /// Connections of each user.
+    /// Number of connections of each user.
     pub(crate) connections: usize,
-    /// Requests of each connection.
+    /// Number of requests on each connection.
     pub(crate) requests: usize,
     /// Largest sizes of request and response bodies, in bytes.
     pub(crate) upload_max: usize,
     pub(crate) download_max: usize,
     pub(crate) end: End,
-    /// The client resets connections instead of closing them.
+    /// True if the client resets connections instead of closing them.
     pub(crate) abort: bool,
     pub(crate) window: u32,
     pub(crate) source_ports: RangeInclusive<u16>,
@@ -56,9 +56,9 @@ impl Plan {
 /// Result of a load.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// Responses with all their bytes.
+    /// Complete responses.
     pub(crate) responses: usize,
-    /// Responses with wrong bytes, or too many.
+    /// Responses with wrong or excess bytes.
     pub(crate) wrong: usize,
     /// Connections that the server closed before the end of a response.
     pub(crate) truncated: usize,
@@ -78,7 +78,7 @@ struct User {
     requests_left: usize,
     expected: usize,
     received: usize,
-    /// All requests have responses, and the server will close.
+    /// True if all requests have responses, and the server will close the connection.
     closing: bool,
 }
 

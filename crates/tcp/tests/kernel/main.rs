@@ -18,7 +18,7 @@ fn responses(plan: &Plan) -> usize {
     plan.users * plan.connections * plan.requests
 }
 
-/// Every response arrived unchanged, and the server got every request unchanged.
+/// Asserts that every response arrived unchanged, and that the server got every request unchanged.
 fn assert_complete(outcome: &Outcome, plan: &Plan, server: &Server) {
     assert_eq!(outcome.wrong, 0, "{outcome:?}");
     assert_eq!(server.counts.wrong.load(Ordering::Relaxed), 0);

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Time without progress after which the server gives up a connection.
+/// Time without progress after which the server abandons a connection.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// Size of the header of a request, in bytes.
 pub(crate) const HEADER: usize = 9;
 
-/// End of a connection, which the request asks for.
+/// The server's action after a request, which the request selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The connection stays open for further requests.
+    /// The connection stays open for more requests.
     Keep,
     /// The server closes after the response.
     Close,
@@ -25,12 +25,12 @@ pub(crate) enum End {
     Slow,
 }
 
-/// The byte at a position of a body.
+/// Returns the byte at a position in a body.
 pub(crate) fn body_byte(position: usize) -> u8 {
     (position.wrapping_mul(2_654_435_761) >> 9) as u8
 }
 
-/// A request: its header and its body.
+/// Creates a request with its header and body.
 pub(crate) fn request(upload: usize, download: usize, end: End) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER + upload);
     bytes.extend((upload as u32).to_be_bytes());
@@ -49,7 +49,7 @@ pub(crate) struct ServerCounts {
     pub(crate) resets: AtomicU64,
 }
 
-/// The server; it stops accepting when dropped.
+/// The server, which stops accepting connections when it is dropped.
 pub(crate) struct Server {
     listener: Arc<TcpListener>,
     pub(crate) counts: Arc<ServerCounts>,

@@ -1,4 +1,5 @@
-//! A network namespace of its own, and a TUN device in it: packets between the test and the kernel.
+//! A separate network namespace with a TUN device, which exchanges packets between the test and the
+//! kernel.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -11,7 +12,7 @@ pub(crate) const MTU: usize = 1_500;
 /// Size of the header before each packet (`struct virtio_net_hdr`), in bytes.
 const VNET_HEADER: usize = 10;
 
-/// Runs a closure on a thread with a network namespace of its own, which ends with its threads.
+/// Runs a closure on a thread with its own network namespace, which ends with its threads.
 pub(crate) fn isolated(work: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -46,7 +47,7 @@ pub(crate) fn set_parameter(name: &str, value: &str) {
     std::fs::write(&path, value).unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
-/// The kernel's count with this name in this namespace, such as `Tcp: InErrs`.
+/// Returns the kernel's count with this name in this namespace, such as `Tcp: InErrs`.
 pub(crate) fn kernel_count(protocol: &str, name: &str) -> u64 {
     for file in ["snmp", "netstat"] {
         let text = std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
@@ -74,7 +75,7 @@ pub(crate) struct Tun {
     file: File,
     /// Percentage of the kernel's packets that are dropped.
     loss: u64,
-    /// State of a generator of random numbers.
+    /// State of the random number generator.
     random: u64,
 }
 
@@ -113,9 +114,9 @@ impl Tun {
         }
     }
 
-    /// Drops this percentage of the packets in each direction from now on: nftables drops those
-    /// that the kernel receives, and the device those that it sends, because the kernel would
-    /// notice its own drops.
+    /// Drops this percentage of the packets in each direction from now on. nftables drops packets
+    /// that the kernel receives. The device drops packets that the kernel sends, because the kernel
+    /// would notice if nftables dropped them.
     pub(crate) fn drop_packets(&mut self, percent: u64) {
         self.loss = percent;
         run("nft", "add table inet loss");
@@ -133,7 +134,7 @@ impl Tun {
         (self.random >> 20) % 100 < self.loss
     }
 
-    /// Reads the next packet of the kernel into a buffer, if there is one.
+    /// Reads the next packet from the kernel into a buffer, if there is one.
     pub(crate) fn receive(&mut self, packet: &mut Vec<u8>) -> bool {
         loop {
             packet.resize(VNET_HEADER + MTU, 0);
@@ -161,7 +162,7 @@ impl Tun {
         }
     }
 
-    /// Waits for a packet, at most this long.
+    /// Waits for a packet for at most this time.
     pub(crate) fn wait(&self, nanos: u64) {
         let mut descriptor = libc::pollfd {
             fd: self.file.as_raw_fd(),

@@ -15,7 +15,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// A number below the limit.
+    /// Returns a number below the limit.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
@@ -33,7 +33,7 @@ pub(crate) struct Faults {
     pub(crate) loss: f64,
     pub(crate) duplication: f64,
     pub(crate) corruption: f64,
-    /// Shortest delay, and what a random part adds to it, in nanoseconds.
+    /// Minimum delay, in nanoseconds. A random delay is added to it.
     pub(crate) delay: u64,
     pub(crate) jitter: u64,
 }
@@ -81,7 +81,7 @@ impl Link {
         self.packets.peek().map(|packet| packet.0.0)
     }
 
-    /// The next packet that has arrived.
+    /// Returns the next packet that has arrived.
     pub(crate) fn receive(&mut self, now: u64) -> Option<Vec<u8>> {
         self.next_arrival().filter(|at| *at <= now)?;
         self.packets.pop().map(|packet| packet.0.2)

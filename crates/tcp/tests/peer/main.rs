@@ -10,7 +10,7 @@ mod server;
 
 use run::{Plan, Summary, run};
 
-/// Runs per test. More can be set with `PRONY_TCP_SEEDS`.
+/// Number of runs per test. `PRONY_TCP_SEEDS` sets a larger one.
 const SEEDS: u64 = 2_500;
 
 fn seeds() -> u64 {
@@ -18,7 +18,7 @@ fn seeds() -> u64 {
     set.and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
 }
 
-/// Runs every seed, and adds up what happened.
+/// Runs every seed, and adds up the counts.
 fn run_all(plan: impl Fn(u64) -> Plan) -> Summary {
     let mut sum = Summary::default();
     for seed in 0..seeds() {

@@ -24,7 +24,7 @@ pub(crate) struct Plan {
     pub(crate) requests: usize,
     pub(crate) request_bytes: usize,
     pub(crate) response_bytes: usize,
-    /// The server closes after one response, and the client reconnects.
+    /// True if the server closes after one response, and the client reconnects.
     pub(crate) close: bool,
     pub(crate) server_buffer: usize,
     pub(crate) window: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Plan {
     pub(crate) ipv6: bool,
     pub(crate) nodelay: bool,
     pub(crate) faults: Faults,
-    /// Nothing arrives from this time on, in nanoseconds.
+    /// Time from which no packet arrives, in nanoseconds.
     pub(crate) breaks_at: Option<u64>,
 }
 
@@ -91,7 +91,7 @@ impl Summary {
     }
 }
 
-/// One user of the client: a connection at a time.
+/// A user of the client, with one connection at a time.
 struct User {
     handle: Option<Handle>,
     requests_left: usize,
@@ -126,7 +126,7 @@ impl<'a> Client<'a> {
 
     fn request(&mut self, user: usize, now: u64) {
         let handle = self.users[user].handle.expect("connected");
-        // Half of the bytes are owned, so that both kinds are repeated.
+        // Half of the bytes are in an owned chunk, so that chunks of both kinds are retransmitted.
         let (first, second) = self.request.split_at(self.request.len() / 2);
         assert_ne!(
             self.stack.send(handle, Chunk::Shared(first), now),
@@ -202,7 +202,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Aborts all connections of users who still wait.
+    /// Aborts all connections whose users are still waiting.
     fn give_up(&mut self, now: u64) {
         for user in self.users.iter_mut().filter(|user| !user.done) {
             if let Some(handle) = user.handle {

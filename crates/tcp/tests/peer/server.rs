@@ -1,4 +1,4 @@
-//! A server on smoltcp: each connection reads requests and sends the bytes that they ask for.
+//! A server on smoltcp: each connection reads requests and sends the bytes that they request.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 /// Port of the server.
 pub(crate) const PORT: u16 = 80;
 
-/// Bytes of a response, which depend on the position only.
+/// Returns the byte of a response at a position.
 pub(crate) fn body_byte(position: usize) -> u8 {
     (position.wrapping_mul(2_654_435_761) >> 7) as u8
 }
@@ -68,7 +68,7 @@ impl Device for Queues {
 #[derive(Debug)]
 struct Exchange {
     socket: SocketHandle,
-    /// Bytes of the present request so far.
+    /// Number of bytes received of the current request.
     request: usize,
     /// Positions of the response: the next byte, and the end.
     response: Option<(usize, usize)>,
@@ -79,7 +79,7 @@ struct Exchange {
 pub(crate) struct Behavior {
     pub(crate) request_bytes: usize,
     pub(crate) response_bytes: usize,
-    /// Close after one response.
+    /// True if the server closes connections after one response.
     pub(crate) close: bool,
 }
 

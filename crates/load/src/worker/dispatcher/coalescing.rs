@@ -7,11 +7,11 @@ use crate::socket::WaitBatch;
 
 /// Minimum number of requests in flight for coalescing responses.
 const COALESCE_REQUESTS_MIN: u32 = 16;
-/// A response is delayed by at most this fraction (1/20) of the average latency.
+/// Maximum delay of a response, as a fraction (1/20) of the average latency.
 const COALESCE_LATENCY_PART: u64 = 20;
 /// Minimum time of a coalesced wait. If the time would be shorter, waits are not coalesced.
 const COALESCE_TIME_MIN: Nanos = Nanos::from_micros(8);
-/// Weight of a new latency in the moving average, as a divisor.
+/// Divisor for the weight of a new latency in the moving average.
 const EWMA_PARTS: i64 = 64;
 
 impl Dispatcher {
@@ -21,7 +21,7 @@ impl Dispatcher {
         self.ewma_latency = Nanos((average + (took - average) / EWMA_PARTS) as u64);
     }
 
-    /// Limits of the next coalesced wait, which lasts up to `time_max`; `None` if coalescing is not
+    /// Limits on the next coalesced wait, which lasts up to `time_max`; `None` if coalescing is not
     /// worthwhile.
     ///
     /// Servers send many responses on one connection in several small segments. A client that

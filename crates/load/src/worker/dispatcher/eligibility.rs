@@ -13,7 +13,7 @@ pub(in crate::worker) struct ConnectionView<'a> {
     pub(in crate::worker) ramp: Option<&'a ConnectRamp>,
 }
 
-/// The ability of a connection to take another request.
+/// The state of a connection with regard to another request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Eligibility {
     /// The connection can carry a request now.
@@ -22,7 +22,7 @@ enum Eligibility {
     Vacant,
     /// The connection is idle, and leads to another target.
     OtherTarget,
-    /// The connection can carry a request once the peer allows any.
+    /// The connection can carry a request once the peer allows streams.
     NoStreamsAllowed(StreamsLimit),
     /// The connection carries as many requests as it may.
     Full(StreamsLimit),

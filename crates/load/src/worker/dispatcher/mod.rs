@@ -66,7 +66,7 @@ pub(super) struct Dispatcher {
     streams: u32,
     /// Number of primary connections, which each have their own slots. All others are successors.
     pub(super) primary_count: u32,
-    /// True for a closed loop without think times.
+    /// True for a closed loop without think times, which always has a request due.
     is_saturating: bool,
     /// Moving average of the latency of responses that may be gathered.
     ewma_latency: Nanos,
@@ -222,7 +222,7 @@ impl Dispatcher {
         }
     }
 
-    /// Parks a slot without a request until the state of its connection changes.
+    /// Parks a slot, which has no request, until the state of its connection changes.
     pub(super) fn park(&mut self, number: u32) {
         let slot = self.slot_mut(number);
         slot.state = SlotState::Parked;
@@ -399,12 +399,12 @@ impl Dispatcher {
         }
     }
 
-    /// The deferred slot at this position of the list.
+    /// The deferred slot at this position in the list.
     pub(super) fn deferred_at(&self, position: usize) -> Option<u32> {
         self.deferred.get(position).copied()
     }
 
-    /// Removes the slot at this position of the list of deferred slots. The last slot of the list
+    /// Removes the slot at this position in the list of deferred slots. The last slot of the list
     /// moves to this position.
     pub(super) fn remove_deferred(&mut self, position: usize) {
         self.deferred.swap_remove(position);

@@ -1,4 +1,4 @@
-//! Tests of connections that are made, refused, lost, kept, drained or aborted.
+//! Tests of connections that are opened, refused, lost, kept open, drained or aborted.
 
 use prony_record::{FindingId, Outcome};
 

@@ -72,8 +72,8 @@ fn a_request_count_ends_an_open_loop_early() {
 
 #[test]
 fn a_request_count_excludes_the_warm_up() {
-    // Each of four connections completes a request every 10 ms. The warm-up of 45 ms ends during
-    // the fifth round.
+    // Each of the four connections completes a request every 10 ms. The warm-up of 45 ms ends
+    // during the fifth round.
     let outcomes = load("-n 100 -c 4 --warmup 45ms", steady(ms(10), OK));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
     assert_eq!(outcomes.logs[0].borrow().requests.len(), 100 + 4 * 5);
@@ -100,7 +100,7 @@ fn a_timed_closed_loop_measures_requests_that_end_after_the_warm_up() {
 fn a_timed_open_loop_measures_requests_due_after_the_warm_up() {
     let outcomes = load("-d 100ms -r 1000 -c 4 --warmup 45ms", steady(ms(10), OK));
     // The server handles 400 requests per second. The 45 requests that were due in the warm-up are
-    // not measured, but still keep the server busy.
+    // not measured, but keep the server busy.
     let totals = &outcomes.record.totals;
     assert_eq!(totals.started + totals.unstarted, 100);
     assert_eq!(outcomes.record.rate.offered_per_s, Some(1000.0));

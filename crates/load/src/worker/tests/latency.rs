@@ -85,8 +85,8 @@ impl QueueModel {
         assert_eq!(record.totals.censored, self.at_least_ns.len() as u64);
         for (quantile, name, seen) in figures(&record.response_time_us) {
             let true_us = self.quantile_us(quantile);
-            // A histogram reports the highest value of a bucket, which is at most 0.1% above the
-            // true value.
+            // A histogram reports the upper limit of a bucket, which is at most 0.1% above the true
+            // value.
             let ratio = seen / true_us;
             assert!(
                 (0.999_999..=1.001).contains(&ratio),
@@ -190,8 +190,8 @@ fn more_workers_offer_the_same_load() {
 
 #[test]
 fn a_closed_loop_measures_from_the_free_slot_to_the_last_byte() {
-    // Connecting takes 3 ms, the first byte arrives 1 ms after the request, and the last 2 ms
-    // later.
+    // Connecting takes 3 ms, the first byte of the response arrives 1 ms after the request, and the
+    // last byte 2 ms later.
     let server = Box::new(FunctionServer {
         connect: |_| Connect::Accept(ms(3)),
         response: |_: &ReceivedRequest| {
@@ -216,8 +216,8 @@ fn a_closed_loop_measures_from_the_free_slot_to_the_last_byte() {
 
 #[test]
 fn timestamps_of_a_request_are_ordered_even_with_a_slow_generator() {
-    // From a send, exactly 1 ms passes to the first byte, and 3 ms to the last. The generator takes
-    // some time for each completion.
+    // The first byte arrives exactly 1 ms after the send, and the last byte exactly 3 ms after it.
+    // The generator takes some time for each completion.
     let response = |close: bool| {
         responding(move |_: &ReceivedRequest| {
             let text = if close { OK_CLOSE } else { OK };

@@ -64,7 +64,7 @@ where
     }
 }
 
-/// A server that accepts every connection at once and computes its responses with a function.
+/// A server that accepts every connection immediately, and computes its responses with a function.
 fn responding(response: impl FnMut(&ReceivedRequest) -> Reply + 'static) -> Box<dyn Server> {
     Box::new(FunctionServer {
         connect: |_| Connect::Accept(Nanos::ZERO),
@@ -72,7 +72,7 @@ fn responding(response: impl FnMut(&ReceivedRequest) -> Reply + 'static) -> Box<
     })
 }
 
-/// A server that accepts every connection at once, and sends the same response after a constant
+/// A server that accepts every connection immediately, and sends the same response after a constant
 /// time.
 fn steady(service: Nanos, response: &'static [u8]) -> Box<dyn Server> {
     responding(move |_| reply([(service, Step::Send(response.to_vec()))]))
@@ -176,12 +176,12 @@ impl PreconnectWait {
     }
 }
 
-/// A server that closes, fails or sends bytes on some of its connections if no request arrives in
-/// time.
+/// A server that closes or resets some of its connections, or sends bytes on them, if no request
+/// arrives in time.
 struct IdleFailingServer {
     server: Box<dyn Server>,
     random: ChaCha8Rng,
-    /// Percentage of such connections, from 0 to 100.
+    /// Percentage of connections that fail in this way, from 0 to 100.
     badness: u32,
 }
 

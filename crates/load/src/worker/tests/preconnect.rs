@@ -261,7 +261,7 @@ fn a_server_may_close_connections_before_the_start() {
             (ms(500), Step::Close),
         ],
     ];
-    // The close arrives before the start, at the start, or as the first request is sent.
+    // The close arrives before the start, at the start, or while the first request is being sent.
     let looks = [(900, 100), (100, 900), (0, 499)];
     for ending in endings {
         for (maintained, started) in looks {

@@ -1,4 +1,4 @@
-//! Tests of generators that stop for a time during a load, and of servers that stall.
+//! Tests of generators that stop for some time during a load, and of servers that stall.
 
 use prony_record::{FindingId, Severity};
 
@@ -117,7 +117,7 @@ fn a_server_stall_until_the_end_is_visible() {
 fn ranks(truth: &[u64], value_us: f64) -> (f64, f64) {
     let share = |n: usize| n as f64 / truth.len() as f64;
     let below = |us: f64| truth.partition_point(|&ns| (ns as f64) < us * 1e3);
-    // A histogram reports the highest value of a bucket.
+    // A histogram reports the upper limit of a bucket.
     (
         share(below(value_us * 0.998)),
         share(below(value_us * 1.002)),
@@ -162,7 +162,7 @@ fn leaving_out_recent_requests_biases_percentiles_by_at_most_their_share() {
             let (least, most) = ranks(&truth, seen);
             let is_bound = times.at_least.iter().any(|it| it == name);
             assert!(least <= quantile + bound, "{seed} {name} {least} {bound}");
-            // A lower bound means that the value may be higher.
+            // If only a lower bound is known, the true value may be higher.
             assert!(
                 most >= quantile - bound || is_bound,
                 "{seed} {name} {most} {bound}"

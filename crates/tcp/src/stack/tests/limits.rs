@@ -1,11 +1,11 @@
-//! Limits and rare conditions: full budgets, closed windows, silent peers, reused ports.
+//! Tests of limits and rare conditions: full budgets, closed windows, silent peers, reused ports.
 
 use super::*;
 
-/// Data bytes of a full segment with timestamps.
+/// Number of data bytes in a full segment with timestamps.
 const FULL: u32 = 1_448;
 
-/// An established connection whose stack may store only this much out of order.
+/// Creates an established connection whose stack may store only this much out-of-order data.
 fn established_with(reassembly_bytes: usize) -> Script {
     let mut script = Script::established();
     script.stack.config.reassembly_bytes = reassembly_bytes;

@@ -4,7 +4,7 @@ use prony_record::{Outcome, QuicUse};
 
 use super::*;
 
-/// One request for each connection, so that most connections have a ticket of an earlier one.
+/// Each request uses a new connection, so most connections have a ticket from an earlier one.
 const WORDS: &str = "-n 90 -c 1 --no-keepalive --early-data";
 
 fn quic(load: &QuicOutcomes) -> &QuicUse {

@@ -34,7 +34,7 @@ fn closed_critical_streams_and_wrong_streams_end_the_connection() {
             ReplyEnd::Announce(&[0x01, 0x03, 0x00, 0x00, 0xd9]),
             "H3_FRAME_UNEXPECTED",
         ),
-        // An instruction of the decoder for a section that was never sent (RFC 9204 §4.4.1).
+        // A QPACK decoder instruction for a section that was never sent (RFC 9204 §4.4.1).
         (
             "an unsolicited acknowledgment",
             ReplyEnd::OpenStream(&[0x03, 0x80]),
@@ -89,7 +89,7 @@ fn a_restarted_server_resets_connections_at_once() {
     let load = simulate(words, GOOD, 100, restarting);
     let totals = &load.record.totals;
     assert_eq!(totals.ok + totals.failed, 100, "{:?}", load.all());
-    // Requests of connections that have served others are sent again.
+    // Requests are sent again if their connection had served other requests.
     assert!(totals.failed + totals.retried >= 1, "{:?}", load.all());
     assert!(totals.elapsed_s < 30.0, "{}", totals.elapsed_s);
     assert_eq!(load.log.borrow().connections, 2);

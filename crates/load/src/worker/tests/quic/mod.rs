@@ -80,7 +80,7 @@ fn simulate(words: &str, link: LinkQuality, streams: u32, script: QuicScript) ->
     simulate_with(words, link, streams, script, |_| {})
 }
 
-/// Like [`simulate`], after `prepare`.
+/// Like [`simulate`], but calls `prepare` first.
 fn simulate_with(
     words: &str,
     link: LinkQuality,

@@ -1,4 +1,4 @@
-//! Tests of the counted requests, for each part of a slice.
+//! Tests of which requests are counted in each part of a slice.
 
 use super::*;
 
@@ -31,7 +31,8 @@ fn requests_that_start_in_the_counted_part_count_with_their_full_times() {
     let sliced = simulate_slices(&four(), vec![server()], &three());
     let worker = &sliced.workers[0];
     assert_eq!(worker.begins[2], THIRD_BEGIN);
-    // Four connections start four rounds in each slice, the first of them in the settling part.
+    // Four connections start four rounds in each slice. The first round starts in the settling
+    // part.
     let report = SliceReport {
         ok: 12,
         failed: 0,

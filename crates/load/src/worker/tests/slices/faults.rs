@@ -76,8 +76,8 @@ fn a_freeze_between_two_slices_is_not_seen() {
     assert!(sliced.outcomes.record.response_time_us.max < 2_100.0);
 }
 
-/// A server that performs `step` on each connection, at the time `after` after the connection's
-/// first request.
+/// A server that performs `step` on each connection when the time `after` has passed since the
+/// connection's first request.
 fn stepping(after: Nanos, step: Step) -> Box<dyn Server> {
     responding(move |asked| {
         let mut steps = vec![(ms(2), Step::Send(OK.to_vec()))];

@@ -37,7 +37,7 @@ pub(super) fn turns(count: u64, settling: Nanos, length: Nanos, pause: Nanos) ->
 /// The slices that a test gives to one worker.
 struct TurnFeed {
     turns: VecDeque<Turn>,
-    /// End of the load in the load's time.
+    /// End of the load on the load's clock.
     end: Nanos,
     reports: Vec<SliceReport>,
     /// Real times at which the slices began.
@@ -95,13 +95,13 @@ impl SlicedOutcomes {
         self.workers.iter().flat_map(|worker| &worker.reports)
     }
 
-    /// The sum of a figure over all reports.
+    /// The sum of a value over all reports.
     pub(super) fn sum(&self, of: impl Fn(&SliceReport) -> u64) -> u64 {
         self.reports().map(of).sum()
     }
 
-    /// Asserts that each request is accounted for once. `is_complete` is false if the load was
-    /// ended within a slice, whose results are in no report.
+    /// Asserts that each request is accounted for once. `is_complete` is false if the load ended
+    /// within a slice. The results of that slice are in no report.
     pub(super) fn check(&self, is_complete: bool) {
         let totals = &self.outcomes.record.totals;
         let started = totals.ok + totals.failed + totals.unfinished;

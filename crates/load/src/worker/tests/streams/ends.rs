@@ -12,7 +12,7 @@ use crate::socket::simulated::SendTiming;
 
 #[test]
 fn a_refused_request_is_retried() {
-    // A request with any method is retried, because the server did not process it.
+    // Requests are retried, whatever their method, because the server did not process them.
     for words in ["-X GET", "-X POST --body something"] {
         let server = ScriptedH2Server::new(|call| match call.number % 10 {
             3 => after(ms(4), reset(call.stream, REFUSED_STREAM)),
@@ -295,9 +295,9 @@ fn a_close_between_requests_fails_no_request() {
     }
 }
 
-/// A server that ends its first connection in round `round`, while four streams are open. On one
-/// stream it has sent the head of the response, on another also part of the body, and on two
-/// nothing.
+/// A server that ends its first connection in round `round`, while four streams are open. It has
+/// sent the response head on one stream, the head and part of the body on another, and nothing on
+/// the other two.
 fn cut(round: u64, last: Step) -> ScriptedH2Server {
     ScriptedH2Server::new(move |call| {
         if call.connection > 0 || call.number < 4 * round {

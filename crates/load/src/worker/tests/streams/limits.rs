@@ -76,7 +76,7 @@ fn a_lowered_stream_limit_applies_to_new_requests_only() {
     let seen = seen.borrow();
     assert!((0..6).all(|round| seen.at(ms(10 * round)) == 10));
     assert!((6..11).all(|round| seen.at(ms(10 * round)) == 4));
-    // Three more requests begin at once.
+    // Three more requests begin immediately.
     assert!((11..20).all(|round| seen.at(ms(10 * round)) == 4));
     assert!((10..19).all(|round| seen.at(ms(10 * round + 5)) == 3));
     assert_us(outcomes.record.response_time_us.max, 10_000);

@@ -10,7 +10,7 @@ use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
 fn a_closed_loop_keeps_every_stream_busy() {
     let (outcomes, seen) = load("-c 3 --streams 4 -d 1s", steady(ms(10)));
     let seen = seen.borrow();
-    // One request per connection starts at once. The others start together when SETTINGS have
+    // One request per connection starts immediately. The others start together when SETTINGS have
     // arrived.
     for round in 0..100 {
         assert_eq!(seen.at(ms(10 * round)), 12, "{round}");
@@ -156,7 +156,7 @@ fn arrivals_wait_for_a_free_stream_and_none_is_lost() {
     let (outcomes, seen) = load("-r 1000 -c 2 --streams 4 -d 1s", steady(ms(20)));
     let seen = seen.borrow();
     let record = &outcomes.record;
-    // SETTINGS arrive at once, so no request has to wait for them.
+    // SETTINGS arrive immediately, so no request has to wait for them.
     let mut free_at = [Nanos::ZERO; 8];
     let (mut ok, mut unfinished, mut longest) = (0, 0, 0);
     for (number, due) in schedule(1000.0, Nanos::from_secs(1))

@@ -237,8 +237,8 @@ pub(super) struct ScriptedH2Server {
     greet: Scripted<u64, Steps>,
     response: Box<dyn FnMut(&Call) -> Steps>,
     taken: Scripted<u64, SendTiming>,
-    /// Initial window of a stream, and delay of window updates. `None` means that the server sends
-    /// no updates.
+    /// Initial window of a stream, and delay of window updates. A delay of `None` means that the
+    /// server sends no updates.
     windows: (i64, Option<Nanos>),
     /// True if the server responds to the head of a request and leaves its body unread.
     responds_to_heads: bool,
@@ -247,7 +247,7 @@ pub(super) struct ScriptedH2Server {
 }
 
 impl ScriptedH2Server {
-    /// Creates a server that accepts connections, sends its settings at once, and computes its
+    /// Creates a server that accepts connections, sends its settings immediately, and computes its
     /// responses with a function.
     pub(super) fn new(response: impl FnMut(&Call) -> Steps + 'static) -> ScriptedH2Server {
         ScriptedH2Server {

@@ -28,7 +28,7 @@ fn a_timeout_cancels_only_its_stream() {
     assert_eq!(outcomes.count(Outcome::Ok), 4 * 99 - 10);
     let times = &outcomes.record.response_time_us;
     assert_us(times.p90, 10_000);
-    // Requests that timed out are in the distribution with the time until their timeout.
+    // The distribution contains requests that timed out, with the time until their timeout.
     assert_us(times.max, 100_000);
 }
 
@@ -108,8 +108,8 @@ fn a_silent_server_times_out_all_requests() {
 
 #[test]
 fn a_stalled_draining_connection_times_out() {
-    // The GOAWAY at 60 ms refuses two requests. It allows the two that began at 10 ms to finish,
-    // but the server never responds to them.
+    // The GOAWAY at 60 ms causes two requests to be refused. It allows the two that began at 10 ms
+    // to finish, but the server never responds to them.
     let server = ScriptedH2Server::new(|call| match call.number {
         0 | 1 => after(ms(10), ok(call.stream)),
         2 | 3 => after(ms(60), ok(call.stream)),

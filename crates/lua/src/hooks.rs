@@ -34,7 +34,7 @@ pub struct DefinedHooks {
 }
 
 impl DefinedHooks {
-    /// The hooks of a thread.
+    /// Determines the hooks that a thread's script defines.
     pub fn of(thread: &ScriptThread) -> DefinedHooks {
         let has = |name| thread.state.hook(name).is_some();
         DefinedHooks {

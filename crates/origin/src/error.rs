@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Reason why an origin can't start. Every message names the object and a remedy.
+/// Reason why an origin can't start. Every message names the cause and suggests a remedy.
 #[derive(Debug)]
 pub enum OriginError {
     /// The configuration has neither a TCP or UDP address nor a UNIX path.

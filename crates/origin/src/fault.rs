@@ -16,7 +16,7 @@ pub enum Fault {
     Reset,
     /// `Content-Length: 26`, 13 bytes of body, orderly close.
     Truncate,
-    /// No byte is sent until the client leaves.
+    /// No response; the connection stays open until the client leaves.
     Stall,
     /// Bytes that aren't HTTP, then an orderly close.
     Garbage,

@@ -1,4 +1,4 @@
-//! Start, queries and stop of an origin.
+//! Starts, queries and stops an origin.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -12,7 +12,7 @@ pub struct FleetUse {
     /// Largest minus smallest `first_start_us`, with an error of at most twice `clock_bound_us`.
     /// `None` if fewer than two agents started.
     pub start_skew_us: Option<f64>,
-    /// Largest error of any agent's clock offset.
+    /// Largest error bound of any agent's clock offset.
     pub clock_bound_us: f64,
 }
 

@@ -25,7 +25,9 @@ pub struct InterimEstimate {
 /// Returns an estimate for every comparison of the family, in the order of
 /// [`crate::Evaluation::comparisons`]. Spends no error rate and gives no verdicts.
 ///
-/// # Errors Returns an error if the design contradicts itself.
+/// # Errors
+///
+/// Returns an error if the design contradicts itself.
 pub fn interim_estimates(
     design: &Design,
     trials: &Trials,

@@ -135,7 +135,7 @@ metrics! {
     RetransmitsPerRequest = "retransmits_per_request", "TCP retransmits per request", Count, Neither, Difference, Cost;
     /// Connections dropped by listeners of the target's place, per request.
     ListenDropsPerRequest = "listen_drops_per_request", "listen drops per request", Count, Neither, Difference, Cost;
-    /// Datagrams dropped at full receive buffers of the target's place, per request.
+    /// Datagrams dropped in the target's place because a receive buffer was full, per request.
     UdpDropsPerRequest = "udp_drops_per_request", "UDP drops per request", Count, Neither, Difference, Cost;
     /// CPU time of the load generator per request, in microseconds.
     GeneratorCpuUsPerRequest = "generator_cpu_us_per_request", "generator CPU per request", Micros, Neither, Ratio, Aside;

@@ -103,7 +103,7 @@ enum EnrollFailure {
     ForNow(AgentError),
     /// The server rejected the token.
     Rejected(AgentError),
-    /// No further attempt can succeed.
+    /// No other attempt can succeed.
     ForGood(AgentError),
 }
 

@@ -27,8 +27,8 @@ use crate::wire::{EndReason, LoadOrder, ReadyReport};
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval at which a preparation checks whether it was abandoned.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// The load can be canceled up to this long before its start. Then the workers receive the start
-/// time.
+/// Time before the start until which the load can be canceled. After that, the workers have the
+/// start time.
 const CANCEL_MARGIN: Duration = Duration::from_millis(200);
 
 /// Part of a load that is ready, running or over.

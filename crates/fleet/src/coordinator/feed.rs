@@ -184,7 +184,7 @@ impl Feed {
         }
     }
 
-    /// Records that a stop of the load was requested.
+    /// Records that the load was asked to stop.
     pub(super) fn stop(&self) {
         self.state().is_stopped = true;
     }
@@ -199,7 +199,7 @@ impl Feed {
         self.state().begun
     }
 
-    /// Returns true if a stop of the load was requested.
+    /// Returns true if the load was asked to stop.
     pub fn is_stopped(&self) -> bool {
         self.state().is_stopped
     }

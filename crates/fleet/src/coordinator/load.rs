@@ -45,8 +45,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 const START_LEAD: Duration = Duration::from_millis(500);
 /// Additional lead time for each agent.
 const START_LEAD_PER_AGENT: Duration = Duration::from_millis(2);
-/// Delay after which an order to start is too late. An agent that receives the order with a shorter
-/// delay starts late, which the record reports.
+/// Maximum delay of an order to start. An agent that receives the order after the start, but within
+/// this delay, starts late, and the record reports that.
 const START_LATE_MAX: Duration = Duration::from_secs(3);
 
 /// A load that was divided among agents.

@@ -43,8 +43,8 @@ impl StoredRun {
     }
 }
 
-/// Records on the server that a coordinator ordered the stop, and the condition that caused it, if
-/// any. Records made later then don't report the parts as incomplete.
+/// Stores on the server that a coordinator ordered the stop, and the condition that caused it, if
+/// any. Records that are made later then don't report the parts as incomplete.
 pub(super) fn store_stopped(link: &NatsLink, manifest: &RunManifest, stop: &StopRequest) {
     let stopped = RunManifest {
         stopped: true,

@@ -48,12 +48,12 @@ impl StopRequest {
         self.level.fetch_max(AT_ONCE, Ordering::Relaxed);
     }
 
-    /// Returns true if the user or a condition requested the end of the load.
+    /// Returns true if the user or a condition requested that the load stop.
     pub fn is_wanted(&self) -> bool {
         self.level.load(Ordering::Relaxed) >= SOON
     }
 
-    /// Returns true if the end of the load was requested without waiting for results.
+    /// Returns true if the load must stop without waiting for results.
     pub fn is_wanted_at_once(&self) -> bool {
         self.level.load(Ordering::Relaxed) >= AT_ONCE
     }

@@ -169,7 +169,8 @@ impl AgentSession {
                     return Ok(reply);
                 }
                 Ok(reply) => return Err(self.refusal(&reply)),
-                // The call is repeated. A lost agent is detected by the renewals of its lease.
+                // The call is repeated. If the agent is lost, failing renewals of its lease reveal
+                // that.
                 Err(_) => thread::sleep(RETRY_INTERVAL),
             }
         }

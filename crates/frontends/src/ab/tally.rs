@@ -300,8 +300,8 @@ fn software(head: &[u8]) -> String {
         .to_owned()
 }
 
-/// Returns true if the headers of a response announce that the connection stays open. In a response
-/// to HTTP/1.0, this must be explicit (RFC 9112, section C.2.2).
+/// Returns true if the headers of a response state that the connection stays open. In a response to
+/// HTTP/1.0, this must be explicit (RFC 9112, section C.2.2).
 fn says_keep_alive(head: &[u8]) -> bool {
     texts(head).any(|(name, value)| {
         name.eq_ignore_ascii_case("connection")

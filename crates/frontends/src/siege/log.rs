@@ -6,7 +6,7 @@ use std::path::Path;
 
 const HEADING: &str = "      Date & Time,  Trans,  Elap Time,  Data Trans,  Resp Time,  Trans Rate,  Throughput,  Concurrent,    OKAY,   Failed\n";
 
-/// Appends a mark, if there is one, and the lines. Begins a new file with the heading.
+/// Appends a mark, if there is one, and the lines. A new file begins with the heading.
 ///
 /// # Errors
 ///

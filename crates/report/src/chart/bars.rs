@@ -1,4 +1,4 @@
-//! Bars of the variants' CPU time, split into user and system time.
+//! Bar chart of the variants' CPU time, split into user and system time.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};

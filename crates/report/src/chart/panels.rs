@@ -90,7 +90,7 @@ fn extent(panels: &[RatePanel]) -> (f64, f64) {
     (longest.max(0.5), (highest * 1.06).max(1.0))
 }
 
-/// The axes of one panel, with flags that are true if the marks of an axis are labeled.
+/// The axes of one panel. `marks_x` and `marks_y` are true if the axis has labeled marks.
 struct Frame {
     x: Axis,
     y: Axis,

@@ -120,7 +120,8 @@ fn comparisons(verdict: &VerdictDocument) -> DataTable {
     table
 }
 
-/// A row for each variant and entry of its list, over all trials, and one for the other entries.
+/// A row for each variant and entry of its list, with results over all trials. Entries without
+/// their own results share one row per variant.
 fn entries(verdict: &VerdictDocument) -> DataTable {
     let changes = [
         "ok_per_s_ratio",

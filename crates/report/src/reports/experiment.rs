@@ -95,8 +95,8 @@ impl Document {
     }
 }
 
-/// The first sentence, the statement on trust, and the summarized sentences if there are only a
-/// few.
+/// The first sentence, the statement about the reliability of the result, and the summarized
+/// sentences if there are only a few.
 fn header(verdict: &VerdictDocument, lines: &[VerdictLine]) -> Blocks {
     let mut header = Blocks::default();
     let (text, detail) = verdict::headline(verdict);
@@ -361,7 +361,7 @@ fn method(experiment: &Experiment) -> Section {
     section
 }
 
-/// Adds details for the few readers who need them.
+/// Adds details that few readers need.
 fn appendices(document: &mut Document, experiment: &Experiment) {
     let described = &experiment.verdict.described;
     if !described.is_empty() {

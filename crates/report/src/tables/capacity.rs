@@ -7,7 +7,7 @@ use prony_stats::capacity::{
 use crate::number;
 use crate::table::{Align, Table};
 
-/// The searches with their results.
+/// A row for each search with its result.
 pub(crate) fn searches(capacity: &CapacityDocument) -> Table {
     let mut table = Table::new(&["search", "result", "probes", "time"]);
     for (number, search) in (1..).zip(&capacity.searches) {
@@ -35,7 +35,7 @@ fn result(search: &SearchReport) -> String {
     }
 }
 
-/// The probes of a search, by rate.
+/// A row for each probe of a search, by rate.
 pub(crate) fn probes(search: &SearchReport) -> Table {
     let headings = ["offered/s", "achieved/s", "p50", "p90", "p99", "goals", ""];
     let mut table = Table::new(&headings);

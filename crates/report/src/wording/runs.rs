@@ -17,7 +17,7 @@ pub(crate) fn title(document: &RunsDocument) -> String {
     )
 }
 
-/// The metrics with verdicts, in order of appearance.
+/// The metrics that have verdicts, in the order of the document.
 pub(crate) fn family(document: &RunsDocument) -> Vec<Metric> {
     let mut family = Vec::new();
     for between in &document.comparisons {

@@ -17,7 +17,7 @@ fn lead_metric(verdict: &VerdictDocument) -> Metric {
     first.map_or(Metric::RatePerS, |comparison| comparison.metric)
 }
 
-/// The metrics with verdicts, in order of appearance.
+/// The metrics that have verdicts, in the order of the document.
 pub(crate) fn family(verdict: &VerdictDocument) -> Vec<Metric> {
     let mut family = Vec::new();
     for comparison in &verdict.comparisons {
@@ -181,7 +181,7 @@ fn tally(all: &[&Comparison]) -> String {
     format!("Of {} comparisons: {}.", all.len(), parts.join(", "))
 }
 
-/// The reply to "Can you trust the result?", and its color.
+/// A statement about the reliability of the result, and its color.
 pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
     let of = |severity| {
         let mut ids: Vec<&str> = Vec::new();

@@ -9,7 +9,7 @@ pub(crate) fn heading(why: &Explanation) -> String {
     format!("{} against {} ({metrics})", why.name, why.against_name)
 }
 
-/// The relation of a change to the difference. Empty if no change of this entry has a relation.
+/// Describes the relation of a change to the difference. Empty if no change of this entry has one.
 pub(crate) fn relation(why: &Explanation, moved: &MovedMetric) -> &'static str {
     let any_related = why
         .moved

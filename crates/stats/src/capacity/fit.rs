@@ -16,8 +16,8 @@
 /// Range of the log excess, on each side of the goal, that the next probes should cover.
 const EXCESS_RANGE: f64 = 1.2;
 
-/// The excess jumps if, within the window of a line, it rises from the reciprocal of this value to
-/// this value.
+/// If the excess rises from the reciprocal of this value to this value within the window of a line,
+/// it counts as a jump.
 const JUMP_EXCESS: f64 = 25.0;
 /// Minimum number of points for a line.
 const LINE_POINTS_MIN: usize = 4;

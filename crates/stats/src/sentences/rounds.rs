@@ -11,7 +11,8 @@ use crate::round_comparison::RoundComparison;
 /// with three or more blocks.
 const ERROR_RATIO_NOTABLE: f64 = 2.0;
 
-/// Returns the diagnostic: the interval from the rounds alone, next to the one from blocks.
+/// Returns the sentences of the diagnostic: the interval from the rounds alone, next to the one
+/// from blocks.
 pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
     let of_rounds = Effect {
         ratio: Some(comparison.rounds_ratio),

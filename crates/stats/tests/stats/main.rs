@@ -1,4 +1,5 @@
-//! Statistics through the public interface. One binary, because each one has to be linked.
+//! Tests of the statistics through the public interface. They share one binary, because linking
+//! several takes longer.
 
 mod capacity_sentences;
 mod designs;

@@ -11,7 +11,7 @@ use crate::command_line::quoted;
 
 /// Maximum size in bytes of a command.
 const COMMAND_BYTES_MAX: u64 = 16 << 20;
-/// Name of the flag, which error messages start with.
+/// Name of the flag, with which error messages start.
 const FLAG: &str = "--curl";
 
 /// Joins the words after `--curl curl` into one argument. If the user pasted the command without

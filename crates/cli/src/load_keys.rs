@@ -57,8 +57,8 @@ fn lower_case_start(text: &str) -> String {
     }
 }
 
-/// Returns true if a default is a literal value of the flag, which TOML quotes, and not a
-/// description.
+/// Returns true if a default is a literal value of the flag, which needs quotes in TOML, rather
+/// than a description.
 fn is_word_of(arg: &Arg, default: &str) -> bool {
     let mut choices = arg.get_possible_values().into_iter();
     let is_method = default.chars().all(|c| c.is_ascii_uppercase());

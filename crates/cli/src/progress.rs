@@ -109,8 +109,8 @@ impl Progress {
     }
 }
 
-/// Rounds a duration for display. From ten seconds on, it has whole seconds, which is enough for a
-/// countdown.
+/// Rounds a duration for display. Durations of ten seconds or more are rounded to whole seconds,
+/// which is enough for a countdown.
 pub(crate) fn rounded(span: Duration) -> String {
     let seconds = span.as_secs_f64();
     match seconds {

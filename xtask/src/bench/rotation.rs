@@ -120,8 +120,8 @@ impl Arena<'_> {
         Ok(outcome)
     }
 
-    /// Checks that a tool behaves as the row requires. Returns a remark, if any; the error is the
-    /// deviation.
+    /// Checks that a tool behaves as the row requires. Returns a remark, if there is one. The error
+    /// describes the deviation.
     fn examine(&mut self, row: &Row, tool: Tool) -> Result<Option<String>, String> {
         let log = self.folder.join(WITNESS_LOG);
         let text = |e: std::io::Error| format!("{}: {e}", log.display());

@@ -5,7 +5,7 @@ use super::figures::CheckFigure;
 use super::power::BASE_ROUNDS;
 use super::program::Prony;
 
-/// Number of experiments that may report a difference.
+/// Maximum number of experiments that may report a difference.
 const FALSE_DIFFERENCES_MAX: u64 = 1;
 
 /// Runs the experiments and counts those that report a difference.

@@ -66,7 +66,7 @@ fn stored_runs_are_listed_named_and_removed() {
 
     named_and_used_as_a_baseline(&workdir);
 
-    // Runs are removed only after confirmation, and other folders never.
+    // Runs are removed only after confirmation. Other folders are never removed.
     let oldest = "2026-11-20-100000-tiny";
     let printed = workdir.run(&["runs", "rm", oldest]).expect(2);
     assert!(printed.err.contains("--yes"), "{}", printed.err);

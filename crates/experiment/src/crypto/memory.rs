@@ -35,8 +35,8 @@ pub(super) fn layout(maps: &[MemoryMap], file: ((i32, i32), u64)) -> Option<Memo
     Some(MemoryLayout { base, data })
 }
 
-/// Searches `words` in the data of the library that contains the code at `address` in this process.
-/// Returns their offset in bytes; `None` unless they occur exactly once.
+/// Searches for `words` in the data of the library that contains the code at `address` in this
+/// process. Returns their offset in bytes; `None` unless they occur exactly once.
 pub(super) fn find_own(address: u64, words: &[u64]) -> Option<u64> {
     if words.is_empty() {
         return None;

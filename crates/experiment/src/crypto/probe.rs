@@ -339,7 +339,7 @@ fn best_rate(mut once: impl FnMut() -> bool) -> Option<f64> {
     Some(best)
 }
 
-/// CPU time of this thread, which other processes don't affect.
+/// CPU time of this thread. Unlike elapsed time, it isn't affected by other processes.
 fn cpu_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);

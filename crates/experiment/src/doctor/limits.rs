@@ -7,8 +7,8 @@ use prony_record::number;
 use super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::process::ServerProcess;
 
-/// Minimum limit on open files. With less, a server can't hold the connections of a typical load
-/// test.
+/// Minimum limit on open files. With a lower limit, a server can't hold the connections of a
+/// typical load test.
 const OPEN_FILES_MIN: u64 = 4096;
 
 const FILES: CheckTopic = CheckTopic {
@@ -109,7 +109,7 @@ fn status(open: u64, limit: u64) -> CheckStatus {
     }
 }
 
-/// Checks the quotas of the server's control group and of all its ancestors, which apply too.
+/// Checks the quotas of the server's control group and of its ancestors, all of which apply.
 fn check_quota(server: &ServerProcess, results: &mut CheckResults) {
     let Ok(text) = std::fs::read_to_string(format!("/proc/{}/cgroup", server.pid)) else {
         return results.add_undetermined("its CPU quota", "its control group can't be read");

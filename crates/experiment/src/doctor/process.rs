@@ -82,7 +82,7 @@ impl ServerProcess {
         plain.trim_end_matches('-').to_owned()
     }
 
-    /// Reads a text file. The path is one that is valid in the process.
+    /// Reads a text file, given a path that is valid in the process.
     ///
     /// # Errors
     /// The file can't be read.

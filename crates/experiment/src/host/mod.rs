@@ -35,8 +35,8 @@ pub(crate) use scoped::{ScopedHost, SharedHost};
 
 /// A machine that runs services: this one, or a group of machines with agents.
 pub trait Host: Send {
-    /// Creates the places and picks the addresses of all services of a trial, which are listed in
-    /// start order.
+    /// Creates the places of all services of a trial and picks their addresses. The services are
+    /// listed in start order.
     ///
     /// One call covers all services, because they must reach each other. For example, if a service
     /// in a namespace starts after a native service, the native service gets an address that is

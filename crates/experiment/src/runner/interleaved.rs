@@ -247,7 +247,8 @@ fn run_one(
     abort::run(running.resolved.load.abort_rules.as_ref(), local, || {
         let run = || run_in_slices(load.spec, control, &load.slices);
         let record = inside(running.netns.as_ref(), run);
-        // If the load's network can't be entered, no worker runs that would end the load's turns.
+        // If the load's network can't be entered, no worker exists that would end the load's
+        // slices.
         load.slices.end(Nanos::ZERO);
         record.and_then(|record| record.map_err(TrialError::Engine))
     })

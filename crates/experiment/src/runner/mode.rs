@@ -13,9 +13,9 @@ use crate::plan::{Interleave, Plan, PlanError};
 /// Reason why a requested mode is rejected.
 #[derive(Debug)]
 pub enum ModeError {
-    /// The plan requests slices of a given length, which is not possible.
+    /// The plan requests slices of a given length, but its trials can't be interleaved.
     Plan(PlanError),
-    /// `--interleave` requests slices of a given length, which is not possible.
+    /// `--interleave` requests slices of a given length, but the trials can't be interleaved.
     Requested {
         /// Value of the flag.
         requested: Interleave,

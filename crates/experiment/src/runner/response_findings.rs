@@ -171,7 +171,7 @@ fn bodies_changing(
     ))
 }
 
-/// Finds bodies that differ as sent, although `rule` allows this.
+/// Finds bodies whose bytes as sent differ in a way that `rule` allows.
 fn bodies_as_sent(
     responses: &[ResponseDigests],
     pairs: &[(usize, usize)],

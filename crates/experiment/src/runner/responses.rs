@@ -293,7 +293,7 @@ fn body_difference(a: &ResponseDigest, b: &ResponseDigest, rule: BodyComparison)
     })
 }
 
-/// Returns the requests whose bodies vary between responses, which `rule` can't compare.
+/// Returns the requests whose bodies `rule` can't compare, because they vary between responses.
 pub(crate) fn changing(responses: &ResponseDigests, rule: BodyComparison) -> Vec<&str> {
     let changing = responses
         .digests

@@ -60,7 +60,7 @@ fn pick_where(range: &Range<u16>, is_free: impl Fn(u16) -> bool) -> Option<u16> 
 }
 
 trait CycleFrom: Iterator<Item = u16> + Clone + Sized {
-    /// Iterates over all items once, starting at an offset.
+    /// Iterates over all ports of the range once, starting at an offset.
     fn cycle_from(self, offset: usize) -> impl Iterator<Item = u16> {
         self.clone().skip(offset).chain(self.take(offset))
     }

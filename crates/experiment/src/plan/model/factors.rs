@@ -7,7 +7,7 @@ use super::ranges;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue, is_name};
 
-/// Words that templates would not treat as variables.
+/// Reserved words of the template language, which can't be the name of a factor or service.
 const TEMPLATE_WORDS: &[&str] = &[
     "true", "false", "none", "True", "False", "None", "not", "and", "or", "in", "is", "if", "else",
     "loop", "self", "caller",

@@ -76,7 +76,7 @@ fn range_bounds(text: &str, cores: usize) -> Option<(i64, i64)> {
     Some((number(first, cores)?, number(last, cores)?))
 }
 
-/// Parses `3`, `n`, `n-1` or `n/2`, which rounds down.
+/// Parses `3`, `n`, `n-1` or `n/2`. The quotient is rounded down.
 fn number(text: &str, cores: usize) -> Option<i64> {
     let text = text.trim();
     let Some(rest) = text.strip_prefix('n') else {
@@ -94,7 +94,7 @@ fn number(text: &str, cores: usize) -> Option<i64> {
     }
 }
 
-/// Parses digits without a sign, which would be ambiguous next to `..` and `-`.
+/// Parses digits. A sign is rejected, because it would be ambiguous next to `..` and `-`.
 fn unsigned(text: &str) -> Option<i64> {
     let text = text.trim();
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

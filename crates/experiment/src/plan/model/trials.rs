@@ -32,7 +32,7 @@ pub struct TrialSettings {
     pub blocks_min: usize,
     /// Number of blocks after which the experiment ends; at least `blocks_min`.
     pub blocks_max: usize,
-    /// Duration of the load before each measurement. It is not part of the record.
+    /// Duration of the warm-up before each measurement. The record doesn't include it.
     pub warmup: Duration,
     /// Duration of the measured load.
     pub duration: Duration,

@@ -17,7 +17,7 @@ const NEIGHBORS_PERCENT: f64 = 5.0;
 /// Minimum CPU time of other processes and guests, in percent of one core, at which requests may
 /// have waited for a core although no core was full.
 const CROWDED_PERCENT: f64 = 20.0;
-/// An open loop that completed this fraction of its schedule was limited by the schedule.
+/// An open loop that completed at least this fraction of its schedule was limited by the schedule.
 const SCHEDULE_KEPT_SHARE: f64 = 0.99;
 
 /// Returns the limit of one variant's trials. Utilizations are medians over the trials. The usage

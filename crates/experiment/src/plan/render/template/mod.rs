@@ -1,4 +1,5 @@
-//! Templates (`{{ … }}`) in a plan and its files, which use factors, levels and services by name.
+//! Templates (`{{ … }}`) in a plan and its files. They refer to factors, levels and services by
+//! name.
 //!
 //! A string that consists of one `{{ … }}` keeps the type of its value; any other string becomes
 //! text. Names are checked before values, so a misspelled name is reported even if this variant

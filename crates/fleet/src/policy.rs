@@ -255,8 +255,8 @@ impl Policy {
     /// Returns the violated rule.
     pub fn allows_command(&self, program: &str) -> Result<(), PolicyViolation> {
         let commands = &self.services.commands;
-        // Entries must match literally, because a name is looked up in the agent's PATH, and an
-        // absolute path is one file.
+        // Entries must match literally: a name stands for the program found in the agent's PATH,
+        // and an absolute path for one file.
         if commands.iter().any(|it| it == "*" || it == program) {
             return Ok(());
         }

@@ -111,7 +111,8 @@ impl<'a> LuaHooks<'a> {
         self.settings.batch
     }
 
-    /// With batches, the number of complete responses, and of those with a status over 399.
+    /// If requests are sent in batches, returns the number of complete responses and the number of
+    /// those with a status over 399, otherwise `None`.
     pub fn counted(&self) -> Option<(u64, u64)> {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let BatchCounts {
@@ -218,7 +219,7 @@ impl Hooked<'_> {
             scripts, writer, ..
         } = self.hooks;
         let batch = self.hooks.batch();
-        // A single request is sent unchanged. For a batch, the number of expected responses must be
+        // A single request is sent unchecked. For a batch, the number of expected responses must be
         // known.
         if batch > 1 {
             let count = request::count(&bytes)?;

@@ -202,7 +202,7 @@ impl ScriptThread {
         body: &[u8],
     ) -> mlua::Result<(Table, mlua::LuaString)> {
         let lua = self.state.lua();
-        // Valid UTF-8, which nearly all heads are, is converted to Lua strings in one pass.
+        // Nearly all heads are valid UTF-8, so they can be converted to Lua strings in one pass.
         let headers = match std::str::from_utf8(head) {
             Ok(_) => lua.create_table_from(texts(head))?,
             Err(_) => {

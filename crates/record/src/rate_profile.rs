@@ -111,7 +111,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// Returns the change of the rate per second.
+    /// Returns the slope: the change of the rate (requests per second) in one second.
     fn slope(&self) -> f64 {
         (self.to_per_s - self.from_per_s) / self.length_s
     }

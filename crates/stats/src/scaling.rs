@@ -144,7 +144,7 @@ fn straight_line(points: &[ScalingPoint]) -> (f64, Option<f64>) {
         (xx, xy, yy) = (xx + x * x, xy + x * y, yy + y * y);
     }
     let slope = xy / xx;
-    // If the metric is constant, a horizontal line explains all of it.
+    // If the metric is constant, its variance is zero, and a horizontal line fits exactly.
     let explained = if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 };
     (slope, (points.len() > 2).then_some(explained))
 }

@@ -105,7 +105,7 @@ impl Fleet {
 
     fn targets(&self, names: &[&AgentName], url: &str) -> Result<Vec<TargetCheck>, FleetError> {
         let run = RunId::new(std::time::SystemTime::now());
-        // Each agent checks a load of its own with one connection.
+        // Each agent checks its own load, which has one connection.
         let load = LoadOrder {
             url: Some(url.to_owned()),
             settings: check_settings(),

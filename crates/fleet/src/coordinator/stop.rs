@@ -18,7 +18,7 @@ const SOON: u8 = 1;
 const AT_ONCE: u8 = 2;
 
 impl StopRequest {
-    /// Creates the object. No stop is requested yet.
+    /// Creates an object in which no stop is requested yet.
     pub const fn new() -> StopRequest {
         StopRequest {
             level: AtomicU8::new(0),

@@ -26,8 +26,8 @@ pub struct PartEnd {
     /// Reason why the part ended.
     #[serde(rename = "because")]
     pub reason: EndReason,
-    /// Ordered start and actual start of the first request, both by the agent's clock in
-    /// nanoseconds.
+    /// Ordered start of the load and actual start of the first request, in nanoseconds on the
+    /// agent's clock.
     pub began: Option<(i64, i64)>,
     /// Start and end of the measured part, as nanoseconds since the start of the load.
     pub span: (u64, u64),

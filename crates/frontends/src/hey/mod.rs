@@ -27,7 +27,7 @@ use crate::session::{self, Ending, PeriodicCallback, Refusal, Session, resolve};
 
 const TOOL: &str = "hey";
 
-/// Interval of the lines `N requests done.`, which older versions of hey print.
+/// Interval at which the line `N requests done.` is printed, as in older versions of hey.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Timeout of the request that detects HTTP/2.

@@ -5,8 +5,8 @@ use prony_stats::{RoundMetric, VerdictDocument};
 use super::{DataCell, DataTable};
 use crate::Experiment;
 
-/// The tables of slices of all trials and of comparisons by rounds. There are none without
-/// interleaved blocks.
+/// A table of the slices of all trials, and one of the comparisons by rounds. Without interleaved
+/// blocks, there are no tables.
 pub(super) fn of_experiment(experiment: &Experiment) -> Vec<DataTable> {
     match experiment.is_interleaved() {
         true => vec![slices(experiment), rounds(&experiment.verdict)],

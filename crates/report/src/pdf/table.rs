@@ -120,7 +120,7 @@ impl Grid {
         let least = most(&mut self.cells(column).map(GridCell::least_width));
         let body = self.rows.iter().filter_map(|row| row.get(column));
         let natural = most(&mut body.map(GridCell::width));
-        // Numbers don't wrap, but their headings and sentences do.
+        // Numbers don't wrap; headings and sentences do.
         match column {
             1.. if natural <= WORD_WIDTH_MAX => {
                 let least = least.max(natural);

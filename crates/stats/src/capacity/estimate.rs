@@ -21,7 +21,7 @@ pub enum CapacityEstimate {
     },
     /// A search found no upper limit, so the capacity is at least this rate.
     AtLeast {
-        /// Lowest rate, in requests per second, with which a search ended.
+        /// Lowest result of any search, in requests per second.
         per_s: f64,
         /// Reason why there is only a bound.
         reason: BoundReason,

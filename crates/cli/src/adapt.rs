@@ -184,7 +184,7 @@ fn is_word(text: &str) -> bool {
 }
 
 /// Removes the variants for which this machine lacks cores, places or privileges. Missing programs
-/// don't remove a variant: the user can install them, so the plan is refused with a list of them.
+/// don't remove a variant: the user can install them, so the plan is rejected with a list of them.
 pub(crate) fn to_machine(
     text: &str,
     origin: &Path,

@@ -1,8 +1,8 @@
 //! Resource use of services and machines: samples, their differences, and the file telemetry.csv.
 //!
 //! A [`TelemetrySample`] holds totals since a fixed point in time, so any two samples can be
-//! subtracted. [`summary`] computes the figures of a trial from its samples; [`write_csv`] stores the
-//! samples.
+//! subtracted. [`summary`] computes the resource use of a trial from its samples; [`write_csv`]
+//! stores the samples.
 
 mod csv;
 mod difference;
@@ -84,8 +84,8 @@ pub struct NetworkBytes {
     /// Packets received.
     pub packets_received: u64,
     /// True if other programs use the interface too; native services and the load share the
-    /// loopback interface, for example. The figures then include all programs, and both directions
-    /// of a connection count as sent.
+    /// loopback interface, for example. The counters then include the traffic of all programs, and
+    /// both directions of a connection count as sent.
     pub shared: bool,
 }
 
@@ -136,8 +136,8 @@ pub struct ServiceSample {
     pub cpu_s: f64,
     /// User CPU seconds, with the resolution of the kernel's clock ticks.
     pub cpu_user_s: f64,
-    /// Kernel CPU seconds, also in ticks. User and kernel time may add up to two ticks per process
-    /// less than `cpu_s`.
+    /// Kernel CPU seconds, also in ticks. The sum of user and kernel time may be lower than `cpu_s`
+    /// by up to two ticks per process.
     pub cpu_system_s: f64,
     /// Memory in bytes, as defined by `memory_kind`.
     pub memory_bytes: u64,

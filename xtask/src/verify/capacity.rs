@@ -161,9 +161,9 @@ fn experiment(prony: &Prony, number: usize) -> Result<ExperimentOutcome, String>
     })
 }
 
-/// Time that the network, the generator and the machine's other processes add to the service time,
-/// in seconds, with its probability. Measured with requests so far apart that none waits for
-/// another.
+/// Times that the network, the generator and the machine's other processes add to the service time,
+/// in seconds, each with its probability. They are measured with requests so far apart that none
+/// waits for another.
 fn overheads_s(prony: &Prony, origin: &Origin, service_s: f64) -> Result<Vec<(f64, f64)>, String> {
     let rate = (0.2 / service_s).to_string();
     let url = origin.url("/");

@@ -115,7 +115,7 @@ impl Testbed {
         self.agents[agent] = self.start_agent(agent, |_, _, _| {});
     }
 
-    /// Restarts the NATS server on the same folder.
+    /// Restarts the NATS server with the same folder.
     pub(crate) fn restart_server(&mut self) {
         self.up = up(&self.network, self.folder.path(), 0);
     }

@@ -38,7 +38,7 @@ pub struct NetworkSettings {
     pub not_applicable: BTreeMap<String, String>,
 }
 
-/// Checks that links between named places can have rates on this machine.
+/// Checks that links between named places can have rate limits on this machine.
 ///
 /// # Errors
 /// The missing requirement, with a hint.

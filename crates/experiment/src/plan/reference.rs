@@ -39,7 +39,7 @@ pub enum ValueType {
     TextTable,
     /// One of these words.
     Choice(Vec<String>),
-    /// A table whose keys are in another section.
+    /// A table whose keys are documented in another section.
     Table,
     /// An array of tables.
     TableArray,

@@ -271,8 +271,9 @@ fn negotiation_differs(
     found
 }
 
-/// Returns true if two loads negotiated the same protocols. Differences in HTTP version or TLS are
-/// ignored if the settings of the loads differ in it, because the plan then causes them.
+/// Returns true if two loads negotiated the same protocols. A difference in HTTP version or TLS is
+/// ignored if the settings of the loads differ in the same respect, because then it is part of the
+/// plan.
 fn agree(one: &Record, other: &Record) -> bool {
     let (a, b) = (&one.negotiated, &other.negotiated);
     let same_http = one.load.http == other.load.http;

@@ -1,5 +1,5 @@
-//! Forecast of an experiment's duration. The time of a block follows from the plan if a duration or
-//! a schedule ends the load, and is measured by a probe if a number of requests does.
+//! Forecast of an experiment's duration. If a duration or a schedule ends the load, the time of a
+//! block follows from the plan. If a number of requests ends the load, a probe measures the time.
 
 use std::path::Path;
 use std::time::Duration;

@@ -75,9 +75,9 @@ impl LoadLinkTraffic {
             let both = self.responses_bytes + self.requests_bytes;
             values.insert(Metric::LinkBytesPerRequest, both / ended);
         }
-        // The two byte counts differ slightly at the start and the end, because body bytes count
-        // when the response ends and link bytes when they are sent. Without bodies, the overhead is
-        // undefined.
+        // The two byte counts differ slightly at the start and the end, because body bytes are
+        // counted when the response ends, and link bytes when they are sent. Without bodies, the
+        // overhead is undefined.
         let bodies = totals.body_bytes_in as f64;
         if bodies > 0.0 && self.responses_bytes > 0.0 {
             let overhead = 1.0 - bodies / self.responses_bytes;

@@ -85,7 +85,7 @@ pub struct SliceResult {
 pub struct TrialTelemetry {
     /// CPU time of all services, in percent of one core.
     pub services_percent: f64,
-    /// Number of cores that the services may use together; 1 if any of them may use every core, 0
+    /// Number of cores that the services may use together; 1 if one of them may use every core, 0
     /// if prony started none of them.
     pub services_cores: usize,
     /// CPU time of processes outside the experiment, in percent of one core. It is 0 if prony did

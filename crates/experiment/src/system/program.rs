@@ -81,7 +81,7 @@ impl fmt::Display for MissingProgram {
     }
 }
 
-/// Finds `program` as a service with this working directory and `PATH` would start it.
+/// Finds the file that a service with this working directory and `PATH` would start as `program`.
 ///
 /// A name with a slash is relative to `cwd`. Other names are looked up in `path` (`None` means
 /// prony's own `PATH`), then in the `sbin` folders. If the program doesn't exist, the newest

@@ -157,8 +157,8 @@ impl TelemetrySummary {
     }
 }
 
-/// Summarizes samples, which must be in the order in which they were taken. Returns `None` without
-/// two samples at different times.
+/// Summarizes samples, which must be in the order in which they were taken. Returns `None` unless
+/// at least two samples have different times.
 #[must_use]
 pub fn summary(samples: &[TelemetrySample]) -> Option<TelemetrySummary> {
     let (first, last) = (samples.first()?, samples.last()?);

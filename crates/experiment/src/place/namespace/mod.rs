@@ -153,8 +153,8 @@ impl NamespaceFd {
 }
 
 /// Creates a link with the first free number. One end is created inside the namespace, so the
-/// kernel removes the link along with the namespace. The link's name reserves the subnet against
-/// other runs.
+/// kernel removes the link along with the namespace. The link's name reserves the subnet, so that
+/// no other run uses it.
 fn claim_link(
     namespace: &str,
     base: Ipv4Addr,
@@ -269,7 +269,7 @@ pub(crate) fn check_network() -> Result<(), String> {
     })
 }
 
-/// Checks that links can have rates.
+/// Checks that links can have rate limits.
 ///
 /// # Errors
 /// The missing command, with a hint.

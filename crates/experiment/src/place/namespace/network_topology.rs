@@ -44,8 +44,8 @@ struct LinkCounter {
 }
 
 impl NetworkTopology {
-    /// Creates all places and links. Each namespace is named `prefix` and the place's name, and is
-    /// recorded in the run state before it is created.
+    /// Creates all places and links. The name of each namespace is `prefix` followed by the place's
+    /// name. It is recorded in the run state before the namespace is created.
     ///
     /// # Errors
     /// [`HostError::Command`], [`HostError::File`] or [`HostError::Setting`]. The run state lists

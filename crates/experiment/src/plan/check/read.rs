@@ -24,8 +24,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Reads a plan from text as if it were in the file `origin`, whose folder is the start of
-    /// relative paths. The files that the plan names are read. [`Plan::check_machine`] checks
+    /// Reads a plan from text as if it were in the file `origin`. Relative paths start at the
+    /// folder of that file. The files that the plan names are read. [`Plan::check_machine`] checks
     /// programs, folders and cores.
     ///
     /// # Errors

@@ -129,7 +129,7 @@ fn check_capacity_metrics(plan: &Plan, line: usize, diagnostics: &mut Diagnostic
 }
 
 /// Metric that gets a verdict by default: the rate of a closed loop, the p99 of an open loop or of
-/// one with think times, and the capacity of a search.
+/// a load with think times, and the capacity of a search.
 fn default_metrics(
     all: &[(String, Rendered)],
     load_line: usize,

@@ -304,8 +304,8 @@ impl Trial<'_> {
         is_own.then(|| self.host.log_tail(target, TARGET_LOG_LINES))
     }
 
-    /// Returns the finding about the target's cryptography. It is measured only in the first block,
-    /// because it takes seconds and doesn't change.
+    /// Returns the finding about the target's cryptography. Only the first block measures it,
+    /// because a measurement takes seconds and the result doesn't change.
     fn examine_crypto(&mut self, resolved: &Resolved, position: TrialPosition) -> Option<Finding> {
         if position.block > 1 || resolved.load.scheme != Scheme::Https {
             return None;

@@ -30,7 +30,8 @@ pub struct SourceUse {
     /// doesn't include them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beyond: Option<SourceTotals>,
-    /// The used addresses in the order in which they were given; empty if more than 1,000 were used.
+    /// The used addresses in the order in which they were given; empty if more than 1,000 were
+    /// used.
     pub each: Vec<SourceCount>,
 }
 

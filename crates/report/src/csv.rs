@@ -2,8 +2,8 @@
 //! names.
 //!
 //! A load has a row for each half second ([`series`]). An experiment has a row for each variant and
-//! metric ([`verdict`]), or for each trial ([`trials`]). Fields are quoted if they need it (RFC 4180),
-//! and lines end with a line feed.
+//! metric ([`verdict`]), or for each trial ([`trials`]). Fields are quoted if they need it (RFC
+//! 4180), and lines end with a line feed.
 
 use prony_record::Record;
 use prony_stats::runs::RunsDocument;
@@ -66,8 +66,8 @@ fn record_cells(record: &Record) -> Vec<String> {
     ]
 }
 
-/// Returns one row for each trial of an experiment, in the order of the blocks. Trials of incomplete
-/// blocks are included.
+/// Returns one row for each trial of an experiment, in the order of the blocks. Trials of
+/// incomplete blocks are included.
 pub fn trials(experiment: &Experiment) -> String {
     let variants = &experiment.verdict.variants;
     let factors = factors(&experiment.verdict);

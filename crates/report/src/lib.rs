@@ -1,8 +1,8 @@
 //! Reports: stored results in; text, Markdown, CSV, JSON, HTML, SVG and PDF out.
 //!
-//! A [`Document`] is built from a [`Record`](prony_record::Record), an [`Experiment`] or two compared
-//! runs. [`text`], [`markdown`], [`html`], [`pdf`] and [`svg`] render it. [`csv`], [`data`],
-//! [`openmetrics`] and [`ci`] write the same results for programs.
+//! A [`Document`] is built from a [`Record`](prony_record::Record), an [`Experiment`] or two
+//! compared runs. [`text`], [`markdown`], [`html`], [`pdf`] and [`svg`] render it. [`csv`],
+//! [`data`], [`openmetrics`] and [`ci`] write the same results for programs.
 //!
 //! Every output depends only on stored data, so the same folder always gives the same output. Only
 //! [`folder`] and [`stored`] read files. This crate reads no clock, opens no socket, measures

@@ -95,8 +95,8 @@ metrics! {
     MachineSystemPercent = "machine_system_percent", "system CPU of the machine", Percent, Neither, Ratio, Aside;
     /// Idle CPU of the whole machine that runs the services, in percent of one core.
     MachineIdlePercent = "machine_idle_percent", "idle CPU of the machine", Percent, Neither, Ratio, Aside;
-    /// Calls of `read`, `write` and their variants by the services, per request. Linux does not count
-    /// other system calls for a process, such as `send` and `recv`.
+    /// Calls of `read`, `write` and their variants by the services, per request. Linux does not
+    /// count other system calls for a process, such as `send` and `recv`.
     IoCallsPerRequest = "io_calls_per_request", "read and write calls per request (send and recv not counted)", Count, Neither, Ratio, Cost;
     /// Bytes that the services wrote to disks, per request.
     DiskWrittenBytesPerRequest = "disk_written_bytes_per_request", "bytes written to disk per request", Bytes, Neither, Ratio, Cost;

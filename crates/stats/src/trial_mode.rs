@@ -10,7 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 pub enum TrialMode {
-    /// The services of all variants run at the same time, and the load alternates between the variants.
+    /// The services of all variants run at the same time, and the load alternates between the
+    /// variants.
     #[serde(rename = "interleaved")]
     Sliced {
         /// Requested length of a slice. If `None`, it is chosen from the request rates during the

@@ -16,11 +16,11 @@ use crate::fast_histogram::{bucket_of, start_of};
 use crate::series::{Series, SliceCounts, coarse_bucket, coarse_time};
 use crate::{Delta, EntryDelta, Nanos, Outcome, OutcomeCounts};
 
-/// The numbers of a [`Delta`] that are not zero. It serializes to one base64 string and decodes to the
-/// same delta, bucket by bucket.
+/// The numbers of a [`Delta`] that are not zero. It serializes to one base64 string and decodes to
+/// the same delta, bucket by bucket.
 ///
-/// Input from other machines may be invalid. Reading it takes memory in proportion to its length, and
-/// [`EncodedDelta::add_to`] rejects numbers that no load can have.
+/// Input from other machines may be invalid. Reading it takes memory in proportion to its length,
+/// and [`EncodedDelta::add_to`] rejects numbers that no load can have.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EncodedDelta {
     span: Option<(u64, u64)>,

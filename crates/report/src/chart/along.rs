@@ -25,8 +25,8 @@ pub(crate) struct ScalingPanel {
     pub(crate) lines: Vec<ScalingLine>,
 }
 
-/// Draws the panels in order. All axes start at zero; each panel has its own vertical scale. A gray line
-/// through each first point shows proportional growth.
+/// Draws the panels in order. All axes start at zero; each panel has its own vertical scale. A gray
+/// line through each first point shows proportional growth.
 pub(crate) fn along(label: String, unit: &str, number: &str, panels: &[ScalingPanel]) -> Chart {
     chart(label, |canvas, size| {
         draw(canvas, size, unit, number, panels)

@@ -34,7 +34,8 @@ impl VariantTrials {
     }
 }
 
-/// Draws all variants over the same axes, which start at zero. `every_s` is the time between points.
+/// Draws all variants over the same axes, which start at zero. `every_s` is the time between
+/// points.
 pub(crate) fn completions(label: String, runs: &[VariantTrials], every_s: f64) -> Chart {
     chart(label, |canvas, size| draw(canvas, size, runs, every_s))
 }

@@ -25,8 +25,8 @@ pub(crate) struct RateDots {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Draws the lines over shared axes, which start at zero. `mark` formats a value of the vertical axis,
-/// and `unit` is the heading above it.
+/// Draws the lines over shared axes, which start at zero. `mark` formats a value of the vertical
+/// axis, and `unit` is the heading above it.
 pub(crate) fn timed(
     label: String,
     unit: &str,
@@ -58,8 +58,8 @@ pub(crate) fn timed(
     })
 }
 
-/// Draws a dot for each value over the offered rate. All axes start at zero. `mark` formats a value of the
-/// vertical axis, and `unit` is the heading above it.
+/// Draws a dot for each value over the offered rate. All axes start at zero. `mark` formats a value
+/// of the vertical axis, and `unit` is the heading above it.
 pub(crate) fn against_rate(
     label: String,
     unit: &str,

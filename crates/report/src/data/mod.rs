@@ -1,7 +1,7 @@
 //! Tables of a report for other programs: plain numbers, with units in the column names.
 //!
-//! Each [`DataTable`] is written as `<name>.csv` and `<name>.json`. docs/tables.md describes the columns.
-//! Columns are never renamed; new ones are added at the end.
+//! Each [`DataTable`] is written as `<name>.csv` and `<name>.json`. docs/tables.md describes the
+//! columns. Columns are never renamed; new ones are added at the end.
 
 mod experiment;
 mod load;

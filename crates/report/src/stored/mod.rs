@@ -1,7 +1,7 @@
 //! Reading of stored experiments and loads.
 //!
-//! A path that a user typed becomes a [`Stored`]. For comparisons it becomes a [`Run`]: one number for
-//! each metric, block and variant.
+//! A path that a user typed becomes a [`Stored`]. For comparisons it becomes a [`Run`]: one number
+//! for each metric, block and variant.
 
 mod differences;
 mod read;

@@ -16,8 +16,8 @@ const NOT_FOUND: &str = "no such file or folder (name a folder that prony compar
 const UNFINISHED: &str = "the experiment has no complete block, so there is nothing to report (prony \
     compare --resume continues it)";
 
-/// Reads the run that `typed` names: a folder that `prony compare` wrote, a record, a folder of records, or
-/// a pattern such as `runs/*.json` that matches records.
+/// Reads the run that `typed` names: a folder that `prony compare` wrote, a record, a folder of
+/// records, or a pattern such as `runs/*.json` that matches records.
 ///
 /// # Errors
 /// Returns an error if nothing was found or a file can't be read.

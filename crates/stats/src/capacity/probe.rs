@@ -11,7 +11,8 @@ const KEEPS_UP_SHARE: f64 = 0.9;
 /// Number of requests that may be in flight at the end of a probe without counting as arrears.
 /// Matters at low rates only.
 const IN_FLIGHT: f64 = 3.0;
-/// If at least this share of a probe's requests is in arrears, the server is hopelessly overloaded.
+/// If more than this share of a probe's requests is in arrears, the server is hopelessly
+/// overloaded.
 const HOPELESS_SHARE: f64 = 0.3;
 /// A probe at the edge counts as an overload if its slow requests so far exceed those allowed in
 /// the whole probe by this factor.

@@ -338,7 +338,7 @@ fn plan_name(servers: &[Server]) -> &'static str {
     }
 }
 
-/// Phrases the question of the experiment with the names of the servers.
+/// Formulates the question of the experiment with the names of the servers.
 fn question(servers: &[Server]) -> String {
     let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
     match names.as_slice() {

@@ -268,7 +268,7 @@ impl<'a> TrialReading<'a> {
         Some(parties)
     }
 
-    /// CPU time of the services on a machine that may use all of its cores, in percent of one core.
+    /// CPU time of a machine's services that are not pinned to cores, in percent of one core.
     fn free_services_percent(&self, host: Option<&str>) -> f64 {
         let free = self.resolved.services.iter();
         let free = free.filter(|service| service.spec.cores.is_empty());

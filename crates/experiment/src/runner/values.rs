@@ -123,9 +123,9 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
     values
 }
 
-/// Returns the metric for the connections that the target opened. If the load shares the target's
-/// network, its connections are subtracted. For a native service, the connections of all processes
-/// on the machine are included.
+/// Returns the number of connections per request that the target opened. If the load shares the
+/// target's network, its connections are subtracted. For a native service, the connections of all
+/// processes on the machine are included.
 fn upstream(record: &Record, telemetry: &TelemetrySummary, resolved: &Resolved) -> Values {
     let load = &resolved.load;
     let target = resolved.services.iter();

@@ -1,6 +1,6 @@
 //! Tests that a worker in the steady state allocates nothing for a request, and that a connection
 //! needs little memory. This test has its own binary, because it replaces the allocator. The origin
-//! runs in the same process, so threads are distinguished by their names.
+//! runs in the same process, so the test recognizes the workers' threads by their names.
 #![cfg(target_os = "linux")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -16,14 +16,15 @@ use prony_record::Record;
 /// Number of allocations by threads whose name begins with `load-`.
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-/// Number of bytes that those threads currently hold, and the maximum. Memory freed by other
-/// threads is not subtracted, so the values are meaningful only from a reset to the end of a load.
+/// Number of bytes that those threads currently hold, and the maximum number so far. Memory freed
+/// by other threads is not subtracted, so the values are meaningful only from a reset to the end of
+/// a load.
 static HELD_BYTES: AtomicI64 = AtomicI64::new(0);
 static PEAK_BYTES: AtomicI64 = AtomicI64::new(0);
 
 struct CountingAllocator;
 
-/// Counts an allocation of `bytes` that replaces one of `instead_of` bytes.
+/// Counts an allocation of `bytes` bytes that replaces one of `instead_of` bytes.
 fn count(bytes: usize, instead_of: usize) {
     if !is_worker() {
         return;
@@ -150,7 +151,7 @@ fn most_held(url: &str, words: &str) -> i64 {
 
 /// Maximum heap bytes per additional connection. The measured values are about 572 with readiness
 /// and 509 with io_uring, and up to ten more if a half second of the series ends at another time.
-/// Lower this when they decrease.
+/// Lower this bound when they decrease.
 const BYTES_PER_CONNECTION_MAX: f64 = 590.0;
 
 fn connections_take_few_bytes() {
@@ -207,7 +208,7 @@ fn requests_allocate_nothing() {
             "{path} {words}: {more} allocations for 2000 requests in {slices} half seconds"
         );
     }
-    // Results by entry of a list take memory only at the end of a half second.
+    // The results of the list's entries take memory only at the end of a half second.
     let list = tempfile::NamedTempFile::new().unwrap();
     let lines: String = (0..20).map(|n| format!("/bytes/{n}\n")).collect();
     std::fs::write(list.path(), lines).unwrap();
@@ -233,7 +234,8 @@ fn requests_allocate_nothing() {
     }
 }
 
-/// TLS doesn't allocate either, because records are opened and sealed in the worker's own buffers.
+/// TLS doesn't allocate either, because records are decrypted and encrypted in the worker's own
+/// buffers.
 fn requests_over_tls_allocate_nothing() {
     let secured = origin(Some(Tls::Generated));
     for (path, words) in [

@@ -1,4 +1,4 @@
-//! Request fields, some of whose values differ each time the request is sent.
+//! Request fields. Some of their values differ each time the request is sent.
 
 use crate::compression::{FIELD_OVERHEAD_BYTES, FieldCoding, encode_value_with};
 use crate::decimal::write_decimal;
@@ -24,7 +24,7 @@ enum BlockPiece {
         /// The field's encoded representation and name.
         encoded_name: Vec<u8>,
         name_bytes: u32,
-        /// Value in the pattern's [`RequestSpec`].
+        /// The field's value in the [`RequestSpec`] from which the pattern was created.
         value: String,
     },
     /// The `content-length` of a varying body.
@@ -36,7 +36,8 @@ enum BlockPiece {
 
 impl FieldPattern {
     /// Encodes the fixed fields of a request. A field varies if `is_varying` is true for its value.
-    /// If `body_varies`, the body of `spec` only determines whether `content-length` is sent.
+    /// If `body_varies` is true, the body of `spec` only determines whether `content-length` is
+    /// sent.
     ///
     /// # Errors
     ///
@@ -83,8 +84,8 @@ impl FieldPattern {
         self.expects
     }
 
-    /// Values that the pattern's [`RequestSpec`] has for the varying fields, in the order of the
-    /// fields.
+    /// Values of the varying fields in the [`RequestSpec`] from which the pattern was created, in
+    /// the order of the fields.
     pub(crate) fn varying_values(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             BlockPiece::Varying { value, .. } => Some(value.as_str()),

@@ -1,7 +1,8 @@
 //! HTTP as a state machine: bytes and events, without I/O.
 //!
-//! Input: the requests, once before the run, and the bytes that a peer sent, in pieces of any size.
-//! Output: events (a head, part of the body, the end), violations, and the bytes to send.
+//! Input: the requests, which are encoded once before the run, and the bytes that a peer sent, in
+//! pieces of any size. Output: events (a head, part of the body, the end), violations, and the
+//! bytes to send.
 //!
 //! Invariants of this crate:
 //!
@@ -9,8 +10,8 @@
 //! - The caller owns the buffers; bodies are returned as slices of the input.
 //! - The result is independent of how the input was split: the same bytes give the same events,
 //!   apart from the division of a body into pieces.
-//! - A violation by the peer is final until the next exchange is started. No input causes a panic,
-//!   a loop without progress, or memory use beyond the limits.
+//! - After a violation by the peer, each call returns the same violation until the next exchange is
+//!   started. No input causes a panic, an endless loop, or memory use beyond the limits.
 //! - An exchange in the steady state allocates nothing.
 //!
 //! Each version of HTTP has its own module: [`h1`], [`h2`] and [`h3`]. All encode requests from

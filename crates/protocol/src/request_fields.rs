@@ -134,7 +134,7 @@ fn write_pseudo_headers(
         add(":authority", authority);
     }
     match path {
-        // `*` means the server as a whole (RFC 9110 §7.1).
+        // `*` stands for the server as a whole (RFC 9110 §7.1).
         "" if spec.method == "OPTIONS" => add(":path", "*"),
         "" => add(":path", "/"),
         query if query.starts_with('?') => add(":path", &format!("/{query}")),

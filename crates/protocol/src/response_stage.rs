@@ -85,7 +85,7 @@ impl fmt::Display for ResponseFault {
 }
 
 impl ResponseStage {
-    /// Stage before anything is received.
+    /// Stage before any part of the response has arrived.
     pub(crate) const START: ResponseStage = ResponseStage::Head { interims: 0 };
 
     /// Processes a list of fields in the response to a request with this expectation.

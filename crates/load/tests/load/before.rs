@@ -11,7 +11,7 @@ use prony_record::{FindingId, Outcome};
 use crate::harness::{Raw, Served, outcomes, read_head, resolve, text};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
-/// Upper bound for waits. After this time, the event counts as missing.
+/// Maximum wait for an event. After this time, the event counts as missing.
 const LONG: Duration = Duration::from_secs(20);
 
 /// Requests and connections that a server has received.
@@ -88,7 +88,7 @@ fn all_connections_are_open_before_the_first_request() {
             .iter()
             .all(|it| it.id != FindingId::ConnectionsLate)
     );
-    // The time is counted from the start of the load, not of the preparation.
+    // The time is measured from the start of the load, not from the start of the preparation.
     assert!(loaded.first_start.is_some());
     assert!(record.totals.elapsed_s < LONG.as_secs_f64());
 }

@@ -6,7 +6,7 @@ use crate::harness::{Raw, Served, Via, load_with, outcomes, read_head, text, unt
 
 /// Size of a body that is far larger than socket buffers.
 const BODY_BYTES: usize = 64 << 20;
-/// Upper bound for the socket buffers at both ends of a connection.
+/// Upper bound on the size of the socket buffers at both ends of a connection.
 const BUFFERED_BYTES_MAX: u64 = 24 << 20;
 
 #[test]

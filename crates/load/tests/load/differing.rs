@@ -11,7 +11,7 @@ use prony_record::Outcome;
 
 use crate::harness::*;
 
-/// A request as it arrived.
+/// A request as the server received it.
 #[derive(Debug, Clone)]
 struct Arrived {
     head: String,
@@ -36,8 +36,9 @@ impl Arrived {
     }
 }
 
-/// Returns a server that keeps all requests, and the list of them. Paths that begin with `/missing`
-/// have the status 404. Paths that begin with `/moved` redirect to `/there`.
+/// Returns a server that stores all requests, and the list of these requests. The server responds
+/// to paths that begin with `/missing` with status 404, and redirects paths that begin with
+/// `/moved` to `/there`.
 fn keeping() -> (Raw, Arc<Mutex<Vec<Arrived>>>) {
     let all = Arc::new(Mutex::new(Vec::new()));
     let kept = all.clone();
@@ -70,7 +71,7 @@ fn keeping() -> (Raw, Arc<Mutex<Vec<Arrived>>>) {
     (raw, all)
 }
 
-/// Writes a file of lines into a folder and returns its path.
+/// Writes a text file into a folder and returns its path.
 fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
     let path = folder.path().join(name);
     std::fs::write(&path, text).unwrap();
@@ -190,7 +191,7 @@ fn rows_are_divided_exactly_among_processes() {
     }
 }
 
-/// Requests of a warm-up don't count towards `-n`, so workers have no ranges of numbers and number
+/// Requests of a warm-up don't count towards `-n`, so workers have no ranges of numbers, and number
 /// their requests in turn.
 #[test]
 fn each_worker_sends_all_rows_equally_often_without_ranges_of_requests() {

@@ -69,8 +69,8 @@ fn each_fault(served: &Served, via: Via, place: usize) {
             Fault::Interim | Fault::Continue | Fault::Trailers | Fault::SlowBody => {
                 assert_eq!(opened, 3, "{fault}, {via:?}");
             }
-            // The server may close before or after the next request is sent. In the second case,
-            // the request is retried.
+            // The server may close the connection before or after the next request is sent. In the
+            // second case, the request is retried.
             Fault::EarlyCloseKeepalive => {
                 assert_eq!(opened, n, "{via:?}");
                 assert!(record.totals.retried < n);

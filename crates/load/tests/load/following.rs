@@ -118,8 +118,8 @@ fn redirects_that_cannot_be_followed_are_reported() {
     assert!(errors(&record).contains(reason), "{}", errors(&record));
 }
 
-/// Redirects `/redirect` to a host whose name must be looked up, and responds to all other
-/// requests.
+/// Redirects requests for `/redirect` to a host whose name must be looked up, and responds to all
+/// other requests.
 fn sends_away(stream: &mut std::net::TcpStream, port: u16) {
     while let Some(head) = read_head(stream) {
         let response = match head.starts_with(b"GET /redirect ") {

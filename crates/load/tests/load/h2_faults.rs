@@ -1,5 +1,5 @@
 //! Tests of HTTP/2 exchanges that fail: streams that are reset, connections that close, break or
-//! stall, and the outcome of the other streams on them.
+//! stall, and the outcomes of the other streams on these connections.
 
 use std::net::Shutdown;
 use std::sync::{Arc, Condvar, Mutex};
@@ -14,7 +14,7 @@ use crate::harness::{Raw, until_gone};
 
 const REFUSED_STREAM: u32 = 7;
 
-/// Responds to all further requests.
+/// Responds to all remaining requests.
 fn serve(peer: &mut Peer) -> Option<()> {
     loop {
         let stream = peer.request()?;
@@ -193,7 +193,7 @@ fn successive_slow_goaways() {
     // connection is opened while this one is still in use.
     let server = Scripted::clear(|peer| {
         while peer.frame()?.kind != HEADERS {}
-        // These frames are sent in one write, so no second request begins between them.
+        // These frames are sent in one write, so no second request can begin between them.
         peer.send(&[settings(&[]), goaway(1, 0)].concat())?;
         std::thread::sleep(Duration::from_millis(20));
         peer.send(&response(1, b"fine"))?;

@@ -25,8 +25,8 @@ fn nothing(_: u32) -> Vec<u8> {
     Vec::new()
 }
 
-/// The load may also end because the server makes the client send acknowledgments and never reads
-/// them.
+/// The load may also end because the server never reads the acknowledgments that it makes the
+/// client send.
 const IDLE: &str = "frames in a row without any effect|acknowledgments are not read";
 
 /// Frames that never end and make no progress.
@@ -90,8 +90,8 @@ fn floods_are_cut_short() {
 fn a_flood_of_resets_is_cut_short() {
     let server = flooding(nothing, |stream| rst_stream(stream, 8));
     let record = server.load("-n 6 -c 2 --streams 3");
-    // Streams that are reset end with that outcome. The others on the connection fail when the
-    // flood is detected.
+    // Streams that are reset end with that outcome. The other streams on the connection fail when
+    // the flood is detected.
     for (outcome, _) in outcomes(&record) {
         assert!(matches!(outcome, Outcome::Reset | Protocol), "{outcome:?}");
     }
@@ -137,7 +137,7 @@ fn a_server_that_never_reads() {
     };
     let record = load_h2(&never().url(), "-n 6 -c 2 --streams 3 --timeout 200ms");
     expect_all(&record, Timeout, "");
-    // This server even opens the window for the whole body.
+    // This server even allows the client to send the whole body.
     let record = with_large_body(
         &greedy(|_| Some(())),
         "-n 6 -c 2 --streams 3 --timeout 200ms",
@@ -166,8 +166,8 @@ fn with_large_body(server: &Scripted, words: &str) -> Record {
 
 #[test]
 fn data_beyond_the_window() {
-    // The client can't open its window beyond 16 MiB, because the server doesn't read its frames.
-    // Any further data is a violation.
+    // The client's window stays at 16 MiB, because the server doesn't read window updates. Any
+    // additional data is a violation.
     let server = greedy(|peer| {
         peer.request()?;
         std::thread::sleep(Duration::from_millis(100));
@@ -221,7 +221,8 @@ fn hostile_servers_cost_no_memory() {
     Scripted::responding(hpack_bomb).load(words);
     let more = peak_memory_kib().saturating_sub(before);
     assert!(more < 6 << 10, "{more} KiB more after a bomb");
-    // The body is in memory once. While the test creates its file, it is in memory twice.
+    // The load holds the body in memory once. While the test creates the file, the body is in
+    // memory twice.
     with_large_body(&greedy(|_| Some(())), words);
     let more = peak_memory_kib().saturating_sub(before);
     assert!(

@@ -1,6 +1,6 @@
 //! HTTP/2 as bytes: frames and fields, written according to RFC 9113 and RFC 7541.
 //!
-//! This module shares no code with the client under test, so the two don't share mistakes.
+//! This module shares no code with the client under test, so the same mistake can't be in both.
 
 /// Types of frames (RFC 9113 §6).
 pub(crate) const DATA: u8 = 0;
@@ -26,7 +26,7 @@ pub(crate) const ALL: u8 = END_STREAM | END_HEADERS;
 /// Builds frames for a stream.
 pub(crate) type FrameBuilder = fn(u32) -> Vec<u8>;
 
-/// The largest window, and the largest stream number.
+/// The largest window size, and the largest stream identifier.
 pub(crate) const MAX_U31: u32 = 0x7fff_ffff;
 
 /// Settings (RFC 9113 §6.5.2).

@@ -1,5 +1,5 @@
-//! Tests of limits of HTTP/2 servers on streams, windows and heads. Loads must respect them, and
-//! end even if nothing is allowed.
+//! Tests of the limits that HTTP/2 servers set on streams, windows and heads. Loads must respect
+//! the limits, and end even if a server allows nothing.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ fn has_finding(record: &Record, id: &str) -> bool {
         .any(|finding| finding.id.as_str() == id)
 }
 
-/// Serves requests in two halves, so some are always in flight. Asserts that at most `limit` are in
-/// flight.
+/// Sends each response in two halves, so some requests are always in flight. Asserts that at most
+/// `limit` requests are.
 fn serve_within(peer: &mut Peer, limit: usize, mut open: Vec<u32>) -> Option<()> {
     loop {
         open.extend(peer.requests_so_far()?);
@@ -158,7 +158,7 @@ fn a_limit_that_decreases_during_a_load_is_respected() {
             }
         }
         peer.send_settings(&[(MAX_CONCURRENT_STREAMS, 2)])?;
-        // Requests in flight may finish, and no further ones begin.
+        // Requests in flight may finish, and no new ones begin.
         open.extend(peer.requests_so_far()?);
         while open.len() > 2 {
             peer.send(&response(open.pop()?, b"fine"))?;
@@ -182,7 +182,8 @@ fn request_bodies_go_no_further_than_the_windows() {
     let body = folder.path().join("body");
     std::fs::write(&body, vec![b'x'; 200_000]).unwrap();
     let words = format!("-X POST --body-file {}", body.display());
-    // The first 65,535 bytes of a connection may arrive before SETTINGS. Further bytes may not.
+    // The client may send the first 65,535 bytes on a connection before SETTINGS arrive, but no
+    // more.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[(INITIAL_WINDOW_SIZE, 0)])?;
         peer.read_to_end()
@@ -196,7 +197,7 @@ fn request_bodies_go_no_further_than_the_windows() {
     );
     let (counted, seen) = (record.totals.bytes_out, server.seen().body_bytes as u64);
     assert!((seen..seen + 10_000).contains(&counted), "{counted} {seen}");
-    // The windows grow by a little, by more, by a negative amount, and then enough for everything.
+    // The windows grow a little, grow more, shrink, and then become large enough for everything.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[(INITIAL_WINDOW_SIZE, 0)])?;
         loop {

@@ -9,7 +9,7 @@ use crate::h2_peer::Peer;
 use crate::h2_server::{Scripted, expect, expect_fine};
 use crate::harness::{errors, outcomes};
 
-/// Creates a response that uses everything that is allowed, with a body of 18 bytes.
+/// Creates a response that uses every optional feature of the protocol, with a body of 18 bytes.
 fn rich(stream: u32) -> Vec<u8> {
     let block = head(&[("a", "b"), ("content-length", "18")]);
     [
@@ -169,7 +169,7 @@ fn interim_responses() {
 
 #[test]
 fn the_dynamic_table_is_followed() {
-    // Two new entries, then indices of these entries, then a table that is emptied and enlarged.
+    // The blocks insert two entries, refer to these entries, and then empty and enlarge the table.
     let first = [&[0x88, 0x40, 1, b'a', 1, b'b'], &[0x5c, 2, b'1', b'8'][..]].concat();
     let then = [0x88, 0xbf, 0xbe];
     let resized = [0x20, 0x3f, 0xe1, 0x1f, 0x88, 0x5c, 2, b'1', b'8'];
@@ -283,7 +283,7 @@ fn bytes_between_requests_fail_no_request() {
                 misbehave(peer)?;
             }
         });
-        // With this low rate, the connection is idle for a long time afterwards, even on a busy
+        // At this low rate, the connection is idle for a long time afterwards, even on a busy
         // machine.
         let record = server.load("-n 4 -c 1 --streams 2 -r 1");
         assert_eq!(outcomes(&record), [(Fine, 4)], "{n}: {}", errors(&record));

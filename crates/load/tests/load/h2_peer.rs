@@ -215,7 +215,7 @@ impl Peer {
         }
     }
 
-    /// Pings the client, and returns the requests that came before its acknowledgment.
+    /// Pings the client, and returns the requests that arrived before its acknowledgment.
     pub(crate) fn requests_so_far(&mut self) -> Option<Vec<u32>> {
         self.send(&frame(PING, 0, 0, b"measured"))?;
         let mut streams = Vec::new();

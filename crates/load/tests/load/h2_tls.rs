@@ -167,7 +167,7 @@ fn violations_are_detected_over_tls() {
         peer.send(&frame(PUSH_PROMISE, END_HEADERS, 1, &[0, 0, 0, 2, 0x82]))?;
         peer.read_to_end()
     });
-    // A server that has no core for a moment finds its connection closed, and the error code is
+    // If the server has no core for a moment, it finds its connection closed, and the error code is
     // lost.
     for _ in 0..20 {
         let record = server.load("-n 6 -c 2 --streams 3");

@@ -1,4 +1,4 @@
-//! Functions that run loads from typed flags, and servers for these loads.
+//! Functions that run loads described by flags, and servers for these loads.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

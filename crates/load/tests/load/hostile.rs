@@ -166,8 +166,8 @@ fn two_responses_to_one_request() {
         Content-Length: 2\r\n\r\nok";
     check(&Raw::responding(vec![TWO]), "", Protocol, "after the end");
     // If the two responses arrive in two pieces, the second counts as unsolicited bytes or as the
-    // response to the next request: no client can distinguish these cases. All requests are
-    // accounted for in any case.
+    // response to the next request: no client can distinguish these cases. In either case, all
+    // requests are accounted for.
     let record = load(&Raw::responding(vec![ONE, ONE]).url(), "-n 60 -c 2");
     assert_eq!(record.totals.ok + record.totals.failed, 60);
     // The server sends two responses before any request.
@@ -187,7 +187,7 @@ fn bytes_after_a_response_are_noticed_while_idle() {
             let _ = stream.write_all(b"HTTP/1.1 408 Request Timeout\r\n\r\n");
         }
     });
-    // With this low rate, the connection is idle for a long time after its second message.
+    // At this low rate, the connection is idle for a long time after its second message.
     let record = load_with(&raw.url(), &["-n", "3", "-c", "1", "-r", "1"]);
     assert_eq!(outcomes(&record), [(Fine, 3)]);
     let found = record
@@ -255,8 +255,8 @@ fn a_large_body_that_the_server_does_not_read() {
     });
     let record = loaded(&raw, &["--timeout", "200ms"]);
     assert_eq!(outcomes(&record), [(Timeout, 4)]);
-    // The server responds at once and then closes the socket with unread bytes, which resets the
-    // connection.
+    // The server responds immediately, and then closes the socket with unread bytes, which resets
+    // the connection.
     let raw = Raw::new(|mut stream| {
         let _ = read_head(&mut stream);
         let _ = stream.write_all(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno");

@@ -168,7 +168,7 @@ fn over_tls_a_proxy_makes_tunnels() {
                 "{head}"
             );
         }
-        // Bytes of the tunnel setup are not counted for requests.
+        // The bytes of the tunnel setup don't count as bytes of requests.
         assert!(record.totals.bytes_in >= 5000 * asked);
     }
 }

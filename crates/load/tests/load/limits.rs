@@ -81,7 +81,7 @@ fn exceeding_the_file_limit_is_refused_with_a_hint() {
 #[test]
 fn a_missing_core_is_an_environment_error() {
     let served = Served::clear();
-    // The last core number exceeds the system's CPU masks.
+    // The last core number doesn't fit into the system's CPU masks.
     for core in ["1023", "4095"] {
         let cores = format!("0,{core}");
         let words = ["-c", "2", "-t", "2", "--cores", &cores, "-n", "2"];

@@ -1,4 +1,4 @@
-//! A short run of the fuzz target for placeholders, with many texts.
+//! Runs the fuzz target for placeholders briefly, with many texts.
 
 #[expect(unreachable_pub, reason = "shared with the fuzz target")]
 #[path = "../../../../fuzz/src/template.rs"]

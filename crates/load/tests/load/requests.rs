@@ -11,7 +11,7 @@ use crate::harness::{
     Raw, Served, Via, load, load_with, outcomes, read_head, resolve, text, until_gone,
 };
 
-/// A server that keeps the heads of the requests that it serves.
+/// A server that stores the heads of the requests that it serves.
 fn keeping() -> (Raw, Arc<Mutex<Vec<String>>>) {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let kept = heads.clone();

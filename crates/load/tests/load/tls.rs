@@ -395,7 +395,7 @@ fn a_close_notify_right_after_a_response_ends_the_connection() {
         let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         std::io::Write::write_all(&mut plain, response).unwrap();
         connection.send_close_notify();
-        // Both are sent in one write, and the socket stays open.
+        // Both records are sent in one write, and the socket stays open.
         let mut both = Vec::new();
         while connection.wants_write() {
             connection.write_tls(&mut both).unwrap();

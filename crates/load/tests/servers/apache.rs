@@ -15,8 +15,8 @@ const MODULES: &[&str] = &[
     "/usr/lib/apache2",
 ];
 
-/// Apache refuses to serve as root, so the user has the ID of `nobody`. If root did not start
-/// Apache, `User` has no effect.
+/// Apache refuses to serve as root, so the configuration names the user with the ID of `nobody`.
+/// `User` has no effect unless root starts Apache.
 const CONFIGURATION: &str = "
 ServerRoot {folder}
 ServerName localhost

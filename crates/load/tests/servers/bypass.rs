@@ -228,7 +228,8 @@ fn unreachable_ports_and_hosts_fail_at_once() {
 fn packets_get_smaller_for_a_narrow_path() {
     on_link(1, |far| {
         // near ── far: mid ── last, whose link carries 1,300 bytes from far to last. The server
-        // announces segments for 1,500 bytes, so the load learns of the limit by ICMP only.
+        // announces segments for an MTU of 1,500 bytes, so the load learns the limit only from
+        // ICMP.
         let last = FarEnd::new();
         ip("route add 10.77.0.0/24 via 10.9.0.2");
         far.run(|| {
@@ -335,7 +336,7 @@ fn each_worker_has_a_queue() {
             assert_eq!(nginx.logged(1000), 1000, "{flags}");
             assert_eq!((record.load.threads, used(&record).queues), (2, 2));
         }
-        // One worker can have all queues.
+        // A single worker can use all queues.
         let record = nginx.load(Transport::Clear, "10.9.0.2", 1 << 10, "-n 200 -c 16 -t 1");
         assert_eq!(outcomes(&record), [(Outcome::Ok, 200)]);
         assert_eq!(used(&record).queues, 2);

@@ -37,7 +37,7 @@ pub(crate) fn start() -> Server {
     start_with("")
 }
 
-/// Starts Caddy with further directives for its site.
+/// Starts Caddy with additional directives for its site.
 pub(crate) fn start_with(more: &str) -> Server {
     start_speaking("h1 h2 h2c", more)
 }

@@ -31,7 +31,7 @@ pub(crate) fn start() -> Server {
     start_with("")
 }
 
-/// Starts HAProxy with a further directive for its frontends.
+/// Starts HAProxy with an additional directive for its frontends.
 pub(crate) fn start_with(more: &str) -> Server {
     start_offering(" alpn h2,http/1.1", more)
 }

@@ -6,7 +6,7 @@ use crate::load::{BACKENDS, assert_all_ok, finding};
 use crate::server::Transport;
 use crate::{nghttpd, nginx};
 
-/// nginx sends GOAWAY after every hundred requests and leaves later ones unprocessed.
+/// nginx sends GOAWAY after every hundred requests, and does not process later ones.
 #[test]
 fn nothing_is_lost_when_a_server_often_sends_goaway() {
     let server = nginx::start("keepalive_requests 100;");

@@ -9,7 +9,7 @@ pub(crate) const BACKENDS: [&str; 2] = ["uring", "poll"];
 #[path = "../flags/mod.rs"]
 mod flags;
 
-/// The settings that these flags give.
+/// Parses these flags into settings.
 pub(crate) fn settings(words: &[&str]) -> LoadSettings {
     let flags = flags::settings(words.iter().copied());
     serde_json::from_value(flags).unwrap_or_else(|error| panic!("{words:?}: {error}"))

@@ -1,6 +1,6 @@
 //! HTTP/2, the PROXY protocol and source addresses with third-party servers. The servers come from
-//! the system's packages. A test starts its server on ports and in a folder of its own, and stops
-//! it at the end, even if the test fails.
+//! the system's packages. Each test starts its server on its own ports and in its own folder, and
+//! stops it at the end, even if the test fails.
 //!
 //! `cargo xtask test` installs the servers; without them the tests fail and name the missing one.
 #![cfg(target_os = "linux")]

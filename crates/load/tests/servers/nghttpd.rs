@@ -7,7 +7,7 @@ use crate::load::{BACKENDS, assert_all_ok};
 use crate::process::program;
 use crate::server::{Server, ServerSetup, Transport, text};
 
-/// Starts nghttpd with further arguments.
+/// Starts nghttpd with additional arguments.
 pub(crate) fn start(arguments: &[&str]) -> Server {
     let place = ServerSetup::new();
     let command = |words: &str| {

@@ -6,7 +6,7 @@ use crate::checks::check_all;
 use crate::process::program;
 use crate::server::{Server, ServerSetup};
 
-/// `{more}` is replaced by directives of a test, and `{h2}` by those that enable HTTP/2.
+/// `{more}` is replaced by a test's directives, and `{h2}` by the directives that enable HTTP/2.
 const CONFIGURATION: &str = "
 daemon off;
 worker_processes 1;
@@ -38,8 +38,8 @@ http {
 }
 ";
 
-/// Starts an nginx that supports HTTP/2, with further directives for its `server` block, in which
-/// `{folder}` is its folder.
+/// Starts an nginx that supports HTTP/2, with additional directives for its `server` block. In
+/// these, `{folder}` is replaced by the server's folder.
 pub(crate) fn start(more: &str) -> Server {
     start_speaking(" http2", more)
 }
@@ -55,7 +55,7 @@ fn start_speaking(h2: &str, more: &str) -> Server {
     let file = place.site.file("nginx.conf", &place.fill(&configuration));
     let mut command = Command::new(program(&["nginx"]));
     command.arg("-p").arg(place.site.root());
-    // Before it reads its configuration, nginx writes to the log whose path is compiled in.
+    // Before it reads its configuration, nginx writes to a log whose path was set at compile time.
     command.args(["-e", "stderr", "-c"]).arg(&file);
     place.start(&mut command)
 }

@@ -13,7 +13,7 @@ use socket2::{Domain, Socket, Type};
 const EXTRA_PATH: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 /// Time limit for a server to accept connections.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time limit for a server to end after it was asked to.
+/// Time limit for a server to end after it was signaled.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A port of 127.0.0.1 that is reserved while this value exists.

@@ -1,8 +1,9 @@
 //! Cache of decoded blocks of fields.
 //!
-//! A server sends mostly the same bytes in response to the same request; little changes except the
-//! date, once per second. Comparing a block with a cached one takes a tenth of the time that
-//! decoding takes. No check is skipped, because all checks were made when the block was decoded.
+//! A server's responses to the same request consist mostly of the same bytes. Little changes except
+//! the date, which changes once per second. Comparing a block with a cached one takes a tenth of
+//! the time that decoding takes. No check is skipped, because all checks were made when the block
+//! was decoded.
 //!
 //! The meaning of a block depends on its bytes and, if it refers to a dynamic table, on the table.
 //! The `effects` of a cached block contain the information about the table that the decoder needs.
@@ -12,7 +13,7 @@ use super::Fields;
 /// Number of cached blocks; 8 suffice for the responses of several URLs.
 const CACHED_BLOCKS_MAX: usize = 8;
 
-/// Largest cached block, in bytes, which bounds the memory of a connection.
+/// Maximum size of a cached block, in bytes. It bounds the memory of a connection.
 const CACHED_BLOCK_BYTES_MAX: usize = 1_024;
 
 /// Cached blocks, indexed by a hash of their bytes.
@@ -30,7 +31,7 @@ pub(crate) struct CachedBlock<E> {
 }
 
 impl<E> BlockCache<E> {
-    /// Returns the entry of a block with these bytes, if cached.
+    /// Returns the entry of a block with these bytes, if it is cached.
     #[inline]
     pub(crate) fn find(&mut self, block: &[u8]) -> Option<&mut CachedBlock<E>> {
         let known = &mut self.entries[bucket(block)];
@@ -42,7 +43,8 @@ impl<E> BlockCache<E> {
         block.len() <= CACHED_BLOCK_BYTES_MAX
     }
 
-    /// Caches a block. Returns the effects of the block that it replaces, to be overwritten.
+    /// Caches a block. Returns the effects of the block that it replaces, which the caller
+    /// overwrites.
     pub(crate) fn store(&mut self, block: &[u8], fields: Fields) -> &mut E {
         let known = &mut self.entries[bucket(block)];
         known.block.clear();

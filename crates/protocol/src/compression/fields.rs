@@ -141,7 +141,7 @@ impl Fields {
     }
 }
 
-/// A field, reduced to its meaning.
+/// A field, reduced to the information that the decoder needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Field {
     /// Size in a list or in a dynamic table, in bytes (RFC 7541 §4.1).
@@ -150,7 +150,7 @@ pub(crate) struct Field {
     pub(crate) meaning: Meaning,
 }
 
-/// A field's name, reduced to its meaning.
+/// A field's name, reduced to the information that the decoder needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) bytes: u32,

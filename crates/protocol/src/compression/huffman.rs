@@ -13,8 +13,8 @@ pub enum HuffmanError {
     Padding,
 }
 
-/// Number of short codes that are decoded before more bits are loaded. 57 bits always contain that
-/// many.
+/// Number of short codes that are decoded before more bits are loaded. A window of 57 bits always
+/// contains this number.
 const SHORT_CODES_PER_WINDOW: usize = 7;
 
 /// Number of symbols: all bytes, and EOS.
@@ -157,8 +157,8 @@ pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError
         if count == SHORT_CODES_PER_WINDOW {
             continue;
         }
-        // This is a long code, or the end of the text, after which there are only ones. A code that
-        // extends beyond the end is invalid, because those ones are padding.
+        // This is a long code, or the end of the text, which is followed only by ones. A code that
+        // extends beyond the end is invalid, because the ones are padding.
         let left = end.checked_sub(bit).ok_or(HuffmanError::Padding)?;
         let window = self::window(coded, bit);
         if left < 8 && window == u64::MAX {
@@ -225,7 +225,7 @@ fn long_symbol(window: u64) -> Result<(u8, u32), HuffmanError> {
     Err(HuffmanError::EndOfString)
 }
 
-/// Size of a string after coding, in bytes.
+/// Size of a string in the Huffman code, in bytes.
 pub(crate) fn coded_bytes(text: &[u8]) -> usize {
     let bits: usize = text
         .iter()
@@ -303,7 +303,7 @@ mod tests {
         }
     }
 
-    /// RFC 7541 §C.4 and §C.6.
+    /// Tests the examples of RFC 7541 §C.4 and §C.6.
     #[test]
     fn the_examples_of_the_rfc() {
         let rows: [(&[u8], &[u8]); 3] = [

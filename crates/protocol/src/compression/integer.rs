@@ -1,5 +1,5 @@
 //! Integers of HPACK and QPACK (RFC 7541 §5.1, RFC 9204 §4.1.1). An integer takes some bits of the
-//! first byte, then seven bits of each further byte.
+//! first byte, and then seven bits of each additional byte.
 
 /// Error in an integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub(crate) fn encode(bits: u32, pattern: u8, number: usize, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// RFC 7541 §C.1.
+    /// Tests the examples of RFC 7541 §C.1.
     #[test]
     fn the_examples_of_the_rfc() {
         for (bits, number, bytes) in [

@@ -86,7 +86,7 @@ pub(crate) fn encode_string(bits: u32, pattern: u8, text: &str, out: &mut Vec<u8
 /// Number of bits of the first byte of a field's value that belong to the value's length.
 const VALUE_BITS: u32 = 7;
 
-/// Lengths below this take one byte.
+/// Lengths below this number take one byte.
 const LENGTH_IN_ONE_BYTE: usize = (1 << VALUE_BITS) - 1;
 
 /// Appends a field's value. `write` appends the value as plain octets. Returns the length of the

@@ -6,8 +6,8 @@ use super::fields::Field;
 
 /// Dynamic table of a decoder.
 ///
-/// Every entry uses the same small amount of memory, whatever its size, and counts for at least 32
-/// bytes. The limit on the size therefore bounds the memory.
+/// Every entry uses the same small amount of memory, whatever the field's size, and its size counts
+/// as at least 32 bytes. The limit on the size therefore bounds the memory.
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Entries, the newest first.
@@ -39,7 +39,7 @@ impl Table {
         self.generation += 1;
     }
 
-    /// Entry at an index, which starts at 0.
+    /// Entry at an index. Index 0 is the newest entry.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&Field> {
         self.entries.get(index)

@@ -1,4 +1,4 @@
-//! Dynamic table that stores text, and formatting of fields as lines of text.
+//! A dynamic table that stores text, and the formatting of fields as lines of text.
 
 use std::collections::VecDeque;
 
@@ -62,7 +62,7 @@ impl TextTable {
         }
     }
 
-    /// Number of entries and the sum of their sizes.
+    /// Returns the number of entries and the sum of their sizes.
     #[cfg(test)]
     pub(crate) fn size(&self) -> (usize, usize) {
         (self.entries.len(), self.bytes)

@@ -1,5 +1,5 @@
-//! Searches that examine several bytes at a time: sixteen with SSE2 on x86-64, and eight in a word
-//! on other processors. Both give the same result.
+//! Searches that examine several bytes at a time: sixteen with SSE2 on x86-64, and eight in a
+//! machine word on other processors. Both have the same results.
 
 #[cfg(target_arch = "x86_64")]
 pub(super) use sixteen::{STEP, control, no_letter};
@@ -57,14 +57,14 @@ mod sixteen {
         _mm_set_epi64x((word >> 64) as i64, word as i64)
     }
 
-    /// Marks the bytes that are at most `most`, compared as unsigned numbers.
+    /// Marks the bytes that are less than or equal to `most`, compared as unsigned numbers.
     #[inline]
     #[target_feature(enable = "sse2")]
     fn at_most(bytes: __m128i, most: i8) -> __m128i {
         _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(most)), bytes)
     }
 
-    /// Index of the first mark; there is one bit per byte.
+    /// Index of the first mark. `marks` has one bit per byte.
     #[inline]
     fn first(marks: i32) -> Option<usize> {
         // The remainder operation proves to the compiler that the index is within the step.
@@ -104,7 +104,7 @@ mod word {
         first(!((letter | hyphen) & !word) & HIGH)
     }
 
-    /// Index of the first marked byte. Marks after it may be wrong.
+    /// Index of the first marked byte. Marks after the first one may be wrong.
     #[inline]
     fn first(marks: u64) -> Option<usize> {
         (marks != 0).then(|| marks.trailing_zeros() as usize / 8)

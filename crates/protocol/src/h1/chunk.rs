@@ -24,7 +24,7 @@ pub(super) struct ChunkDecoder {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChunkState {
-    /// No digit of the size has been read.
+    /// No digit of the size has been read yet.
     FirstDigit,
     Size,
     Padding,

@@ -14,24 +14,25 @@ pub enum Version {
 pub enum Expects {
     /// The response head determines the body.
     Body,
-    /// The request was a HEAD, so there is no body even if the head announces one.
+    /// The request was a HEAD, so there is no body even if the response head has a Content-Length
+    /// or Transfer-Encoding.
     NoBody,
     /// The request was a CONNECT. After a status from 200 to 299 there is no body, and the
     /// connection becomes a tunnel, whose bytes this parser does not process.
     Connect,
 }
 
-/// Limits on everything except the body. Exceeding them is a violation.
+/// Limits on all parts of a response except the body. Exceeding them is a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one head, up to and including the empty line. Values below [`Limits::HEAD_MIN`] are
-    /// raised to it. Default: 64 KiB.
+    /// Maximum size of one head in bytes, including the empty line. Values below
+    /// [`Limits::HEAD_MIN`] are raised to it. Default: 64 KiB.
     pub head_bytes: usize,
-    /// Number of interim responses (1xx) before the final one. Default: 32.
+    /// Maximum number of interim responses (1xx) before the final one. Default: 32.
     pub interim: u32,
-    /// Bytes of one line with a chunk's size and extensions. Default: 4 KiB.
+    /// Maximum size in bytes of one line with a chunk's size and extensions. Default: 4 KiB.
     pub chunk_line_bytes: usize,
-    /// Bytes of the trailer section, including its empty line. Default: 64 KiB.
+    /// Maximum size of the trailer section in bytes, including its empty line. Default: 64 KiB.
     pub trailer_bytes: usize,
 }
 
@@ -64,7 +65,7 @@ pub enum Framing {
     UntilClose,
 }
 
-/// Head of a final response, reduced to the properties that an exchange depends on.
+/// Head of a final response, reduced to the properties that affect an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// Status code, 0 to 999 (three digits). Codes outside 100 to 599 are invalid but must be
@@ -98,10 +99,10 @@ pub enum ResponseEvent<'a> {
     },
 }
 
-/// Meaning of the peer closing the connection at this point.
+/// Effect of a close by the peer on the current response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Eof {
-    /// No byte of a response was received.
+    /// No byte of a response had been received.
     Idle,
     /// The response is complete, because the close marks the end of its body.
     Complete,

@@ -1,5 +1,5 @@
-//! Early detection of peers that don't speak HTTP/1. Other protocols may never send the end of a
-//! line.
+//! Early detection of peers that don't speak HTTP/1. The parser can't wait for the end of a line,
+//! which peers with other protocols may never send.
 
 use super::H1Violation;
 
@@ -15,11 +15,11 @@ pub(super) enum FirstBytes {
 /// Beginning of every status line. The name is case-sensitive (RFC 9112 §2.3).
 pub(super) const STATUS_LINE_START: &[u8] = b"HTTP/1.";
 
-/// First bytes that an HTTP/2 client sends (RFC 9113 §3.4). An echo server, for example, sends them
-/// back.
+/// First bytes that an HTTP/2 client sends (RFC 9113 §3.4). An echo server, for example, returns
+/// them.
 const PREFACE: &[u8] = b"PRI * HTTP/2";
 
-/// Number of bytes that is always enough for a decision.
+/// Number of bytes that always suffices for a decision.
 pub(super) const FIRST_BYTES_MAX: usize = PREFACE.len();
 
 /// Examines the first bytes of a response. More bytes never change a result other than

@@ -1,12 +1,12 @@
-//! Interpretation of a head, line by line. Everything is checked, but only what an exchange needs
-//! is stored.
+//! Interpretation of a head, line by line. Every line is checked, but only the information that an
+//! exchange needs is stored.
 
 use memchr::memchr;
 
 use super::{Expects, Framing, H1Violation, Head, Version};
 use crate::field::{is_named, is_token, is_value, line_length, name_length, token_length, trim};
 
-/// Parsing state of a head. A new one is used for each interim response.
+/// Parsing state of a head. Each interim response has a new one.
 #[derive(Debug)]
 pub(super) struct HeadLines {
     status: u16,
@@ -109,7 +109,7 @@ impl HeadLines {
         FieldLine { name, value }: FieldLine<'_>,
     ) -> Result<(), H1Violation> {
         self.fold = FoldTarget::Framing;
-        // Few field names have one of these lengths, so names are rarely compared.
+        // Few other field names have these lengths, so names are rarely compared.
         match name.len() {
             10 if is_named(name, b"connection") => self.connection(value),
             14 if is_named(name, b"content-length") => return self.content_length(value),
@@ -137,8 +137,8 @@ impl HeadLines {
         }
     }
 
-    /// Parses a Content-Length: digits, or the same number several times, in one field or in
-    /// several (RFC 9112 §6.3).
+    /// Parses a Content-Length, which consists of digits. The same number may occur several times,
+    /// in one field or in several (RFC 9112 §6.3).
     #[inline]
     fn content_length(&mut self, value: &[u8]) -> Result<(), H1Violation> {
         match short_number(value) {

@@ -2,8 +2,8 @@
 
 use memchr::memchr;
 
-/// Splits one section (a head or the trailers) into lines. Only a line that arrived in pieces is
-/// copied; a complete line is returned without a copy.
+/// Splits one section (a head or the trailers) into lines. A line is copied only if it arrived in
+/// pieces.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     /// The incomplete line, or the last line that was assembled.
@@ -14,7 +14,7 @@ pub(super) struct Lines {
     section_bytes: usize,
 }
 
-/// Error: the section exceeds its limit.
+/// The error that a section exceeds its limit.
 #[derive(Debug)]
 pub(super) struct SectionTooLong;
 
@@ -83,7 +83,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The incomplete line so far.
+    /// The stored part of the incomplete line.
     pub(super) fn kept(&self) -> &[u8] {
         &self.carry
     }

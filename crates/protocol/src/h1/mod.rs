@@ -23,15 +23,15 @@
 //! # Ok::<(), prony_protocol::h1::H1Violation>(())
 //! ```
 //!
-//! Where RFC 9112 gives a client a choice, prony accepts what browsers and curl accept, so anything
-//! that they can fetch can be measured. The exception is leniency that would make the end of a
-//! response ambiguous: a wrong end would turn one failed response into two that look valid.
-//! Therefore:
+//! If RFC 9112 gives a client a choice, prony accepts the responses that browsers and curl accept,
+//! so that everything that they can fetch can be measured. The exception is leniency that would
+//! make the end of a response ambiguous: if the end were wrong, one failed response would look like
+//! two valid ones. Therefore:
 //!
 //! - A lone LF ends a line of the head (§2.2), a folded value is accepted (§5.2), and the reason
 //!   and the space before it may be missing (§4).
 //! - Lines with chunk sizes must end in CRLF (§7.1).
-//! - A field that frames the body must not be folded.
+//! - A field that determines the end of the body must not be folded.
 //! - Transfer-Encoding together with Content-Length is rejected (§6.3).
 
 mod chunk;

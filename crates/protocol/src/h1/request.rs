@@ -33,8 +33,8 @@ pub struct RequestSpec<'a> {
 /// By default, the request has Host, `User-Agent: prony/<version>`, `Accept: */*`, Content-Length
 /// if there is a body, and `Connection: close` if it is the last on its connection (in HTTP/1.0,
 /// `Connection: keep-alive` if it isn't). The user's headers override each of these; an empty
-/// User-Agent or Accept suppresses the default. With the user's `Transfer-Encoding: chunked`, the
-/// body is sent as one chunk.
+/// User-Agent or Accept suppresses the default. If the user's headers contain `Transfer-Encoding:
+/// chunked`, the body is sent as one chunk.
 ///
 /// # Errors
 ///
@@ -79,7 +79,7 @@ pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
     Ok(out)
 }
 
-/// Method by which the end of the body is marked.
+/// Method by which a request marks the end of its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFraming {
     /// The user's headers mark the end, or there is no body.
@@ -113,7 +113,7 @@ fn write_body(out: &mut Vec<u8>, body: &[u8], framing: BodyFraming) {
     out.extend_from_slice(b"0\r\n\r\n");
 }
 
-/// Values of the user's headers with that name.
+/// Values of the user's headers with this name.
 pub(crate) fn header_values<'a>(
     spec: &RequestSpec<'a>,
     name: &str,
@@ -215,8 +215,8 @@ fn framing(spec: &RequestSpec) -> Result<BodyFraming, RequestError> {
         }
         return Ok(BodyFraming::Chunked);
     }
-    // If the method defines a meaning for content, Content-Length is sent even without a body (RFC
-    // 9110 §8.6).
+    // If the method gives content a meaning, Content-Length is sent even without a body (RFC 9110
+    // §8.6).
     let means_content = matches!(spec.method, "POST" | "PUT" | "PATCH");
     Ok(if spec.body.is_empty() && !means_content {
         BodyFraming::AsGiven

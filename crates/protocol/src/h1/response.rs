@@ -46,7 +46,7 @@ enum ResponseState {
 
 impl ResponseParser {
     /// Creates a parser for a new connection. No response is expected until
-    /// [`ResponseParser::start`].
+    /// [`ResponseParser::start`] is called.
     #[must_use]
     pub fn new(limits: Limits) -> ResponseParser {
         let head_bytes = limits.head_bytes.max(Limits::HEAD_MIN);

@@ -93,7 +93,7 @@ pub enum StartError {
     Unsent,
     /// The peer or this side sent GOAWAY: no more requests are possible.
     GoingAway,
-    /// All stream identifiers are used (RFC 9113 §5.1.1): no more requests are possible.
+    /// All stream identifiers have been used (RFC 9113 §5.1.1): no more requests are possible.
     IdsExhausted,
     /// The request's fields exceed the peer's limit (SETTINGS_MAX_HEADER_LIST_SIZE, RFC 9113
     /// §6.5.2).

@@ -5,16 +5,16 @@ use super::frame::U31_MAX;
 /// Initial size of every window, in bytes (RFC 9113 §6.9.2).
 pub(super) const INITIAL_WINDOW_BYTES: u32 = 65_535;
 
-/// Error: a window would be larger than 2³¹ − 1 bytes (RFC 9113 §6.9.1).
+/// The error that a window would be larger than 2³¹ − 1 bytes (RFC 9113 §6.9.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Overflow;
 
-/// Error: the peer sent more than the window allows (RFC 9113 §6.9.1).
+/// The error that the peer sent more than the window allows (RFC 9113 §6.9.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exceeded;
 
-/// Bytes that the peer allows this side to send. Negative after the peer has lowered
-/// SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 §6.9.2); always within 32 bits.
+/// Bytes that the peer allows this side to send. The number may be negative after the peer has
+/// lowered SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 §6.9.2). It always fits into 32 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SendWindow(i64);
 
@@ -33,7 +33,8 @@ impl SendWindow {
         self.0 -= i64::from(bytes);
     }
 
-    /// Adds `by`: the increment of a WINDOW_UPDATE, or a change of the initial size.
+    /// Changes the window by `by`: the increment of a WINDOW_UPDATE, or the change of the initial
+    /// size.
     pub(super) fn change(&mut self, by: i64) -> Result<(), Overflow> {
         let bytes = self.0 + by;
         if bytes > i64::from(U31_MAX) {
@@ -45,8 +46,8 @@ impl SendWindow {
 }
 
 /// Bytes that this side allows the peer to send, according to the updates sent so far. When half of
-/// the window is used, a WINDOW_UPDATE restores its full size. A peer sending at full speed
-/// therefore never has to wait for an update, and updates are rare.
+/// the window has been used, a WINDOW_UPDATE restores its full size. Updates are therefore rare,
+/// and a peer that sends at full speed never has to wait for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceiveWindow {
     size_bytes: u32,
@@ -81,7 +82,7 @@ impl ReceiveWindow {
         increment
     }
 
-    /// Number of bytes that the peer may send before an update.
+    /// Number of bytes that the peer may send before the next update.
     pub(super) fn left_bytes(self) -> u32 {
         self.left_bytes
     }

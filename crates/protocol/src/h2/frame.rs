@@ -19,8 +19,8 @@ use super::ErrorCode;
 pub(super) const HEADER_BYTES: usize = 9;
 
 /// Largest payload that every peer accepts, in bytes (RFC 9113 §4.2). This client neither sends nor
-/// accepts larger ones. This is also the maximum size of a TLS record, so larger frames would gain
-/// nothing.
+/// accepts larger ones. This is also the maximum size of a TLS record, so larger frames would have
+/// no advantage.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 16_384;
 
 /// The first bytes from a client (RFC 9113 §3.4).

@@ -10,22 +10,23 @@
 pub(super) const IDLE_FRAMES_MAX: u32 = 10_000;
 
 /// Number of frames without progress that are allowed for each canceled request. WINDOW_UPDATE,
-/// HEADERS, an empty last DATA and RST_STREAM may be in flight when it is canceled. Without this
-/// allowance, late responses of a slow server would count as a flood.
+/// HEADERS, an empty last DATA and RST_STREAM may be in flight when the request is canceled.
+/// Without this allowance, late responses of a slow server would count as a flood.
 pub(super) const LATE_FRAMES_PER_REQUEST: u32 = 4;
 
-/// Maximum bytes of unsent replies to the peer: acknowledgments of SETTINGS and PING, about 1,000
-/// frames. For a peer that reads the replies, few are unsent at any time. RST_STREAM needs no
-/// limit, because there is at most one per request. Neither does WINDOW_UPDATE, which is written
-/// only when output is sent.
+/// Maximum number of bytes of unsent replies to the peer: acknowledgments of SETTINGS and PING,
+/// about 1,000 frames. If a peer reads the replies, few of them are unsent at any time. RST_STREAM
+/// needs no limit, because there is at most one per request. Neither does WINDOW_UPDATE, which is
+/// written only when output is sent.
 pub(super) const REPLY_BYTES_MAX: usize = 16 * 1_024;
 
-/// Maximum bytes of unsent output at which another request may start. Without this limit, requests
-/// would accumulate while a worker can't send. 100 streams with large cookies stay below the limit.
+/// Maximum number of bytes of unsent output at which another request may start. Without this limit,
+/// requests would accumulate while a worker can't send. The requests of 100 streams with large
+/// cookies stay below the limit.
 pub(super) const UNSENT_BYTES_MAX: usize = 512 * 1_024;
 
-/// Maximum bytes of request bodies in one batch of output. The limit avoids copying large bodies as
-/// a whole, and lets streams take turns.
+/// Maximum number of bytes of request bodies in one batch of output. The limit avoids copying large
+/// bodies as a whole, and lets streams take turns.
 pub(super) const BATCH_BODY_BYTES_MAX: usize = 64 * 1_024;
 
 /// Maximum number of CONTINUATION frames in one block. The longest allowed block needs four frames.
@@ -39,5 +40,6 @@ pub(super) const CONTINUATION_FRAMES_MAX: u32 = 128;
 pub(super) const HEADER_LIST_BYTES_MAX: u32 = 64 * 1_024;
 
 /// Number of streams that are assumed to be allowed before the peer's SETTINGS arrive: the
-/// recommended minimum (RFC 9113 §6.5.2). Not waiting for SETTINGS saves a round trip (§3.4).
+/// recommended minimum (RFC 9113 §6.5.2). Because requests don't wait for SETTINGS, a round trip is
+/// saved (§3.4).
 pub(super) const STREAMS_BEFORE_SETTINGS: u32 = 100;

@@ -42,7 +42,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where each section of RFC 9113 is implemented:
+//! The sections of RFC 9113 are implemented in these places:
 //!
 //! | section | code |
 //! |---|---|

@@ -17,7 +17,8 @@ pub struct RequestPattern {
 
 impl RequestPattern {
     /// Encodes the fixed parts of a request. A field varies if `is_varying` is true for its value.
-    /// If `body_varies`, the body of `spec` only determines whether `content-length` is sent.
+    /// If `body_varies` is true, the body of `spec` only determines whether `content-length` is
+    /// sent.
     ///
     /// # Errors
     ///
@@ -32,8 +33,8 @@ impl RequestPattern {
         Ok(RequestPattern { fields })
     }
 
-    /// Values that the pattern's [`RequestSpec`] has for the varying fields, in the order of the
-    /// fields.
+    /// Values of the varying fields in the [`RequestSpec`] from which the pattern was created, in
+    /// the order of the fields.
     pub fn varying_values(&self) -> impl Iterator<Item = &str> {
         self.fields.varying_values()
     }
@@ -74,7 +75,7 @@ impl Default for EncodedRequest {
     }
 }
 
-/// Converts a block to frames. `out` contains space for one frame header, then the block.
+/// Converts a block to frames. `out` contains space for one frame header, followed by the block.
 fn finish(out: &mut Vec<u8>, end_stream: bool) {
     let block_bytes = out.len() - HEADER_BYTES;
     if block_bytes > FRAGMENT_BYTES {

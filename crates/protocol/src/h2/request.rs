@@ -9,8 +9,8 @@ use crate::request_fields::{RequestBlock, RequestScheme, expects_of};
 
 /// A request, encoded for any stream of any connection.
 ///
-/// Its fields don't use the dynamic table (RFC 7541 §6.2.2), so the bytes are always valid. Sending
-/// it means copying them and inserting the stream identifier.
+/// Its fields don't use the dynamic table (RFC 7541 §6.2.2), so the bytes are always valid. To send
+/// a request, its bytes are copied and the stream identifier is inserted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EncodedRequest {
     /// HEADERS, and CONTINUATION if one frame is too small, without stream identifiers.
@@ -42,9 +42,10 @@ impl EncodedRequest {
     /// Encodes a request.
     ///
     /// It has the same fields as a request from [`encode_request`](crate::h1::encode_request), with
-    /// names in lower case and Host as `:authority`. The fields of an HTTP/1.1 connection are
-    /// omitted: the standard ones, those named by Connection, and TE other than `trailers`. A
-    /// target with scheme and host, as for a proxy, determines `:scheme` and `:authority`.
+    /// names in lower case and Host as `:authority`. Fields that apply only to an HTTP/1.1
+    /// connection are omitted: the standard ones, those named by Connection, and TE other than
+    /// `trailers`. A target with scheme and host, as for a proxy, determines `:scheme` and
+    /// `:authority`.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ mod id {
 /// Settings of this client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientSettings {
-    /// Largest number of requests in flight, 1 to [`ClientSettings::STREAMS_MAX`]; other values are
+    /// Maximum number of requests in flight, 1 to [`ClientSettings::STREAMS_MAX`]; other values are
     /// clamped. Memory is reserved for twice as many.
     pub streams: u32,
     /// Size of each stream's receive window, 65,535 to 2³¹ − 1 bytes; other values are clamped.
@@ -30,18 +30,18 @@ pub struct ClientSettings {
     /// Windows protect the memory of a receiver that stores data. This client stores nothing, so
     /// small windows would only limit the throughput and cause WINDOW_UPDATE frames.
     pub connection_window_bytes: u32,
-    /// Largest dynamic table that the peer's encoder may use, 0 to 64 KiB; larger values are
-    /// lowered. Default: 4,096, the protocol's initial value.
+    /// Maximum size of the dynamic table that the peer's encoder may use, 0 to 64 KiB; larger
+    /// values are lowered to that. Default: 4,096, the protocol's initial value.
     ///
-    /// For a server that never uses the table, such as nginx, the limit makes no difference. For
-    /// other servers, responses without a table cost the client a quarter more and are several
-    /// times as long, and the server does more work than for other clients. `examples/h2_cost.rs`
+    /// The limit makes no difference for a server that never uses the table, such as nginx. With
+    /// other servers, responses without a table are several times as long and cost the client a
+    /// quarter more, and the server has more work than with other clients. `examples/h2_cost.rs`
     /// measures the costs for the client.
     pub header_table_bytes: u32,
 }
 
 impl ClientSettings {
-    /// Largest number of concurrent streams on one connection.
+    /// Maximum number of concurrent streams on one connection.
     pub const STREAMS_MAX: u32 = 65_536;
 
     const HEADER_TABLE_MAX_BYTES: u32 = 64 * 1_024;
@@ -58,7 +58,7 @@ impl ClientSettings {
         }
     }
 
-    /// Settings that differ from the protocol's initial values, and their number.
+    /// Returns the settings that differ from the protocol's initial values, and their number.
     pub(super) fn list(&self) -> ([(u16, u32); 4], usize) {
         let mut list = [
             (id::ENABLE_PUSH, 0),
@@ -88,7 +88,7 @@ impl Default for ClientSettings {
 /// Settings of the peer, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PeerSettings {
-    /// True after the peer's first SETTINGS.
+    /// True once the peer's first SETTINGS have arrived.
     pub(super) seen: bool,
     /// Number of concurrent streams that the peer allows; `None` without a limit.
     pub(super) max_streams: Option<u32>,

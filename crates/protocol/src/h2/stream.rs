@@ -49,7 +49,7 @@ pub(super) struct Stream {
     pub(super) id: u32,
     pub(super) tag: u32,
     pub(super) state: StreamState,
-    /// Number of unsent body bytes; still valid after the stream's end.
+    /// Number of unsent body bytes. It stays valid after the end of the stream.
     pub(super) unsent_bytes: u64,
     pub(super) response: ResponseStage,
     pub(super) send_window: SendWindow,
@@ -60,7 +60,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Content of a slot that has never been used.
+    /// Content of a slot that has not been used yet.
     pub(super) const NONE: Stream = Stream {
         id: 0,
         tag: 0,
@@ -107,8 +107,7 @@ impl Stream {
         Ok(self.response.data(u64::from(bytes))?)
     }
 
-    /// Returns true if the receive window must be opened to receive the rest of the body, and false
-    /// if the rest fits.
+    /// Returns true if the receive window must be enlarged to receive the rest of the body.
     #[inline]
     pub(super) fn is_window_low(&self) -> bool {
         let fits = match self.response {

@@ -1,4 +1,4 @@
-//! Streams of one connection, in a fixed number of slots.
+//! The streams of one connection, in a fixed number of slots.
 
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::U31_MAX;
@@ -6,7 +6,7 @@ use super::stream::{Stream, StreamState};
 use crate::h1::Expects;
 use crate::response_stage::ResponseStage;
 
-/// All streams.
+/// All streams of a connection.
 ///
 /// A stream's identifier determines its slot, so no search is needed: the slots are a ring, and
 /// successive identifiers have successive slots. If the slot of the next identifier is still used
@@ -14,7 +14,7 @@ use crate::response_stage::ResponseStage;
 /// increase, and skipped ones count as closed). There are at least twice as many slots as
 /// concurrent streams, so few identifiers are skipped.
 ///
-/// A slot keeps its stream after the end, until it is reused.
+/// After a stream has ended, its slot keeps it until the slot is reused.
 #[derive(Debug)]
 pub(super) struct Streams {
     /// The number of slots is a power of two.
@@ -128,7 +128,7 @@ impl Streams {
         (self.next_id as usize) + 2 * self.slots.len() < U31_MAX as usize
     }
 
-    /// Uses up nearly all identifiers.
+    /// Skips nearly all identifiers, so that few are left.
     #[cfg(test)]
     pub(super) fn skip_ids(&mut self) {
         self.next_id = U31_MAX - 4 * self.slots.len() as u32;

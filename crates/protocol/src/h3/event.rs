@@ -77,7 +77,7 @@ pub enum H3Event<'a> {
         /// Code for STOP_SENDING.
         code: H3ErrorCode,
     },
-    /// The caller need not do anything, for example because a canceled stream ended.
+    /// The caller needs to do nothing, for example because a canceled stream ended.
     Ignored,
 }
 

@@ -26,13 +26,13 @@ pub(super) const PARTIAL_BYTES_PER_STREAM: usize = 1_024;
 /// Largest buffer that a stream keeps for the next one, in bytes.
 pub(super) const RETAINED_BUFFER_BYTES_MAX: usize = 4 * 1_024;
 
-/// Maximum bytes of unsent instructions for the peer's encoder, about 4,000 acknowledgments. For a
-/// peer that reads the decoder stream, few are unsent at any time.
+/// Maximum number of bytes of unsent instructions for the peer's encoder, about 4,000
+/// acknowledgments. If a peer reads the decoder stream, few of them are unsent at any time.
 pub(super) const DECODER_OUTPUT_BYTES_MAX: usize = 16 * 1_024;
 
 /// Maximum number of unidirectional streams whose type hasn't arrived completely. Nearly all types
 /// take one byte.
 pub(super) const UNTYPED_STREAMS_MAX: usize = 100;
 
-/// Number of streams of unknown types that are remembered, so their late bytes are recognized.
+/// Number of streams of unknown types that are remembered, so that their late bytes are recognized.
 pub(super) const DISCARDED_STREAMS_MAX: usize = 16;

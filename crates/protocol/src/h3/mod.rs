@@ -43,7 +43,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where each section of RFC 9114 is implemented:
+//! The sections of RFC 9114 are implemented in these places:
 //!
 //! | section | code |
 //! |---|---|

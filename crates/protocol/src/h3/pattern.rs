@@ -16,7 +16,8 @@ pub struct H3RequestPattern {
 
 impl H3RequestPattern {
     /// Encodes the fixed parts of a request. A field varies if `is_varying` is true for its value.
-    /// If `body_varies`, the body of `spec` only determines whether `content-length` is sent.
+    /// If `body_varies` is true, the body of `spec` only determines whether `content-length` is
+    /// sent.
     ///
     /// # Errors
     ///
@@ -31,8 +32,8 @@ impl H3RequestPattern {
         Ok(H3RequestPattern { fields })
     }
 
-    /// Values that the pattern's [`RequestSpec`] has for the varying fields, in the order of the
-    /// fields.
+    /// Values of the varying fields in the [`RequestSpec`] from which the pattern was created, in
+    /// the order of the fields.
     pub fn varying_values(&self) -> impl Iterator<Item = &str> {
         self.fields.varying_values()
     }

@@ -13,16 +13,16 @@ mod id {
 /// Settings of this client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct H3Settings {
-    /// Largest number of requests in flight, 1 to [`H3Settings::STREAMS_MAX`]; other values are
+    /// Maximum number of requests in flight, 1 to [`H3Settings::STREAMS_MAX`]; other values are
     /// clamped. Memory is reserved for all of them.
     pub streams: u32,
-    /// Largest dynamic table that the peer's encoder may use, 0 to 64 KiB; larger values are
-    /// lowered. Default: 4,096, as for HTTP/2.
+    /// Maximum size of the dynamic table that the peer's encoder may use, 0 to 64 KiB; larger
+    /// values are lowered to that. Default: 4,096, as for HTTP/2.
     pub header_table_bytes: u32,
 }
 
 impl H3Settings {
-    /// Largest number of concurrent requests on one connection.
+    /// Maximum number of concurrent requests on one connection.
     pub const STREAMS_MAX: u32 = 65_536;
 
     const HEADER_TABLE_MAX_BYTES: u32 = 64 * 1_024;

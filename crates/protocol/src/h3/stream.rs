@@ -44,13 +44,13 @@ pub(super) struct H3Stream {
     pub(super) stage: ExchangeStage,
     pub(super) expects: Expects,
     pub(super) reading: FrameReading,
-    /// Start of a frame header or field section that arrived in parts. The memory is reused for the
-    /// next stream.
+    /// The part of an incomplete frame header or field section that has arrived. The memory is
+    /// reused for the next stream.
     pub(super) kept: Vec<u8>,
 }
 
 impl H3Stream {
-    /// Content of a slot that has never been used.
+    /// Content of a slot that has not been used yet.
     pub(super) fn closed() -> H3Stream {
         H3Stream {
             id: 0,

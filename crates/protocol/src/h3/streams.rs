@@ -12,7 +12,7 @@ const VACANT: u32 = u32::MAX;
 ///
 /// QUIC assigns successive identifiers, and a slow stream may outlive many later ones, so the
 /// identifier alone can't determine the slot. An index with linear probing maps identifiers to
-/// slots; nearly always, the first entry examined is the right one. The index has at least twice as
+/// slots; the first entry examined is nearly always the right one. The index has at least twice as
 /// many entries as there are slots.
 #[derive(Debug)]
 pub(super) struct H3Streams {
@@ -64,8 +64,8 @@ impl H3Streams {
         self.slots.iter().filter(|stream| stream.is_live())
     }
 
-    /// First entry of the index in which an identifier is searched. The lowest two bits are the
-    /// same for all streams of requests (RFC 9000 §2.1).
+    /// First entry of the index at which the search for an identifier starts. The lowest two bits
+    /// are the same for all streams of requests (RFC 9000 §2.1).
     #[inline]
     fn home(&self, id: u64) -> usize {
         (id >> 2) as usize & (self.index.len() - 1)

@@ -138,7 +138,7 @@ impl PeerStreams {
         Ok(None)
     }
 
-    /// Forgets a stream that ended before its type was complete, which is allowed (RFC 9114 §6.2).
+    /// Removes a stream that ended before its type was complete, which is allowed (RFC 9114 §6.2).
     pub(super) fn forget(&mut self, id: u64) {
         self.untyped.retain(|stream| stream.id != id);
     }

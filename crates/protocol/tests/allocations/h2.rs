@@ -1,4 +1,4 @@
-//! Allocations of HTTP/2 connections.
+//! Tests of the allocations of HTTP/2 connections.
 
 use prony_protocol::h1::{RequestSpec, Version};
 use prony_protocol::h2::{
@@ -165,7 +165,8 @@ fn block(stream: u32, block: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Blocks that use the most memory, each in a different way. The blocks differ for each `number`.
+/// Returns blocks that cause the most memory use, each in a different way. The blocks differ for
+/// each `number`.
 fn costly(number: u32) -> [Vec<u8>; 6] {
     let mut coded = vec![0x88, 0x00, 0x01, b'a', 0xff, 0xfe, 0xfd, 0x03];
     // The values are zeros, because the Huffman code encodes eight of them in five bytes.

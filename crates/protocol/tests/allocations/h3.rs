@@ -1,4 +1,4 @@
-//! Allocations of HTTP/3 connections.
+//! Tests of the allocations of HTTP/3 connections.
 
 use prony_protocol::h1::{RequestSpec, Version};
 use prony_protocol::h2::RequestScheme;
@@ -47,7 +47,7 @@ impl Round {
     fn new() -> Round {
         let settings = H3Settings {
             streams: STREAMS,
-            // With this size, counts of insertions are sent modulo 128, in one byte.
+            // With this size, the Required Insert Count is sent modulo 128, in one byte.
             header_table_bytes: 2_048,
         };
         let mut round = Round {

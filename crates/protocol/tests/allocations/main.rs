@@ -1,5 +1,5 @@
-//! Memory use: an exchange in the steady state allocates nothing, and a hostile peer causes little
-//! memory use. This is a separate binary, because it replaces the allocator.
+//! Memory use: an exchange in the steady state allocates nothing, and a hostile peer can cause only
+//! little memory use. This is a separate binary, because it replaces the allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -11,7 +11,7 @@ mod h3;
 thread_local! {
     /// Number of allocations by this thread. The test harness has other threads.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    /// Number of bytes that this thread has allocated and not freed, and its maximum.
+    /// Number of bytes that this thread has allocated and not freed, and the maximum so far.
     static HELD: Cell<(i64, i64)> = const { Cell::new((0, 0)) };
 }
 

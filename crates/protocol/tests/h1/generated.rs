@@ -1,4 +1,4 @@
-//! Generated responses, valid and not, compared with another parser.
+//! Tests of generated responses, valid and invalid, and comparison with another parser.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -133,7 +133,7 @@ fn answers() -> impl Strategy<Value = Answer> {
     )
         .prop_map(
             |(interims, old, status, reason, fields, connection, body)| {
-                // HTTP/1.0 has no chunked encoding.
+                // HTTP/1.0 has no chunked coding.
                 let old = old && !matches!(body, Body::Chunks(..));
                 let version = if old {
                     Version::Http10

@@ -1,4 +1,5 @@
-//! HTTP/1: tables of responses, every split, random bytes, and comparison with another parser.
+//! Tests of HTTP/1 with tables of responses, with every split of the input, with random bytes, and
+//! with another parser.
 
 mod generated;
 mod requests;

@@ -1,4 +1,4 @@
-//! Encoding and rejection of requests.
+//! Tests of the encoding and rejection of requests.
 
 use prony_protocol::h1::{RequestError, RequestSpec, Version, encode_request};
 

@@ -1,4 +1,4 @@
-//! Valid responses and their events.
+//! Tests of valid responses and their events.
 
 use prony_protocol::h1::Expects::{self, Body, Connect, NoBody};
 

@@ -1,4 +1,4 @@
-//! Runs the fuzz targets on seeded mutations, as a short version of what `fuzz/` does at length.
+//! Runs the fuzz targets on seeded mutations, as a short version of the runs in `fuzz/`.
 
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};

@@ -1,4 +1,4 @@
-//! The result doesn't depend on how the input is split.
+//! Tests that the result doesn't depend on how the input is split.
 
 use prony_protocol::h1::{Expects, Limits, ResponseParser};
 

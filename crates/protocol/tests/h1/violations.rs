@@ -1,4 +1,4 @@
-//! Responses that aren't valid HTTP/1, and the violations that are reported.
+//! Tests of responses that aren't valid HTTP/1, and of the violations that are reported.
 
 use prony_protocol::h1::H1Violation::{self, *};
 use prony_protocol::h1::{Expects, Limits, ResponseParser};
@@ -9,7 +9,7 @@ use crate::bodies::drive::{ExchangeEnd, drive};
 const HEAD: &str = "HTTP/1.1 200 OK\r\n";
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// Valid bytes, the bytes after them, and the violation that the latter contain.
+/// Valid bytes, the bytes after them, and the violation in the latter.
 pub(crate) type Row = (&'static str, &'static [u8], H1Violation);
 
 pub(crate) const OPENINGS: &[Row] = &[

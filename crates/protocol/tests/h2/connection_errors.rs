@@ -1,4 +1,4 @@
-//! Connection errors: the violation, and the code in GOAWAY.
+//! Tests of connection errors: the violation, and the code in GOAWAY.
 
 use crate::bodies::h2::frames::{
     self, ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, NO_FLAGS, PADDED,
@@ -57,7 +57,8 @@ fn lengths() -> Vec<Row> {
             "FrameLength(WindowUpdate)",
             FRAME_SIZE_ERROR,
         ),
-        // A frame on a stream other than those that it could end.
+        // PRIORITY with a wrong length, on a stream that isn't open. It can't be reported as a
+        // stream error.
         (
             frame(PRIORITY, 0, 2, &[0; 4]),
             "FrameLength(Priority)",

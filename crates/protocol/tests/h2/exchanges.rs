@@ -1,4 +1,4 @@
-//! Exchanges with servers that behave correctly.
+//! Tests of exchanges with servers that behave correctly.
 
 use prony_protocol::h2::ClientSettings;
 

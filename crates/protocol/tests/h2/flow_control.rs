@@ -1,4 +1,4 @@
-//! Windows of both sides, for streams and connections (RFC 9113 §5.2, §6.9).
+//! Tests of the windows of both sides, for streams and connections (RFC 9113 §5.2, §6.9).
 
 use prony_protocol::h2::{ClientSettings, ConnectionEvent};
 
@@ -49,7 +49,7 @@ fn the_initial_window_changes_for_live_streams_and_may_become_negative() {
     let mut client = Client::with(SMALL, &[(4, 100)]);
     client.start("POST", &[1; 200], 0);
     assert_eq!(client.sent(), ["HEADERS 1", "DATA 1 100"]);
-    // RFC 9113 §6.9.2: the window is now -70.
+    // The window is now −70 (RFC 9113 §6.9.2).
     client.receive(&settings(&[(4, 30)]));
     assert_eq!(client.sent(), ["SETTINGS ACK"]);
     client.receive(&window_update(1, 70));
@@ -58,7 +58,7 @@ fn the_initial_window_changes_for_live_streams_and_may_become_negative() {
     assert_eq!(client.sent(), ["DATA 1 1"]);
     client.receive(&settings(&[(4, 40)]));
     assert_eq!(client.sent(), ["SETTINGS ACK", "DATA 1 10"]);
-    // New streams begin with the new size.
+    // New streams begin with the new window size.
     client.start("POST", &[1; 50], 1);
     assert_eq!(client.sent(), ["HEADERS 3", "DATA 3 40"]);
 }
@@ -125,7 +125,7 @@ fn windows_are_opened_when_half_is_used() {
         client.sent(),
         ["WINDOW_UPDATE 0 32768", "WINDOW_UPDATE 1 32768"]
     );
-    // Padding counts, but frame headers don't.
+    // Padding counts toward flow control, but frame headers don't.
     client.receive(&data(1, frames::PADDED, &[0; 16_000]));
     client.receive(&data(1, frames::PADDED, &[0; 16_000]));
     assert!(client.sent().is_empty());

@@ -1,4 +1,4 @@
-//! Generated responses and blocks, and another implementation's encoder.
+//! Tests of generated responses and blocks, and of blocks from another implementation's encoder.
 
 use httlib_hpack::Encoder;
 use proptest::prelude::*;

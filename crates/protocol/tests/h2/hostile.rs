@@ -1,5 +1,5 @@
-//! Peers that try to cause excessive cost. Each causes a violation before its memory use exceeds a
-//! bound.
+//! Tests of peers that try to cause excessive cost. Each causes a violation before the memory use
+//! exceeds a bound.
 
 use prony_protocol::h2::ClientSettings;
 
@@ -117,7 +117,7 @@ fn late_responses_are_not_a_flood() {
         client.sent();
     }
     client.check_works();
-    // More than the credit for late frames is still a flood.
+    // More frames than the allowance for late frames are still a flood.
     let frame = headers(1, NO_FLAGS, OK);
     assert_eq!(flood(&mut client, &frame).as_deref(), Some(IDLE));
 }

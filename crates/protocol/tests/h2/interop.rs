@@ -1,4 +1,4 @@
-//! Interoperability with the server of another implementation, in memory.
+//! Tests of the interoperability with the server of another implementation, in memory.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Requests with varying fields or bodies equal those that are encoded completely.
+//! Tests that requests with varying fields or bodies equal requests that are encoded completely.
 
 use httlib_hpack::Decoder;
 use prony_protocol::h1::{RequestSpec, Version};
@@ -19,7 +19,7 @@ fn spec<'a>(path: &'a str, headers: &'a [(String, String)], body: &'a [u8]) -> R
     }
 }
 
-/// The frames of a request's head, and the fields in them.
+/// Returns the frames of a request's head, and the fields in them.
 fn sent(request: &EncodedRequest) -> (Vec<u8>, Vec<String>) {
     let mut connection = Connection::new(ClientSettings::default());
     let mut out = Vec::new();

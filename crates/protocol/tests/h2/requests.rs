@@ -1,4 +1,4 @@
-//! Encoding of requests, decoded by another implementation.
+//! Tests that another implementation can decode encoded requests.
 
 use httlib_hpack::Decoder;
 use prony_protocol::h1::{Expects, RequestError, RequestSpec, Version};

@@ -1,4 +1,5 @@
-//! GOAWAY by both sides, changed limits, and exhausted identifiers (RFC 9113 §5.1.2, §6.8).
+//! Tests of GOAWAY by both sides, changed limits, and exhausted identifiers (RFC 9113 §5.1.2,
+//! §6.8).
 
 use prony_protocol::h2::{ClientSettings, StartError};
 

@@ -1,5 +1,4 @@
-//! A short run of the fuzz targets with many seeds, and a check that these seeds reach enough
-//! states.
+//! Runs the fuzz targets briefly with many seeds, and checks that these seeds reach enough states.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -1,4 +1,4 @@
-//! The result doesn't depend on how the input is split.
+//! Tests that the result doesn't depend on how the input is split.
 
 use crate::bodies::h2::drive::trace;
 use crate::bodies::h2::frames::{self, END_STREAM, NO_FLAGS, PADDED, data, headers};

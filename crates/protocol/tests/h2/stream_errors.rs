@@ -1,4 +1,4 @@
-//! Stream errors: the violation, and the code in RST_STREAM.
+//! Tests of stream errors: the violation, and the code in RST_STREAM.
 
 use crate::bodies::h2::frames::{
     self, END_STREAM, NO_FLAGS, PRIORITY, block, data, frame, headers, window_update,

@@ -1,4 +1,4 @@
-//! Connection errors: the violation and its code.
+//! Tests of connection errors: the violation and its code.
 
 use prony_protocol::h3::H3ErrorCode;
 

@@ -1,4 +1,4 @@
-//! Exchanges, the ends of streams, and the end of a connection.
+//! Tests of exchanges, the ends of streams, and the end of a connection.
 
 use prony_protocol::h3::{H3Event, H3Settings, H3StartError, UnfinishedRequest};
 

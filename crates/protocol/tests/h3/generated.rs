@@ -1,4 +1,4 @@
-//! Generated responses, from an encoder with a dynamic table.
+//! Tests of generated responses, which come from an encoder with a dynamic table.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

@@ -1,4 +1,4 @@
-//! Limits on the cost that a server can cause.
+//! Tests of the limits on the cost that a server can cause.
 
 use prony_protocol::h3::H3Violation;
 

@@ -1,4 +1,5 @@
-//! Encoding of requests: the same fields as in HTTP/2, and patterns.
+//! Tests of the encoding of requests, which must have the same fields as in HTTP/2, and of
+//! patterns.
 
 use httlib_hpack::Decoder;
 use prony_protocol::h1::{Expects, RequestError, RequestSpec, Version};

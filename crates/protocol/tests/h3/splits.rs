@@ -1,4 +1,4 @@
-//! The result doesn't depend on how the input is split.
+//! Tests that the result doesn't depend on how the input is split.
 
 use crate::bodies::h3::drive::{Step, trace, trace_again};
 use crate::bodies::h3::frames::{self, data, frame, head, headers, section};

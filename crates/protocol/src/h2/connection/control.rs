@@ -6,7 +6,8 @@ use crate::h2::frame::{self, FrameHeader, FrameType, U31_MAX};
 use crate::h2::{ConnectionEvent, ErrorCode, H2Violation, StreamViolation, limits};
 
 impl Connection {
-    /// Counts a frame that made no progress. Too many such frames in a row are treated as a flood.
+    /// Counts a frame that made no progress. Too many consecutive frames of this kind are treated
+    /// as a flood.
     pub(super) fn note_idle_frame(&mut self) -> Result<(), H2Violation> {
         self.idle_frames += 1;
         if self.idle_frames > limits::IDLE_FRAMES_MAX {
@@ -189,9 +190,9 @@ impl Connection {
         None
     }
 
-    /// Handles PRIORITY. Priorities are deprecated and useless to a client (RFC 9113 §5.3.2), but
-    /// the length is checked (§6.3). A wrong length ends the stream or, without a stream, the
-    /// connection.
+    /// Handles PRIORITY. Priorities are deprecated (RFC 9113 §5.3.2) and have no meaning for a
+    /// client, but the length is checked (§6.3). A wrong length ends the stream or, without a
+    /// stream, the connection.
     pub(super) fn priority(
         &mut self,
         header: FrameHeader,

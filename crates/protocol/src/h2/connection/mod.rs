@@ -36,9 +36,9 @@ pub struct Connection {
     /// The field blocks as text, if requested by `keep_fields`.
     texts: Option<Box<FieldTexts>>,
     reading: ReadState,
-    /// Start of a frame or frame header that arrived in parts.
+    /// The part of an incomplete frame or frame header that has arrived.
     kept: Vec<u8>,
-    /// Field block that arrived in several frames.
+    /// The part of an incomplete field block that has arrived, if it takes several frames.
     block: Vec<u8>,
     /// Metadata of the block in `block`, until its last frame has arrived.
     field_block: Option<FieldBlock>,
@@ -94,7 +94,7 @@ impl Connection {
         connection
     }
 
-    /// Resets the state for the next connection. Memory and the decoder's cache are kept.
+    /// Resets the state for the next connection. The memory and the decoder's cache are kept.
     pub fn restart(&mut self) {
         self.peer = PeerSettings::new();
         self.streams.restart();
@@ -131,7 +131,7 @@ impl Connection {
         }
     }
 
-    /// Starts a request. Every event about it carries `tag`.
+    /// Starts a request. Every event of the request contains `tag`.
     ///
     /// # Errors
     ///
@@ -236,8 +236,8 @@ impl Connection {
         self.streams.active()
     }
 
-    /// Requests in flight. After a violation, or if the peer closes the connection, these requests
-    /// remain unfinished.
+    /// Requests in flight. They remain unfinished after a violation, or if the peer closes the
+    /// connection.
     pub fn unfinished(&self) -> impl Iterator<Item = UnfinishedRequest> {
         self.streams.live().map(|stream| UnfinishedRequest {
             tag: stream.tag,

@@ -2,11 +2,11 @@
 
 use crate::h2::{H2Violation, limits};
 
-/// Output in the order of sending.
+/// Output, in the order in which it is sent.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     bytes: Vec<u8>,
-    /// Number of bytes in replies to the peer's frames.
+    /// Number of bytes of replies to the peer's frames.
     reply_bytes: usize,
 }
 
@@ -38,8 +38,8 @@ impl Outbox {
         self.bytes.len()
     }
 
-    /// Moves all bytes to the end of `out`. If `out` is empty, the two buffers are swapped instead
-    /// of copied.
+    /// Moves all bytes to the end of `out`. If `out` is empty, the two buffers are swapped, which
+    /// avoids a copy.
     #[inline]
     pub(super) fn take(&mut self, out: &mut Vec<u8>) {
         if out.is_empty() {

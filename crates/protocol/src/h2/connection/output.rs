@@ -82,8 +82,8 @@ impl Connection {
         }
     }
 
-    /// Writes a DATA frame of the stream in this slot, as large as its body, the windows and `room`
-    /// allow. Returns the number of body bytes.
+    /// Writes a DATA frame for the stream in this slot, as large as its body, the windows and
+    /// `room` allow. Returns the number of body bytes.
     fn write_data<'b>(
         &mut self,
         slot: usize,
@@ -108,7 +108,8 @@ impl Connection {
         let body = body_of(stream.tag);
         let from = body.len().wrapping_sub(unsent as usize);
         let Some(piece) = body.get(from..).and_then(|rest| rest.get(..bytes)) else {
-            // The body has changed, so the part that was already sent can't be completed.
+            // The caller returned a different body, so the part that was already sent can't be
+            // completed.
             self.streams.cancel(slot);
             self.reading.forget(id);
             frame::write_rst_stream(out, id, ErrorCode::INTERNAL_ERROR);

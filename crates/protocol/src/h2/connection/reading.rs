@@ -17,7 +17,7 @@ pub(super) enum ReadState {
     Data(DataFrame),
     /// Bytes to be skipped.
     Skip(u32),
-    /// The end of this stream, which the peer ended.
+    /// The end of this stream must be reported, because the peer has ended the stream.
     End(u32),
     /// After GOAWAY, the remaining streams must be checked, beginning with this slot.
     Unprocessed(usize),

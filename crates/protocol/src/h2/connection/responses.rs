@@ -124,8 +124,8 @@ impl Connection {
         }
     }
 
-    /// Handles the header of DATA (RFC 9113 §6.1). The whole payload counts for flow control, even
-    /// if the stream has ended (§5.1, §6.9.1).
+    /// Handles the header of DATA (RFC 9113 §6.1). The whole payload counts toward flow control,
+    /// even if the stream has ended (§5.1, §6.9.1).
     #[inline]
     pub(super) fn begin_data<'a>(
         &mut self,

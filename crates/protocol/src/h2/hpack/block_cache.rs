@@ -12,15 +12,15 @@ pub(super) struct HpackBlockCache {
     blocks: BlockCache<CachedEffects>,
     /// Effects of the block being decoded.
     effects: BlockEffects,
-    /// True if the block being decoded must not be cached, because it is too long or changes the
-    /// table's size, which is rare.
+    /// True if the block being decoded must not be cached, because it is too long or, in rare
+    /// cases, changes the table's size.
     uncacheable: bool,
 }
 
 #[derive(Debug, Default)]
 struct CachedEffects {
     effects: BlockEffects,
-    /// Generation of the table in which the block's insertions change nothing.
+    /// Generation of the table at which the block's insertions change nothing.
     settled: Option<u64>,
 }
 

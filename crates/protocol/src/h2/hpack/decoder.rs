@@ -9,7 +9,7 @@ use crate::compression::{
     decode_integer, string,
 };
 
-/// Error in a field block. Sender and receiver no longer agree on the dynamic table, so the
+/// Error in a field block. After it, the dynamic tables of sender and receiver differ, so the
 /// connection can't be used any more (COMPRESSION_ERROR, RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HpackError {
@@ -71,12 +71,12 @@ impl fmt::Display for HpackError {
 #[derive(Debug)]
 pub struct Decoder {
     table: Table,
-    /// Largest table that the peer may choose, in bytes.
+    /// Maximum size of the dynamic table that the peer may choose, in bytes.
     table_limit_bytes: u32,
     /// True if the limit was lowered below the table's size and the peer has not acknowledged that
     /// yet.
     resize_due: bool,
-    /// Longest list of fields, in bytes as counted by RFC 9113 §6.5.2.
+    /// Maximum size of a list of fields, in bytes as counted by RFC 9113 §6.5.2.
     list_limit_bytes: u32,
     static_entries: &'static [Field; static_table::ENTRIES],
     block_cache: HpackBlockCache,
@@ -176,7 +176,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Returns the entry with an index into both tables (RFC 7541 §2.3.3).
+    /// Returns the entry at an index that covers the static and the dynamic table (RFC 7541
+    /// §2.3.3).
     #[inline]
     fn entry(&mut self, index: u32, generation: u64) -> Result<&Field, HpackError> {
         let at = (index as usize).checked_sub(1).ok_or(HpackError::Index)?;

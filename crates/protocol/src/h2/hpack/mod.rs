@@ -5,7 +5,7 @@
 //!
 //! - The *encoder* encodes a request once, before the run. It doesn't use the dynamic table, so the
 //!   same bytes are valid on every connection at any time.
-//! - The *decoder* reads everything but keeps only the status, the length and errors. For an entry
+//! - The *decoder* reads all fields but keeps only the status, the length and errors. For an entry
 //!   of the dynamic table it keeps the size and the meaning, never the text, so its memory is
 //!   independent of the peer's input. If heads are needed as text, `texts` decodes each block a
 //!   second time.

@@ -7,7 +7,7 @@ use crate::compression::{Field, Name, find_text};
 /// Number of entries. The first entry has index 1.
 pub(super) const ENTRIES: usize = 61;
 
-/// Names and values. The value is empty if the entry has none.
+/// Names and values. The value is empty if the entry has only a name.
 pub(super) const TEXTS: [(&str, &str); ENTRIES] = [
     (":authority", ""),
     (":method", "GET"),
@@ -82,7 +82,7 @@ pub(super) fn entries() -> &'static [Field; ENTRIES] {
     &FIELDS
 }
 
-/// Index of an entry with this name, and true if its value matches too.
+/// Returns the index of an entry with this name, and true if its value matches, too.
 pub(super) fn find(name: &str, value: &str) -> Option<(usize, bool)> {
     find_text(&TEXTS, name, value).map(|(at, is_same)| (at + 1, is_same))
 }

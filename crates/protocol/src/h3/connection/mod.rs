@@ -34,7 +34,7 @@ pub struct H3Connection {
     decoder: QpackDecoder,
     /// State of the peer's control stream.
     control: ControlReading,
-    /// Start of a frame on the control stream that arrived in parts.
+    /// The part of an incomplete frame on the control stream that has arrived.
     control_kept: Vec<u8>,
     /// Number of bytes of an unfinished integer on the peer's decoder stream; 0 between
     /// instructions.
@@ -99,7 +99,7 @@ impl H3Connection {
         connection
     }
 
-    /// Resets the state for the next connection. Memory and the decoder's cache are kept.
+    /// Resets the state for the next connection. The memory and the decoder's cache are kept.
     pub fn restart(&mut self) {
         self.peer = None;
         self.streams.restart();
@@ -154,7 +154,7 @@ impl H3Connection {
     }
 
     /// Starts a request on a new bidirectional stream of this client, with this identifier. Every
-    /// event about the request carries `tag`.
+    /// event of the request contains `tag`.
     ///
     /// # Errors
     ///
@@ -330,8 +330,8 @@ impl H3Connection {
         self.streams.active()
     }
 
-    /// Requests in flight. After a violation, or if the peer closes the connection, these requests
-    /// remain unfinished.
+    /// Requests in flight. They remain unfinished after a violation, or if the peer closes the
+    /// connection.
     pub fn unfinished(&self) -> impl Iterator<Item = UnfinishedRequest> {
         self.streams.live().map(|stream| UnfinishedRequest {
             tag: stream.tag,
@@ -358,7 +358,8 @@ impl H3Connection {
         self.can_start() == Err(H3StartError::GoingAway)
     }
 
-    /// Counts a frame that made no progress. Too many such frames in a row are treated as a flood.
+    /// Counts a frame that made no progress. Too many consecutive frames of this kind are treated
+    /// as a flood.
     fn note_idle_frame(&mut self) -> Result<(), H3Violation> {
         self.note_idle_frames(1)
     }

@@ -5,7 +5,7 @@ use crate::h3::unidirectional::PeerStream;
 use crate::h3::violation::CriticalStream;
 use crate::h3::{H3ErrorCode, H3Event, H3Violation};
 
-/// Maximum number of bytes in an integer on the decoder stream, which has at most 62 bits.
+/// Maximum number of bytes of an integer on the decoder stream. Integers have at most 62 bits.
 const INTEGER_BYTES_MAX: u8 = 10;
 
 impl H3Connection {

@@ -226,7 +226,7 @@ impl H3Connection {
     }
 }
 
-/// Skips up to `left` bytes. Returns the number of bytes that remain to be skipped.
+/// Skips up to `left` bytes. Returns the number of bytes that are still to be skipped.
 pub(super) fn skip(left: u64, input: &mut &[u8]) -> u64 {
     let length = usize::try_from(left).map_or(input.len(), |left| left.min(input.len()));
     *input = &input[length..];

@@ -38,7 +38,7 @@ pub struct QpackDecoder {
     /// Buffer for a decoded Huffman string: at most 8/5 of a section or instruction, because every
     /// code has at least 5 bits.
     text: Vec<u8>,
-    /// Start of an instruction that arrived in parts.
+    /// The part of an incomplete instruction that has arrived.
     partial: Vec<u8>,
     /// Instructions for the decoder stream.
     out: Vec<u8>,
@@ -213,7 +213,7 @@ impl QpackDecoder {
         if absolute >= prefix.required {
             return Err(QpackError::Index);
         }
-        // The required count is at most the number of insertions.
+        // The Required Insert Count is at most the number of insertions.
         self.dynamic_entry(self.inserts - 1 - absolute)
     }
 
@@ -319,7 +319,8 @@ impl QpackDecoder {
     /// Records that a stream was abandoned before all its sections were decoded (RFC 9204
     /// §2.2.2.2).
     pub fn cancel(&mut self, stream: u64) {
-        // Without insertions, the stream can't contain references that the peer waits to release.
+        // Without insertions, the stream can't contain references, so the peer doesn't wait for
+        // their release.
         if self.inserts > 0 {
             encode_integer(6, 0x40, stream as usize, &mut self.out);
         }

@@ -1,10 +1,10 @@
 //! QPACK, the field compression of HTTP/3 (RFC 9204).
 //!
-//! As for HPACK, this isn't a general implementation:
+//! Like HPACK, this isn't a general implementation:
 //!
 //! - The *encoder* encodes a request once, before the run, with only the static table and literals.
 //!   The same bytes are valid on every stream of every connection, and no encoder stream is needed.
-//! - The *decoder* reads everything but keeps only the status, the length and errors. It allows a
+//! - The *decoder* reads all fields but keeps only the status, the length and errors. It allows a
 //!   dynamic table but no blocked streams (SETTINGS_QPACK_BLOCKED_STREAMS is 0), so a server refers
 //!   only to acknowledged entries. No response waits for another stream or is buffered for that
 //!   reason. If heads are needed as text, `texts` decodes each section a second time.

@@ -1,9 +1,9 @@
 //! Groups the requests of a list into entries. Results are reported by entry.
 //!
 //! Lines with the same method and URL are one entry. If that gives more entries than can have
-//! results of their own, lines are grouped by method and path: the query is omitted, and numbers
-//! and identifiers in the path become `{id}`. If that still gives too many, only the first ones in
-//! the list have results of their own.
+//! separate results, lines are grouped by method and path: the query is omitted, and numbers and
+//! identifiers in the path become `{id}`. If that still gives too many, only the first entries in
+//! the list have separate results.
 
 use std::collections::HashMap;
 

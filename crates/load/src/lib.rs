@@ -8,7 +8,7 @@
 //! Only `socket` contains code that differs by operating system.
 //!
 //! The modules form layers. A module uses only modules of its own layer and of the layers above it
-//! in this table, never in a cycle:
+//! in this table, without cycles:
 //!
 //! | layer | modules |
 //! |---|---|

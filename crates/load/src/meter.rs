@@ -281,7 +281,7 @@ impl Meter {
 
     /// Busy time is the larger of two measures, because each misses something. The time outside of
     /// waits includes time during which another thread had the core. The CPU time includes system
-    /// calls that find events at once, or that send before they wait.
+    /// calls that find events immediately, or that send before they wait.
     ///
     /// In a closed loop each connection is at the server or at the generator, and the longer queue
     /// is at the slower of the two. A worker that is always busy but finds only a few responses per

@@ -246,7 +246,7 @@ impl Spacing {
     }
 }
 
-/// Largest number of Poisson arrivals that [`arrivals_by_worker`] draws; more would take seconds.
+/// Maximum number of Poisson arrivals that [`arrivals_by_worker`] draws; more would take seconds.
 const DRAWN_ARRIVALS_MAX: f64 = 5e7;
 
 /// Returns the number of arrivals of each of `workers` workers, without those before

@@ -11,8 +11,8 @@ use crate::socket::local;
 use crate::source::Sources;
 use crate::target::Target;
 
-/// Share of the available ports above which a load makes ports scarce, because other programs need
-/// some, too.
+/// Share of the available ports above which a load makes ports scarce, because other programs also
+/// need some.
 const SCARCE_SHARE: f64 = 0.8;
 /// Share of the available ports above which prony chooses the local ports itself. For each connect,
 /// Linux searches all ports of one parity before those of the other, which takes long when most are

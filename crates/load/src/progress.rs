@@ -68,7 +68,7 @@ impl Counter {
     }
 
     /// Publishes counts once per turn of the worker's loop, with two stores to variables that no
-    /// other thread writes. No further request will end before `passed`.
+    /// other thread writes. All requests that end before `passed` are already recorded.
     pub(crate) fn publish(&self, recorder: &mut Recorder, passed: Nanos, meter: &Meter) {
         self.ended.store(recorder.ended_count(), Ordering::Relaxed);
         self.failed

@@ -5,7 +5,7 @@ use prony_record::Outcome;
 
 use crate::connection::Reason;
 
-/// Maximum number of distinct reasons. Further reasons are counted together, by outcome.
+/// Maximum number of distinct reasons. Additional reasons are counted together, by outcome.
 const REASONS_MAX: usize = 32;
 /// Label of the reasons that are counted together.
 const OTHER_REASONS: &str = "other reasons";

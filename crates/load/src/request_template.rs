@@ -198,7 +198,7 @@ impl RequestTemplate {
     /// method and target. The buffers are reused. Once they are large enough, nothing is allocated,
     /// unless redirects or cookies need the parts of the request.
     ///
-    /// `further` is an additional header of this request, with its name in lower case.
+    /// `further` is an optional additional header, with its name in lower case.
     pub(crate) fn render(
         &self,
         further: Option<(&str, &str)>,

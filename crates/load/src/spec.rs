@@ -442,7 +442,7 @@ impl LoadSpec {
 
     /// Maximum number of connections that a worker may have at the same time. If the limit on open
     /// files allows it, the maximum is twice the number of connections, because a connection on
-    /// which the peer accepts no further requests may still have requests in flight.
+    /// which the peer accepts no more requests may still have requests in flight.
     pub(crate) fn connections_max(&self, shard: Shard) -> u32 {
         let connections = self.connections_of(shard);
         let here = self.placement.shards.items(u64::from(self.connections)) as u32;

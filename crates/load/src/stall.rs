@@ -12,7 +12,7 @@ use prony_record::{Nanos, Stalls};
 /// Minimum length of a stall. Shorter gaps occur on a busy machine, which the finding
 /// `generator-starved` reports.
 const STALL_MIN: Nanos = Nanos::from_millis(500);
-/// Interval between checks of how long the machine has been suspended.
+/// Interval between checks of the machine's total suspended time.
 const SUSPENSION_INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// Stalls of one worker within the measured part.

@@ -93,8 +93,9 @@ fn more_for_more(url: &str, words: &str) -> (u64, u64) {
     (many.saturating_sub(few), record.series.len() as u64)
 }
 
-/// Allocations allowed at the end of a half second, for a list of buckets that grows by doubling, and
-/// for the start of threads on a busy machine. One allocation per request would be 2,000.
+/// Maximum number of allocations at the end of a half second. They are needed for a list of buckets
+/// that grows by doubling, and for the start of threads on a busy machine. One allocation per
+/// request would be 2,000.
 const ALLOCATIONS_PER_SLICE_MAX: u64 = 60;
 
 fn origin(tls: Option<Tls>) -> Origin {

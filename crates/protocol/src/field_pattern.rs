@@ -94,8 +94,8 @@ impl FieldPattern {
     }
 
     /// Appends the fields of one request. `write_value` appends the value of the varying field with
-    /// the given index. `further` is an additional field, with its name in lower case. Returns the
-    /// size of the field list (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
+    /// the given index. `further` is an optional additional field, with its name in lower case.
+    /// Returns the size of the field list (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
     pub(crate) fn encode<C: FieldCoding>(
         &self,
         body_bytes: u64,

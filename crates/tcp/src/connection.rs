@@ -260,7 +260,8 @@ impl<'a> Connection<'a> {
     ) -> Handled {
         let mut handled = Handled::only(Outcome::Nothing);
         if self.detached && !data.is_empty() {
-            // The caller has closed the connection, so nobody reads the data (RFC 9293 §3.6.1).
+            // The caller has closed the connection, so the data would never be read (RFC 9293
+            // §3.6.1).
             self.phase = Phase::Ended;
             handled.outcome = Outcome::Reject(self.sender.sent());
             return handled;

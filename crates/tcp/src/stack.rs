@@ -31,7 +31,7 @@ const DETACHED_MAX: usize = 65_536;
 const SPARE_MAX: usize = 1_024;
 /// Minimum IPv4 MTU that a router's report may set, in bytes.
 const MTU_MIN_V4: u32 = 128;
-/// Smallest MTU of IPv6, in bytes (RFC 8200 §5). Reports of smaller ones are ignored (RFC 8201 §4).
+/// Minimum MTU of IPv6, in bytes (RFC 8200 §5). Reports of smaller ones are ignored (RFC 8201 §4).
 const MTU_MIN_V6: u32 = 1_280;
 
 /// Settings of a stack.

@@ -7,7 +7,7 @@
 //! | part | owns |
 //! |---|---|
 //! | [`Interface`] | facts about an interface: MAC, MTU, queues, addresses, offloads |
-//! | [`NextHop`] | the way to a target: the kernel's route and the next hop's MAC |
+//! | [`NextHop`] | the path to a target: the kernel's route and the next hop's MAC |
 //! | [`Attachment`] | the BPF program on the interface; it ends with the process |
 //! | [`QueueSocket`] | one AF_XDP socket with its ring memory, for one receive queue |
 //! | [`bpf`] | an assembler, programs and maps |

@@ -161,7 +161,7 @@ fn resolve(interface: &Interface, address: IpAddr) -> Result<MacAddress, XdpErro
     })
 }
 
-/// The fixed part of a message about a neighbor.
+/// Creates the fixed part of a message about a neighbor.
 fn neighbor_fixed(family: u8, interface: u32, flags: u8) -> [u8; NEIGHBOR_FIXED] {
     let mut fixed = [0; NEIGHBOR_FIXED];
     fixed[0] = family;

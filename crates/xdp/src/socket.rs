@@ -25,7 +25,7 @@ const BIND_RETRIES_MAX: u32 = 100;
 const BIND_RETRY_PAUSE: Duration = Duration::from_millis(10);
 /// Maximum number of frames that one call sends in copy mode, since Linux 6.17. It was 32 before.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
-/// Largest number of calls that empty the transmit ring in one go.
+/// Maximum number of calls that one flush makes to empty the transmit ring.
 const KICKS_MAX: u32 = FRAMES / 32;
 
 /// Settings of a socket.
@@ -296,7 +296,7 @@ impl QueueSocket {
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            // The kernel sends some tens of frames per call.
+            // The kernel sends only a few dozen frames per call.
             Some(libc::EAGAIN | libc::EINTR) => Ok(true),
             Some(libc::ENOBUFS | libc::EBUSY) => Ok(false),
             _ => Err(error),

@@ -30,7 +30,7 @@ pub(crate) struct H3 {
     next_stream: Option<u64>,
     /// This side's control and QPACK streams, once they are open.
     own: Option<OwnStreams>,
-    /// Largest number of requests that were in flight at the same time. It is used in place of the
+    /// Highest number of requests that were in flight at the same time. It is used in place of the
     /// server's limit on concurrent streams, which QUIC doesn't have: MAX_STREAMS counts all
     /// streams, and the server raises it as they end (RFC 9000 §4.6).
     active_peak: u32,

@@ -132,7 +132,7 @@ impl HttpMachine {
         !matches!(self, HttpMachine::One(_))
     }
 
-    /// Number of requests in flight, if there are streams.
+    /// Number of requests in flight; `None` for HTTP/1, which has no streams.
     #[cfg(test)]
     pub(crate) fn active(&self) -> Option<u32> {
         match self {

@@ -49,7 +49,7 @@ impl Pipeline {
         })
     }
 
-    /// Returns true if further responses are expected after the current one.
+    /// Returns true if more responses are expected after the current one.
     pub(super) fn is_more_due(&self) -> bool {
         self.due > 0
     }

@@ -69,7 +69,7 @@ fn transport() -> TransportConfig {
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW_BYTES))
         // Requests are short, so streams don't need to take turns.
         .send_fairness(false)
-        // Only the server's idle timeout applies. Requests have timeouts of their own.
+        // Only the server's idle timeout applies. Requests have their own timeouts.
         .max_idle_timeout(None)
         .datagram_receive_buffer_size(None);
     transport

@@ -235,7 +235,7 @@ mod tests {
     use crate::quic::{QuicClient, QuicConnection};
     use crate::settings::LoadSettings;
 
-    /// A Retry packet for an Initial packet, with a token of its own (RFC 9000 §17.2.5).
+    /// Creates a Retry packet for an Initial packet, with a new token (RFC 9000 §17.2.5).
     fn retry(initial: &[u8], number: u32) -> Vec<u8> {
         let to_bytes = usize::from(initial[5]);
         let to = &initial[6..6 + to_bytes];

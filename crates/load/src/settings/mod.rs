@@ -160,7 +160,7 @@ pub struct LoadSettings {
     /// Network interface of a load that bypasses the kernel's TCP (`io` is `xdp`).
     #[serde(deserialize_with = "text::text", skip_serializing_if = "is_none")]
     pub interface: Option<String>,
-    /// MAC address of the next hop from `interface`; by default that of the kernel's tables.
+    /// MAC address of the next hop from `interface`; by default the one in the kernel's tables.
     #[serde(skip_serializing_if = "is_none")]
     pub gateway_mac: Option<GatewayMac>,
     /// Workers on `interface` spin instead of sleeping.

@@ -171,7 +171,7 @@ pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     parsed(deserializer, |text| Ok(text.to_owned()))
 }
 
-/// A path. Bytes that aren't UTF-8 are replaced when it is written.
+/// A path. Bytes that aren't UTF-8 are replaced when the path is written.
 pub(super) mod path {
     use super::{Deserializer, PathBuf, Serialize as _, Serializer, parsed};
 

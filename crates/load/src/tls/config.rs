@@ -215,7 +215,7 @@ fn read(setting: &'static str, file: &Path) -> Result<Vec<u8>, SpecError> {
     input_file::read(file, TEXT_BYTES_MAX).map_err(|error| of_file(setting, file, &error))
 }
 
-/// An error in a file that a setting names.
+/// Creates the error for a file that a setting names.
 fn of_file(setting: &'static str, file: &Path, error: &dyn fmt::Display) -> SpecError {
     SettingsError::value(setting, file.display())
         .text(format!(": {error}"))

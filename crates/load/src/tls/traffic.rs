@@ -9,8 +9,8 @@ use rustls::{
 use super::cipher::{ContentType, HEADER_BYTES, PLAINTEXT_BYTES_MAX, RecordCipher, record_length};
 use super::{NegotiatedTls, TlsBuffers, TlsEvent};
 
-/// Largest number of consecutive records without application data or a ticket. A peer that sends
-/// more would keep the worker busy.
+/// Maximum number of consecutive records without application data or a ticket. Without this limit,
+/// a peer could keep the worker busy forever.
 const IDLE_RECORDS_MAX: u8 = 32;
 /// Maximum number of tickets kept from a connection; additional ones are ignored.
 const TICKETS_MAX: u8 = 32;

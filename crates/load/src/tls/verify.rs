@@ -49,7 +49,7 @@ impl ServerCertVerifier for AcceptAny {
 
 /// Time for which a positive result is cached.
 const RESULT_LIFETIME: Duration = Duration::from_secs(60);
-/// Largest number of cached chains.
+/// Maximum number of cached chains.
 const CACHED_CHAINS_MAX: usize = 32;
 
 /// Caches the certificate chains that another verifier accepted, for one minute each, so that a

@@ -40,8 +40,8 @@ impl RequestPattern {
     }
 
     /// Encodes one request into `request`, reusing its memory. `write_value` appends the value of
-    /// the varying field with the given index. `further` is an additional field, with its name in
-    /// lower case.
+    /// the varying field with the given index. `further` is an optional additional field, with its
+    /// name in lower case.
     pub fn encode(
         &self,
         body: &[u8],

@@ -1,4 +1,4 @@
-//! Rates that change over time: their arrivals are the inverse of the integrated rate.
+//! Tests of rates that change over time: arrival times are the inverse of the integrated rate.
 
 use prony_record::{RateStage, StagedRate};
 

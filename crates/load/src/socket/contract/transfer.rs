@@ -191,7 +191,6 @@ pub(super) fn a_reset_fails_the_receive<S: Sockets<'static>>(mut sockets: S, via
     drop(peer);
     let reset = Observed::Failed(key(0, 1), Operation::Receive, Some(libc::ECONNRESET));
     assert_eq!(reap(&mut sockets), reset);
-    // The end is reported once. A connection that stays in this state causes no further
-    // completions.
+    // The end is reported once. A connection that stays in this state causes no more completions.
     assert_eq!(rest(&mut sockets), []);
 }

@@ -6,7 +6,7 @@ use prony_record::{FindingId, Outcome};
 
 use super::*;
 
-/// A spec over a list of URLs with different paths.
+/// Creates a load spec with a list of URLs that have different paths.
 fn listed(words: &str, lines: &str) -> LoadSpec {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("urls.txt");

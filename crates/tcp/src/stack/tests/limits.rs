@@ -54,7 +54,7 @@ fn the_budget_for_data_out_of_order_includes_the_overhead_and_is_released() {
     script.receive_data(0, &[b'y'; 200]);
     assert_eq!(script.stack.stored, 0);
     script.events();
-    // An aborted connection releases its share, too.
+    // An aborted connection also releases its share.
     let segment = Segment {
         sequence: script.peer + 10,
         ..script.ack(0)

@@ -1,4 +1,4 @@
-//! Reasons that a load can't run. Messages name settings in the notation of their source: as flags
+//! Reasons why a load can't run. Messages name settings in the notation of their source: as flags
 //! or as keys of a plan.
 
 use std::fmt;
@@ -17,7 +17,7 @@ pub fn flag_of(key: &str) -> String {
     format!("--{}", key.replace('_', "-"))
 }
 
-/// Reason that settings can't be used. [`SettingsError::in_notation`] writes the settings in the
+/// Reason why settings can't be used. [`SettingsError::in_notation`] writes the settings in the
 /// text as flags or as keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsError {
@@ -141,7 +141,7 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// Reason that a load can't run.
+/// Reason why a load can't run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpecError {
     /// The settings are invalid or contradict each other.

@@ -63,7 +63,7 @@ impl ResolvedProxy {
     ///
     /// # Errors
     ///
-    /// Names the target that is not allowed, and the setting that allows it.
+    /// An error that names the rejected target, and the setting that allows it.
     pub(crate) fn judge(&self, url: &Url, resolver: &Resolver) -> Result<(), SpecError> {
         if self.public && resolver.permits.is_none() {
             return Ok(());

@@ -58,7 +58,7 @@ pub(crate) fn of(head: &[u8]) -> Option<&[u8]> {
 ///
 /// # Errors
 ///
-/// Names the Location and the reason why it can't be requested.
+/// An error that names the Location and the reason why it can't be requested.
 pub(crate) fn resolve(base: &Url, location: &[u8]) -> Result<Url, RedirectError> {
     let shown = String::from_utf8_lossy(&location[..location.len().min(SHOWN_CHARS_MAX)]);
     let refused = |why: &str| RedirectError(format!("Location: {shown}: {why}"));

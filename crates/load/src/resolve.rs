@@ -23,7 +23,7 @@ impl FixedAddress {
     ///
     /// # Errors
     ///
-    /// Names the first invalid value.
+    /// An error that names the first invalid value.
     pub(crate) fn all(typed: &[String]) -> Result<Vec<FixedAddress>, SpecError> {
         let all = typed.iter().map(|typed| FixedAddress::parse(typed));
         all.collect::<Result<Vec<_>, SettingsError>>()

@@ -1,7 +1,7 @@
 //! Loads whose requests a script writes.
 //!
 //! The engine contains no scripting language. The setting `script` names a file, and a program that
-//! supports it passes a [`ScriptLoader`].
+//! supports scripts passes a [`ScriptLoader`].
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -47,9 +47,8 @@ pub struct ScriptSetup<'a> {
     pub checks_name: bool,
     /// Number of worker threads.
     pub threads: u32,
-    /// True if requests can be sent as the bytes of HTTP/1.1. With HTTP/2, HTTP/3, a proxy,
-    /// redirects, or one request per connection, the load's [`Writer`](crate::Writer) must write
-    /// them.
+    /// True if requests can be sent as raw HTTP/1.1 bytes. With HTTP/2, HTTP/3, a proxy, redirects,
+    /// or one request per connection, the load's [`Writer`](crate::Writer) must write them.
     pub sends_bytes: bool,
 }
 

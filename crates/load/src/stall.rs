@@ -9,8 +9,8 @@
 
 use prony_record::{Nanos, Stalls};
 
-/// Minimum length of a stall. Shorter gaps occur on a busy machine, which the finding
-/// `generator-starved` reports.
+/// Minimum length of a stall. Shorter gaps occur on a busy machine; the finding `generator-starved`
+/// covers them.
 const STALL_MIN: Nanos = Nanos::from_millis(500);
 /// Interval between checks of the machine's total suspended time.
 const SUSPENSION_INTERVAL: Nanos = Nanos::from_millis(100);

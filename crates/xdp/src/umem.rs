@@ -25,7 +25,7 @@ impl SharedMemory {
         unsafe { SharedMemory::map(bytes, flags, -1, 0) }
     }
 
-    /// Maps a ring of a socket.
+    /// Maps the memory of a socket's ring.
     ///
     /// # Errors
     ///

@@ -99,8 +99,8 @@ pub(crate) struct QuicConnection {
     connection: Connection,
     peer: SocketAddr,
     is_established: bool,
-    /// Nothing was sent since the handshake completed. The server therefore waits for its last
-    /// message.
+    /// True if nothing was sent since the handshake was complete, so the server still waits for the
+    /// handshake's last message.
     owes_handshake: bool,
     early_data: EarlyData,
     packets_received: u64,

@@ -75,7 +75,7 @@ impl fmt::Display for TemplateError {
 ///
 /// # Errors
 ///
-/// Names the placeholder that is not closed or not valid, and gives a hint.
+/// An error that names the placeholder that is not closed or not valid, with a hint.
 pub(crate) fn parse(text: &str) -> Result<Vec<TextPiece>, TemplateError> {
     let mut pieces = Vec::new();
     let mut literal = String::new();

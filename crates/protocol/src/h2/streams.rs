@@ -134,8 +134,8 @@ impl Streams {
         self.next_id = U31_MAX - 4 * self.slots.len() as u32;
     }
 
-    /// Opens a stream with a body of the given size in bytes. An identifier must be left, and there
-    /// must be fewer live streams than slots.
+    /// Opens a stream with a body of the given size in bytes. At least one identifier must be left,
+    /// and there must be fewer live streams than slots.
     #[inline]
     pub(super) fn open(
         &mut self,

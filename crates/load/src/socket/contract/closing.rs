@@ -11,8 +11,8 @@ pub(super) fn a_closed_key_gets_no_more_completions<S: Sockets<'static>>(mut soc
     for peer in &mut peers {
         peer.write_all(b"news").unwrap();
     }
-    // Each of the four connections has a completion now or soon. The first three are closed before
-    // their completions are reaped.
+    // Each of the four connections has a completion, or will have one soon. The first three are
+    // closed before their completions are reaped.
     sockets.wait(sockets.now() + Nanos::from_secs(5)).unwrap();
     sockets.send(key(0, 1), Outgoing::Shared(b"x"));
     for index in 0..3 {

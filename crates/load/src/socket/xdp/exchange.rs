@@ -53,7 +53,8 @@ impl Exchange {
         }
         packets.push(packet.to_vec());
         if !inbox.is_set.swap(true, Ordering::AcqRel) {
-            // The counter of the event can't overflow, because it is set only if it is not set yet.
+            // The event's counter can't overflow, because the event is set only once until it is
+            // read.
             let _ = rustix::io::write(&inbox.event, &1u64.to_ne_bytes());
         }
         true

@@ -15,7 +15,8 @@
 //! - Poisson: Λ(t(k)) = s(k), s(k) = s(k−1) + −ln(1 − u), an inhomogeneous Poisson process by time
 //!   rescaling
 //!
-//! So by time T, ⌈Λ(T)⌉ constant arrivals are due. The warm-up runs at the profile's first rate.
+//! Therefore, by time T, ⌈Λ(T)⌉ constant arrivals are due. The warm-up runs at the profile's first
+//! rate.
 //!
 //! All times are rounded to the nanosecond. A float is more precise than that for the first hundred
 //! days. Constant arrivals are computed from their number, not accumulated, so they don't drift.

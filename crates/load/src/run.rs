@@ -379,7 +379,8 @@ impl<'run> Start<'run, '_> {
             ready,
             slices,
         } = self.sync;
-        let sockets = sockets.map_err(waiting)?;
+        let sockets = sockets
+            .map_err(|error| RunError::Environment(format!("can't set up socket I/O: {error}")))?;
         let worker = match slices {
             None => Worker::new(spec, self.shard, sockets),
             Some(_) => Worker::in_slices(spec, self.shard, sockets),

@@ -1,6 +1,6 @@
-//! Cost of parsing a small response: `cargo run --release -p prony-protocol --example h1_cost
-//! [RESPONSES]`. Times depend on the machine; count instructions with `perf stat -e instructions:u`
-//! or `valgrind --tool=callgrind`.
+//! Measures the cost of parsing a small response: `cargo run --release -p prony-protocol --example
+//! h1_cost [RESPONSES]`. Times depend on the machine; count instructions with `perf stat -e
+//! instructions:u` or `valgrind --tool=callgrind`.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,6 +1,6 @@
-//! Cost of an exchange in the protocol layer: `cargo run --release -p prony-protocol --example
-//! h2_cost [EXCHANGES [ROW]]`. Times depend on the machine; compare rows with each other, or count
-//! instructions with `valgrind --tool=callgrind`.
+//! Measures the cost of an exchange in the protocol layer: `cargo run --release -p prony-protocol
+//! --example h2_cost [EXCHANGES [ROW]]`. Times depend on the machine; compare rows with each other,
+//! or count instructions with `valgrind --tool=callgrind`.
 
 use std::time::Instant;
 

@@ -1,6 +1,7 @@
-//! Cost of an exchange in the protocol layer, without QUIC: `cargo run --release -p prony-protocol
-//! --example h3_cost [EXCHANGES [ROW]]`. Times depend on the machine; compare rows with each other
-//! and with those of `h2_cost`, or count instructions with `valgrind --tool=callgrind`.
+//! Measures the cost of an exchange in the protocol layer, without QUIC: `cargo run --release -p
+//! prony-protocol --example h3_cost [EXCHANGES [ROW]]`. Times depend on the machine; compare rows
+//! with each other and with those of `h2_cost`, or count instructions with `valgrind
+//! --tool=callgrind`.
 
 use std::time::Instant;
 

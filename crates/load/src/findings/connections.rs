@@ -83,8 +83,8 @@ pub(super) fn packets_lost(record: &Record) -> Option<Finding> {
         FindingId::PacketsLost,
         Severity::Warning,
         format!(
-            "{} of the {} {kind} that the load sent were lost ({}). Requests were sent again \
-             after a delay. Look for drops on the path and {place}.",
+            "{} of the {} {kind} that the load sent were lost ({}). Their data was sent \
+             again after a delay. Look for drops on the path and {place}.",
             number::count(lost),
             number::count(sent),
             number::share(share)

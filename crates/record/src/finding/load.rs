@@ -191,7 +191,7 @@ pub(super) const STREAMS_LIMITED: FindingInfo = FindingInfo {
 pub(super) const PACKETS_LOST: FindingInfo = FindingInfo {
     seen: "More than 1% of the packets that the load sent over QUIC or AF_XDP were declared lost.",
     severities: &[(Warning, "")],
-    meaning: "Requests were sent again after a delay, and the sender slowed down. The server may have \
+    meaning: "Their data was sent again after a delay, and the sender slowed down. The server may have \
               lost packets as well. The results describe the network, or a receiver that was too \
               slow, as much as the server.",
     action: "Look for drops on the path and in the server's UDP buffers (`netstat -su`: receive \

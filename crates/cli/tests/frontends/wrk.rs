@@ -360,7 +360,9 @@ fn a_rate_prints_wrk2s_spectrum() {
         dir.path(),
     )
     .expect(0);
-    assert_eq!(number(REQUESTS, &output), 200.0);
+    // On a busy machine, the last requests are in flight when the load ends.
+    let requests = number(REQUESTS, &output);
+    assert!(requests > 0.0 && requests <= 200.0, "{requests}");
     for (script, expected) in [
         (
             "grep -c 'Latency Distribution (HdrHistogram - Recorded Latency)'",

@@ -61,7 +61,7 @@ impl ConnectionEntry {
         self.generation == self.fresh_generation
     }
 
-    /// Marks all connections so far as opened before the load began.
+    /// Marks all existing connections as opened before the load began.
     pub(super) fn set_fresh(&mut self) {
         self.fresh_generation = self.generation;
     }

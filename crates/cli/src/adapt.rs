@@ -10,6 +10,7 @@ use std::path::Path;
 use prony_experiment::plan::{
     DiagnosticKind, LevelSelection, MachineProfile, Plan, PlanError, PlanErrors,
 };
+use prony_report::number;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -82,10 +83,14 @@ fn classify(errors: &PlanErrors) -> CannotAdapt {
         .all(|error| error.kind == DiagnosticKind::Machine);
     match lacks {
         true => {
-            // Several places or services may lack the same thing; the first error represents them.
-            let more = match errors.iter().count() - 1 {
+            // Several parts of the plan may fail because this machine lacks the same feature. Print
+            // the first error, and only count the others.
+            let more = match errors.iter().count() as u64 - 1 {
                 0 => String::new(),
-                more => format!(", and {more} similar errors"),
+                more => format!(
+                    ", and {}",
+                    number::plural(more, "more error", "more errors")
+                ),
             };
             CannotAdapt::Lacks(describe(errors.first()) + &more)
         }

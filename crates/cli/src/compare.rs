@@ -80,7 +80,7 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
             return Err(Failure::wrong(what));
         }
         if !typed.abort_if.is_empty() {
-            let what = "--abort-if applies to URLs only; a plan has it in [load] as abort_if";
+            let what = "--abort-if applies to URLs only; in a plan, set abort_if in [load]";
             return Err(Failure::wrong(what));
         }
         if !typed.goal.is_empty() {
@@ -181,7 +181,7 @@ fn refuse_load_options(typed: &CompareArgs) -> Result<(), Failure> {
     match given.next() {
         None => Ok(()),
         Some(setting) => Err(Failure::wrong(format!(
-            "{} applies to URLs only; a plan has it in [load] as {}",
+            "{} applies to URLs only; in a plan, set {} in [load]",
             flag_of(&setting.key),
             setting.key
         ))),

@@ -60,7 +60,7 @@ fn contradiction(both: &GivenSetting) -> String {
         }
         _ => format!("--{}", both.key.replace('_', "-")),
     };
-    format!("the command contradicts {flag}; remove one of them")
+    format!("the curl command contradicts {flag}; remove the flag, or edit the command")
 }
 
 /// Returns the text of the command: as typed, or read from `@FILE` or standard input.

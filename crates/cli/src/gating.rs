@@ -21,7 +21,7 @@ use crate::terminal;
 /// Error probability of an interval when the data is analyzed only once.
 const SINGLE_LOOK_ALPHA: f64 = 0.05;
 
-/// Labels of the run that `--against` names, and of the run compared with it.
+/// Labels of the stored run, which `--against` names, and of the run that is compared with it.
 pub(crate) const LABELS: [&str; 2] = ["stored", "new"];
 
 /// The conditions and outputs from the command line, parsed and checked.

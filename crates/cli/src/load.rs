@@ -75,7 +75,7 @@ fn by_agents(typed: &LoadArgs, choice: &AgentChoice, rules: &LoadRules) -> Resul
     }
     if settings.wait_for_server.is_some() {
         return Err(Failure::wrong(
-            "--wait-for-server with --agents: agents don't wait (remove one of them)",
+            "--wait-for-server with --agents: agents don't wait (remove one of the flags)",
         ));
     }
     let outputs = outputs(typed)?;

@@ -6,17 +6,20 @@
 const HINTS: &[(&[&str], &str)] = &[
     (
         &["-q", "--query-per-second"],
-        "-r N sets the total requests per second (hey's -q is per connection); --progress none is quiet",
+        "for a request rate, use -r N, the total per second (hey's -q is per \
+         connection); for no progress output, use --progress none",
     ),
     (
         &["-m"],
-        "-X METHOD sets the method, --streams N the requests in flight on an HTTP/2 connection",
+        "for the method (as in hey), use -X METHOD; for requests in flight per HTTP/2 connection \
+         (as in h2load), use --streams N",
     ),
     (
         &["-L", "--location"],
-        "--follow N follows up to N redirects; percentiles are printed without a flag",
+        "for redirects (as in curl), use --follow N; for percentiles (as in wrk), no flag \
+         is needed",
     ),
-    (&["--latency"], "percentiles are printed without a flag"),
+    (&["--latency"], "percentiles are always printed"),
     (
         &["--data-raw", "--data-binary", "--data-ascii"],
         "--body TEXT sends a body, --body @FILE a file; add -X POST",
@@ -27,7 +30,7 @@ const HINTS: &[(&[&str], &str)] = &[
     (&["--http3"], "HTTP/3 is not supported"),
     (
         &["--basic"],
-        "-u USER:PASSWORD sends basic authentication, without another flag",
+        "-u USER:PASSWORD always sends basic authentication",
     ),
     (
         &["-b", "--cookie"],
@@ -42,9 +45,12 @@ const HINTS: &[(&[&str], &str)] = &[
     (&["--concurrency", "--users"], "-c N sets the connections"),
     (
         &["--max-time"],
-        "--timeout TIME limits a request, -d TIME the load",
+        "for each request, use --timeout TIME; for the whole load, use -d TIME",
     ),
-    (&["--no-tui"], "--progress lines or none shows no live view"),
+    (
+        &["--no-tui"],
+        "--progress lines and --progress none turn off the live view",
+    ),
     (&["--url"], "pass the URL without a flag"),
     (
         &["--pdf"],

@@ -31,7 +31,7 @@ pub(crate) struct ExperimentWatcher<'a> {
 }
 
 impl<'a> ExperimentWatcher<'a> {
-    /// Creates a watcher for a run of the plan. The forecast is that of the same plan.
+    /// Creates a watcher for a run of the plan. `forecast` must be for the same plan.
     pub(crate) fn new(
         progress: &'a Progress,
         plan: &'a Plan,

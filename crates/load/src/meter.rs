@@ -23,14 +23,14 @@ pub(crate) struct Meter {
     last_wait: Nanos,
     /// Length of the second-to-last wait, and the number of connections that were ready after it.
     previous: (Nanos, u32),
-    /// Sum, over all waits, of the length in nanoseconds times the number of connections that were
-    /// ready at the end.
+    /// Sum over all waits of the wait's duration in nanoseconds times the number of connections
+    /// that were ready at its end.
     found_by_waits: u128,
     /// Total duration of the current round, and its turns merged into one. A round is a sequence of
     /// consecutive turns that were cut short with work left.
     round: (Nanos, LoopTurn),
-    /// Sum, over all rounds, of the length in nanoseconds times the number of connections that
-    /// waited for the worker.
+    /// Sum over all rounds of the round's duration in nanoseconds times the number of connections
+    /// that waited for the worker in that round.
     queued: u128,
 }
 

@@ -49,7 +49,7 @@ pub struct SliceReport {
     pub failed: u64,
     /// All requests that succeeded or failed, including those of the settling part.
     pub ended: u64,
-    /// Sum of the response times of the successful requests of the counted part, in nanoseconds.
+    /// Sum of the response times of all successful requests in the counted part, in nanoseconds.
     pub response_ns: u128,
     /// Time from the end of the counted part until the last request had ended.
     pub drain: Nanos,

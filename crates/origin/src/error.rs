@@ -163,7 +163,7 @@ fn path_hint(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         io::ErrorKind::NotFound => Some("its folder does not exist: create it first"),
         io::ErrorKind::PermissionDenied => Some("this user can't write to its folder"),
-        io::ErrorKind::NotADirectory => Some("its folder is a file"),
+        io::ErrorKind::NotADirectory => Some("part of its path is a file, not a folder"),
         _ => None,
     }
 }

@@ -223,7 +223,7 @@ impl Receiver {
         Some((data, size))
     }
 
-    /// Memory used for data out of order, in bytes.
+    /// Memory used for out-of-order data, in bytes.
     pub(crate) fn stored(&self) -> usize {
         self.reassembly.as_ref().map_or(0, |r| r.memory())
     }

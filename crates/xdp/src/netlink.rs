@@ -114,8 +114,8 @@ impl Request {
     }
 }
 
-/// Requests one object from a family of generic netlink. Returns the response with its fixed part,
-/// which has [`GENERIC_FIXED`] bytes.
+/// Requests one object from a generic netlink family. The returned response starts with its fixed
+/// header of [`GENERIC_FIXED`] bytes.
 ///
 /// # Errors
 ///
@@ -141,7 +141,7 @@ pub(crate) fn generic(family: &str, command: u8, attribute: (u16, &[u8])) -> io:
     ask(u16::from_ne_bytes(*number), command, attribute)
 }
 
-/// Size of the fixed part of messages of generic netlink.
+/// Size of the fixed header of generic netlink messages, in bytes.
 pub(crate) const GENERIC_FIXED: usize = 4;
 
 fn socket(protocol: libc::c_int) -> io::Result<OwnedFd> {

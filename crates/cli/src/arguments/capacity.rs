@@ -66,7 +66,8 @@ pub(crate) struct CapacityArgs {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) load: LoadArguments,
-    /// Write the result and all probes as JSON; - for standard output instead of the summary
+    /// Write the result and all probes as JSON to FILE (`-` for standard output, in place of the
+    /// summary)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
     /// Format of progress output on standard error

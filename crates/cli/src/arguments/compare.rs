@@ -183,7 +183,7 @@ pub(crate) struct GateArgs {
     /// Treat inconclusive conditions as failures
     #[arg(long, help_heading = "Conditions")]
     pub(crate) strict: bool,
-    /// Write verdicts and conditions as JUnit XML; - for standard output
+    /// Write verdicts and conditions as JUnit XML to FILE (`-` for standard output)
     #[arg(long, value_name = "FILE", help_heading = "Conditions")]
     pub(crate) junit: Option<PathBuf>,
     /// Append a summary in GitHub's Markdown to FILE, such as "$GITHUB_STEP_SUMMARY"

@@ -30,7 +30,7 @@ pub(crate) struct DoctorArgs {
     /// Show passed checks, too
     #[arg(long)]
     pub(crate) all: bool,
-    /// Write everything as JSON; - for standard output instead of the text
+    /// Write everything as JSON to FILE (`-` for standard output, in place of the text)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }

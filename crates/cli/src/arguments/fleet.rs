@@ -53,7 +53,7 @@ pub(crate) struct ServerArgs {
 pub(crate) struct ListArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Write the registrations as JSON; - prints them instead of the table
+    /// Write the registrations as JSON to FILE (`-` for standard output, in place of the table)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -79,7 +79,7 @@ pub(crate) struct CheckArgs {
     /// Maximum accepted clock error
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = quantity::positive_time)]
     pub(crate) clock_bound: Duration,
-    /// Write the results as JSON; - prints them instead of the table
+    /// Write the results as JSON to FILE (`-` for standard output, in place of the table)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -93,10 +93,10 @@ pub(crate) struct StoredRunArgs {
     pub(crate) run: Option<RunId>,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// Write the record as JSON; - prints it instead of the summary
+    /// Write the record as JSON to FILE (`-` for standard output, in place of the summary)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Write one row per half second as CSV; - prints it instead of the summary
+    /// Write one CSV row per half second to FILE (`-` for standard output, in place of the summary)
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
     /// Write an HTML page with charts

@@ -51,10 +51,10 @@ pub(crate) struct LoadArgs {
     pub(crate) curl: Option<String>,
     #[command(flatten)]
     pub(crate) agents: ByAgentsArgs,
-    /// Write the record as JSON; - for standard output instead of the summary
+    /// Write the record as JSON to FILE (`-` for standard output, in place of the summary)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
-    /// Write one row per half second as CSV; - for standard output instead of the summary
+    /// Write one CSV row per half second to FILE (`-` for standard output, in place of the summary)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) csv: Option<PathBuf>,
     /// Write an HTML page with charts

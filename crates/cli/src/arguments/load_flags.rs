@@ -289,7 +289,7 @@ struct LoadFlags {
     /// Give up on an attempt to connect after TIME [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Connection")]
     connect_timeout: Option<Duration>,
-    /// Before the load, wait up to TIME (30s if omitted) until the server accepts connections [default: no wait; a load whose connects are all refused ends after 1s]
+    /// Before the load, wait up to TIME (30s if omitted) for the server to accept connections [default: no wait; a load whose connects are all refused ends after 1s]
     #[arg(
         long,
         value_name = "TIME",

@@ -150,7 +150,7 @@ pub(crate) struct DemoArgs {
 /// Arguments of `prony init`.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// Plan file to write, which must not exist yet; - for standard output
+    /// Plan file to write, which must not exist (`-` for standard output)
     #[arg(default_value = "plan.toml")]
     pub(crate) file: PathBuf,
     /// Don't write plan.schema.json, with which editors complete and check keys, next to the plan

@@ -42,17 +42,18 @@ pub(crate) struct ReportArgs {
     /// Write each chart as an SVG file into DIR, which is created if it doesn't exist
     #[arg(long, value_name = "DIR")]
     pub(crate) svg: Option<PathBuf>,
-    /// Write the report as Markdown; - for standard output
+    /// Write the report as Markdown to FILE (`-` for standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
-    /// Write one row for each variant and metric, or for each half second of a load, as CSV; - for
-    /// standard output
+    /// Write one CSV row for each variant and metric, or for each half second of a load, to FILE
+    /// (`-` for standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// Write the verdict, the record or the comparison as JSON; - for standard output
+    /// Write the verdict, the record or the comparison as JSON to FILE (`-` for standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Write counts and histograms of response times as OpenMetrics text; - for standard output
+    /// Write counts and histograms of response times as OpenMetrics text to FILE (`-` for standard
+    /// output)
     #[arg(long, value_name = "FILE")]
     pub(crate) openmetrics: Option<PathBuf>,
     /// Write every table as CSV and as JSON into DIR, which is created if it doesn't exist

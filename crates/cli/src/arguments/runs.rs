@@ -28,7 +28,7 @@ pub(crate) struct RunsArgs {
     /// The folder that holds the runs
     #[arg(value_name = "DIR", default_value = RUNS_DIR)]
     pub(crate) dir: PathBuf,
-    /// Write the list as JSON; - for standard output instead of the table
+    /// Write the list as JSON to FILE (`-` for standard output, in place of the table)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     #[command(subcommand)]

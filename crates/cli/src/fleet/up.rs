@@ -188,8 +188,8 @@ fn reachable(listen: SocketAddr, names: Vec<String>) -> Result<Vec<String>, Fail
     let ip = listen.ip();
     match names.first() {
         None if ip.is_unspecified() => Err(Failure::wrong(format!(
-            "--listen {ip} means all addresses of this machine; add the one at which agents reach it, such \
-             as --name 10.0.0.1"
+            "--listen {ip} listens on all addresses; add --name with the address that agents \
+             connect to, such as --name 10.0.0.1"
         ))),
         None => Ok(vec![ip.to_string()]),
         Some(first) if ip.is_loopback() && !is_here(first) => Err(Failure::wrong(format!(

@@ -2,9 +2,9 @@
 //! runs.
 //!
 //! The view uses the terminal's alternate screen, so it needs no information from the terminal,
-//! such as the position of the cursor. The terminal can be resized at any time. When the view ends,
-//! the shell's earlier output is unchanged, and the results follow it. The view is drawn to
-//! standard error; standard output carries only results.
+//! such as the position of the cursor. The terminal can be resized while the view is open. When the
+//! view ends, the shell's earlier output is unchanged, and the results follow it. The view is drawn
+//! to standard error; standard output carries only results.
 //!
 //! A [`LiveView`] runs on a separate thread. Four times per second, it reads the current data and
 //! draws it.

@@ -9,7 +9,7 @@ use crate::ending::{Ending, Failure};
 use crate::gating::{GateSettings, Verdicts, print_text};
 use crate::terminal;
 
-/// Compares two runs. If `old` is `None`, the old run is the one that `--against` names.
+/// Compares two runs. If `old` is `None`, the old run is that of `--against`.
 pub(super) fn run(
     typed: &ReportArgs,
     gating: GateSettings,

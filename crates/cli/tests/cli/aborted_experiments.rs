@@ -195,7 +195,7 @@ fn conditions_that_can_not_end_an_experiment_are_refused() {
         (
             "--abort-if p99>1s",
             &["tiny.toml"],
-            "--abort-if applies to URLs only; a plan has it in [load] as abort_if",
+            "--abort-if applies to URLs only; in a plan, set abort_if in [load]",
         ),
     ] {
         let words: Vec<&str> = flags.split(' ').collect();

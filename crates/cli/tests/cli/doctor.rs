@@ -216,7 +216,7 @@ fn haproxy_s_and_apache_s_caps_are_named() {
         workers["seen"]
             .as_str()
             .unwrap()
-            .starts_with("30 requests at once"),
+            .starts_with("30 requests at the same time"),
         "{workers}"
     );
     assert_eq!(level(&subject, "apache-server-limit"), Some("warning"));

@@ -77,7 +77,7 @@ fn equivalent_flags_of_other_tools_are_accepted() {
 fn flags_of_other_tools_with_another_meaning_get_a_hint() {
     let workdir = Workdir::new();
     for (typed, hint) in [
-        (&["-q", "10"][..], "-r N sets the total requests per second"),
+        (&["-q", "10"][..], "use -r N, the total per second"),
         (&["-m", "POST"], "-X METHOD"),
         (&["-L"], "--follow N"),
         (&["--data-raw=x"], "--body TEXT"),

@@ -70,7 +70,7 @@ impl Network {
         command
     }
 
-    /// Takes a host's link up or down.
+    /// Brings a host's link up or down.
     pub(crate) fn set_link(&self, host: &str, is_up: bool) {
         let to = if is_up { "up" } else { "down" };
         self.within(HUB, &format!("link set {host} {to}"));

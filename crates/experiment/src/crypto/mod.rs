@@ -155,8 +155,8 @@ impl fmt::Display for CryptoError {
             CryptoError::Missing(pid) => write!(f, "there is no process {pid}"),
             CryptoError::Hidden { pid, why } => write!(
                 f,
-                "the libraries of process {pid} can't be read ({why}); run it as root or as the \
-                 process's user"
+                "the libraries of process {pid} can't be read ({why}); run prony as root or as \
+                 the process's user"
             ),
             CryptoError::File { path, why } => write!(f, "{}: {why}", path.display()),
         }

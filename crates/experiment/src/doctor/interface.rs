@@ -19,7 +19,7 @@ const READY: CheckTopic = CheckTopic {
 const DRIVER: CheckTopic = CheckTopic {
     id: "xdp-driver",
     expected: "a driver that runs XDP programs and exchanges frames without copies",
-    why: "with copies, each packet costs some hundred nanoseconds more; without support by the \
+    why: "with copies, each packet costs a few hundred nanoseconds more; without support by the \
         driver, the kernel allocates a buffer for each packet before the program sees it",
     change: "use an adapter whose driver supports zero copy, such as ice, i40e, ixgbe, igc or \
         mlx5_core; --io xdp also works without it",

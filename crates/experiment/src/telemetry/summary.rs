@@ -20,9 +20,9 @@ pub struct ServiceSummary {
     pub host: Option<String>,
     /// CPU seconds from the most precise source.
     pub cpu_s: f64,
-    /// User part of `cpu_s`, in proportion to the clock ticks.
+    /// User part of `cpu_s`, estimated from the ratio of user to kernel clock ticks.
     pub cpu_user_s: f64,
-    /// Kernel part of `cpu_s`, in proportion to the clock ticks.
+    /// Kernel part of `cpu_s`, estimated from the ratio of user to kernel clock ticks.
     pub cpu_system_s: f64,
     /// User CPU time in percent of one core.
     pub cpu_user_percent: f64,

@@ -21,7 +21,7 @@ pub enum CounterMode {
     Off,
 }
 
-/// A service on a machine that is read over ssh.
+/// A service on a remote machine whose counters are read over ssh.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RemoteService {
     /// TCP port that the service listens on. Unless `follow` names processes, the listening process
@@ -31,7 +31,7 @@ pub struct RemoteService {
     pub follow: Follow,
 }
 
-/// A machine that is read over ssh. It needs only a POSIX shell.
+/// A remote machine whose counters are read over ssh. It needs only a POSIX shell.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RemoteMachine {
     /// Destination for ssh: `user@host`, `ssh://user@host:port`, or a name in its configuration.

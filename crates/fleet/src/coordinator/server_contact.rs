@@ -43,7 +43,8 @@ pub(super) struct ServerContact {
     away: Option<Instant>,
     announced: bool,
     longest: Duration,
-    /// Time of the server's return; `None` once a message has arrived.
+    /// Time at which the connection was restored, this process was resumed, or stored messages were
+    /// last requested again; `None` once a message of the run has arrived since then.
     silent_since: Option<Instant>,
     /// True if stored messages must be read again, because a restart of the server ended the
     /// subscription.
@@ -153,8 +154,8 @@ impl ServerContact {
         )
     }
 
-    /// Returns true if stored messages must be read again: the server has returned, or has been
-    /// silent since its return.
+    /// Returns true if stored messages must be read again: the connection to the server has been
+    /// restored, or no message has arrived since then.
     pub(super) fn needs_replay(&self) -> bool {
         let needs_replay = self
             .silent_since

@@ -468,7 +468,7 @@ fn tls(value: &str) -> Result<Option<TlsVersion>, AbArgumentsError> {
             ))))
         }
         _ => Err(AbArgumentsError::Value(format!(
-            "-f {value}: not a protocol; there are TLS1.2, TLS1.3 and ALL"
+            "-f {value}: not a protocol; use TLS1.2, TLS1.3 or ALL"
         ))),
     }
 }
@@ -480,7 +480,7 @@ fn moment(value: &str) -> Result<SystemTime, String> {
     if let Ok(seconds) = seconds.parse::<f64>() {
         let since = Duration::try_from_secs_f64(seconds).ok();
         let moment = since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
-        return moment.ok_or_else(|| format!("\"\"{value}\" is not a time"));
+        return moment.ok_or_else(|| format!("\"{value}\" is not a time"));
     }
     timestamp(value).ok_or_else(|| {
         format!(

@@ -3,15 +3,14 @@
 use super::arguments::Attributes;
 
 /// First three lines of the output. Scripts look for the first line and the version in it. The
-/// other lines name prony instead of ab's authors, so that nobody mistakes the output for that of
-/// ab.
+/// other lines name prony instead of ab's authors, so that nobody mistakes the output for ab's.
 const LINES: [&str; 3] = [
     concat!(
         "This is ApacheBench, Version 2.3 <prony ",
         env!("CARGO_PKG_VERSION"),
         ">"
     ),
-    "ab's arguments and lines, with the engine of prony behind them",
+    "ab-compatible options and output, powered by prony",
     "docs/front-ends.md lists what differs from the ab of the Apache HTTP Server",
 ];
 
@@ -42,14 +41,14 @@ Options are:
     -b windowsize   Send and receive buffers of each socket, in bytes
     -B address      Connect from this address; repeatable; ADDR/BITS and
                     FIRST-LAST name ranges
-    -p postfile     POST this file; -T gives its type
-    -u putfile      PUT this file; -T gives its type
+    -p postfile     POST this file; -T sets its type
+    -u putfile      PUT this file; -T sets its type
     -T content-type Type of the file (default text/plain), such as
                     application/x-www-form-urlencoded
     -v verbosity    1: failures, 2: requests, responses and statuses that are not
                     2xx, 3: every status
     -w              Print HTML tables
-    -i              HEAD in place of GET
+    -i              Send HEAD requests instead of GET
     -x attributes   Attributes of <table>; implies -w
     -y attributes   Attributes of each <tr>; implies -w
     -z attributes   Attributes of each <td> and <th>; implies -w
@@ -57,23 +56,23 @@ Options are:
     -H attribute    A header line, such as 'Accept-Encoding: gzip'; repeatable
     -A attribute    Basic authentication, USER:PASSWORD
     -P attribute    Basic authentication at the proxy, USER:PASSWORD
-    -X proxy:port   Go through this proxy
+    -X proxy:port   Send requests through this proxy
     -V              Print the version
-    -k              Use each connection for many requests
+    -k              Keep connections open between requests (keep-alive)
     -d              Leave out the table of percentages
     -S              Leave out medians, deviations and warnings
     -q              Don't print progress
-    -l              Let bodies differ in length
+    -l              Accept bodies of different lengths
     -g filename     Write each request's times to this file, separated by tabs
     -e filename     Write the percentages as CSV to this file
-    -r              Accepted: no failure ends a run here
+    -r              No effect: failures never end a run
     -m method       The request's method
     -h              Print this help
     -I              Don't name the server in the TLS handshake (SNI)
     -Z ciphersuite  TLS cipher suites by OpenSSL's names, separated by colons
     -f protocol     TLS1.2, TLS1.3 or ALL
     -E certfile     The client's certificate, its chain and its key in one file
-Options that ab itself lacks:
+Options that only prony has:
     --expect-size N Length of each body, in bytes or like 10K (default: that
                     of the first body)
     --start-at TIME Start at this time, together with other instances: seconds

@@ -287,7 +287,7 @@ impl FlagValues {
             match name.as_str() {
                 "Host" => notes.push(format!("-H \"{typed}\" is not sent, as in hey; use -host")),
                 "Content-Length" | "Transfer-Encoding" | "Trailer" => notes.push(format!(
-                    "-H \"{typed}\" is not sent, as in hey: the body says it"
+                    "-H \"{typed}\" is not sent, as in hey: the body determines it"
                 )),
                 _ => {
                     set(&name, value);

@@ -20,7 +20,7 @@ pub(super) struct Rc {
 }
 
 impl Rc {
-    /// Reads the first of these configuration files that exists: the given one, the one that
+    /// Reads the first of these configuration files that exists: the given file, the file that
     /// SIEGERC names, `~/.siege/siege.conf`, the system's. If none exists, uses the defaults. Never
     /// creates a file.
     ///
@@ -276,7 +276,7 @@ fn lacking(key: &str, value: &str) -> Result<(), RcError> {
             is_true(value),
             "there is no debug trace; -g and -p show the request and the response",
         ),
-        "ssl-timeout" => (true, "the key timeout applies to the handshake, too"),
+        "ssl-timeout" => (true, "the key timeout also limits the TLS handshake"),
         // FTP URLs are rejected when they are parsed, and a spinner would have no effect.
         "ftp-login" | "unique" | "spinner" => (false, ""),
         _ => return Err(RcError::Unknown),

@@ -216,7 +216,7 @@ impl Siege<'_> {
     }
 }
 
-/// Returns the message for a failure. It begins like the one of siege.
+/// Returns the message for a failure. It begins like siege's message.
 fn failure(end: &RequestEnd<'_>, wanted: &ListedRequest) -> String {
     let what = match end.outcome {
         Outcome::ConnectRefused

@@ -22,9 +22,9 @@ Options:
   -v, --verbose             VERBOSE, a line for each transaction.
   -q, --quiet               QUIET, neither lines nor report.
   -g, --get                 GET, one request, with the headers of both sides.
-  -p, --print               PRINT, like GET, with the page.
+  -p, --print               PRINT, like GET, and print the page.
   -c, --concurrent=NUM      CONCURRENT users, without a limit.
-  -r, --reps=NUM            REPS, pages that each user asks for, or
+  -r, --reps=NUM            REPS, pages that each user requests, or
                             \"once\": each URL of the list once.
   -t, --time=NUMm           TIME, with S, M or H for m: --time=30S.
   -d, --delay=NUM           DELAY after each page, from 0 to NUM seconds.
@@ -32,16 +32,17 @@ Options:
   -i, --internet            INTERNET, URLs in random order.
   -f, --file=FILE           FILE with URLs, one per line.
   -R, --rc=FILE             RC, another configuration file.
-  -l, --log[=FILE]          LOG, a line of results in FILE.
-  -m, --mark=\"text\"         MARK, a text in the log before that line.
+  -l, --log[=FILE]          LOG, append a line of results to FILE.
+  -m, --mark=\"text\"         MARK, write a text to the log before that line.
   -H, --header=\"text\"       HEADER of every request; can be repeated.
   -A, --user-agent=\"text\"   AGENT, the User-Agent of every request.
   -T, --content-type=\"text\" TYPE, the Content-Type of bodies.
   -j, --json-output         JSON, the report on standard output.
-      --no-parser           NO PARSER, pages without their parts.
-      --no-follow           NO FOLLOW, redirects are not followed.
+      --no-parser           NO PARSER, don't fetch the resources of pages.
+      --no-follow           NO FOLLOW, don't follow redirects.
 
-siege's arguments and output, prony's engine; docs/front-ends.md lists the differences.
+siege-compatible options and output, powered by prony;
+docs/front-ends.md lists the differences.
 "
 }
 

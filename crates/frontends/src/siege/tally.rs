@@ -7,7 +7,7 @@ use prony_record::Nanos;
 pub(super) struct SiegeTally {
     /// Number of complete responses that are not failures.
     pub(super) transactions: u64,
-    /// Number of transactions whose status is below 400, 401 or 407.
+    /// Number of transactions whose status is 401, 407, or less than 400.
     pub(super) successful: u64,
     pub(super) failed: u64,
     /// Number of complete responses with any status.

@@ -37,9 +37,9 @@ const DURATION_MAX_S: u64 = 1_000_000_000;
 
 /// Text for `-v`, after which the run continues.
 pub(super) const VERSION: &str = concat!(
-    "wrk as in prony ",
+    "wrk-compatible mode of prony ",
     env!("CARGO_PKG_VERSION"),
-    ", with the options of wrk 4.2.0\n"
+    " (options of wrk 4.2.0)\n"
 );
 
 const fn option(name: &'static str, letter: char, argument: OptionArgument) -> OptionSpec {

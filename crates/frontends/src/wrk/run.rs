@@ -111,8 +111,8 @@ fn resolve(
         })
 }
 
-/// Returns the default address of the load: the one in the URL or, if there is none, the one of the
-/// first thread if it has the same port as the URL.
+/// Returns the default address of the load: the address in the URL or, if the URL has none, the
+/// address of the first thread if its port is that of the URL.
 fn target(url: &WrkUrl, scripts: &LuaScripts) -> Option<Address> {
     let first = || scripts.threads().first()?.address();
     url.address()
@@ -249,7 +249,8 @@ fn given(scripts: &LuaScripts, has: DefinedHooks) -> Result<(u32, Vec<Vec<u8>>),
         let number = count(&bytes).map_err(wrong)?;
         let first = *batch.get_or_insert(number);
         if first != number {
-            let what = format!("it returned {number} requests at once, and {first} before");
+            let what =
+                format!("it returned {number} requests at once, but {first} in an earlier call");
             return Err(wrong(what));
         }
         all.push(bytes);

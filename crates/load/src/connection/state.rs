@@ -40,7 +40,7 @@ pub(crate) enum ConnectionState {
     /// The connection is idle or has requests in flight.
     Ready(HttpSession),
     /// The last response has arrived, and the peer gets a short time to close first. If it does,
-    /// its side has the TIME_WAIT state (RFC 9293 §3.6), and the load's ports stay free.
+    /// its side enters TIME_WAIT (RFC 9293 §3.6), and the load's ports stay free.
     Draining(HttpSession),
 }
 

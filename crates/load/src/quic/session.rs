@@ -111,7 +111,7 @@ impl Session for QuicSession {
         boxed(self.initial.keys(dst_cid, side, Version::V1))
     }
 
-    /// Returns a [`HandshakeState`] at any time.
+    /// Always returns a [`HandshakeState`], even before the handshake completes.
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
         Some(Box::new(HandshakeState {
             agreed: self.agreed(),

@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Maximum number of addresses of a range that are used. No load has more concurrent connections.
+/// Maximum number of addresses that are used from a range. No load has more concurrent connections.
 const ADDRESSES_MAX: u64 = 1 << 32;
 
 /// A value of `--source` or `--proxy-source`: an address, or a range of at most 2^32 addresses.

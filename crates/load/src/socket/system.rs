@@ -118,7 +118,7 @@ pub(crate) fn suspended_time() -> Nanos {
             let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
             Nanos(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
         };
-        // The clocks are read in this order so that losing the core between the readings can only
+        // The clocks are read in this order so that a preemption between the readings can only
         // make the result smaller.
         let since_boot = nanos(ClockId::Boottime);
         since_boot.since(nanos(ClockId::Monotonic))

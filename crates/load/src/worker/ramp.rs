@@ -176,12 +176,12 @@ impl ConnectRamp {
         self.phases[index as usize] == RampPhase::Held
     }
 
-    /// Ends the hold when it is due. Returns true if requests were released just now.
+    /// Ends the hold when it is due. Returns true if this call released requests.
     pub(super) fn end_if_due(&mut self, now: Nanos) -> bool {
         now >= self.held_until() && self.end_hold()
     }
 
-    /// Ends the hold early. Returns true if requests were released just now.
+    /// Ends the hold early. Returns true if this call released requests.
     pub(super) fn end_hold(&mut self) -> bool {
         !std::mem::replace(&mut self.is_released, true)
     }

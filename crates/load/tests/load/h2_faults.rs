@@ -119,7 +119,7 @@ fn requests_beyond_goaway_are_retried() {
     // connection.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
-        if peer.place > 0 {
+        if peer.connection_index > 0 {
             return serve(peer);
         }
         let streams = peer.requests(3)?;
@@ -144,7 +144,7 @@ fn requests_beyond_goaway_are_retried_at_once() {
     // another connection.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
-        if peer.place > 0 {
+        if peer.connection_index > 0 {
             return serve(peer);
         }
         let streams = peer.requests(3)?;
@@ -413,7 +413,7 @@ fn one_bad_connection_next_to_a_good_one() {
     let server = Scripted::clear(move |peer| {
         peer.send_settings(&[])?;
         let (begun, condition) = &*has_begun;
-        if peer.place > 0 {
+        if peer.connection_index > 0 {
             // Without this wait, the good connection could finish the load before the bad one has
             // its requests.
             let waiting = begun.lock().unwrap();

@@ -423,7 +423,7 @@ fn frames_after_the_end_of_their_stream() {
     ] {
         let server = Scripted::clear(move |peer| {
             peer.send_settings(&[])?;
-            while peer.place > 0 {
+            while peer.connection_index > 0 {
                 let stream = peer.request()?;
                 peer.send(&response(stream, b"fine"))?;
             }

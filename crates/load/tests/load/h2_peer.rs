@@ -80,7 +80,7 @@ pub(crate) struct Peer {
     link: Link,
     shared: Arc<Shared>,
     /// Index of the connection on this server, from 0.
-    pub(crate) place: usize,
+    pub(crate) connection_index: usize,
     /// True if the client's SETTINGS have arrived.
     introduced: bool,
     last_stream: u32,
@@ -100,7 +100,7 @@ impl Peer {
 
     /// Reads the client's connection preface.
     pub(crate) fn accept(link: Link, shared: Arc<Shared>) -> Option<Peer> {
-        let place = {
+        let connection_index = {
             let mut seen = shared.seen();
             seen.connections += 1;
             seen.connections - 1
@@ -108,7 +108,7 @@ impl Peer {
         let mut peer = Peer {
             link,
             shared,
-            place,
+            connection_index,
             introduced: false,
             last_stream: 0,
             in_block: false,

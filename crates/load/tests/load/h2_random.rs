@@ -108,7 +108,7 @@ fn misbehave(peer: &mut Peer, random: &mut Random) -> Option<()> {
 
 fn load_seed(seed: u64, secured: bool) {
     let script = move |peer: &mut Peer| {
-        let mut random = Random::new(seed << 16 | peer.place as u64);
+        let mut random = Random::new(seed << 16 | peer.connection_index as u64);
         misbehave(peer, &mut random)
     };
     let server = match secured {
@@ -160,7 +160,10 @@ fn random_servers_end_with_the_load() {
     ] {
         for seed in [seed, seed + 100, seed + 200] {
             let server = Scripted::clear(move |peer| {
-                misbehave(peer, &mut Random::new(seed << 16 | peer.place as u64))
+                misbehave(
+                    peer,
+                    &mut Random::new(seed << 16 | peer.connection_index as u64),
+                )
             });
             let record = server.load(words);
             assert!(record.totals.started > 0, "{words}");
@@ -184,7 +187,10 @@ fn a_bad_server_does_not_affect_a_good_one() {
 /// arrived.
 fn all_good_responses_arrive(seed: u64) -> bool {
     let bad = Scripted::clear(move |peer| {
-        misbehave(peer, &mut Random::new(seed << 16 | peer.place as u64))
+        misbehave(
+            peer,
+            &mut Random::new(seed << 16 | peer.connection_index as u64),
+        )
     });
     let good = Scripted::responding(|stream| response(stream, b"the good"));
     let folder = tempfile::tempdir().unwrap();

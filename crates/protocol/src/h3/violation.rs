@@ -87,22 +87,22 @@ pub enum H3Violation {
     EncoderStream(QpackError),
     /// An acknowledgment of insertions into a table that this client doesn't use (RFC 9204 §4.4).
     DecoderStream,
-    /// More consecutive frames without progress than the limit.
+    /// The peer sent too many consecutive frames without progress.
     TooManyIdleFrames {
         /// Largest accepted number of frames.
         limit: u32,
     },
-    /// More unsent instructions than the limit, because the peer doesn't read the decoder stream.
+    /// Too many decoder instructions are unsent, because the peer doesn't read the decoder stream.
     TooManyUnread {
         /// Limit that was exceeded, in bytes.
         limit_bytes: u32,
     },
-    /// More bytes in incomplete field sections than the limit.
+    /// The peer sent too many bytes of incomplete field sections.
     TooManyParts {
         /// Limit that was exceeded, in bytes.
         limit_bytes: u32,
     },
-    /// More unidirectional streams without a complete type than the limit.
+    /// The peer opened too many unidirectional streams without sending their complete stream type.
     TooManyUntyped {
         /// Largest accepted number of such streams.
         limit: u32,

@@ -100,7 +100,7 @@ impl EntryResults {
         }
     }
 
-    /// Returns all rows: the entries, followed by the combined others.
+    /// Returns all rows: the entries, followed by the row that combines all others.
     pub fn rows(&self) -> impl Iterator<Item = &EntryResult> {
         self.each.iter().chain(&self.other)
     }

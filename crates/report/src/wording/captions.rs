@@ -24,8 +24,8 @@ pub(crate) const OVER_TIME: &str = "One line for each trial, in half-second step
     falls, rises or jumps shows that the server had not reached a steady state.";
 pub(crate) const AGAINST_RATE: &str = "One dot for each half second and percentile. If dots at the same \
     rate are far apart, a queue remained from an earlier, higher rate, or the server was not yet warm.";
-pub(crate) const BY_RATE: &str = "The half seconds of the load, grouped by their offered rates. \
-    Percentiles are those of the median half second.";
+pub(crate) const BY_RATE: &str = "The load in half-second intervals, grouped by offered rate. \
+    Each percentile is the median over the intervals of its group.";
 pub(crate) const TRIAL_DOTS: &str = "One dot for each trial. The axes start at zero.";
 pub(crate) const TRIAL_DOTS_BOUNDS: &str =
     "One dot for each trial. The axes start at zero. An arrow marks a lower bound.";
@@ -51,7 +51,8 @@ pub(crate) const LOWER_BOUNDS: &str =
     "≥ marks a lower bound: some requests timed out or were cut off.";
 pub(crate) const CLOSED_LOOP: &str = "Closed loop: a stalled server delays the next requests, so \
     percentiles hide stalls. Use --rate to see them.";
-pub(crate) const AGENTS: &str = "Each agent's part of the load. CPU is that of the load on its machine, in percent of one core.";
+pub(crate) const AGENTS: &str = "Each agent's part of the load. CPU is the load's usage on the \
+    agent's machine, in percent of one core.";
 
 pub(crate) const UNPAIRED_RUNS: &str = "The two runs share no block, so their results are not \
     paired. The intervals don't cover changes between the runs that are not listed here, such as \

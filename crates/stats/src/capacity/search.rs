@@ -27,7 +27,8 @@ const BRACKET_TIME_SHARE: f64 = 0.25;
 const BRACKET_TIME_SHARE_MAX: f64 = 0.6;
 /// Maximum length of a probe of the bracket, relative to the search's time.
 const BRACKET_PROBE_SHARE: f64 = 1.0 / 12.0;
-/// Ratio of the bracket's ends at or below which the search continues with the edge.
+/// The bracket phase ends, and the edge phase begins, once the ratio of the bracket's upper end to
+/// its lower end is at most this.
 const BRACKET_RATIO: f64 = 1.3;
 /// Maximum ratio between successive rates of the bracket.
 const STEP_MAX: f64 = 16.0;
@@ -37,17 +38,20 @@ const EDGE_PROBES: usize = 7;
 const EDGE_TIME_SHARE: f64 = 0.2;
 /// Ratio of the edge's highest rate to its middle.
 const EDGE_REACH: f64 = 1.4;
-/// Number of probes near the crossing, and range of their distance from it on the log scale.
+/// Number of probes near the crossing.
 const CROSSING_PROBES: usize = 9;
+/// Minimum distance of the outermost of these probes from the crossing, on the log scale.
 const CROSSING_REACH_MIN: f64 = 0.02;
+/// Maximum distance of the outermost of these probes from the crossing, on the log scale.
 const CROSSING_REACH_MAX: f64 = 0.35;
-/// Maximum number of extensions of the edge, and number of probes in each.
+/// Maximum number of extensions of the edge.
 const EXTENSIONS_MAX: usize = 3;
+/// Number of probes in each extension of the edge.
 const EXTENSION_PROBES: usize = 3;
-/// Number of requests of a probe at the edge, and of one near the crossing, as multiples of the
-/// number that the goals need. Slow responses come in clusters, so a probe near the crossing needs
-/// more.
+/// Number of requests in a probe at the edge, as a multiple of the number that the goals need.
 const EDGE_LENGTH: f64 = 2.0;
+/// Number of requests in a probe near the crossing, as a multiple of the number that the goals
+/// need. It is larger because slow responses come in clusters.
 const CROSSING_LENGTH: f64 = 6.0;
 /// First rate of the bracket, as a share of the closed loop's rate.
 const FIRST_SHARE: f64 = 0.6;

@@ -201,8 +201,8 @@ fn check_settings(settings: &ApacheSettings, results: &mut CheckResults) {
     let ceiling = limit.saturating_mul(threads);
     let workers = configured.unwrap_or(ceiling).min(ceiling);
     let text = format!(
-        "{} requests at once ({mpm}: MaxRequestWorkers {}, ServerLimit {limit}, ThreadsPerChild \
-         {threads})",
+        "{} requests at the same time ({mpm}: MaxRequestWorkers {}, ServerLimit {limit}, \
+         ThreadsPerChild {threads})",
         number::count(workers),
         configured.map_or("not set".to_owned(), |n| n.to_string()),
     );

@@ -20,7 +20,7 @@ const BACKLOG_MIN: u32 = 1024;
 const BACKLOG: CheckTopic = CheckTopic {
     id: "listen-backlog",
     expected: "a backlog of at least 1,024, and at least the number of connections that a load \
-        opens at once",
+        opens at the same time",
     why: "connections wait in this queue until the server accepts them; when it is full, the \
         kernel drops them and the client retries after a second, so response times of 1 s occur \
         that don't appear in any server log",

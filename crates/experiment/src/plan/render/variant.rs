@@ -31,7 +31,7 @@ pub struct Resolved {
     pub telemetry: TelemetrySettings,
 }
 
-/// A rendered variant. The load is `None` if it has a problem.
+/// A rendered variant. `load` is `None` if the load's settings are invalid.
 pub(crate) struct Rendered {
     pub(crate) topology: Topology,
     pub(crate) services: Vec<ResolvedService>,

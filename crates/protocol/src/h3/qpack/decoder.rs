@@ -15,7 +15,7 @@ const CAPACITY_MAX: u32 = 64 * 1_024;
 /// Maximum size of an instruction without its strings, in bytes, with a margin.
 const INSTRUCTION_OVERHEAD_BYTES: usize = 64;
 
-/// Maximum number of bytes in the Huffman code of one byte, which has at most 30 bits.
+/// Maximum length in bytes of the Huffman code of one symbol. The longest code has 30 bits.
 const CODED_BYTES_MAX: usize = 4;
 
 /// Number of bytes of the encoder stream that are added to an incomplete instruction at a time.

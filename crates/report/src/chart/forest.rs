@@ -1,4 +1,4 @@
-//! Forest plot: changes against the reference with their intervals, and the margin as a band.
+//! Forest plot: changes relative to the reference with their intervals, and the margin as a band.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
@@ -77,7 +77,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, rows: &[ForestRow], margin: f64)
         draw_row(canvas, size, row, (left, right), y, &x);
     }
     let middle = (left + right) / 2.0;
-    let caption = "change against the reference, with 95% intervals";
+    let caption = "change from the reference, with 95% intervals";
     canvas.text((middle, bottom + 31.0), caption, centered);
     let note = format!("margin: no difference ({})", number::margin(margin));
     if size.is_narrow() {

@@ -1,4 +1,4 @@
-//! Forest plots of changes against the reference.
+//! Forest plots of changes relative to the reference.
 
 use prony_stats::{Effect, Metric, VerdictDocument};
 
@@ -51,7 +51,7 @@ pub(crate) fn forest(
             })
             .collect();
         let label = format!(
-            "Changes against the reference, {}, with 95% intervals: {}.",
+            "Changes relative to the reference, {}, with 95% intervals: {}.",
             metric.noun(),
             spoken.join("; ")
         );

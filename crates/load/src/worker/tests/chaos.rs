@@ -11,7 +11,7 @@ use super::*;
 use crate::settings::RequestOrder;
 use crate::socket::simulated::SendTiming;
 
-const CASES: u64 = 1500;
+const CASES: u64 = 750;
 
 /// A server with random responses, some of them bad.
 struct RandomServer {

@@ -20,7 +20,7 @@ use super::*;
 use crate::settings::RequestOrder;
 use crate::socket::simulated::SendTiming;
 
-const CASES: u64 = 1500;
+const CASES: u64 = 750;
 /// There are fewer cases over TLS because they take longer.
 const CASES_OVER_TLS: u64 = 150;
 

@@ -95,7 +95,7 @@ fn commands_that_cannot_be_used_are_refused_before_the_load() {
         (&["--curl", "@none.sh"], &["--curl: none.sh: "]),
         (
             &["--curl", &post, "-X", "PUT"],
-            &["--curl: ", "--method", "remove one"],
+            &["--curl: ", "--method", "remove the flag"],
         ),
         (
             &["--curl", &cookie, "-H", "cookie: b=2"],

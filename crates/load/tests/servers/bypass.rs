@@ -172,10 +172,11 @@ fn lost_packets_are_repeated() {
                 // If a fifth of all packets is lost, the server resets a connection now and then.
                 let failed_max = if percent < 20 { 0 } else { 2 };
                 assert!(ok + failed_max >= count, "{percent}% {flags}: {counted:?}");
-                if ok < count {
-                    continue;
-                }
-                assert_eq!(nginx.logged(count), count, "{percent}% {flags}");
+                let logged = nginx.logged(ok);
+                assert!(
+                    logged == count || percent >= 20,
+                    "{percent}% {flags}: {logged}"
+                );
             }
         }
     });

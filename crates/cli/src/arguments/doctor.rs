@@ -11,7 +11,7 @@ Examples:
   prony doctor                               this machine as a generator
   prony doctor --pid $(cat /run/nginx.pid)   a running server, and this machine
   prony doctor --pid 1234 --json - | jq '.subjects[0].crypto'
-  prony doctor --interface eth0 --all        an interface for --io xdp, and this machine
+  prony doctor --interface eth0 --all        an interface for --io xdp
 
 For a server, the doctor inspects the libcrypto that the process has mapped, and measures it with
 and without the processor's special instructions. It also inspects listen queues, limits, and

@@ -93,9 +93,10 @@ fn more_for_more(url: &str, words: &str) -> (u64, u64) {
     (many.saturating_sub(few), record.series.len() as u64)
 }
 
-/// Maximum number of allocations at the end of a half second. They are needed for a list of buckets
-/// that grows by doubling, and for the start of threads on a busy machine. One allocation per
-/// request would be 2,000.
+/// Maximum number of allocations per half second. The end of a half second needs up to 24, for a list
+/// of buckets that grows by doubling. The rest is a margin for two workers, one of which may get so
+/// few requests in the shorter load that its buffers stay small. One allocation per request would be
+/// 2,000.
 const ALLOCATIONS_PER_SLICE_MAX: u64 = 60;
 
 fn origin(tls: Option<Tls>) -> Origin {

@@ -47,7 +47,7 @@ const GOALS: [Goal; 3] = [
 ];
 /// Environment variable with the number of experiments per goal, each with five searches.
 const RUNS_VARIABLE: &str = "PRONY_VERIFY_CAPACITY_RUNS";
-/// Number of experiments per goal without the variable: 42 in all, which take about four hours.
+/// Number of experiments per goal without the variable: 42 in all, which should take about four hours.
 const RUNS: usize = 14;
 /// Maximum number of simultaneous experiments. Each one also samples the machine, so more of them
 /// would delay each other's requests.

@@ -284,7 +284,9 @@ pub(crate) fn check_load(load: &ResolvedLoad, layout: &VariantLayout, reader: &m
     }
 }
 
-/// Checks that the interface of a load over AF_XDP in a named place is one of the place's links.
+/// Checks that the interface of a load over AF_XDP in a named place is one of the place's links, and
+/// that the link doesn't drop packets: the rules for that don't see the packets that the load takes
+/// from the interface.
 fn check_interface(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut PlanReader<'_>) {
     let settings = &load.settings;
     let (PlaceKind::Named(place), Some(IoChoice::Xdp)) = (layout.load_place, settings.io) else {
@@ -295,21 +297,29 @@ fn check_interface(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut Pla
     let of_place = links
         .iter()
         .filter(|link| link.ends.iter().any(|end| end.place == place));
-    let known: Vec<&str> = of_place.map(|link| link.name.as_str()).collect();
-    if known.contains(&name) {
-        return;
-    }
-    let line = load.lines.0.get("interface").or(load.lines.0.get("io"));
-    let message = format!("interface \"{name}\" is not a link of the load's place");
-    let hint = match known.is_empty() {
-        true => "connect the place by a [link.NAME]".to_owned(),
-        false => format!(
-            "its interfaces have the names of its links: {}",
-            known.join(", ")
+    let (kind, message, hint) = match of_place.clone().find(|link| link.name == name) {
+        Some(link) if link.loss.is_some_and(|loss| loss.per_million() > 0) => (
+            DiagnosticKind::BadValue,
+            format!("the loss of link \"{name}\" doesn't reach a load with io = \"xdp\""),
+            "remove loss from the link, or use kernel sockets".to_owned(),
         ),
+        Some(_) => return,
+        None => {
+            let message = format!("interface \"{name}\" is not a link of the load's place");
+            let known: Vec<&str> = of_place.map(|link| link.name.as_str()).collect();
+            let hint = match known.is_empty() {
+                true => "connect the place by a [link.NAME]".to_owned(),
+                false => format!(
+                    "its interfaces have the names of its links: {}",
+                    known.join(", ")
+                ),
+            };
+            (DiagnosticKind::Undefined, message, hint)
+        }
     };
+    let line = load.lines.0.get("interface").or(load.lines.0.get("io"));
     let line = line.copied().unwrap_or_default();
-    reader.report_with_hint(DiagnosticKind::Undefined, line, message, hint);
+    reader.report_with_hint(kind, line, message, hint);
 }
 
 /// Returns the endpoint at which the load reaches the target listener.

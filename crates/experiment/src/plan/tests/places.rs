@@ -155,6 +155,25 @@ fn a_load_without_cores_gets_those_of_its_place() {
     assert_eq!(resolved.load.settings.cores, Some(CoreList(vec![0, 1])));
 }
 
+#[test]
+fn a_load_over_af_xdp_refuses_a_link_that_drops_packets() {
+    let study = Study::new();
+    let lossy = |loss: &str| {
+        let loss = format!("loss = \"{loss}\"\n[link.lan]\n");
+        let load = "[load]\ninterface = \"wan\"\nio = \"xdp\"\n";
+        let text = PLAN
+            .replace("[link.lan]\n", &loss)
+            .replace("[load]\n", load);
+        study.read(&text)
+    };
+    lossy("0%").unwrap();
+    let error = lossy("1%").unwrap_err().to_string();
+    assert!(
+        error.contains("the loss of link \"wan\" doesn't reach a load with io = \"xdp\""),
+        "{error}"
+    );
+}
+
 /// Text of [`PLAN`] to replace, its replacement, and a message that results. `@` stands for
 /// `plan.toml:` and the line of the replacement.
 const CASES: &[(&str, &str, &str)] = &[
@@ -162,6 +181,12 @@ const CASES: &[(&str, &str, &str)] = &[
         "place  = \"clients\"",
         "place  = \"client\"",
         "@: place of [load] is \"client\" (did you mean \"clients\"?)",
+    ),
+    (
+        "place  = \"clients\"",
+        "interface = \"lan\"\nio = \"xdp\"\nplace  = \"clients\"",
+        "@: interface \"lan\" is not a link of the load's place (its interfaces have the names of its \
+         links: wan)",
     ),
     (
         "place   = \"back\"",

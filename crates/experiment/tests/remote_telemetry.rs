@@ -7,14 +7,15 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::service::Follow;
+use prony_experiment::service::{Follow, PortProtocol};
+use prony_experiment::system::port;
 use prony_experiment::telemetry::{MemoryKind, RemoteMachine, RemoteService, WatchSpec, summary};
 use prony_record::FindingId;
 
@@ -54,8 +55,7 @@ fn server_program() -> PathBuf {
 }
 
 fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
+    port::pick(Ipv4Addr::LOCALHOST.into(), &[PortProtocol::Tcp]).unwrap()
 }
 
 impl Sshd {

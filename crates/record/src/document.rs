@@ -153,6 +153,9 @@ pub struct LoadInfo {
     /// File of the script that generated the requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
+    /// SHA-256 of the script's file, in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script_sha256: Option<String>,
     /// File with the rows for placeholders (`--data`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,

@@ -137,6 +137,12 @@ metrics! {
     ListenDropsPerRequest = "listen_drops_per_request", "listen drops per request", Count, Neither, Difference, Cost;
     /// Datagrams dropped in the target's place because a receive buffer was full, per request.
     UdpDropsPerRequest = "udp_drops_per_request", "UDP drops per request", Count, Neither, Difference, Cost;
+    /// Fraction of the QUIC packets sent by the load generator that were declared lost, 0 to 1; for
+    /// HTTP/3.
+    QuicLostShare = "quic_lost_share", "share of sent QUIC packets lost", Share, Neither, Difference, Cost;
+    /// Fraction of the connections offering early data (0-RTT) whose early data the server accepted,
+    /// 0 to 1; for HTTP/3.
+    EarlyDataShare = "early_data_share", "share of connections with early data accepted", Share, Neither, Difference, Saving;
     /// CPU time of the load generator per request, in microseconds.
     GeneratorCpuUsPerRequest = "generator_cpu_us_per_request", "generator CPU per request", Micros, Neither, Ratio, Aside;
 }

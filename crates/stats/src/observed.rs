@@ -15,6 +15,8 @@ pub(crate) fn is_of_record(metric: Metric) -> bool {
             | Metric::TotalTimeUs
             | Metric::FailedShare
             | Metric::TlsResumedShare
+            | Metric::QuicLostShare
+            | Metric::EarlyDataShare
             | Metric::GeneratorCpuUsPerRequest
             | Metric::BytesInPerRequest
             | Metric::BodyBytesInPerRequest
@@ -49,6 +51,13 @@ pub fn of_record(record: &Record) -> Values {
         let share = totals.tls_resumed as f64 / totals.tls_handshakes as f64;
         values.insert(Metric::TlsResumedShare, share);
     }
+    if let Some(used) = &record.quic {
+        let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+        let lost = share(used.packets_lost, used.packets_sent);
+        values.extend(lost.map(|share| (Metric::QuicLostShare, share)));
+        let accepted = share(used.early_data_accepted, used.early_data_offered);
+        values.extend(accepted.map(|share| (Metric::EarlyDataShare, share)));
+    }
     values
 }
 
@@ -74,4 +83,28 @@ fn per_request(record: &Record, ended: f64) -> Values {
         values.insert(Metric::TlsHandshakesPerRequest, handshakes);
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_record::QuicUse;
+
+    use super::*;
+
+    #[test]
+    fn quic_shares_exist_only_for_connections_that_used_it() {
+        let mut record = Record::default();
+        assert!(!of_record(&record).contains_key(&Metric::QuicLostShare));
+        record.quic = Some(QuicUse {
+            packets_sent: 200,
+            packets_lost: 3,
+            ..QuicUse::default()
+        });
+        let values = of_record(&record);
+        assert_eq!(values[&Metric::QuicLostShare], 0.015);
+        assert!(!values.contains_key(&Metric::EarlyDataShare));
+        let used = record.quic.as_mut().unwrap();
+        (used.early_data_offered, used.early_data_accepted) = (4, 3);
+        assert_eq!(of_record(&record)[&Metric::EarlyDataShare], 0.75);
+    }
 }

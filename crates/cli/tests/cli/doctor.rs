@@ -2,12 +2,15 @@
 //! xtask test` installs.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use prony_experiment::service::PortProtocol;
+use prony_experiment::system::port;
 use serde_json::Value;
 
 use crate::running::{TEST_TIMEOUT, Workdir};
@@ -226,8 +229,7 @@ fn haproxy_s_and_apache_s_caps_are_named() {
 
 /// Returns a free port, because Apache supports neither port 0 nor UNIX sockets.
 fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    port::pick(Ipv4Addr::LOCALHOST.into(), &[PortProtocol::Tcp]).unwrap()
 }
 
 #[test]

@@ -117,7 +117,9 @@ fn metrics_of_a_load_by_agents_are_served_while_it_runs() {
     assert_eq!(sample(&text, "prony_generator_cpu_seconds_total"), None);
     load.end().expect(0);
     let record = Record::from_json(&ground.workdir.read("r.json")).unwrap();
-    assert_eq!(record.totals.ok, 800);
+    // On a busy machine, the last responses may arrive after the end.
+    let totals = &record.totals;
+    assert_eq!(totals.ok + totals.unfinished + totals.unstarted, 800);
     assert!(ok(&text) <= Some(800));
     ground.end();
 }

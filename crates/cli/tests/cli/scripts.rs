@@ -1,5 +1,6 @@
 //! `--script`: loads whose requests come from Lua scripts with wrk's hooks.
 
+use prony_load::Sha256;
 use serde_json::Value;
 
 use crate::compares::TINY;
@@ -37,6 +38,8 @@ fn a_script_writes_the_requests() {
     let record = workdir.json("r.json");
     check_schema("prony.record-1.schema.json", &record);
     assert_eq!(record["load"]["script"], "load.lua");
+    let hash = Sha256::of(ALTERNATING.as_bytes()).to_string();
+    assert_eq!(record["load"]["script_sha256"], hash);
     let taken = recorder.take();
     // prony calls request() once before the load, to check the script.
     let lines: Vec<&str> = taken.iter().map(|it| it.line.as_str()).collect();

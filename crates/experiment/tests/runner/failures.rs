@@ -113,13 +113,14 @@ fn a_limit_that_nginx_logs_is_quoted_with_its_variant() {
 
 #[test]
 fn a_limit_that_apache_logs_is_quoted() {
+    // Apache checks its limits once a second.
     let text = r#"
 name = "apache"
 baseline = { keepalive = "on" }
 [trials]
 blocks = 1
 warmup = "500ms"
-duration = "1500ms"
+duration = "3500ms"
 [factors]
 keepalive = ["on", "off"]
 [service.web]

@@ -24,6 +24,7 @@ fn a_corrected_plan_reuses_the_folder_of_a_failed_one() {
     );
     std::fs::remove_file(lab.out().join("notes.txt")).unwrap();
     let finished = lab.run(&plan(&good), false, &mut quiet);
+    assert!(finished.failed.is_none(), "{:?}", finished.failed);
     assert_eq!(finished.document.unwrap().blocks, 3);
 }
 

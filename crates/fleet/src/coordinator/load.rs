@@ -516,7 +516,7 @@ fn part(
 /// of the agents.
 fn combined(manifest: &RunManifest, ready: &[(&AgentName, ReadyReport)]) -> LoadInfo {
     let mut backends = ready.iter().map(|(_, ready)| ready.load.io.as_str());
-    let io = backends.find(|io| ["poll", "uring"].contains(io));
+    let io = backends.find(|io| ["poll", "uring", "xdp"].contains(io));
     LoadInfo {
         io: io.unwrap_or_default().to_owned(),
         ..manifest.load.clone()

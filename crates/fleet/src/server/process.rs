@@ -17,6 +17,8 @@ use super::{PreparedServer, ServerError};
 
 /// Timeout for the server to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(15);
+/// Timeout of one connection attempt while the server is starting.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Timeout for the server to reload its configuration.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for the server to exit.
@@ -56,8 +58,9 @@ impl PreparedServer {
         let mut server = ServerProcess { child };
         let until = Instant::now() + START_TIMEOUT;
         loop {
-            let is_listening =
-                TcpStream::connect_timeout(&local(self.listen), Duration::from_millis(500)).is_ok();
+            // The log is checked too, because another process may be listening on the port.
+            let is_listening = self.log().contains("Listening for client connections")
+                && TcpStream::connect_timeout(&local(self.listen), CONNECT_TIMEOUT).is_ok();
             let is_running = server.is_running();
             if is_listening && is_running {
                 return Ok(server);
@@ -104,12 +107,15 @@ impl PreparedServer {
 
     /// Returns the number of reloads so far, from the server's log.
     fn readings(&self) -> usize {
-        let log = fs::read_to_string(self.folder.join(LOG)).unwrap_or_default();
-        log.matches("Reloaded server configuration").count()
+        self.log().matches("Reloaded server configuration").count()
     }
 
     fn last_words(&self) -> String {
-        last_lines(&fs::read_to_string(self.folder.join(LOG)).unwrap_or_default())
+        last_lines(&self.log())
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.join(LOG)).unwrap_or_default()
     }
 }
 

@@ -1,7 +1,9 @@
 //! Starts NATS servers for tests.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use prony_experiment::service::PortProtocol;
+use prony_experiment::system::port;
 use prony_fleet::credentials::FleetCredentials;
 use prony_fleet::link::NatsLink;
 use prony_fleet::names::AgentName;
@@ -20,9 +22,11 @@ pub(crate) fn agent(name: &str) -> Role {
     Role::Agent(name.parse().unwrap())
 }
 
-fn free_port() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
+/// Returns a free address that no connection can occupy as its source.
+fn free_address() -> SocketAddr {
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let port = port::pick(loopback, &[PortProtocol::Tcp]).unwrap();
+    SocketAddr::new(loopback, port)
 }
 
 impl TestServer {
@@ -31,7 +35,7 @@ impl TestServer {
         let folder = tempfile::tempdir().unwrap();
         // If another process takes the free port before the server listens, try another port.
         for attempt in 0.. {
-            let listen = free_port();
+            let listen = free_address();
             let wanted = ServerSetup {
                 folder: folder.path().to_owned(),
                 listen,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use prony_record::quantity;
+use sha2::Digest as _;
 
 use crate::pacing::Arrivals;
 
@@ -230,6 +231,13 @@ impl fmt::Display for CoreList {
 /// A SHA-256, written in hexadecimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sha256(pub [u8; 32]);
+
+impl Sha256 {
+    /// Returns the hash of these bytes.
+    pub fn of(bytes: &[u8]) -> Sha256 {
+        Sha256(sha2::Sha256::digest(bytes).into())
+    }
+}
 
 impl FromStr for Sha256 {
     type Err = String;

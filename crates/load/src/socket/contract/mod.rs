@@ -28,34 +28,42 @@ use apparatus::{
 #[cfg(target_os = "linux")]
 use link::other_source;
 
+/// Calls a macro with the rules that every backend keeps.
+macro_rules! shared_rules {
+    ($macro:ident! { $($before:tt)* }) => {
+        $macro! { $($before)*
+            connecting::indices_are_reused_with_new_generations,
+            connecting::a_connect_completes_once,
+            connecting::connections_use_the_requested_source,
+            connecting::an_open_connection_has_an_address,
+            transfer::receiving_begins_with_the_connection,
+            transfer::a_send_of_any_size_completes_once,
+            transfer::both_directions_work_at_the_same_time,
+            transfer::bytes_arrive_in_order_before_the_end,
+            transfer::large_responses_arrive_whole_on_all_connections,
+            transfer::small_buffers_carry_large_responses,
+            transfer::a_send_works_after_the_peers_end,
+            transfer::bytes_before_a_failed_send_are_received,
+            transfer::a_reset_fails_the_receive,
+            closing::a_closed_key_gets_no_more_completions,
+            waiting::a_coalesced_wait_ends,
+            closing::a_close_reaches_the_peer_in_the_requested_way,
+            closing::sent_bytes_arrive_before_an_orderly_end,
+            closing::dropping_a_backend_closes_all_connections,
+            closing::dropping_an_idle_backend_closes_all_connections,
+            waiting::time_advances_and_waits_end,
+        }
+    };
+}
+
 macro_rules! contract {
     ($backend:ident, $make:expr) => {
         mod $backend {
             use super::*;
 
-            contract! { @each $make;
-                connecting::indices_are_reused_with_new_generations,
-                connecting::a_connect_completes_once,
-                connecting::connections_use_the_requested_source,
-                connecting::an_open_connection_has_an_address,
-                transfer::receiving_begins_with_the_connection,
-                transfer::a_send_of_any_size_completes_once,
-                transfer::both_directions_work_at_the_same_time,
-                transfer::bytes_arrive_in_order_before_the_end,
-                transfer::large_responses_arrive_whole_on_all_connections,
-                transfer::small_buffers_carry_large_responses,
-                transfer::a_send_works_after_the_peers_end,
-                transfer::bytes_before_a_failed_send_are_received,
-                transfer::a_reset_fails_the_receive,
-                closing::a_closed_key_gets_no_more_completions,
-                waiting::a_coalesced_wait_ends,
-                closing::a_close_reaches_the_peer_in_the_requested_way,
-                closing::sent_bytes_arrive_before_an_orderly_end,
+            shared_rules!(contract! { @each $make;
                 closing::an_unreaped_connection_can_be_aborted,
-                closing::dropping_a_backend_closes_all_connections,
-                closing::dropping_an_idle_backend_closes_all_connections,
-                waiting::time_advances_and_waits_end,
-            }
+            });
 
             #[test]
             fn invalid_paths_are_failures() {
@@ -127,28 +135,7 @@ macro_rules! contract_over_link {
 }
 
 #[cfg(target_os = "linux")]
-contract_over_link! {
-    connecting::indices_are_reused_with_new_generations,
-    connecting::a_connect_completes_once,
-    connecting::connections_use_the_requested_source,
-    connecting::an_open_connection_has_an_address,
-    transfer::receiving_begins_with_the_connection,
-    transfer::a_send_of_any_size_completes_once,
-    transfer::both_directions_work_at_the_same_time,
-    transfer::bytes_arrive_in_order_before_the_end,
-    transfer::large_responses_arrive_whole_on_all_connections,
-    transfer::small_buffers_carry_large_responses,
-    transfer::a_send_works_after_the_peers_end,
-    transfer::bytes_before_a_failed_send_are_received,
-    transfer::a_reset_fails_the_receive,
-    closing::a_closed_key_gets_no_more_completions,
-    waiting::a_coalesced_wait_ends,
-    closing::a_close_reaches_the_peer_in_the_requested_way,
-    closing::sent_bytes_arrive_before_an_orderly_end,
-    closing::dropping_a_backend_closes_all_connections,
-    closing::dropping_an_idle_backend_closes_all_connections,
-    waiting::time_advances_and_waits_end,
-}
+shared_rules!(contract_over_link! {});
 
 contract!(poll, PollSockets::new(8).unwrap());
 #[cfg(target_os = "linux")]

@@ -10,6 +10,7 @@
 //! [`Sockets::next`] handles one received packet at a time; its bytes stay in the frame until the
 //! next call.
 
+mod clock;
 mod exchange;
 mod link;
 mod port;
@@ -31,6 +32,7 @@ use prony_tcp::{
 use super::{
     Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, WaitBatch,
 };
+use clock::BackendClock;
 pub(crate) use link::XdpLink;
 use port::LinkPort;
 pub(crate) use setup::{XdpOptions, XdpSetup};
@@ -93,50 +95,6 @@ enum ReceivedBytes {
     /// A range of the port's current packet.
     InPacket(std::ops::Range<usize>),
     Reassembled(Vec<u8>),
-}
-
-/// The load's clock, and the stack's clock, which never goes back.
-struct BackendClock {
-    created: Instant,
-    /// Time of the load's clock at zero of the stack's clock, in nanoseconds.
-    offset: i64,
-    /// The stack's time at the last reading.
-    read: u64,
-}
-
-impl BackendClock {
-    fn new() -> BackendClock {
-        BackendClock {
-            created: Instant::now(),
-            offset: 0,
-            read: 0,
-        }
-    }
-
-    fn stack_now(&self) -> u64 {
-        self.created.elapsed().as_nanos() as u64
-    }
-
-    fn read(&mut self) -> u64 {
-        self.read = self.stack_now();
-        self.read
-    }
-
-    fn load_time(&self, stack_time: u64) -> Nanos {
-        Nanos((stack_time as i64).saturating_add(self.offset).max(0) as u64)
-    }
-
-    fn stack_time(&self, load_time: Nanos) -> u64 {
-        let time = i64::try_from(load_time.0).unwrap_or(i64::MAX);
-        time.saturating_sub(self.offset).max(0) as u64
-    }
-
-    fn start(&mut self, epoch: Instant) {
-        self.offset = match self.created.checked_duration_since(epoch) {
-            Some(before) => before.as_nanos() as i64,
-            None => -(epoch.duration_since(self.created).as_nanos() as i64),
-        };
-    }
 }
 
 impl<'run> XdpSockets<'run> {
@@ -228,7 +186,7 @@ impl<'run> XdpSockets<'run> {
     /// Gives the stack as much of a connection's send as it accepts. Returns true if the send is
     /// complete.
     fn push_send(&mut self, key: Key) -> bool {
-        let now = self.clock.read;
+        let now = self.clock.cached();
         let Some(connection) = self.connections[key.index as usize].as_mut() else {
             return false;
         };
@@ -358,7 +316,7 @@ impl<'run> XdpSockets<'run> {
             limit = limit.min(timeout);
         }
         if self.stack.wants_transmit() || self.port.has_unsent() {
-            limit = limit.min(self.clock.read + RETRY_PAUSE.0);
+            limit = limit.min(self.clock.cached() + RETRY_PAUSE.0);
         }
         limit
     }
@@ -369,7 +327,7 @@ impl<'run> XdpSockets<'run> {
             return Ok(());
         }
         let limit = self.sleep_limit(until);
-        self.port.sleep(&self.clock.created, limit)?;
+        self.port.sleep(self.clock.created(), limit)?;
         let now = self.clock.read();
         if self.stack.next_timeout().is_some_and(|at| at <= now) {
             self.stack.handle_timeouts(now);
@@ -440,7 +398,7 @@ impl<'run> Sockets<'run> for XdpSockets<'run> {
     }
 
     fn cached_now(&self) -> Nanos {
-        self.clock.load_time(self.clock.read)
+        self.clock.load_time(self.clock.cached())
     }
 
     fn connect(&mut self, key: Key, route: Route<'_>) {
@@ -510,7 +468,7 @@ impl<'run> Sockets<'run> for XdpSockets<'run> {
             Close::Orderly | Close::Abort => CloseMode::Abort,
         };
         if let Some(handle) = connection.handle {
-            self.stack.close(handle, mode, self.clock.read);
+            self.stack.close(handle, mode, self.clock.cached());
         }
     }
 
@@ -527,9 +485,9 @@ impl<'run> Sockets<'run> for XdpSockets<'run> {
         let is_idle = self.ready.is_empty() && !self.stack.has_events();
         if is_idle && self.port.received_count() < enough {
             let pause = batch.max_wait.min(Self::COALESCE_TIME_MAX);
-            let limit = self.clock.read + pause.0;
+            let limit = self.clock.cached() + pause.0;
             self.port
-                .pause(&self.clock.created, limit.min(self.sleep_limit(until)));
+                .pause(self.clock.created(), limit.min(self.sleep_limit(until)));
         }
         self.sleep(until)
     }
@@ -583,7 +541,7 @@ impl Drop for XdpSockets<'_> {
         }
         // An error means that the interface is gone, and nothing can be sent any more.
         let _ = self.linger();
-        let _ = self.port.serve_others(&self.clock.created);
+        let _ = self.port.serve_others(self.clock.created());
     }
 }
 

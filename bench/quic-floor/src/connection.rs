@@ -17,7 +17,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 const CONTROL_STREAM: &[u8] = &[0x00, 0x04, 0x00];
 /// Size of a receive buffer in bytes, and the number of buffers.
 const BUFFER_BYTES: usize = 64 * 1024;
-const BUFFERS: usize = 4;
+const BUFFERS: usize = 16;
 /// Size of a socket's receive buffer, as prony sets it.
 const RECEIVE_BUFFER_BYTES: usize = 2 * 1024 * 1024;
 /// Maximum number of datagrams sent with one system call.

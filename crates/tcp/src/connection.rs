@@ -25,6 +25,9 @@ use crate::tuple::FourTuple;
 /// Number of SYN retransmissions after which the connection fails, about two minutes after its
 /// start.
 const SYN_RETRANSMISSIONS_MAX: u8 = 6;
+/// Time after which a SYN is sent again if the peer still has an earlier connection of this port in
+/// TIME-WAIT. The reset that ends that connection arrives first. Linux waits for two timer ticks.
+const REJECTED_SYN_PAUSE: u64 = 2_000_000;
 /// Maximum wait for the peer's FIN after this side has closed, in nanoseconds.
 const FIN_WAIT_TIMEOUT: u64 = 60_000_000_000;
 /// Minimum interval between acknowledgments of unacceptable segments, in nanoseconds (RFC 5961 §7).
@@ -303,20 +306,27 @@ impl<'a> Connection<'a> {
 
     fn handle_handshake(&mut self, segment: &Segment, limits: &LinkLimits, now: u64) -> Outcome {
         let Phase::SynSent {
-            sent_at, attempts, ..
-        } = self.phase
+            sent_at,
+            attempts,
+            deadline,
+            ..
+        } = &mut self.phase
         else {
             return Outcome::Nothing;
         };
+        let (sent_at, attempts) = (*sent_at, *attempts);
         let flags = segment.flags;
         let acknowledges = flags.has(Flags::ACK) && segment.acknowledgment == self.initial + 1;
         if flags.has(Flags::ACK) && (!acknowledges || attempts == 0) {
             // The segment belongs to an earlier connection, which the reset ends (RFC 9293
             // §3.10.7.3).
-            return match flags.has(Flags::RST) {
-                true => Outcome::Dropped,
-                false => Outcome::Reject(segment.acknowledgment),
-            };
+            if flags.has(Flags::RST) {
+                return Outcome::Dropped;
+            }
+            if attempts == 1 {
+                *deadline = (*deadline).min(now + REJECTED_SYN_PAUSE);
+            }
+            return Outcome::Reject(segment.acknowledgment);
         }
         if flags.has(Flags::RST) {
             return match acknowledges {

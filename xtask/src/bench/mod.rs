@@ -174,6 +174,7 @@ fn bench_bypass(options: &BenchOptions, own: &Path) -> Result<bool, String> {
         seed: options.seed,
         prony: options.prony.as_deref(),
         cores: options.cores,
+        install: options.install,
     };
     let outcomes = bypass::measure(&settings, own)?;
     let table = outcomes.render();

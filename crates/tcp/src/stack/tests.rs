@@ -302,6 +302,25 @@ fn an_acknowledgment_of_an_earlier_connection_gets_a_reset() {
     let sent = script.sent();
     assert_eq!((sent[0].0.flags, sent[0].0.sequence), (Flags::RST, old));
     assert_eq!(script.events(), []);
+    // The reset has ended the earlier connection, so the SYN is sent again soon.
+    let began = script.now;
+    let (at, sent) = script.wait();
+    assert!(at - began <= 2 * MILLI + SLACK, "{at} {began}");
+    assert_eq!(
+        (sent[0].0.flags, sent[0].0.sequence),
+        (Flags::SYN, script.client)
+    );
+    // A second acknowledgment doesn't repeat it, so a peer can't make it a flood.
+    let stale = Segment {
+        acknowledgment: old,
+        ..script.header(Flags::ACK)
+    };
+    script.receive(&stale, b"");
+    let sent = script.sent();
+    assert_eq!((sent.len(), sent[0].0.flags), (1, Flags::RST));
+    let again = script.now;
+    let (at, _) = script.wait();
+    assert!(at - again >= 500 * MILLI, "{at} {again}");
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) abort: bool,
     pub(crate) window: u32,
     pub(crate) source_ports: RangeInclusive<u16>,
+    /// Time in milliseconds by which the client's timestamps are ahead.
+    pub(crate) clock_ahead_millis: u64,
 }
 
 impl Plan {
@@ -49,6 +51,7 @@ impl Plan {
             abort: false,
             window: 262_144,
             source_ports: 20_000..=20_999,
+            clock_ahead_millis: 0,
         }
     }
 }
@@ -99,7 +102,7 @@ pub(crate) fn run(tun: &mut Tun, plan: &Plan) -> Outcome {
         mtu: MTU as u32,
         window: plan.window,
         reassembly_bytes: 4 << 20,
-        clock_base_millis: wall.as_millis() as u64,
+        clock_base_millis: wall.as_millis() as u64 + plan.clock_ahead_millis,
         secret: 0x5eed,
     };
     let mut load = Load {

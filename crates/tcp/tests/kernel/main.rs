@@ -133,6 +133,31 @@ fn ports_are_reused_at_once_although_the_kernel_is_in_time_wait() {
 }
 
 #[test]
+fn ports_are_reused_although_another_program_used_them_with_later_timestamps() {
+    isolated(|| {
+        let mut tun = Tun::new();
+        let server = Server::new(0);
+        let mut plan = Plan {
+            users: 2,
+            connections: 20,
+            requests: 1,
+            download_max: 100,
+            end: End::Close,
+            source_ports: 20_000..=20_039,
+            clock_ahead_millis: 3_600_000,
+            ..Plan::new()
+        };
+        let outcome = run(&mut tun, &plan);
+        assert_complete(&outcome, &plan, &server);
+        assert_eq!(outcome.syns, 40, "{outcome:?}");
+        plan.clock_ahead_millis = 0;
+        let outcome = run(&mut tun, &plan);
+        assert_complete(&outcome, &plan, &server);
+        assert!(outcome.syns > 40, "the kernel rejected no SYN: {outcome:?}");
+    });
+}
+
+#[test]
 fn bodies_arrive_without_sack_timestamps_and_window_scaling() {
     isolated(|| {
         for option in ["tcp_timestamps", "tcp_sack", "tcp_window_scaling"] {

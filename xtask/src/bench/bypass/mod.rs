@@ -17,7 +17,8 @@ use super::process::{self, End};
 use super::programs;
 use super::ratios::{RandomNumbers, Spread, shuffle};
 use super::server::{BenchFolder, Nginx};
-use crate::test::install::find_program;
+use crate::test::install::{find_program, install_missing};
+use crate::test::packages;
 use generators::{BypassCommand, BypassGenerator};
 use link::{Link, SERVER};
 use responder::Responder;
@@ -152,6 +153,8 @@ pub(super) struct BypassSettings<'a> {
     pub(super) prony: Option<&'a Path>,
     /// Cores of the server and of the generator.
     pub(super) cores: (usize, usize),
+    /// True to install missing programs.
+    pub(super) install: bool,
 }
 
 /// Measurements of one run.
@@ -187,6 +190,9 @@ pub(super) fn measure(settings: &BypassSettings, own: &Path) -> Result<BypassOut
         Some(path) => std::path::absolute(path).map_err(|e| e.to_string())?,
         None => programs::build("prony")?,
     };
+    if settings.install {
+        install_missing(&packages::BYPASS.iter().collect::<Vec<_>>());
+    }
     let nginx = programs::nginx()?;
     let wrk = find_program("wrk");
     let versions = versions(&prony, &nginx, wrk.as_deref());

@@ -26,7 +26,7 @@ const EVENTS_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 /// Length of a receive buffer: the longest batch that the system joins.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Number of batches that one system call may return.
-const BUFFERS: usize = 4;
+const BUFFERS: usize = 16;
 /// Default size of a socket's receive buffer. The system's default of about 200 KiB has room for
 /// only a few of a hundred responses that arrive at the same time.
 const RECEIVE_BUFFER_BYTES: usize = 2 * 1024 * 1024;

@@ -99,7 +99,7 @@ fn listed_by_git(root: &Path) -> Option<Vec<String>> {
         .filter(|p| !p.is_empty())
         .map(str::to_string)
         .collect();
-    // In a copy inside another repository, git lists no files.
+    // If this tree is a copy inside another repository, git lists none of its files.
     (!paths.is_empty()).then_some(paths)
 }
 

@@ -76,7 +76,8 @@ impl From<CannotAdapt> for Failure {
     }
 }
 
-/// Classifies errors of a plan: a limitation of this machine, or a mistake.
+/// Decides whether a plan's errors come from a limitation of this machine or from a mistake in the
+/// plan.
 fn classify(errors: &PlanErrors) -> CannotAdapt {
     let lacks = errors
         .iter()

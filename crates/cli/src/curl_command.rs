@@ -38,7 +38,8 @@ pub(crate) fn join_pasted(arguments: impl Iterator<Item = OsString>) -> Vec<OsSt
 ///
 /// # Errors
 ///
-/// The message names the curl option, or the flag that contradicts the command.
+/// The message names the curl option that is not supported, or the flag that conflicts with the
+/// command.
 pub(crate) fn resolve(typed: &mut LoadArgs) -> Result<(), String> {
     let Some(text) = typed.curl.take() else {
         return Ok(());

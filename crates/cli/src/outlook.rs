@@ -148,7 +148,9 @@ fn length(plan: &Plan) -> String {
     let requests = load.and_then(|load| load.requests).map(number::count);
     let duration = load.map_or(Some(plan.trials.duration), |load| load.duration);
     let measures = match (requests, duration.map(span)) {
-        (Some(requests), Some(most)) => format!("measures {requests} requests, {most} at most,"),
+        (Some(requests), Some(most)) => {
+            format!("measures {requests} requests, for at most {most},")
+        }
         (Some(requests), None) => format!("measures {requests} requests"),
         (None, duration) => format!("measures {}", duration.unwrap_or_default()),
     };

@@ -217,8 +217,8 @@ impl LinkRate {
     /// Minimum bucket size: ten full frames. A smaller bucket would split the bursts of a sender.
     const BURST_BYTES_MIN: u64 = 10 * 1_514;
 
-    /// Creates a rate with the default bucket size (the bytes of one millisecond) and the default
-    /// latency (25 ms).
+    /// Creates a rate with the default bucket size (as many bytes as the rate allows in 1 ms) and
+    /// the default latency (25 ms).
     #[must_use]
     pub fn new(bits_per_s: u64) -> Self {
         Self {

@@ -43,9 +43,9 @@ impl LoadSlice {
 /// Results of one slice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SliceReport {
-    /// Requests of the counted part that succeeded.
+    /// Number of requests in the measured part that succeeded.
     pub ok: u64,
-    /// Requests of the counted part that failed.
+    /// Number of requests in the measured part that failed.
     pub failed: u64,
     /// All requests that succeeded or failed, including those of the settling part.
     pub ended: u64,

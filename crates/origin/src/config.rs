@@ -59,8 +59,8 @@ pub enum Tls {
 /// handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptFault {
-    /// Accepts, then resets (on a UNIX socket, which has no reset, an orderly close). Over QUIC,
-    /// closes with CONNECTION_REFUSED.
+    /// Accepts, then resets the connection. UNIX sockets have no reset, so they are closed in an
+    /// orderly way. Over QUIC, closes with CONNECTION_REFUSED.
     Reset,
     /// Accepts, then closes in an orderly way without sending a byte. Over QUIC, immediately closes
     /// with H3_NO_ERROR.

@@ -96,7 +96,7 @@ impl Distribution {
         self.censored.as_deref().filter(|bounds| !bounds.is_empty())
     }
 
-    /// Returns the number of times, including lower bounds.
+    /// Returns how many times were recorded, including those of which only a lower bound is known.
     pub fn count(&self) -> u64 {
         self.known.len() + self.censored()
     }

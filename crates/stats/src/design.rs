@@ -51,8 +51,8 @@ pub struct Design {
     /// with the variant that has the baseline's levels in those factors and the same levels in the
     /// others.
     pub baseline: Levels,
-    /// Largest change in either direction that counts as no difference, as a fraction (0.02 for
-    /// ±2%) of the ratio, or as a difference between two shares.
+    /// Largest change in either direction that counts as no difference: relative for metrics that
+    /// are compared by ratio (0.02 for ±2%), absolute for shares.
     pub margin: f64,
     /// The metrics that share the error rate and decide when to stop.
     pub family: Vec<Metric>,

@@ -98,9 +98,9 @@ pub(crate) fn header_length(target: IpAddr) -> usize {
     }
 }
 
-/// Writes the IP header of a packet with `payload` bytes of TCP. Routers may not fragment the
-/// packet, so they report packets that are too big (RFC 1191). Both addresses must be of the same
-/// IP version.
+/// Writes the IP header of a packet with `payload` bytes of TCP. Fragmentation is forbidden, so
+/// routers report packets that are too big (RFC 1191). Both addresses must be of the same IP
+/// version.
 pub(crate) fn write_header(packet: &mut [u8], source: IpAddr, target: IpAddr, payload: usize) {
     match (source, target) {
         (IpAddr::V4(source), IpAddr::V4(target)) => {

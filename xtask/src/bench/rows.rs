@@ -73,7 +73,8 @@ pub(super) struct Row {
     pub(super) path: &'static str,
     /// Reference tools in order of preference. The first one that is available is used.
     pub(super) references: &'static [Tool],
-    /// The best known peer, the only one that `--quick` runs; `None` if `--quick` skips the row.
+    /// The peer with the lowest cost so far, the only one that `--quick` runs; `None` if `--quick`
+    /// skips the row.
     pub(super) quick: Option<Tool>,
     pub(super) target: Target,
 }

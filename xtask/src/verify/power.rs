@@ -80,8 +80,8 @@ mod tests {
 
     #[test]
     fn the_dearer_price_is_ten_percent_of_the_whole_request() {
-        // At 2 ns per round and 10 µs of other cost, a request takes 50 µs; a tenth of that is
-        // 2,500 rounds.
+        // 20,000 rounds of 2 ns and 10 µs of other cost take 50 µs. A tenth of that is 2,500 more
+        // rounds.
         assert_eq!(rounds_for_increase(50e-6, 90e-6, 0.1), Some(22_500));
         assert_eq!(rounds_for_increase(50e-6, 50e-6, 0.1), None);
         assert_eq!(rounds_for_increase(50e-6, 50.1e-6, 0.1), None);

@@ -65,8 +65,8 @@ pub(crate) struct CompareArgs {
     /// load, such as 'failed>5%' or 'p99>1s'; repeatable
     #[arg(long, value_name = "EXPR", conflicts_with_all = ["resume", "goal"], help_heading = "Experiment")]
     pub(crate) abort_if: Vec<String>,
-    /// Length of the window of --abort-if; conditions are first evaluated when a trial's load has
-    /// lasted this long [default: 5s]
+    /// Time window over which --abort-if is evaluated, first after this much of a trial's load
+    /// [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, requires = "abort_if", help_heading = "Experiment")]
     pub(crate) abort_window: Option<Duration>,
     /// Compare the highest rates at which the URLs meet this condition, such as 'p99<50ms' or

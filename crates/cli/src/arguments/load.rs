@@ -91,8 +91,8 @@ pub(crate) struct LoadArgs {
     /// 'failed>1%'; repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]
     pub(crate) abort_if: Vec<String>,
-    /// Length of the window of --abort-if; conditions are first evaluated when the load has lasted
-    /// this long [default: 5s]
+    /// Time window over which --abort-if is evaluated, first after this much of the load [default:
+    /// 5s]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, requires = "abort_if", help_heading = "Output")]
     pub(crate) abort_window: Option<Duration>,
     /// The body from standard input, in a temporary file that is removed on drop.

@@ -96,7 +96,7 @@ const IO_CHOICES: FlagChoices = &[
     ("poll", "Readiness: epoll on Linux, kqueue on FreeBSD"),
     (
         "xdp",
-        "TCP in prony itself, over AF_XDP; needs --interface and root, on Linux 5.11 and later",
+        "prony's own TCP over AF_XDP; needs --interface, root, and Linux 5.11 or later",
     ),
 ];
 
@@ -289,7 +289,7 @@ struct LoadFlags {
     /// Give up on an attempt to connect after TIME [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Connection")]
     connect_timeout: Option<Duration>,
-    /// Before the load, wait up to TIME (30s if omitted) for the server to accept connections [default: no wait; a load whose connects are all refused ends after 1s]
+    /// Before the load, wait up to TIME (30s if omitted) for the server to accept connections [default: no wait; the load ends after 1s if all connections are refused]
     #[arg(
         long,
         value_name = "TIME",

@@ -72,8 +72,8 @@ fn a_plan_becomes_a_folder_and_a_verdict() {
         (&Value::from(7), &Value::from(3))
     );
     assert_eq!(verdict["comparisons"][0]["metric"], "p99_us");
-    // The command first prints a summary of the plan and its time, then each trial. Standard output
-    // contains only the results.
+    // The command first prints a summary of the plan and its planned duration, then a line for each
+    // trial. Standard output contains only the results.
     let mut lines = output.err.lines();
     // If another test has just killed a run, a message about its leftovers comes first.
     let first = lines.find(|line| !line.starts_with("prony: removed leftovers of a killed run"));

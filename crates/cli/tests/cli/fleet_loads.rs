@@ -103,7 +103,7 @@ impl FleetSetup {
     }
 }
 
-/// Adds up the results in these files, as a record.
+/// Adds up the results in these files. Everything else in the returned record comes from `record`.
 fn sum(files: &[PathBuf], record: &Record) -> Record {
     let mut all = Delta::default();
     let mut spans: Vec<(u64, u64)> = Vec::new();

@@ -126,7 +126,7 @@ impl Workdir {
         left
     }
 
-    /// Waits until no process of this folder is running.
+    /// Waits until no process that belongs to this folder is running.
     pub(crate) fn wait_until_quiet(&self) {
         let began = Instant::now();
         while !self.left_running().is_empty() {

@@ -406,7 +406,7 @@ fn a_study_takes_lengths_and_can_be_copied() {
     assert!(
         output
             .out
-            .contains("measures 70 requests, 3 s at most, after 500 ms of warm-up"),
+            .contains("measures 70 requests, for at most 3 s, after 500 ms of warm-up"),
         "{}",
         output.out
     );

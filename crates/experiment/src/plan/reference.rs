@@ -8,7 +8,7 @@
 pub enum ValueType {
     /// A string.
     Text,
-    /// A path; relative paths start at the plan's folder.
+    /// A path; relative paths are resolved against the plan's folder.
     Path,
     /// `true` or `false`.
     Bool,
@@ -243,7 +243,7 @@ fn link() -> Vec<ReferenceKey> {
     vec![
         required(key("between", List, "", "[\"clients\", \"front\"]", "the two places that the link joins")),
         key("rate", BitRate, "unlimited", "\"1Gbit\"", "rate limit in each direction"),
-        key("burst", Size, "1 ms at the rate", "\"64K\"", "bytes sent at full speed before the rate applies; needs rate"),
+        key("burst", Size, "what the rate allows in 1 ms", "\"64K\"", "bytes sent at full speed before the rate applies; needs rate"),
         key("latency", Time, "\"25ms\"", "\"50ms\"", "maximum queueing time of a packet, after \
             which it is dropped; needs rate"),
         key("loss", Percent, "none", "\"1%\"", "share of packets dropped at random in each \

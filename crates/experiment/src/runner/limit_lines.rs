@@ -106,7 +106,7 @@ pub(crate) struct LimitLine {
     hint: &'static str,
 }
 
-/// Finds the limits that a log reports, in the order of their first lines.
+/// Finds the limits that were reached according to a log, ordered by first mention.
 pub(crate) fn in_log(log: &str) -> Vec<LimitLine> {
     let mut found: Vec<(usize, LimitLine)> = Vec::new();
     for line in log.lines() {

@@ -20,7 +20,8 @@ const NOISE_PERCENT: f64 = 5.0;
 /// If neighbors used more than this fraction of the cores in a variant's median trial, they may
 /// have distorted the comparison.
 const CROWDED_SHARE: f64 = 0.1;
-/// Minimum difference between the fractions of the cores that two variants lost.
+/// Minimum difference between two variants in the fraction of core time that they lost to other
+/// processes.
 const DIFFERENCE_MIN: f64 = 0.01;
 
 /// The effect of noise on one comparison.
@@ -217,8 +218,8 @@ pub(crate) fn finding(
     ))
 }
 
-/// Withholds the verdicts that noise may have caused, and adds a note to those that it may have
-/// changed.
+/// Withholds the verdicts that noise alone could explain, and adds a note to those whose size it
+/// may have affected.
 pub(crate) fn apply(evaluation: &mut Evaluation, effects: &[NoiseEffect]) {
     for (index, effect) in effects.iter().enumerate() {
         let Some(comparison) = evaluation.comparisons.get_mut(index) else {

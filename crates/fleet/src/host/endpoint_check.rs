@@ -42,8 +42,8 @@ pub(super) fn check(
                 | (ListenKind::Udp, Endpoint::Udp(address)) => {
                     let ip = address.ip().to_canonical();
                     let is_own = addresses.contains(&ip) || (ip.is_loopback() && is_this_machine);
-                    // A service that is not exposed is reached only from its own machine, where
-                    // places have separate addresses.
+                    // A service that is not exposed is reached only from its own machine, so it may
+                    // use any of that machine's own addresses.
                     address.port() != 0 && (is_own || !wanted.exposed)
                 }
                 _ => false,

@@ -57,7 +57,7 @@ impl Registrar {
         }
     }
 
-    /// Handles requests for the time `within`. Returns messages for the user.
+    /// Handles the requests that arrive within this time. Returns messages for the user.
     pub fn serve(&mut self, within: Duration) -> Vec<String> {
         let mut lines = Vec::new();
         if self

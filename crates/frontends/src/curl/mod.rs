@@ -21,7 +21,7 @@ const ENCODINGS: &str = "deflate, gzip, br, zstd";
 const REDIRECTS_MAX: u64 = 50;
 /// Default port of a proxy.
 const PROXY_PORT: u16 = 1080;
-/// Maximum accepted time, in seconds.
+/// Longest time that is accepted for curl's options, such as `--max-time`, in seconds.
 const TIME_MAX_S: f64 = 1e6;
 
 /// Curl command, converted to a load.

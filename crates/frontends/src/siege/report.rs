@@ -6,7 +6,7 @@ use super::tally::{SiegeTally, share};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SiegeReport {
     pub(super) tally: SiegeTally,
-    /// Time from the first request of any user to the end of the last user, in seconds.
+    /// Time from the first request of any user until the last user finishes, in seconds.
     pub(super) elapsed_s: f64,
 }
 

@@ -95,7 +95,7 @@ impl H2 {
         }
     }
 
-    /// Starts a request on the stream number `stream`.
+    /// Starts a request on stream number `stream`.
     ///
     /// # Errors
     ///

@@ -39,7 +39,7 @@ pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {
             format!("Raise the server's limit, use more connections, or use --streams {limit}."),
         ),
         StreamsLimit::Http1 => (
-            "The server agreed on HTTP/1.1, which carries one request at a time".to_owned(),
+            "The server chose HTTP/1.1, which carries one request at a time".to_owned(),
             "Enable HTTP/2 on the server (--http 2 requires it), or use more connections."
                 .to_owned(),
         ),

@@ -266,7 +266,7 @@ fn the_reason_for_limited_streams_is_reported() {
         (StreamsLimit::Settings(0), "allows no stream on"),
         (StreamsLimit::Settings(1), "allows 1 stream at once"),
         (StreamsLimit::Settings(3), "or use --streams 3."),
-        (StreamsLimit::Http1, "agreed on HTTP/1.1"),
+        (StreamsLimit::Http1, "chose HTTP/1.1"),
     ] {
         let text = streams_limited(&record, limit).text;
         assert!(text.contains(expected), "{text}");

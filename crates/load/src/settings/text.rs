@@ -24,7 +24,7 @@ use crate::credentials::Credentials;
 use crate::pacing::Arrivals;
 use crate::status_set::StatusSet;
 
-/// The text of one scalar.
+/// A scalar of any type, deserialized as text.
 struct Scalar(String);
 
 impl<'de> Deserialize<'de> for Scalar {

@@ -16,8 +16,8 @@ fn slice_from(from: u64) -> LoadSlice {
     }
 }
 
-/// Acts as one worker in the slices of a load until the load ends. Returns the worker's slices and
-/// the end of the load.
+/// Simulates a worker that takes part in each slice until the load ends. Returns the worker's
+/// slices and the time at which the load ended.
 fn work(slices: &Slices, report: SliceReport) -> (Vec<LoadSlice>, Nanos) {
     let _end = EndOnDrop(slices);
     let (mut last, mut done) = (0, Vec::new());

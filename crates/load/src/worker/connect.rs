@@ -332,7 +332,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     ) {
         self.note_preconnect_failure(outcome, reason.as_ref());
         for slot in self.dispatcher.slots_of(index) {
-            // Requests are in flight only if they were sent as early data.
+            // The handshake isn't complete, so requests are in flight only if they were sent as
+            // early data.
             let is_in_flight = self.dispatcher.is_in_flight_on(slot, index);
             if is_in_flight || self.dispatcher.is_waiting_on(slot, index) {
                 self.record_end(slot, outcome, reason.as_ref(), now);

@@ -260,8 +260,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 SendState::Failed => false,
             };
             is_kept = can_send && !session.http.is_going_away() && !session.http.is_early();
-            // Like a connection that has served a request, this one may be lost because it was
-            // idle.
+            // Counts as a connection that has served a request, because the server may close it for
+            // being idle.
             session.served = 1;
             session.last_heard = Nanos::ZERO;
         }

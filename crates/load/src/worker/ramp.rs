@@ -47,7 +47,7 @@ enum RampPhase {
 pub(super) struct ConnectRamp {
     /// One entry per connection.
     phases: Vec<RampPhase>,
-    /// Number of connections that have not begun yet.
+    /// Number of connections that are still to be opened.
     left: u32,
     /// Time between two steps.
     interval: Nanos,

@@ -1,7 +1,7 @@
-//! Redirects that are followed. A redirect chain counts as one request, whose clock keeps running.
+//! Follows redirects. A redirect chain counts as one request, whose clock keeps running.
 //!
 //! A redirect to a new host waits for the name lookup, which runs on another thread. In the
-//! meantime, the request is deferred, and no request uses its connection.
+//! meantime, the request is deferred, and its connection is idle.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

@@ -110,7 +110,7 @@ async fn respond(
             match send_response(&mut send, response, context).await {
                 Ok(()) => StreamEnd::Finished,
                 Err(_) => {
-                    // The head is larger than the client accepts, or the stream is lost already.
+                    // The head is larger than the client accepts, or the stream has already failed.
                     stream.reset(Code::H3_INTERNAL_ERROR);
                     StreamEnd::Aborted
                 }

@@ -86,7 +86,7 @@ impl Stream {
         self.response != ResponseStage::START
     }
 
-    /// Handles a field block.
+    /// Decodes a complete field block and applies it to its stream.
     #[inline]
     pub(super) fn fields(
         &mut self,

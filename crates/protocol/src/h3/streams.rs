@@ -104,7 +104,10 @@ impl H3Streams {
     /// Opens a stream, unless all slots are used.
     #[inline]
     pub(super) fn open(&mut self, id: u64, tag: u32, expects: Expects) {
-        debug_assert!(self.find(id).is_none(), "an identifier is used once");
+        debug_assert!(
+            self.find(id).is_none(),
+            "a stream identifier must not be used twice"
+        );
         let Some(slot) = self.vacant.pop() else {
             return;
         };

@@ -137,7 +137,7 @@ fn odd() -> Vec<Frame> {
     ]
 }
 
-/// A conversation that uses the windows completely.
+/// Frames of an exchange that exhausts the flow-control windows.
 fn large() -> Vec<Frame> {
     vec![
         head(1, NO_FLAGS, &[(":status", "200")]),

@@ -83,7 +83,7 @@ impl SparseTimes {
         }
     }
 
-    /// Returns the number of times, including lower bounds.
+    /// Returns how many times were recorded, including those of which only a lower bound is known.
     pub fn count(&self) -> u64 {
         number(&self.known) + self.censored()
     }
@@ -93,7 +93,7 @@ impl SparseTimes {
         number(&self.at_least)
     }
 
-    /// Returns all times, including lower bounds.
+    /// Returns all times, including those of which only a lower bound is known.
     fn all(&self) -> Cow<'_, [BucketCount]> {
         if self.at_least.is_empty() {
             return Cow::Borrowed(&self.known);

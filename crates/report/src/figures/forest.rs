@@ -21,7 +21,8 @@ pub(crate) fn forest(
         true => "reference".to_owned(),
         false => standing.verdict.to_owned(),
     };
-    // A single reference helps the reader. Several would only repeat that they have no change.
+    // A single reference gets a row. Rows of several references would only repeat that nothing
+    // changed.
     let references = standings.iter().filter(|s| s.is_reference).count();
     let rows: Vec<ForestRow> = standings
         .iter()

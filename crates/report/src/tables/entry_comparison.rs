@@ -22,7 +22,8 @@ pub(crate) struct EntryComparison<'a> {
     other: Option<EntryRow<'a>>,
     /// True if a variant's entries are groups of URLs.
     pub(crate) is_grouped: bool,
-    /// Number of entries that the row of other entries combines, in the variant with the most.
+    /// Number of entries that the row "other entries" combines; the largest such number of all
+    /// variants.
     pub(crate) summed_up: u64,
 }
 

@@ -130,7 +130,7 @@ fn outlook(members: &[&Comparison]) -> String {
     if blocks < INTERVAL_BLOCKS_MIN {
         let there_are = number::plural(blocks.into(), "complete block", "complete blocks");
         return format!(
-            "; an interval needs {INTERVAL_BLOCKS_MIN} blocks, but there are data from only {there_are}"
+            "; an interval needs {INTERVAL_BLOCKS_MIN} blocks, but only {there_are} have data"
         );
     }
     let least = members.iter().filter_map(|one| one.more_blocks).min();

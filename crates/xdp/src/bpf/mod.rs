@@ -86,8 +86,8 @@ struct LinkCreate {
 
 /// Calls bpf(2). Returns the descriptor, or zero for commands that return none.
 fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_int> {
-    // SAFETY: the attributes are a structure of integers of the layout that the command expects;
-    // pointers in it are to memory that outlives the call.
+    // SAFETY: the attributes have the layout that the command expects, and addresses in them refer
+    // to memory that outlives the call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,

@@ -216,8 +216,8 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: the pointers are to one `pollfd` and to the mask that `block_signals` filled; a
-        // null timeout means none.
+        // SAFETY: the pointers refer to one `pollfd` and to the mask that `block_signals` filled.
+        // With a null timeout, the call waits indefinitely.
         let ready =
             unsafe { libc::ppoll(&raw mut poll, 1, std::ptr::null(), &raw const waiting_mask) };
         if ready <= 0 {

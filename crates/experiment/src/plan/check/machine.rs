@@ -89,7 +89,7 @@ fn check_folder(subject: &str, path: &Path, line: usize, reader: &mut PlanReader
         Err(error) => io_error_words(&error),
     };
     let message = format!("{subject}: {} {problem}", path.display());
-    let hint = "relative paths start at the plan's folder";
+    let hint = "relative paths are resolved against the plan's folder";
     reader.report_with_hint(DiagnosticKind::Machine, line, message, hint);
 }
 
@@ -147,7 +147,7 @@ fn check_networks(layout: &VariantLayout, machine: &MachineProfile, reader: &mut
     if let Some(line) = layout.link_needs.rate_line
         && let Err(reason) = place::check_rates()
     {
-        let message = format!("links can't have rates here: {reason}");
+        let message = format!("can't limit the rate of links on this machine: {reason}");
         reader.report(DiagnosticKind::Machine, line, message);
     }
     if let Some(line) = layout.link_needs.loss_line

@@ -122,7 +122,8 @@ impl MachineProfile {
             return format!("chmod +x {}", path.display());
         }
         if name.contains('/') {
-            return "check the path; relative paths start at the plan's folder".to_owned();
+            return "check the path; relative paths are resolved against the plan's folder"
+                .to_owned();
         }
         let port = PORTS
             .iter()

@@ -179,7 +179,7 @@ fn read_content(
         Err(error) => {
             let path = around.folder.file(&given);
             let message = format!("{subject}: {} {error}", path.display());
-            let hint = "relative paths start at the plan's folder";
+            let hint = "relative paths are resolved against the plan's folder";
             reader.report_with_hint(DiagnosticKind::File, line, message, hint);
             return None;
         }

@@ -538,7 +538,7 @@ fn read_path_value(
     let path: PathBuf = folder.file(written);
     if let Err(trouble) = folder.check(written) {
         let message = format!("{key}: {} {trouble}", path.display());
-        let hint = "relative paths start at the plan's folder";
+        let hint = "relative paths are resolved against the plan's folder";
         reader.report_with_hint(DiagnosticKind::File, line, message, hint);
     }
     path.to_string_lossy().into_owned()

@@ -179,7 +179,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "command = [\"web-server\", ",
         "command = [\"./bin/gone\", ",
-        "@: service \"web\": the program \"./bin/gone\" is not installed (check the path; relative paths start at the plan's folder)",
+        "@: service \"web\": the program \"./bin/gone\" is not installed (check the path; relative paths are resolved against the plan's folder)",
     ),
     (
         "place   = \"{{ place }}\"",
@@ -209,7 +209,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "ready   = { get = \"/\", status = 200, within = \"10s\" }",
         "cwd = \"nowhere\"",
-        "@: cwd of service \"web\": nowhere does not exist (relative paths start at the plan's \
+        "@: cwd of service \"web\": nowhere does not exist (relative paths are resolved against the plan's \
          folder)",
     ),
     (
@@ -280,7 +280,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "urls        = \"urls.txt\"",
         "urls        = \"gone.txt\"",
-        "@: urls: gone.txt does not exist (relative paths start at the plan's folder)",
+        "@: urls: gone.txt does not exist (relative paths are resolved against the plan's folder)",
     ),
     (
         "cores       = \"1\"",

@@ -160,7 +160,7 @@ pub(crate) fn online_cores() -> Vec<usize> {
     ranges.flatten().collect()
 }
 
-/// Reads a small file of the kernel, without the final newline.
+/// Reads a small file in /proc or /sys, without the final newline.
 pub(crate) fn read(path: impl AsRef<Path>) -> Option<String> {
     std::fs::read_to_string(path)
         .ok()

@@ -165,7 +165,8 @@ Total:         11    61  110
 #[test]
 fn medians_far_from_their_means_are_warned_of() {
     let mut times = Times::default();
-    // The mean is 0.5 ms and the median is 0.4 ms; they are printed as 1 and 0.
+    // The mean of 0.4975 ms is rounded twice, to 0.5 and to 1. The median of 0.4 ms is printed as
+    // 0.
     for processing in [400_000, 400_000, 400_000, 790_000] {
         times.add(&RequestTimes {
             start: Nanos::ZERO,

@@ -119,7 +119,7 @@ impl UsedFont {
         }
     }
 
-    /// The name of the subset. Its six letters depend on the glyphs.
+    /// Name of the font subset. It begins with a tag of six letters, which depends on the glyphs.
     fn name(&self) -> String {
         // FNV-1a suffices to distinguish subsets of one font.
         let ids = self.glyphs.remapped_gids().flat_map(u16::to_be_bytes);

@@ -73,7 +73,7 @@ fn times(p50: f64, p99: f64) -> Summary {
     }
 }
 
-/// Gaps of one worker's starts at a constant rate.
+/// Gaps between the starts of one worker's requests at a constant rate.
 fn start_gaps(rate_per_s: f64) -> StartGaps {
     let gap = (1e6 / rate_per_s).round();
     StartGaps {

@@ -99,7 +99,7 @@ fn a_silent_server_times_out_all_requests() {
     let server = ScriptedH2Server::new(|_| Vec::new()).greeting(|_| Vec::new());
     let (outcomes, seen) = load("-c 2 --streams 4 -n 10 --timeout 100ms", server);
     assert_eq!(outcomes.all(), [(Outcome::Timeout, 10)]);
-    // Without SETTINGS, a connection carries one request at a time, and each request uses a new
+    // Until SETTINGS arrive, a connection carries only one request, so each request needs a new
     // connection.
     assert_eq!(outcomes.connects(), 10);
     assert_eq!(seen.borrow().calls.len(), 10);

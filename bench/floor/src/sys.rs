@@ -113,7 +113,7 @@ pub(crate) fn connect(server: &libc::sockaddr_in) -> io::Result<OwnedFd> {
     // SAFETY: the call takes no pointers; `owned` checks the result.
     let fd = owned(unsafe { libc::socket(libc::AF_INET, kind, 0) })?;
     let length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-    // SAFETY: the pointer is to a complete `sockaddr_in`, and `length` is its size.
+    // SAFETY: the pointer refers to a complete `sockaddr_in`, and `length` is its size.
     let result = unsafe { libc::connect(fd.as_raw_fd(), (&raw const *server).cast(), length) };
     match checked(result) {
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(fd),

@@ -169,7 +169,7 @@ fn now_ns() -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the pointer is to a local value; `CLOCK_MONOTONIC` always exists.
+    // SAFETY: the pointer refers to a local value; `CLOCK_MONOTONIC` always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -119,13 +119,13 @@ impl Control {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Prevents workers whose connects are refused from ending the load. Returns false if one of
+    /// Prevents workers whose connections are refused from ending the load. Returns false if one of
     /// them has already ended it.
     pub(crate) fn rule_out_refusal(&self) -> bool {
         self.decide_reach(REACHED) == REACHED
     }
 
-    /// Ends a load whose connects are all refused. Returns false if a worker reached the target
+    /// Ends a load whose connections are all refused. Returns false if a worker reached the target
     /// first; then the load continues.
     pub(crate) fn give_up(&self) -> bool {
         self.decide_reach(GIVEN_UP) == GIVEN_UP

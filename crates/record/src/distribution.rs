@@ -106,7 +106,7 @@ impl Distribution {
         self.bounds().map_or(0, Histogram::len)
     }
 
-    /// Returns the number of times and lower bounds that are at least `time`.
+    /// Returns how many of the times and lower bounds are at least `time`.
     pub fn count_from(&self, time: Nanos) -> u64 {
         let both = [Some(&self.known), self.bounds()];
         let from = |times: &Histogram<u64>| times.count_between(time.0, LONGEST_NS);

@@ -282,9 +282,9 @@ impl Measure {
         )
     }
 
-    /// Returns the number of requests whose time is at least `limit_us`, including lower bounds,
-    /// and the number of all timed requests. Returns `None` unless this is a percentile whose
-    /// distribution is in the record.
+    /// Returns the number of requests whose time is at least `limit_us`, including those of which
+    /// only a lower bound is known, and the number of all timed requests. Returns `None` unless
+    /// this is a percentile whose distribution is in the record.
     pub fn count_from(&self, limit_us: f64, record: &Record) -> Option<(u64, u64)> {
         self.quantile()?;
         let name = match self.0 {

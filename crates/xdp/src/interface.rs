@@ -293,7 +293,7 @@ impl Interface {
 /// Index of an interface.
 fn index_of(name: &str) -> Option<u32> {
     let name = std::ffi::CString::new(name).ok()?;
-    // SAFETY: the pointer is to a string that ends with zero.
+    // SAFETY: the pointer refers to a string that ends with zero.
     match unsafe { libc::if_nametoindex(name.as_ptr()) } {
         0 => None,
         index => Some(index),

@@ -80,7 +80,7 @@ impl Request {
         message.extend_from_slice(&[0; 8]);
         message.extend_from_slice(&self.0);
         let socket = socket(protocol)?;
-        // SAFETY: the pointer is to the message, whose size is passed along.
+        // SAFETY: the pointer refers to the message, whose size is passed along.
         let sent = unsafe {
             libc::send(
                 socket.as_raw_fd(),
@@ -94,7 +94,7 @@ impl Request {
         }
         let (mut bodies, mut buffer) = (Vec::new(), vec![0; RESPONSE_BYTES]);
         loop {
-            // SAFETY: the pointer is to the buffer, whose size is passed along.
+            // SAFETY: the pointer refers to the buffer, whose size is passed along.
             let size = unsafe {
                 libc::recv(
                     socket.as_raw_fd(),

@@ -419,7 +419,7 @@ fn bind(descriptor: &OwnedFd, interface: u32, queue: u32) -> io::Result<()> {
         sxdp_queue_id: queue,
         sxdp_shared_umem_fd: 0,
     };
-    // SAFETY: the pointer is to a complete local address, whose size is passed along.
+    // SAFETY: the pointer refers to a complete local address, whose size is passed along.
     let result = unsafe {
         libc::bind(
             descriptor.as_raw_fd(),
@@ -440,7 +440,7 @@ fn is_zero_copy(descriptor: &OwnedFd) -> io::Result<bool> {
 }
 
 fn set_option<T>(descriptor: &OwnedFd, option: i32, value: &T) -> io::Result<()> {
-    // SAFETY: the pointer is to a value, whose size is passed along.
+    // SAFETY: the pointer refers to a value, whose size is passed along.
     let result = unsafe {
         libc::setsockopt(
             descriptor.as_raw_fd(),
@@ -459,7 +459,7 @@ fn set_option<T>(descriptor: &OwnedFd, option: i32, value: &T) -> io::Result<()>
 /// Reads an option whose value consists of integers. The kernel may fill only part of it.
 fn get_option<T>(descriptor: &OwnedFd, option: i32, value: &mut T) -> io::Result<()> {
     let mut size = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the pointer is to a value of integers, whose size is passed along.
+    // SAFETY: the pointer refers to a value of integers, whose size is passed along.
     let result = unsafe {
         libc::getsockopt(
             descriptor.as_raw_fd(),

@@ -54,7 +54,7 @@ struct RawEnd(OwnedFd);
 
 impl RawEnd {
     fn send(&self, frame: &[u8]) {
-        // SAFETY: the pointer is to the frame, whose size is passed along.
+        // SAFETY: the pointer refers to the frame, whose size is passed along.
         let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
         assert_eq!(
             sent,
@@ -70,7 +70,7 @@ impl RawEnd {
         let mut buffer = [0; 2048];
         while begun.elapsed() < WAIT_TIMEOUT {
             wait_readable(&self.0, 100);
-            // SAFETY: the pointer is to the buffer, whose size is passed along.
+            // SAFETY: the pointer refers to the buffer, whose size is passed along.
             let size = unsafe {
                 libc::recv(
                     self.0.as_raw_fd(),
@@ -93,7 +93,7 @@ fn wait_readable(descriptor: &impl AsFd, milliseconds: i32) -> bool {
         events: libc::POLLIN,
         revents: 0,
     };
-    // SAFETY: the pointer is to one entry.
+    // SAFETY: the pointer refers to one entry.
     unsafe { libc::poll(&raw mut poll, 1, milliseconds) > 0 }
 }
 

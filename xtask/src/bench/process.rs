@@ -26,7 +26,7 @@ pub(super) struct Usage {
 pub(super) fn start_on(core: usize, signal: i32, command: &mut Command) -> io::Result<Child> {
     let cores = set_of(core);
     let prepare = move || {
-        // SAFETY: these calls are async-signal-safe, and their pointers are to local values.
+        // SAFETY: these calls are async-signal-safe, and their pointers refer to local values.
         unsafe {
             let mut limit: libc::rlimit = std::mem::zeroed();
             if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
@@ -92,7 +92,7 @@ fn follow(child: &Child, started: Instant, end: End) -> io::Result<Usage> {
     let mut status = 0;
     // SAFETY: all zeroes is a valid `rusage`.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to local values, and nothing else waits for `child`.
+    // SAFETY: both pointers refer to local values, and nothing else waits for `child`.
     checked(unsafe { libc::wait4(pid, &mut status, 0, &mut usage) })?;
     if !ended? {
         let text = format!("still running after {} s, killed", wall.as_secs());
@@ -119,7 +119,7 @@ fn wait_until_ended(pid: libc::pid_t, limit: Duration) -> io::Result<bool> {
         revents: 0,
     };
     let timeout_ms = limit.as_millis().try_into().unwrap_or(i32::MAX);
-    // SAFETY: the pointer is to one `pollfd`, and the count is 1.
+    // SAFETY: the pointer refers to one `pollfd`, and the count is 1.
     let found = unsafe { libc::poll(&mut poll, 1, timeout_ms) };
     checked(found)?;
     Ok(found > 0)
@@ -141,7 +141,7 @@ pub(super) fn stay_on(core: usize) -> io::Result<()> {
 
 /// Highest number of file descriptors that a process may open.
 pub(super) fn descriptor_limit() -> u64 {
-    // SAFETY: all zeroes is a valid `rlimit`, and the pointer is to it.
+    // SAFETY: all zeroes is a valid `rlimit`, and the pointer refers to it.
     let (result, limit) = unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
         (libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), limit)

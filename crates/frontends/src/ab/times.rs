@@ -60,7 +60,7 @@ impl Column {
         self.spread.merge(&other.spread);
     }
 
-    /// Returns the number of times.
+    /// Returns how many times were recorded.
     pub(super) fn count(&self) -> u64 {
         self.count
     }

@@ -63,7 +63,8 @@ fn one(times: &Statistics, name: &str) -> String {
     out
 }
 
-/// A time, the percentile that it belongs to, and the number of times up to this time.
+/// A time, the percentile that it belongs to, and how many of the recorded times are at most as
+/// long.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct SpectrumRow {
     value: u64,

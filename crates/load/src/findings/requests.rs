@@ -6,7 +6,7 @@ use prony_record::{Finding, FindingId, Outcome, Record, Severity, number};
 const FAILED_SHARE_WARNING: f64 = 0.001;
 const FAILED_SHARE_ERROR: f64 = 0.05;
 /// Share of slices with failures and no success above which failures are an error. A load backs off
-/// while connects are refused, so a dead server causes few failures.
+/// while connections are refused, so a dead server causes few failures.
 const DEAD_SHARE_ERROR: f64 = 0.1;
 /// Maximum number of failure reasons that the text names, the most frequent first.
 const REASONS_NAMED_MAX: usize = 5;

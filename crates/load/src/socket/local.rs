@@ -111,7 +111,7 @@ pub(crate) fn size_buffers(socket: &Socket, bytes: u32) -> io::Result<()> {
 
 #[cfg(target_os = "linux")]
 fn set_ip_option(socket: &Socket, option: libc::c_int, value: u32) {
-    // SAFETY: the pointer is to a local integer, whose size is passed along.
+    // SAFETY: the pointer refers to a local integer, whose size is passed along.
     unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

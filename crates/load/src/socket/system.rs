@@ -73,7 +73,7 @@ pub(crate) fn abort(socket: &Socket) {
     let mut nowhere: libc::sockaddr = unsafe { std::mem::zeroed() };
     nowhere.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
     // Connecting to an address without a family (AF_UNSPEC) resets the connection (connect(2)).
-    // SAFETY: the pointer is to a complete local address, whose size is passed along.
+    // SAFETY: the pointer refers to a complete local address, whose size is passed along.
     let dissolved = unsafe {
         libc::connect(
             socket.as_raw_fd(),
@@ -153,7 +153,7 @@ pub(crate) fn peak_memory_bytes() -> u64 {
 fn usage(who: libc::c_int) -> libc::rusage {
     // SAFETY: rusage consists of integers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a complete local rusage. With a valid `who` and pointer the call
+    // SAFETY: the pointer refers to a complete local rusage. With a valid `who` and pointer the call
     // can't fail, and if it did the zeros would remain.
     unsafe { libc::getrusage(who, &mut usage) };
     usage

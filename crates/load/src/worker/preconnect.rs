@@ -23,7 +23,7 @@ use crate::progress::Control;
 use crate::reasons::Reasons;
 use crate::socket::{Close, Sockets};
 
-/// Time after which pending connects are abandoned, because other machines are waiting.
+/// Time after which pending connection attempts are abandoned, because other machines are waiting.
 const PRECONNECT_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// Maximum number of completions handled before more connections are begun.
 const COMPLETIONS_MAX: u32 = 256;

@@ -1,4 +1,4 @@
-//! Detects connects that took about as long as a connect whose SYN was lost and sent again.
+//! Detects connection attempts that took about as long as one whose SYN was lost and sent again.
 
 use prony_record::{Finding, FindingId, Nanos, Severity};
 
@@ -17,7 +17,7 @@ const RETRANSMITTED_SHARE_WARNING: f64 = 0.01;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ConnectCounts {
     made: u64,
-    /// Connects that took about as long as a connect with a retransmitted SYN.
+    /// Number of connection attempts that took about as long as one with a retransmitted SYN.
     retransmitted: u64,
 }
 

@@ -82,7 +82,7 @@ pub(super) fn signal_children(signal: i32) -> bool {
         first_failed: 0,
         reserved: [0; 15],
     };
-    // SAFETY: the pointer is to the structure that this command expects.
+    // SAFETY: the pointer refers to the structure that this command expects.
     let result = unsafe {
         libc::procctl(
             libc::P_PID,

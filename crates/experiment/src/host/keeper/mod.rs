@@ -129,7 +129,7 @@ fn become_service(setup: &KeeperSetup) -> io::Result<()> {
             rlim_cur: files,
             rlim_max: files,
         };
-        // SAFETY: the pointer is to a complete `rlimit`.
+        // SAFETY: the pointer refers to a complete `rlimit`.
         let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
         checked(setup.channel, LaunchStep::OpenFiles, result)?;
     }

@@ -356,7 +356,7 @@ impl LinkPort {
             }
         };
         self.counts.polls += 1;
-        // SAFETY: the pointers are to local entries, whose number is passed along, and to a local
+        // SAFETY: the pointers refer to local entries, whose number is passed along, and to a local
         // time.
         let result = unsafe {
             libc::ppoll(

@@ -20,7 +20,7 @@ fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
     })
 }
 
-/// Returns the time of the first request, and the number of connects that had begun by then.
+/// Returns the time of the first request, and the number of connection attempts before it.
 fn first_request(outcomes: &Outcomes) -> (Nanos, usize) {
     let log = outcomes.logs[0].borrow();
     let first = log.requests.first().unwrap().0;
@@ -148,7 +148,7 @@ fn a_load_may_end_before_all_connections_are_made() {
     let server = taking(|_| Connect::Accept(ms(500)));
     let outcomes = load("-d 90ms -c 1000", server);
     let totals = &outcomes.record.totals;
-    // 256 connects were in flight, which is the limit.
+    // 256 connection attempts were in progress, which is the limit.
     assert_eq!((totals.started, totals.unfinished), (256, 256));
 }
 

@@ -39,8 +39,8 @@ pub struct Movement {
     /// even if it is established.
     pub same: bool,
     /// Smallest change that the interval admits in either direction, as the logarithm of a ratio; 0
-    /// if the interval contains "no change". A difference is first converted to a ratio: both
-    /// values are increased by 0.001 and divided.
+    /// if the interval contains "no change". A difference between `a` and `b` is first converted to
+    /// the ratio (a + 0.001) / (b + 0.001).
     pub least: f64,
     /// The movement as a clause without a final period.
     pub text: String,

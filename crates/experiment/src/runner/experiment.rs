@@ -404,8 +404,8 @@ impl<'a> Experiment<'a> {
             .map_err(RunnerError::Design)
     }
 
-    /// Evaluates all trials so far and stores the verdicts. Returns the number of blocks at the
-    /// next look.
+    /// Evaluates all trials so far and stores the verdicts. Returns the number of blocks after
+    /// which the next interim evaluation (look) is due.
     fn look(&mut self) -> Result<Option<u32>, RunnerError> {
         let evaluation = self.evaluate()?;
         self.looks.clone_from(&evaluation.looks);

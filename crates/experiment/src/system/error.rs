@@ -41,7 +41,7 @@ pub enum HostError {
     },
     /// A kernel setting can't be applied in a named place.
     Setting {
-        /// Name of the place.
+        /// Name of the place (a network namespace or jail) that has the setting.
         place: String,
         /// Name of the setting, with its value if the value is at fault.
         setting: String,

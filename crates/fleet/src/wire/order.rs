@@ -125,7 +125,7 @@ pub enum Reply {
 pub struct ReadyReport {
     /// Number of open connections.
     pub connections: u64,
-    /// Problems of the load that are predicted before it starts.
+    /// Problems with the load that were predicted before its start.
     pub forecast: Vec<Finding>,
     /// Load as the agent resolved it, with this agent's number of threads.
     pub load: Box<LoadInfo>,

@@ -27,7 +27,7 @@ impl CapturedResponse {
         self.body.clear();
     }
 
-    /// Adds a piece of the head.
+    /// Appends a piece of the head, if heads are captured.
     pub(crate) fn add_head(&mut self, piece: &[u8]) {
         if self.heads {
             self.head.extend_from_slice(piece);

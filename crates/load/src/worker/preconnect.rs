@@ -87,7 +87,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Number of connections to open before the load: the number that the load begins with.
     fn preconnect_count(&self) -> u32 {
         let spec = self.spec;
-        // With several servers, the server of a connection's first request is unknown.
+        // With several servers, it isn't known in advance which of them a connection's first
+        // request goes to.
         let can_preconnect =
             spec.transport.keepalive && self.targets.count() == 1 && self.script.is_none();
         if !spec.transport.preconnect || !can_preconnect {

@@ -105,8 +105,8 @@ pub(super) struct PeerSettings {
 pub(super) struct Changes {
     /// Change of every stream's send window (RFC 9113 §6.9.2).
     pub(super) windows_by: i64,
-    /// True if the dynamic table may be smaller than before, which the next block must acknowledge
-    /// (RFC 9113 §4.3.1).
+    /// True if the maximum size of the dynamic table was lowered, which the next block must
+    /// acknowledge (RFC 9113 §4.3.1).
     pub(super) table_lowered: bool,
 }
 

@@ -11,7 +11,7 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
-/// One load with times from 100 µs to 100 ms, a timeout, and a URL that needs escapes.
+/// One load with times from 100 µs to 100 ms, a timeout, and a URL that needs escaping.
 fn record() -> Record {
     let mut times = Distribution::new();
     for step in 1..=1_000u64 {

@@ -71,7 +71,8 @@ pub(super) struct CeilingSettings<'a> {
     pub(super) install: bool,
 }
 
-/// Searches for the highest rate of every suitable tool, in random order in each rotation.
+/// Finds the highest rate that each suitable tool keeps. Each rotation runs the tools in another
+/// random order.
 pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings, String> {
     let peers: Vec<Tool> = PEERS
         .iter()

@@ -46,7 +46,7 @@ impl LocalHost {
             }
         }
         for (number, wanted) in wanted.iter().enumerate() {
-            // A service in a sandbox that starts later may need to reach this one.
+            // A sandboxed service that starts after this one may need to reach it.
             let serves_sandbox = last_in_sandbox > Some(number);
             self.pick_endpoints(number, wanted, serves_sandbox)?;
         }

@@ -44,7 +44,7 @@ struct ThreadCounters {
 }
 
 impl ServiceHistory {
-    /// Reads the counters of every thread from two small files.
+    /// Reads the counters of every thread from two small files in its folder in /proc.
     pub(super) fn read_threads(&mut self, members: &[&Process]) {
         let mut before = std::mem::take(&mut self.threads);
         self.run_ns.clear();

@@ -66,7 +66,7 @@ impl Fonts {
         fonts
     }
 
-    /// The name of a font within pages.
+    /// Resource name by which the pages of the PDF refer to a font.
     pub(super) fn name(face: Face) -> String {
         format!("F{}", face as u8)
     }

@@ -178,7 +178,7 @@ impl Chromium {
         std::mem::take(&mut self.events)
     }
 
-    /// The value of an expression in the page.
+    /// Evaluates a JavaScript expression in the page and returns its value.
     #[track_caller]
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let result = self.call(

@@ -163,14 +163,14 @@ fn print_longest(typed: &CapacityArgs, goals: &CapacityGoals) {
     let longest = number::span(first_s + (repeats - 1.0) * later_s);
     let text = match usual_s {
         Some(usual_s) => format!(
-            "{} searches, about {} each: {} in all. If the server handles fewer than {}, each takes \
-             longer, at most {longest} in all.\n",
+            "{} searches, about {} each: {} in total. If the server handles fewer than {}, each takes \
+             longer, at most {longest} in total.\n",
             typed.repeats,
             number::span(usual_s),
             number::span(repeats * usual_s),
             number::rate(first.rate_of_usual_time())
         ),
-        None => format!("{} searches, at most {longest} in all\n", typed.repeats),
+        None => format!("{} searches, at most {longest} in total\n", typed.repeats),
     };
     terminal::print(&text);
 }

@@ -156,8 +156,8 @@ impl Control {
             })
     }
 
-    /// Number of requests that each worker has finished so far, whether they succeeded or failed,
-    /// including the warm-up.
+    /// Number of requests that each worker has finished so far, successfully or not, including the
+    /// warm-up.
     pub fn ended_by_worker(&self) -> impl Iterator<Item = u64> + '_ {
         let counters = self.counters.iter();
         counters.map(|counter| counter.ended.load(Ordering::Relaxed))

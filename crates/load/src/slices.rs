@@ -43,15 +43,15 @@ impl LoadSlice {
 /// Results of one slice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SliceReport {
-    /// Number of requests in the measured part that succeeded.
+    /// Number of requests in the counted part that succeeded.
     pub ok: u64,
-    /// Number of requests in the measured part that failed.
+    /// Number of requests in the counted part that failed.
     pub failed: u64,
-    /// All requests that succeeded or failed, including those of the settling part.
+    /// Number of requests that succeeded or failed, including those of the settling part.
     pub ended: u64,
     /// Sum of the response times of all successful requests in the counted part, in nanoseconds.
     pub response_ns: u128,
-    /// Time from the end of the counted part until the last request had ended.
+    /// Time from the end of the counted part until the last request finished.
     pub drain: Nanos,
     /// 99th percentile of all response times of the load until the end of the counted part.
     pub p99: Nanos,

@@ -59,7 +59,7 @@ pub enum Tls {
 /// handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptFault {
-    /// Accepts, then resets the connection. UNIX sockets have no reset, so they are closed in an
+    /// Accepts, then resets the connection. UNIX sockets have no reset, so it closes them in an
     /// orderly way. Over QUIC, closes with CONNECTION_REFUSED.
     Reset,
     /// Accepts, then closes in an orderly way without sending a byte. Over QUIC, immediately closes

@@ -51,8 +51,8 @@ pub struct Design {
     /// with the variant that has the baseline's levels in those factors and the same levels in the
     /// others.
     pub baseline: Levels,
-    /// Largest change in either direction that counts as no difference: relative for metrics that
-    /// are compared by ratio (0.02 for ±2%), absolute for shares.
+    /// Largest change in either direction that counts as no difference. A relative change for
+    /// metrics that are compared by ratio (0.02 means ±2%), an absolute difference for shares.
     pub margin: f64,
     /// The metrics that share the error rate and decide when to stop.
     pub family: Vec<Metric>,

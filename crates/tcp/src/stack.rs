@@ -43,9 +43,9 @@ pub struct StackConfig {
     pub window: u32,
     /// Memory in bytes that all connections together may use for out-of-order data.
     pub reassembly_bytes: usize,
-    /// Value of the timestamps at time zero, in milliseconds. It must never decrease, not even
-    /// between two runs of the program, so that a peer that remembers the last connection from a
-    /// port accepts a new one (RFC 6191).
+    /// Value of the timestamp clock at time zero, in milliseconds. The clock must never go back,
+    /// not even between two runs of the program, so that a peer that remembers a port's last
+    /// connection accepts a new one (RFC 6191).
     pub clock_base_millis: u64,
     /// Seed of hashes and of initial sequence numbers (RFC 6528).
     pub secret: u64,

@@ -51,7 +51,7 @@ struct Route {
 }
 
 impl NextHop {
-    /// Checks that the kernel routes packets for a target through an interface. Changes nothing.
+    /// Checks that the kernel routes packets for `target` through `interface`. Changes nothing.
     ///
     /// # Errors
     ///

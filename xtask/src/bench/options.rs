@@ -169,7 +169,7 @@ fn peers(list: &str) -> Result<Vec<Tool>, String> {
             .ok_or_else(|| {
                 let names: Vec<&str> = PEERS.iter().map(|t| t.name()).collect();
                 format!(
-                    "unknown peer {name} (available: {}; none omits all peers)",
+                    "unknown peer {name} (available: {}; \"none\" selects no peer)",
                     names.join(", ")
                 )
             })

@@ -86,7 +86,7 @@ const SOURCE_ORDERS: FlagChoices = &[
     ),
     (
         "per-user",
-        "Each virtual user (one of --connections) keeps its address when it reconnects",
+        "Each virtual user keeps its address when it reconnects; --connections sets their number",
     ),
 ];
 const PROXY_VERSIONS: FlagChoices = &[("v1", "A line of text"), ("v2", "Binary")];

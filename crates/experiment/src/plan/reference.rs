@@ -243,7 +243,7 @@ fn link() -> Vec<ReferenceKey> {
     vec![
         required(key("between", List, "", "[\"clients\", \"front\"]", "the two places that the link joins")),
         key("rate", BitRate, "unlimited", "\"1Gbit\"", "rate limit in each direction"),
-        key("burst", Size, "what the rate allows in 1 ms", "\"64K\"", "bytes sent at full speed before the rate applies; needs rate"),
+        key("burst", Size, "as many bytes as `rate` allows in 1 ms", "\"64K\"", "bytes sent at full speed before the rate applies; needs rate"),
         key("latency", Time, "\"25ms\"", "\"50ms\"", "maximum queueing time of a packet, after \
             which it is dropped; needs rate"),
         key("loss", Percent, "none", "\"1%\"", "share of packets dropped at random in each \

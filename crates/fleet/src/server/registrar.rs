@@ -57,7 +57,8 @@ impl Registrar {
         }
     }
 
-    /// Handles the requests that arrive within this time. Returns messages for the user.
+    /// Handles the requests that arrive within the duration `within`. Returns messages for the
+    /// user.
     pub fn serve(&mut self, within: Duration) -> Vec<String> {
         let mut lines = Vec::new();
         if self

@@ -37,9 +37,9 @@ pub(crate) fn findings(claimed: Vec<Finding>) -> Vec<Finding> {
     bounded.collect()
 }
 
-/// Replaces implausible values in an agent's report at the end of its part. The returned bool is
-/// false if spans or start times were implausible. `latest_ns` is the latest plausible time since
-/// the start of the load.
+/// Replaces implausible values in the [`PartEnd`] that an agent claims. The returned bool is false
+/// if spans or start times were implausible. `latest_ns` is the latest plausible time since the
+/// start of the load.
 pub(crate) fn part_end(claimed: PartEnd, latest_ns: u64) -> (PartEnd, bool) {
     let is_possible = claimed.span.0 <= claimed.span.1 && claimed.span.1 <= latest_ns;
     let is_soon = |(at, first): &(i64, i64)| {

@@ -136,7 +136,7 @@ pub struct ReadyReport {
 pub struct CheckReport {
     /// Summary of the response to the first request, or the reason why there was none.
     pub target: Result<String, String>,
-    /// Problems of the load that are predicted before it starts.
+    /// Problems with the load that were predicted before its start.
     pub forecast: Vec<Finding>,
 }
 

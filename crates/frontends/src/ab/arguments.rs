@@ -156,7 +156,7 @@ const fn long(name: &'static str, letter: char) -> OptionSpec {
 
 /// Identifies `--expect-size`, which has no letter.
 const EXPECT_SIZE: char = '1';
-/// Stands for `--start-at`, which has no short form.
+/// Placeholder for `--start-at`, which has no one-letter form.
 const START_AT: char = '2';
 
 /// Letters of flags without a value.

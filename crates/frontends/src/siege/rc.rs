@@ -95,7 +95,7 @@ fn parse(text: &str, shown: &str) -> Result<(Settings, Vec<String>), String> {
     for (number, key) in unknown {
         if !used.contains(&key) {
             remarks.push(format!(
-                "{shown}:{number}: {key}: neither a known setting nor a variable that the file uses"
+                "{shown}:{number}: {key}: neither a known setting nor a variable used in this file"
             ));
         }
     }

@@ -34,7 +34,7 @@ impl CapturedResponse {
         }
     }
 
-    /// Adds a piece of the body, up to the limit.
+    /// Appends a piece of the body, up to the capture limit.
     pub(crate) fn add_body(&mut self, piece: &[u8]) {
         let room = self.body_bytes_max - self.body.len();
         self.body.extend_from_slice(&piece[..piece.len().min(room)]);

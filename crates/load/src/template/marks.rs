@@ -15,7 +15,7 @@ const FILL: char = 'x';
 /// End of each mark, after its number.
 const END: char = '-';
 
-/// A piece of a serialized request: constant bytes, or a marked value.
+/// One piece of a serialized request: constant bytes or a marked value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MarkedPiece {
     /// Bytes that are always the same.

@@ -261,8 +261,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 SendState::Failed => false,
             };
             is_kept = can_send && !session.http.is_going_away() && !session.http.is_early();
-            // Counts as a connection that has served a request, because the server may close it for
-            // being idle.
+            // Treat the connection as if it had already served a request: the server may have
+            // closed it for being idle.
             session.served = 1;
             session.last_heard = Nanos::ZERO;
         }

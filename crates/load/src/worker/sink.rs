@@ -20,7 +20,7 @@ pub(crate) struct Sink {
     pub(crate) negotiated: Option<Negotiated>,
     /// Start of the first request.
     pub(crate) first_start: Option<Nanos>,
-    /// How often bytes arrived while no request was in flight.
+    /// Number of unsolicited receives: bytes arrived while no request was in flight.
     pub(crate) unsolicited: u64,
     pub(crate) sources: SourceCounts,
     /// The lowest limit on concurrent streams that kept requests waiting.

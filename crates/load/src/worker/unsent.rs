@@ -9,8 +9,8 @@ use crate::connection::HttpMachine;
 use crate::socket::Sockets;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Subtracts the bytes that were not sent from the count of a slot's request. Must be called
-    /// before the request is detached from its connection.
+    /// Subtracts the bytes that were counted as sent for a slot's request but have not been sent.
+    /// Must be called before the request is detached from its connection.
     #[inline]
     pub(super) fn take_back_unsent(&mut self, slot: u32) {
         let taken = self.dispatcher.slot(slot);

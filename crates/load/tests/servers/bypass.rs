@@ -318,7 +318,8 @@ fn the_end_of_a_load_closes_thousands_of_connections() {
         let record = nginx.load(Transport::Clear, "10.9.0.2", 1 << 10, words);
         assert_eq!(outcomes(&record), [(Outcome::Ok, 3000)]);
         let began = Instant::now();
-        // nginx itself would keep idle connections for 75 s, so it doesn't end them here.
+        // By itself, nginx would keep idle connections open for 75 s, so it is not what closes
+        // them.
         while far.run(established) > 0 {
             let left = far.run(established);
             assert!(began.elapsed() < Duration::from_secs(20), "{left} are open");

@@ -134,8 +134,7 @@ fn counts(lines: &[Vec<String>], word: usize) -> BTreeMap<String, u64> {
     counts
 }
 
-/// Checks that the server logs the address in the PROXY header, for each protocol that may follow
-/// it.
+/// Checks that the server logs the address from the PROXY header, whichever protocol follows it.
 fn check_given_addresses(proxied: &ProxiedServer) {
     for (way, http) in [
         ("clear", "--http 1.1"),

@@ -9,7 +9,7 @@ use crate::client::{Client, EVERY_WAY, End, Via, clear, get, start, start_for, w
 
 /// Expected response of a fault.
 struct ExpectedResponse {
-    /// Text that the head, or what is sent instead of a head, must contain.
+    /// Text that the head, or whatever is sent in its place, must contain.
     has: &'static str,
     /// The last bytes of the response.
     tail: &'static str,

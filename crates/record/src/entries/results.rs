@@ -144,7 +144,7 @@ impl EntryResult {
         }
     }
 
-    /// Returns true if any request of this entry was due, whether or not it was started.
+    /// Returns true if any request of this entry was due, even if none was started.
     pub fn is_sent(&self) -> bool {
         self.started + self.unstarted > 0
     }

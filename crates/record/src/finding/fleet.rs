@@ -47,7 +47,7 @@ pub(super) const AGENT_STALLED: FindingInfo = FindingInfo {
 };
 
 pub(super) const AGENT_FAILED: FindingInfo = FindingInfo {
-    seen: "An agent could not generate its part of the load.",
+    seen: "An agent could not generate its share of the load.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
     meaning: "Its part is missing from the figures.",

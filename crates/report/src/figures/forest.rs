@@ -21,8 +21,8 @@ pub(crate) fn forest(
         true => "reference".to_owned(),
         false => standing.verdict.to_owned(),
     };
-    // A single reference gets a row. Rows of several references would only repeat that nothing
-    // changed.
+    // Show the reference only if there is just one. With several, each of their rows would show no
+    // change.
     let references = standings.iter().filter(|s| s.is_reference).count();
     let rows: Vec<ForestRow> = standings
         .iter()

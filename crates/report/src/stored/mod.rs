@@ -82,7 +82,7 @@ impl Stored {
         }
     }
 
-    /// Returns the stored result as a run, which contains the values to compare.
+    /// Returns the stored result as a run, with the values to compare.
     pub fn run(&self) -> Run {
         match &self.content {
             StoredContent::Experiment(experiment) => of_experiment(experiment),

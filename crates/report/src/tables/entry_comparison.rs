@@ -22,7 +22,7 @@ pub(crate) struct EntryComparison<'a> {
     other: Option<EntryRow<'a>>,
     /// True if a variant's entries are groups of URLs.
     pub(crate) is_grouped: bool,
-    /// Number of entries that the row "other entries" combines; the largest such number of all
+    /// Number of entries combined in the row "other entries"; the largest number among the
     /// variants.
     pub(crate) summed_up: u64,
 }

@@ -42,7 +42,7 @@ pub(crate) fn headline(verdict: &VerdictDocument) -> (String, Option<String>) {
         Verdict::Undecided => {
             let (name, against) = (&comparison.name, &comparison.against_name);
             let undecided =
-                format!("No difference between {name} and {against} is established yet.");
+                format!("No difference between {name} and {against} has been established yet.");
             (undecided, text())
         }
         // The interval is easier to read below the statement than within it.
@@ -80,7 +80,7 @@ fn summary(verdict: &VerdictDocument) -> Option<String> {
     if with(Verdict::Undecided) == n {
         let noun = metric.noun();
         return Some(match one_reference {
-            true => format!("No difference from {reference} is established yet."),
+            true => format!("No difference from {reference} has been established yet."),
             false => format!("None of {n} comparisons of the {noun} is decided yet."),
         });
     }
@@ -323,7 +323,7 @@ mod tests {
             ),
             (
                 ((Undecided, 1.0), (Undecided, 1.0)),
-                "No difference from aes-128 is established yet.",
+                "No difference from aes-128 has been established yet.",
             ),
             (((Withheld, 1.0), (Withheld, 1.0)), NO_VERDICT),
             (

@@ -97,7 +97,7 @@ impl SimulatedServer {
         let gap = PAUSE_GAP * self.service_s;
         let (mut now, mut free_at, mut pause_at) = (0.0, 0.0_f64, gap * random.exponential());
         let (mut all, mut over, mut ended) = (0_u64, 0_u64, 0_u64);
-        // End time of each response in flight, and true if the response counts as slow.
+        // End time of each response in flight, and whether the response counts as slow.
         let mut in_flight = std::collections::VecDeque::new();
         let (mut judge_at, mut ended_before) = (JUDGE_INTERVAL_S, 0);
         let (mut end, mut early) = (probe.planned_s(), None);

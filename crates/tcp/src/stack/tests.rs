@@ -292,13 +292,11 @@ fn a_reset_refuses_the_connection_only_if_it_acknowledges_the_syn() {
 fn an_acknowledgment_of_an_earlier_connection_gets_a_reset() {
     let mut script = Script::connecting();
     let old = script.client + 5_000;
-    script.receive(
-        &Segment {
-            acknowledgment: old,
-            ..script.header(Flags::ACK)
-        },
-        b"",
-    );
+    let stale = Segment {
+        acknowledgment: old,
+        ..script.header(Flags::ACK)
+    };
+    script.receive(&stale, b"");
     let sent = script.sent();
     assert_eq!((sent[0].0.flags, sent[0].0.sequence), (Flags::RST, old));
     assert_eq!(script.events(), []);
@@ -311,10 +309,6 @@ fn an_acknowledgment_of_an_earlier_connection_gets_a_reset() {
         (Flags::SYN, script.client)
     );
     // A second acknowledgment doesn't repeat it, so a peer can't make it a flood.
-    let stale = Segment {
-        acknowledgment: old,
-        ..script.header(Flags::ACK)
-    };
     script.receive(&stale, b"");
     let sent = script.sent();
     assert_eq!((sent.len(), sent[0].0.flags), (1, Flags::RST));

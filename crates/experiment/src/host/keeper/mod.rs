@@ -216,8 +216,8 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: the pointers refer to one `pollfd` and to the mask that `block_signals` filled.
-        // With a null timeout, the call waits indefinitely.
+        // SAFETY: the pointers refer to one `pollfd` and to the mask that `block_signals` filled. A
+        // null timeout waits indefinitely.
         let ready =
             unsafe { libc::ppoll(&raw mut poll, 1, std::ptr::null(), &raw const waiting_mask) };
         if ready <= 0 {

@@ -70,7 +70,7 @@ impl RemoteSampler {
         }
     }
 
-    /// Returns true if this sampler samples this machine, with the same services.
+    /// Returns true if this sampler samples `machine`, with the same services.
     pub(super) fn is_of(&self, machine: &RemoteMachine) -> bool {
         self.machine == *machine
     }

@@ -345,7 +345,7 @@ fn read_addresses(
         &[first, second] if are_private && first != second => Some([first, second]),
         _ => {
             let message = format!("addresses of {owner} are not two private IPv4 addresses");
-            let hint = "one for each place, in the same order as in `between`: [\"10.1.0.1\", \"10.1.0.2\"]";
+            let hint = "give one for each place, in the same order as in `between`, such as [\"10.1.0.1\", \"10.1.0.2\"]";
             reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
             None
         }

@@ -77,8 +77,8 @@ fn kind_of_full(parties: &CoreParties) -> BottleneckKind {
     }
 }
 
-/// Returns the limiting factor if no core was saturated: other processes kept the services from
-/// running, or requests waited for something that telemetry doesn't cover.
+/// Returns the bottleneck if no core was saturated: other processes kept the services from running,
+/// or requests waited for something that telemetry doesn't cover.
 fn nothing_full(
     groups: &[(String, CoreParties)],
     machine: &CoreParties,

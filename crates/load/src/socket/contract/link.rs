@@ -75,8 +75,7 @@ fn enter_new_namespace() -> File {
 
 fn ip(words: &str) {
     let status = Command::new("ip").args(words.split(' ')).status();
-    let status =
-        status.expect("the ip command of the package iproute2 (cargo xtask test installs it)");
+    let status = status.expect("iproute2 must be installed (cargo xtask test installs it)");
     assert!(status.success(), "ip {words}: {status}");
 }
 

@@ -38,8 +38,8 @@ fn the_last_response_of_a_redirect_chain_ends_the_request() {
         [(200, 5)]
     );
     assert_eq!((record.totals.redirected, outcomes.connects()), (15, 1));
-    // Response times include all hops of a redirect chain. The time to the first byte refers to the
-    // final response.
+    // A response time covers all hops of a redirect chain; a time to first byte refers to the final
+    // response.
     for times in [
         &record.response_time_us,
         &record.service_time_us,

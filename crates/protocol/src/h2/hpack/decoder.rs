@@ -190,8 +190,8 @@ impl Decoder {
             .ok_or(HpackError::Index)
     }
 
-    /// Decodes a literal field (RFC 7541 §6.2). The name is an index with a prefix of `bits` bits
-    /// or, if the index is 0, a string. The value is a string.
+    /// Decodes a literal field (RFC 7541 §6.2). The name is an index with a `bits`-bit prefix or,
+    /// if the index is 0, a string. The value is a string.
     #[inline]
     fn literal(
         &mut self,

@@ -45,7 +45,7 @@ fn pages() -> Vec<Page> {
         ),
         (
             "ciphers",
-            "No difference from aes-128 is established yet.",
+            "No difference from aes-128 has been established yet.",
             4,
         ),
         ("portable", "Of 6 comparisons:", 5),

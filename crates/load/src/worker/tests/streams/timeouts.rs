@@ -99,8 +99,8 @@ fn a_silent_server_times_out_all_requests() {
     let server = ScriptedH2Server::new(|_| Vec::new()).greeting(|_| Vec::new());
     let (outcomes, seen) = load("-c 2 --streams 4 -n 10 --timeout 100ms", server);
     assert_eq!(outcomes.all(), [(Outcome::Timeout, 10)]);
-    // Until SETTINGS arrive, a connection carries only one request, so each request needs a new
-    // connection.
+    // Until SETTINGS arrive, a connection carries only one request at a time. Here, none arrive, so
+    // each request needs a new connection.
     assert_eq!(outcomes.connects(), 10);
     assert_eq!(seen.borrow().calls.len(), 10);
     assert_eq!(outcomes.record.totals.elapsed_s, 0.5);

@@ -80,7 +80,7 @@ pub(crate) struct CapacityArgs {
         help_heading = "Output"
     )]
     pub(crate) progress: ProgressFlag,
-    /// Exit with status 1 if this holds for the whole interval, such as 'capacity<8000'; repeatable
+    /// Exit with status 1 if EXPR holds for the whole interval, such as 'capacity<8000'; repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]
     pub(crate) fail_if: Vec<String>,
     /// The body from standard input, in a temporary file that is removed on drop.

@@ -61,7 +61,7 @@ pub(crate) struct CompareArgs {
         help_heading = "Experiment"
     )]
     pub(crate) judge: Vec<Metric>,
-    /// End the experiment with status 1 when this holds over the last --abort-window of a trial's
+    /// End the experiment with status 1 when EXPR holds over the last --abort-window of a trial's
     /// load, such as 'failed>5%' or 'p99>1s'; repeatable
     #[arg(long, value_name = "EXPR", conflicts_with_all = ["resume", "goal"], help_heading = "Experiment")]
     pub(crate) abort_if: Vec<String>,

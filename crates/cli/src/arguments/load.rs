@@ -80,14 +80,14 @@ pub(crate) struct LoadArgs {
         help_heading = "Output"
     )]
     pub(crate) progress: ProgressFlag,
-    /// Exit with status 1 if this holds, such as 'p99>50ms', 'failed>0.1%' or 'rate<1000';
+    /// Exit with status 1 if EXPR holds, such as 'p99>50ms', 'failed>0.1%' or 'rate<1000';
     /// repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]
     pub(crate) fail_if: Vec<String>,
-    /// Exit with status 1 unless this holds, such as 'p99<50ms'; repeatable
+    /// Exit with status 1 unless EXPR holds, such as 'p99<50ms'; repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]
     pub(crate) require: Vec<String>,
-    /// End the load with status 1 when this holds over the last --abort-window, such as 'p99>1s' or
+    /// End the load with status 1 when EXPR holds over the last --abort-window, such as 'p99>1s' or
     /// 'failed>1%'; repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]
     pub(crate) abort_if: Vec<String>,

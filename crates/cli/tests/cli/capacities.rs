@@ -116,12 +116,12 @@ fn the_longest_time_is_known_before_anything_runs() {
     for (options, text) in [
         (
             &[][..],
-            "5 searches, about 1 min each: 5 min in all. If the server handles fewer than 833 req/s, \
-             each takes longer, at most 25 min in all.\n",
+            "5 searches, about 1 min each: 5 min in total. If the server handles fewer than 833 req/s, \
+             each takes longer, at most 25 min in total.\n",
         ),
         (
             &["--search-time", "2m", "--repeats", "6"],
-            "6 searches, at most 12 min in all\n",
+            "6 searches, at most 12 min in total\n",
         ),
     ] {
         let args = [

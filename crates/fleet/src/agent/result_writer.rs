@@ -205,6 +205,6 @@ impl ResultWriter {
 }
 
 fn failed(agent: &AgentName, why: &str) -> Finding {
-    let text = format!("Agent {agent} could not generate its part of the load: {why}.");
+    let text = format!("Agent {agent} could not generate its share of the load: {why}.");
     Finding::new(FindingId::AgentFailed, Severity::Error, text)
 }

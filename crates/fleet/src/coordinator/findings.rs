@@ -203,7 +203,7 @@ fn shortcoming(
     let due = begun.saturating_add(counted.outcomes.get(Outcome::Unstarted));
     match quota {
         Some(quota) if due < quota => Some(format!(
-            "accounted for {due} of the {quota} requests of its part"
+            "accounted for {due} of the {quota} requests of its share"
         )),
         None if counted.started == 0 => Some("reported no request".to_owned()),
         _ => None,

@@ -9,7 +9,7 @@ const BASE: FindingInfo = FindingInfo {
 };
 
 pub(super) const AGENT_LOST: FindingInfo = FindingInfo {
-    seen: "An agent was lost before its part of the load, or its service, ended.",
+    seen: "An agent was lost before its share of the load, or its service, ended.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
     meaning: "The agent was silent for 13 s, was restarted, killed or stopped (SIGTERM), did not \
@@ -50,7 +50,7 @@ pub(super) const AGENT_FAILED: FindingInfo = FindingInfo {
     seen: "An agent could not generate its share of the load.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
-    meaning: "Its part is missing from the figures.",
+    meaning: "Its share is missing from the figures.",
     action: "Read the reason, correct it on the agent's machine, and repeat the load.",
     ..BASE
 };

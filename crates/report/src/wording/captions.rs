@@ -51,7 +51,7 @@ pub(crate) const LOWER_BOUNDS: &str =
     "≥ marks a lower bound: some requests timed out or were cut off.";
 pub(crate) const CLOSED_LOOP: &str = "Closed loop: a stalled server delays the next requests, so \
     percentiles hide stalls. Use --rate to see them.";
-pub(crate) const AGENTS: &str = "Each agent's part of the load. CPU is the load's usage on the \
+pub(crate) const AGENTS: &str = "Each agent's share of the load. CPU is the load's usage on the \
     agent's machine, in percent of one core.";
 
 pub(crate) const UNPAIRED_RUNS: &str = "The two runs share no block, so their results are not \

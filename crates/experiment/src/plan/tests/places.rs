@@ -241,8 +241,8 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "addresses = [\"10.9.0.1\", \"10.9.0.2\"]",
         "addresses = [\"8.8.8.8\", \"10.9.0.2\"]",
-        "@: addresses of link \"lan\" are not two private IPv4 addresses (one for each place, in \
-         the order of between: [\"10.1.0.1\", \"10.1.0.2\"])",
+        "@: addresses of link \"lan\" are not two private IPv4 addresses (give one for each place, \
+         in the same order as in `between`, such as [\"10.1.0.1\", \"10.1.0.2\"])",
     ),
     (
         "addresses = [\"10.9.0.1\", \"10.9.0.2\"]",

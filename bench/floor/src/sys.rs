@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(crate) enum Watch {
     /// Input or end of stream.
     Input,
-    /// Completion of a connect.
+    /// Completion of a connection attempt.
     Connect,
 }
 

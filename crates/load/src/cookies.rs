@@ -44,8 +44,8 @@ struct Cookie {
 }
 
 impl CookieJar {
-    /// Stores the value of a Set-Cookie header from `url`. Cookies that this server may not set are
-    /// ignored, as in browsers.
+    /// Stores the value of a Set-Cookie header from `url`. Cookies that this server is not allowed
+    /// to set are ignored, as in browsers.
     pub fn set(&mut self, header: &str, url: CookieUrl<'_>, now: SystemTime) {
         let Some(cookie) = parse(header, url, now) else {
             return;

@@ -14,9 +14,9 @@ use crate::target::Target;
 /// Share of the available ports above which a load makes ports scarce, because other programs also
 /// need some.
 const SCARCE_SHARE: f64 = 0.8;
-/// Share of the available ports above which prony chooses the local ports itself. For each connect,
-/// Linux searches all ports of one parity before those of the other, which takes long when most are
-/// in use.
+/// Share of the available ports above which prony chooses the local ports itself. For each
+/// connection, Linux searches all ports of one parity before those of the other, which takes long
+/// when most are in use.
 const LONG_SEARCH_SHARE: f64 = 0.25;
 
 /// Number of local ports that a load needs, and the number that are available.
@@ -38,7 +38,8 @@ pub fn local_port_count() -> Option<u64> {
     local::local_ports().map(local::LocalPorts::count)
 }
 
-/// Checks that the load's connections will find local ports, and returns a finding if they may not.
+/// Checks that the load's connections will find local ports, and returns a finding if they might
+/// not.
 ///
 /// # Errors
 ///

@@ -13,11 +13,11 @@ use prony_record::{Delta, Finding, LoadInfo, Nanos, RecentDeltas, Record, Record
 use crate::findings;
 use crate::meter::{Meter, WorkerUtilization};
 
-/// No connect attempt has ended yet, except by refusal.
+/// No connection attempt has ended yet, except by refusal.
 const UNDECIDED: u8 = 0;
-/// At least one connect attempt ended in a way other than refusal.
+/// At least one connection attempt ended in a way other than refusal.
 const REACHED: u8 = 1;
-/// Every connect was refused for too long, so the load ends.
+/// Every connection attempt was refused for too long, so the load ends.
 const GIVEN_UP: u8 = 2;
 
 /// A handle to a running load, for other threads.

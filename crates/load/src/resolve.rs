@@ -139,7 +139,7 @@ impl Resolver<'_> {
     ///
     /// # Errors
     ///
-    /// The host has no address, or a load may not use it.
+    /// The host has no address, or no address that the load is allowed to use.
     pub(crate) fn peer(&self, url: &Url) -> Result<Peer, SpecError> {
         self.first(url, accepts).map(Peer::Tcp)
     }

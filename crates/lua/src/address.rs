@@ -11,7 +11,7 @@ use prony_load::{LoadSettings, SpecError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address(pub SocketAddr);
 
-/// Timeout of a connect that checks whether a server listens.
+/// Timeout of a connection attempt that checks whether a server listens.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Address {
@@ -44,9 +44,9 @@ impl Address {
     ///
     /// # Errors
     ///
-    /// Returns an error, without sending anything, if the load may not use the address.
+    /// Returns an error, without sending anything, if the load is not allowed to use the address.
     pub(crate) fn connects(self, message_of: fn(&SpecError) -> String) -> mlua::Result<bool> {
-        // Without a service the port is 0, so no connect is possible.
+        // Without a service the port is 0, so no connection attempt is possible.
         if self.0.port() != 0 {
             let url = format!("http://{}/", self.0);
             LoadSettings::from_environment()

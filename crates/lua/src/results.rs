@@ -10,7 +10,7 @@ use crate::statistics::Statistics;
 /// Counts of failures in wrk's categories.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WrkErrors {
-    /// Failed connects, name lookups and TLS handshakes.
+    /// Failed connection attempts, name lookups and TLS handshakes.
     pub connect: u64,
     /// Connections that broke before the end of a response, and invalid responses.
     pub read: u64,

@@ -84,7 +84,7 @@ pub struct ScriptSeed<'a> {
     pub method: &'a str,
     /// Body of the requests.
     pub body: &'a [u8],
-    /// Formats the error about an address that the load may not use.
+    /// Formats the error about an address that the load is not allowed to use.
     pub message_of: fn(&SpecError) -> String,
     /// Limits of each state.
     pub limits: ScriptLimits,

@@ -67,7 +67,7 @@ pub enum AcceptFault {
     Close,
     /// Accepts, and never reads until the client leaves. Over QUIC, responds to no packet.
     Ignore,
-    /// Never accepts: connections fill the kernel's backlog (16 here), and more connects hang. Over
-    /// QUIC, datagrams are not read.
+    /// Never accepts: connections fill the kernel's backlog (16 here), and more connection attempts
+    /// hang. Over QUIC, datagrams are not read.
     Never,
 }

@@ -31,8 +31,8 @@ impl Work {
     }
 }
 
-/// Keeps the CPU busy for the time `price`. Reads the monotonic clock, because reading a thread's
-/// CPU clock is a system call that would cost as much as the work to be measured.
+/// Keeps the CPU busy for the duration `price`. Reads the monotonic clock, because reading a
+/// thread's CPU clock is a system call that would cost as much as the work to be measured.
 fn spend(price: Duration) {
     let mut spent = Duration::ZERO;
     let mut last = Instant::now();

@@ -30,7 +30,7 @@ pub struct Delta {
     pub outcomes: OutcomeCounts,
     /// Final responses by status.
     pub statuses: Statuses,
-    /// Number of times a request was sent again because a reused connection lost it.
+    /// How often a request was sent again because a reused connection lost it.
     pub retried: u64,
     /// Redirects followed within requests.
     pub redirected: u64,
@@ -44,13 +44,14 @@ pub struct Delta {
     pub connections_opened: u64,
     /// TLS handshakes that resumed an earlier session.
     pub tls_resumed: u64,
-    /// Times from the intended start to the last byte, over successes and lower bounds.
+    /// Times from the intended start to the last byte of successful requests, and lower bounds of
+    /// these times for requests that timed out or were cut off.
     pub response_time: Distribution,
     /// Times from the first byte sent to the last byte received.
     pub service_time: Distribution,
     /// Times from the first byte sent to the first byte received, over successes.
     pub first_byte: Distribution,
-    /// Durations of connects, over connections opened.
+    /// Time to connect, one value for each opened connection.
     pub connect_time: Distribution,
     /// Durations of TLS handshakes, over connections opened.
     pub tls_time: Distribution,

@@ -1,4 +1,5 @@
-//! Distribution of times. Some times may be lower bounds: the true time is "at least" that long.
+//! Distribution of times. Of some times, only a lower bound is known: the true time is at least
+//! that long.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,7 +17,7 @@ pub(crate) const LONGEST_NS: u64 = 36_000_000_000_000;
 /// Significant decimal digits of a value. With three, a bucket is at most 0.1% wide.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// HDR histogram of nanoseconds, with a second one for values that are lower bounds.
+/// HDR histogram of times in nanoseconds, with a second one for lower bounds of times.
 #[derive(Clone)]
 pub struct Distribution {
     known: Histogram<u64>,
@@ -101,7 +102,7 @@ impl Distribution {
         self.known.len() + self.censored()
     }
 
-    /// Returns the number of lower bounds.
+    /// Returns how many times are known only as lower bounds.
     pub fn censored(&self) -> u64 {
         self.bounds().map_or(0, Histogram::len)
     }
@@ -113,8 +114,8 @@ impl Distribution {
         both.into_iter().flatten().map(from).sum()
     }
 
-    /// Returns the standard deviation divided by the mean, without lower bounds; zero if the
-    /// distribution is empty.
+    /// Returns the standard deviation of the known times divided by their mean; zero if there are
+    /// none. Lower bounds are left out.
     pub fn variation(&self) -> f64 {
         match self.known.mean() {
             mean if mean > 0.0 => self.known.stdev() / mean,
@@ -122,7 +123,8 @@ impl Distribution {
         }
     }
 
-    /// Returns the buckets in use, each with its highest value and its count, without lower bounds.
+    /// Returns the nonempty buckets of the known times, each with its highest value and its count.
+    /// Lower bounds are left out.
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         self.known.iter_recorded().map(|bucket| {
             (
@@ -132,7 +134,7 @@ impl Distribution {
         })
     }
 
-    /// Returns the buckets of the lower bounds that are in use.
+    /// Returns the nonempty buckets of the lower bounds, each with its highest value and its count.
     pub(crate) fn buckets_at_least(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         let bounds = self.bounds().into_iter();
         bounds.flat_map(Histogram::iter_recorded).map(|bucket| {
@@ -155,13 +157,14 @@ impl Distribution {
         self.known.saturating_record_n(time.0, count);
     }
 
-    /// Returns the value at `quantile` (0 to 1), and true if it is only a lower bound. Lower bounds
-    /// are counted as if they were complete times.
+    /// Returns the value at `quantile` (0 to 1), and whether it is only a lower bound. Times of
+    /// which only a lower bound is known are counted with that bound.
     pub fn quantile(&self, quantile: f64) -> (Nanos, bool) {
         self.quantile_of(&self.all(), quantile)
     }
 
-    /// All times, with the lower bounds as ordinary values.
+    /// Returns the histogram of all times. A time of which only a lower bound is known enters with
+    /// that bound.
     fn all(&self) -> Cow<'_, Histogram<u64>> {
         let mut all = Cow::Borrowed(&self.known);
         if let Some(censored) = self.bounds() {
@@ -323,8 +326,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Returns a percentile in microseconds, and true if it is a lower bound. Returns `None` for a
-    /// percentile that is not stored.
+    /// Returns a percentile in microseconds, and whether it is only a lower bound. Returns `None`
+    /// for a percentile that is not stored.
     pub fn percentile(&self, percentile: f64) -> Option<(f64, bool)> {
         let kept = [
             (50.0, "p50", Some(self.p50)),

@@ -34,13 +34,14 @@ pub struct Record {
     pub status: BTreeMap<u16, u64>,
     /// Rates over the measured part.
     pub rate: Rates,
-    /// Times from the intended start to the last byte, over successes and lower bounds.
+    /// Times from the intended start to the last byte of successful requests, and lower bounds of
+    /// these times for requests that timed out or were cut off.
     #[serde(with = "unmeasured")]
     pub response_time_us: Summary,
     /// Times from the first byte sent to the last byte received.
     #[serde(with = "unmeasured")]
     pub service_time_us: Summary,
-    /// Durations of connects, over connections opened.
+    /// Time to connect, one value for each opened connection.
     #[serde(with = "unmeasured")]
     pub connect_time_us: Summary,
     /// Durations of TLS handshakes, over connections opened.
@@ -228,9 +229,9 @@ pub struct Totals {
     pub unfinished_untimed: u64,
     /// Requests that were due but not started when the load ended.
     pub unstarted: u64,
-    /// Number of lower bounds in the response time distribution.
+    /// Number of response times of which only a lower bound is known.
     pub censored: u64,
-    /// Number of times a request was sent again because a reused connection lost it.
+    /// How often a request was sent again because a reused connection lost it.
     pub retried: u64,
     /// Redirects followed within requests.
     #[serde(default)]
@@ -475,11 +476,11 @@ pub struct XdpUse {
     pub timeouts: u64,
     /// Replies to requests for the MAC address of a source address.
     pub neighbor_replies: u64,
-    /// Number of times a worker went to sleep.
+    /// How often a worker went to sleep.
     pub polls: u64,
     /// Sleeps that ended because a packet arrived.
     pub wakes: u64,
-    /// Number of times a worker waited for several responses without watching the interface.
+    /// How often a worker waited for several responses without watching the interface.
     pub pauses: u64,
 }
 
@@ -600,8 +601,8 @@ impl Record {
     }
 
     /// Returns the distribution stored under a name. Returns `None` if an earlier version wrote the
-    /// record and the distribution has lower bounds, because such a record doesn't state which
-    /// values they are.
+    /// record and some of its times are only lower bounds, because such a record doesn't state
+    /// which ones.
     pub fn distribution(&self, name: &str) -> Option<Distribution> {
         let bounds = self.histograms.get(&bounds_name(name));
         let lacks_bounds = self.totals.censored > 0
@@ -642,7 +643,7 @@ fn bounds_name(name: &str) -> String {
     format!("{name}_at_least")
 }
 
-/// Returns the number of unfinished requests that have no lower bound.
+/// Returns the number of unfinished requests whose age was not recorded as a lower bound.
 fn unfinished_untimed(all: &Delta) -> u64 {
     let bounds = all.outcomes.happened().filter(|(it, _)| it.is_censored());
     let bounds: u64 = bounds.map(|(_, count)| count).sum();

@@ -468,7 +468,7 @@ impl Recorder {
         &self.total.response_time
     }
 
-    /// Returns the durations of connects, over connections opened.
+    /// Returns the time to connect of each opened connection.
     pub fn connect_time(&self) -> &Distribution {
         &self.total.connect_time
     }

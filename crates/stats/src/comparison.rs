@@ -94,7 +94,7 @@ pub struct Comparison {
     /// estimate and the noise don't change. Absent if no reasonable number would be enough.
     #[serde(default)]
     pub more_blocks: Option<u32>,
-    /// Reason why the verdict may not apply to another environment. `text` ends with it.
+    /// Reason why the verdict might not apply to another environment. `text` ends with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
     /// Name of the variant's baseline in sentences.

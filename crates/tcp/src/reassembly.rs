@@ -30,8 +30,8 @@ impl Piece {
 }
 
 impl Reassembly {
-    /// Stores the parts of a segment that are not stored yet. Returns the memory used in bytes,
-    /// and false if a part was dropped because there are too many pieces.
+    /// Stores the ranges of a segment that are not stored yet. Returns the memory used in bytes,
+    /// and whether all ranges were stored; a range is dropped if there are too many pieces.
     pub(crate) fn insert(&mut self, start: Sequence, data: &[u8]) -> (usize, bool) {
         let end = start + data.len() as u32;
         self.latest = start;

@@ -236,9 +236,9 @@ fn succeeds(program: &Path, args: &[&str]) -> bool {
         .is_ok_and(|s| s.success())
 }
 
-/// Path of the Python that runs gunicorn, from the first line of gunicorn's script. It may not be
-/// the first `python3` on the path: Debian's script names /usr/bin/python3 even if a version
-/// manager comes first.
+/// Path of the Python that runs gunicorn, from the first line of gunicorn's script. It is not
+/// necessarily the first `python3` on the path: Debian's script names /usr/bin/python3 even if a
+/// version manager comes first.
 fn python() -> PathBuf {
     find_program("gunicorn")
         .and_then(|path| std::fs::read_to_string(path).ok())

@@ -18,7 +18,7 @@ const NOWHERE: &[(&[&str], &str)] = &[
     (&["socket2"], "a socket"),
 ];
 
-/// Paths that `report` may use, because it writes files, but `protocol` and `stats` may not.
+/// Paths that `report` may use, because it writes files, but `protocol` and `stats` must not.
 const NOT_IN_ARITHMETIC: &[(&[&str], &str)] = &[
     (&["std", "thread"], "a thread"),
     (&["std", "fs"], "a file"),

@@ -7,8 +7,8 @@ use super::{RunView, failure};
 use crate::arguments::{LoadArgs, ServerArgs};
 use crate::ending::Failure;
 
-/// Generates the load with agents and shows its progress. Returns the record, and true if the load
-/// was interrupted. Returns `None` if it was interrupted before its start.
+/// Generates the load with agents and shows its progress. Returns the record, and whether the load
+/// was interrupted; `None` if it was interrupted before its start.
 pub(crate) fn run(
     typed: &LoadArgs,
     choice: &AgentChoice,

@@ -100,7 +100,8 @@ pub(crate) struct GeneratorUse {
     pub(crate) cpu_percent: f64,
 }
 
-/// Percentiles of response times in microseconds. `true` means that the value is a lower bound.
+/// Percentiles of response times in microseconds. The bool states whether the value is only a lower
+/// bound.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Times {
     /// The number of response times.

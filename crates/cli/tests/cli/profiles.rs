@@ -122,7 +122,7 @@ fn a_warm_up_runs_at_the_first_rate_of_a_profile() {
     assert_eq!(due(&record), 50);
     let warmup = server.requests() - record["totals"]["started"].as_u64().unwrap();
     assert!(warmup <= 50, "{warmup}");
-    // On a busy machine, some requests of the warm-up may not start, but at least one does.
+    // On a busy machine, some requests of the warm-up might not start, but at least one does.
     assert!(warmup > 0);
 }
 

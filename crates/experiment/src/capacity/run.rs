@@ -144,7 +144,7 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         })
     }
 
-    /// Runs a probe. Returns its record, and true if the probe ended early.
+    /// Runs a probe. Returns its record, and whether the probe ended early.
     fn load(
         &mut self,
         probe: &Probe,

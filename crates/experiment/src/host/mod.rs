@@ -60,8 +60,8 @@ pub trait Host: Send {
     fn netns_handle(&self, place: PlaceKind) -> Result<Option<NetnsHandle>, HostError>;
 
     /// Writes the service's files and starts it. Standard output and error go to
-    /// `<log_dir>/<service>.log`. Returns once the program is running; the service may not be ready
-    /// yet.
+    /// `<log_dir>/<service>.log`. Returns once the program is running; the service might not be
+    /// ready yet.
     ///
     /// # Errors
     /// [`HostError::NotAllocated`] before [`Host::allocate`]; other errors if the start fails.

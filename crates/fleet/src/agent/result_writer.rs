@@ -190,8 +190,8 @@ impl ResultWriter {
         end.started_at = loaded.record.started_at;
     }
 
-    /// Adds this agent's name to a finding about a stalled load generator, because other agents may
-    /// not have stalled.
+    /// Adds this agent's name to a finding about a stalled load generator, because other agents
+    /// might not have stalled.
     fn with_agent_name(&self, finding: Finding, generator: &Generator) -> Finding {
         match generator.stalls {
             Some(stalls) if finding.id == FindingId::GeneratorStalled => {

@@ -141,8 +141,8 @@ pub(super) fn enrolled(folder: &Path) -> Result<Vec<Enrolled>, ServerError> {
 }
 
 /// Enrolls an agent in the folder. The caller must hold the folder's lock, and must rewrite the
-/// server's configuration afterwards. Returns the agent's name, and false if the request is a
-/// repetition.
+/// server's configuration afterwards. Returns the agent's name, and whether this request enrolled
+/// it; if an earlier request did, nothing changes.
 ///
 /// # Errors
 ///

@@ -306,7 +306,7 @@ fn reflect(nats: &Operated) -> u64 {
         let settled = client.request("$KV.prony_agents.one", "{}".into());
         settled.await.unwrap();
     });
-    // The server may not have completed the purge yet.
+    // The server might not have completed the purge yet.
     for _ in 0..20 {
         if stored() < before {
             break;

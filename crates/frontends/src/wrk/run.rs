@@ -148,7 +148,8 @@ fn load_scripts(seed: &ScriptSeed<'_>, arguments: &WrkArguments) -> Result<LuaSc
     let loaded = LuaScripts::load(seed, addresses, arguments.threads, &arguments.words);
     match loaded.map_err(|fault| fault.to_string())? {
         Some(scripts) => Ok(scripts),
-        // The script API doesn't provide the reason, so another connect is made to obtain it.
+        // The script API doesn't provide the reason, so another connection attempt is made to
+        // obtain it.
         None => Err(first_open(arguments)
             .err()
             .unwrap_or_else(|| format!("unable to connect to {}:{service}", arguments.url.0.host))),

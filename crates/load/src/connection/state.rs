@@ -25,7 +25,7 @@ pub(crate) enum ConnectionState {
     /// There is no connection. A request may open one.
     #[default]
     Vacant,
-    /// The last connect failed. A timer starts the next one.
+    /// The last connection attempt failed. A timer starts the next one.
     Backoff,
     /// A connect is in progress, or waits for another attempt.
     Connecting { since: Nanos },
@@ -131,8 +131,8 @@ impl ConnectionState {
         })
     }
 
-    /// Starts TLS after a connect that took the time `connect`. The first TLS flight is then
-    /// available from [`ConnectionState::take_ciphertext`].
+    /// Starts TLS on a connection that took the time `connect` to establish. The first TLS flight
+    /// is then available from [`ConnectionState::take_ciphertext`].
     ///
     /// # Errors
     ///

@@ -151,8 +151,8 @@ pub(super) fn schedule_missed(record: &Record, is_saturated: bool) -> Option<Fin
         // A generator that stalled until the end has unstarted requests even if the server is fast.
         (Some(_), _) => "The generator stalled (generator-stalled), and did not catch up",
         _ if unconnected > totals.ok => {
-            "Most connects failed, and a connection waits longer after each failure: the load could \
-             not keep up"
+            "Most connection attempts failed, and a connection waits longer after each failure: the \
+             load could not keep up"
         }
         (None, true) => "The generator or the server does not keep up",
         (None, false) => "The server does not keep up",

@@ -14,8 +14,7 @@ pub(crate) use connections::streams_limited;
 pub use generator::stall_text;
 
 /// The findings of a finished load. `reasons` are the reasons for its failures, the most frequent
-/// first. `unsolicited` is the number of times that the server sent bytes while no request was in
-/// flight.
+/// first. `unsolicited` counts how often the server sent bytes while no request was in flight.
 pub(crate) fn of(
     record: &Record,
     reasons: &[(Outcome, String, u64)],

@@ -320,6 +320,6 @@ fn a_lack_of_connections_is_not_blamed_on_the_server() {
         .iter()
         .filter(|it| it.id == FindingId::ScheduleMissed);
     let text = &missed.next().unwrap().text;
-    assert!(text.contains("Most connects failed"), "{text}");
+    assert!(text.contains("Most connection attempts failed"), "{text}");
     assert!(!text.contains("server does not keep up"), "{text}");
 }

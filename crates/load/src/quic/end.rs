@@ -90,7 +90,7 @@ fn shortened(text: &str) -> String {
 }
 
 impl QuicEnd {
-    /// Returns the outcome of a connect that failed for this reason.
+    /// Returns the outcome of a connection attempt that failed for this reason.
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
             QuicEnd::Closed { .. } => Outcome::ConnectFailed,

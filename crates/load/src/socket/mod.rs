@@ -21,9 +21,9 @@
 //! 4. The bytes of a `Received` stay readable by [`Sockets::received`] until the next call of
 //!    [`Sockets::next`]. They arrive in order. `Closed` is the peer's orderly end. Nothing is
 //!    received after it, but a send may still go out.
-//! 5. After the `Failed` of a connect or a receive, the connection has ended. After the `Failed` of
-//!    a send, the peer's bytes are still received up to their end. In each case the worker calls
-//!    [`Sockets::close`].
+//! 5. After the `Failed` of a connection attempt or a receive, the connection has ended. After the
+//!    `Failed` of a send, the peer's bytes are still received up to their end. In each case the
+//!    worker calls [`Sockets::close`].
 //! 6. After `close` no completion has that key, and the index is free again. Bytes of a send in
 //!    flight may be lost. Bytes of a send that was `Done` reach the peer before an orderly end.
 //! 7. Every submitted operation begins no later than the next [`Sockets::wait`].

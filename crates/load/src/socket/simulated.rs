@@ -27,9 +27,9 @@ const IDLE_WAITS_MAX: u32 = 100;
 /// the same time, so reaching the limit means that the worker spins.
 const WAITS_AT_ONCE_MAX: u32 = 20_000;
 
-/// A simulated server, which responds to connects and requests.
+/// A simulated server, which responds to connection attempts and requests.
 pub(crate) trait Server {
-    /// Responds to a connect.
+    /// Responds to a connection attempt.
     fn connect(&mut self, now: Nanos) -> Connect;
 
     /// Actions on a new connection that precede any request. Connections are numbered from 0.
@@ -47,14 +47,14 @@ pub(crate) trait Server {
     fn response(&mut self, request: &ReceivedRequest) -> Reply;
 }
 
-/// The result of a connect.
+/// The result of a connection attempt.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Connect {
     /// The connection is established after this time.
     Accept(Nanos),
-    /// The connect fails after this time with this system error.
+    /// The connection attempt fails after this time with this system error.
     Fail(Nanos, i32),
-    /// The connect neither succeeds nor fails.
+    /// The connection attempt neither succeeds nor fails.
     Never,
 }
 
@@ -102,7 +102,7 @@ pub(crate) enum Step {
 /// Calls of the backend, for assertions.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// Start times of connects.
+    /// Start times of connection attempts.
     pub(crate) connects: Vec<Nanos>,
     /// Time and bytes of each send. With HTTP/1, each is a request.
     pub(crate) requests: Vec<(Nanos, Vec<u8>)>,

@@ -31,8 +31,8 @@ pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
     }
 }
 
-/// Returns true if a connect failed because nothing listens at the address, or because no socket
-/// exists at the path.
+/// Returns true if a connection attempt failed because nothing listens at the address, or because
+/// no socket exists at the path.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -40,8 +40,8 @@ pub(crate) fn is_refusal(error: &io::Error) -> bool {
     )
 }
 
-/// Returns true if a connect failed because the backlog of a UNIX socket is full (connect(2)). The
-/// connect can then be retried until its timeout.
+/// Returns true if a connection attempt failed because the backlog of a UNIX socket is full
+/// (connect(2)). The connect can then be retried until its timeout.
 pub(crate) fn connect_would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }

@@ -12,7 +12,7 @@ use crate::connection::{ConnectionState, Progress, Reason, ResetCode, Secured};
 use crate::quic::{EarlyData, QuicEnd};
 use crate::socket::{Close, Peer, Route, Sockets, system};
 
-/// The backoff after the first failed connect. It doubles with each subsequent failure.
+/// The backoff after the first failed connection attempt. It doubles with each subsequent failure.
 pub(super) const BACKOFF_MIN: Nanos = Nanos::from_millis(10);
 /// Maximum backoff.
 const BACKOFF_MAX: Nanos = Nanos::from_millis(500);
@@ -35,7 +35,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.submit_connect(index, now);
     }
 
-    /// Retries a connect that found the backlog full.
+    /// Retries a connection attempt that found the backlog full.
     pub(super) fn retry_connect(&mut self, index: u32) {
         if let ConnectionState::Connecting { since } = self.connections[index].state {
             self.submit_connect(index, since);
@@ -191,7 +191,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.begin_tls(index, connect, now);
     }
 
-    /// Starts the TLS handshake after a connect of this duration.
+    /// Starts the TLS handshake on a connection that took the time `connect` to establish.
     fn begin_tls(&mut self, index: u32, connect: Nanos, now: Nanos) {
         let entry = &mut self.connections[index];
         let target = &self.targets[entry.target];
@@ -295,7 +295,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Handles a connect that failed with a system error.
+    /// Handles a connection attempt that failed with a system error.
     pub(super) fn on_connect_error(&mut self, index: u32, error: &io::Error, now: Nanos) {
         self.sink.refusals.add(error, now);
         let entry = &self.connections[index];
@@ -321,8 +321,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.connect_failed(index, outcome, reason, now);
     }
 
-    /// Handles a failed connect. The requests that waited for the connection, or were sent as early
-    /// data, have failed. The next connect waits for a backoff.
+    /// Handles a failed connection attempt. The requests that waited for the connection, or were
+    /// sent as early data, have failed. The next connection attempt waits for a backoff.
     pub(super) fn connect_failed(
         &mut self,
         index: u32,

@@ -34,7 +34,7 @@ pub(super) struct ConnectionEntry {
     /// The request slot that opened the connection. With HTTP/1, the slot whose request is in
     /// flight.
     pub(super) slot: u32,
-    /// The last backoff after a failed connect.
+    /// Last backoff after a failed connection attempt.
     pub(super) backoff: Nanos,
     /// Buffer for output, unless a send owns it. Its bytes are sent before all other output.
     pub(super) outbox: Vec<u8>,
@@ -151,7 +151,7 @@ impl Connections {
         number
     }
 
-    /// Starts or retries a connect in an entry.
+    /// Starts a connection attempt in an entry, or retries it.
     pub(super) fn begin_connect(&mut self, index: u32, since: Nanos) {
         let entry = &mut self.entries[index as usize];
         entry.generation = entry.generation.wrapping_add(1);

@@ -16,15 +16,15 @@ use crate::spec::LoadSpec;
 /// Minimum number of connections for a ramp. With fewer connections, a worker starts all requests
 /// immediately.
 const CONNECTIONS_MIN: u32 = 256;
-/// Number of connections that the whole load begins per millisecond. A kernel completes connects on
-/// behalf of its server, so a successful connect does not show how many connections are waiting in
-/// the backlog. If the server does not run in the meantime, nginx's backlog of 511 is full after 30
-/// ms at this rate, and after 10 ms without the limit.
+/// Number of connections that the whole load begins per millisecond. A kernel completes connection
+/// attempts on behalf of its server, so a successful one does not show how many connections are
+/// waiting in the backlog. If the server does not run in the meantime, nginx's backlog of 511 is
+/// full after 30 ms at this rate, and after 10 ms without the limit.
 const STEP_CONNECTIONS: u32 = 16;
-/// Maximum number of pending connects, so that the server is not overrun.
+/// Maximum number of pending connection attempts, so that the server is not overrun.
 const IN_FLIGHT_MAX: u32 = 256;
-/// Time after which another [`IN_FLIGHT_MAX`] connects may begin if the server has not responded to
-/// the pending ones.
+/// Time after which another [`IN_FLIGHT_MAX`] connection attempts may begin if the server has not
+/// responded to the pending ones.
 const IN_FLIGHT_RENEWAL: Nanos = Nanos::from_millis(100);
 /// Maximum time for which a request is held. A SYN that was dropped because the backlog was full is
 /// sent again after a second (RFC 6298 §2).

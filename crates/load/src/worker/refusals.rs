@@ -1,9 +1,9 @@
-//! A load ends early when its target refuses every connect.
+//! A load ends early when its target refuses every connection attempt.
 //!
-//! Each worker records its first refusal, and whether any connect ended otherwise. A worker whose
-//! connects were all refused for [`REFUSED_TIME`] ends the load, unless another worker reached the
-//! target. Only one of these two decisions can be made ([`Control::rule_out_refusal`],
-//! [`Control::give_up`]).
+//! Each worker records its first refusal, and whether any connection attempt ended otherwise. A
+//! worker whose connection attempts were all refused for [`REFUSED_TIME`] ends the load, unless
+//! another worker reached the target. Only one of these two decisions can be made
+//! ([`Control::rule_out_refusal`], [`Control::give_up`]).
 
 use std::io;
 
@@ -13,12 +13,12 @@ use crate::progress::Control;
 use crate::socket::{Peer, system};
 use crate::spec::LoadSpec;
 
-/// Time after which a load ends if every connect is refused.
+/// Time after which a load ends if every connection attempt is refused.
 pub(crate) const REFUSED_TIME: Nanos = Nanos::from_secs(1);
 /// Maximum number of targets that the finding names.
 const TARGETS_NAMED_MAX: usize = 3;
 
-/// The refused connects of a load in which nothing else has happened.
+/// The refused connection attempts of a load in which nothing else has happened.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refusals {
     count: u64,
@@ -26,14 +26,14 @@ pub(crate) struct Refusals {
     last: Nanos,
     /// The system's message for the last refusal.
     error: String,
-    /// True if a connect ended in a way other than refusal.
+    /// True if a connection attempt ended in a way other than refusal.
     ruled_out: bool,
     /// True if the other workers were notified that refusals are ruled out.
     announced: bool,
 }
 
 impl Refusals {
-    /// Records a failed connect. If `error` is not a refusal, it rules refusals out.
+    /// Records a failed connection attempt. If `error` is not a refusal, it rules refusals out.
     pub(super) fn add(&mut self, error: &io::Error, now: Nanos) {
         if !system::is_refusal(error) {
             self.ruled_out = true;
@@ -58,13 +58,13 @@ impl Refusals {
         self.ruled_out |= other.ruled_out;
     }
 
-    /// Records that a connect ended in a way other than refusal.
+    /// Records that a connection attempt ended in a way other than refusal.
     #[inline]
     pub(super) fn rule_out(&mut self) {
         self.ruled_out = true;
     }
 
-    /// Returns true if the load ends because its targets refuse every connect.
+    /// Returns true if the load ends because its targets refuse every connection attempt.
     #[inline]
     pub(super) fn ends_load(&mut self, control: &Control) -> bool {
         !self.announced && self.decide(control)
@@ -83,13 +83,13 @@ impl Refusals {
         }
     }
 
-    /// The finding about a load in which every connect was refused.
+    /// The finding about a load in which every connection attempt was refused.
     pub(crate) fn finding(&self, spec: &LoadSpec) -> Option<Finding> {
         let since = self.since.filter(|_| !self.ruled_out)?;
         let count = match self.count {
-            1 => "the only connect was refused".to_owned(),
+            1 => "the only connection attempt was refused".to_owned(),
             count => format!(
-                "all {count} connects in {:.1} s were refused",
+                "all {count} connection attempts in {:.1} s were refused",
                 self.last.since(since).as_secs_f64()
             ),
         };

@@ -27,9 +27,9 @@ pub(crate) struct Sink {
     pub(crate) streams_limit: Option<StreamsLimit>,
     /// Connections opened before the start.
     pub(crate) preconnect: PreconnectReport,
-    /// Refused connects.
+    /// Refused connection attempts.
     pub(crate) refusals: Refusals,
-    /// TCP connects in the measured part.
+    /// TCP connection attempts in the measured part.
     pub(crate) connects: ConnectCounts,
     /// Packets and system calls of QUIC.
     pub(crate) quic: Option<QuicUse>,

@@ -34,7 +34,7 @@ impl ConnectCounts {
         self.retransmitted += u64::from(is_retransmitted(took));
     }
 
-    /// The finding about connects whose SYN was retransmitted.
+    /// The finding about connection attempts whose SYN was retransmitted.
     pub(crate) fn finding(&self) -> Option<Finding> {
         if self.retransmitted == 0 {
             return None;
@@ -45,8 +45,8 @@ impl ConnectCounts {
             false => Severity::Note,
         };
         let text = format!(
-            "{} of {} connects took about 1 s, 3 s or another time after which a lost SYN is sent \
-             again: the server's listen queue overflowed, or packets were lost. Raise the \
+            "{} of {} connection attempts took about 1 s, 3 s or another time after which a lost SYN \
+             is sent again: the server's listen queue overflowed, or packets were lost. Raise the \
              server's backlog (on Linux with net.core.somaxconn), or look for packet loss on the \
              path.",
             self.retransmitted, self.made

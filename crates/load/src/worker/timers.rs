@@ -10,9 +10,9 @@ use super::deadlines::Deadlines;
 /// Kind of action on a connection that is due at a set time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Alarm {
-    /// Another connect may begin after a failure.
+    /// Another connection attempt may begin after a failure.
     EndBackoff,
-    /// The connect is attempted again.
+    /// A connection attempt is retried.
     RetryConnect,
     /// Parked request slots may try again.
     Unpark,

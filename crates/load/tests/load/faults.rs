@@ -211,7 +211,8 @@ fn refused_connects_back_off() {
         errors(&record)
     );
     let record = load(&url, "-d 1s -c 2");
-    // A backoff of 10, 20, 40, … ms allows at most eight connects per second for each of two slots.
+    // A backoff of 10, 20, 40, … ms allows at most eight connection attempts per second for each of
+    // two slots.
     assert!(record.totals.failed <= 16, "{}", record.totals.failed);
     assert_eq!(
         record.totals.started,

@@ -154,7 +154,7 @@ fn invalid_settings_and_windows() {
 #[test]
 fn misplaced_frames() {
     let rows: [Row; 14] = [
-        // Invalid streams, or streams that the server may not use.
+        // Invalid streams, or streams that the server must not use.
         (|_| data(0, 0, "x"), "DATA on stream 0", PROTOCOL_ERROR),
         (
             |_| headers(0, ALL, &status(200)),

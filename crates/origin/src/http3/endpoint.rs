@@ -85,7 +85,7 @@ pub(crate) async fn stop(endpoints: Vec<Endpoint>) {
             endpoint.wait_idle().await;
         }
     };
-    // If this times out, all packets have been sent, but some may not have arrived.
+    // If this times out, all packets have been sent, but some might not have arrived.
     let _ = tokio::time::timeout(STOP_TIMEOUT, closed).await;
 }
 

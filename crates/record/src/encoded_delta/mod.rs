@@ -43,7 +43,7 @@ const BUCKETS: usize = bucket_of(LONGEST_NS.next_power_of_two() - 1) + 1;
 #[derive(Debug, Clone, PartialEq, Default)]
 struct EncodedTimes {
     known: Vec<BucketCount>,
-    /// Buckets of the lower bounds that are in use.
+    /// Nonempty buckets of the lower bounds.
     at_least: Vec<BucketCount>,
 }
 

@@ -17,7 +17,8 @@ pub struct EntryDelta {
     pub bytes_in: u64,
     /// HTTP bytes sent, not counting TLS.
     pub bytes_out: u64,
-    /// Times from the intended start to the last byte, over successes and lower bounds.
+    /// Times from the intended start to the last byte of successful requests, and lower bounds of
+    /// these times for requests that timed out or were cut off.
     pub times: SparseTimes,
 }
 

@@ -49,8 +49,8 @@ pub struct EntryResult {
     pub bytes_in: u64,
     /// HTTP bytes sent, not counting TLS.
     pub bytes_out: u64,
-    /// Times from the intended start to the last byte, over successes and lower bounds. Values are
-    /// exact within 0.4%.
+    /// Times from the intended start to the last byte of successful requests, and lower bounds of
+    /// these times for requests that timed out or were cut off. Values are exact within 0.4%.
     #[serde(with = "unmeasured")]
     pub response_time_us: Summary,
     /// Histogram of the response times, in the format of
@@ -59,7 +59,7 @@ pub struct EntryResult {
     /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<String>,
-    /// Histogram of only the lower bounds; absent if there are none.
+    /// Histogram of the times of which only a lower bound is known; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram_at_least: Option<String>,
 }

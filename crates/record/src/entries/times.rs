@@ -42,7 +42,7 @@ impl SparseTimes {
         self.at_least.clear();
     }
 
-    /// Adds a lower bound.
+    /// Adds a time of which only a lower bound is known.
     pub(crate) fn record_at_least(&mut self, time: Nanos) {
         let bucket = bucket_of(time);
         match self.at_least.binary_search_by_key(&bucket, |it| it.0) {
@@ -88,7 +88,7 @@ impl SparseTimes {
         number(&self.known) + self.censored()
     }
 
-    /// Returns the number of lower bounds.
+    /// Returns how many times are known only as lower bounds.
     pub fn censored(&self) -> u64 {
         number(&self.at_least)
     }

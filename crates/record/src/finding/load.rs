@@ -103,13 +103,14 @@ pub(super) const NOTHING_LISTENS: FindingInfo = FindingInfo {
 };
 
 pub(super) const SYN_RETRANSMITTED: FindingInfo = FindingInfo {
-    seen: "TCP connects took as long as the retransmission of a lost SYN takes.",
+    seen: "TCP connection attempts took as long as the retransmission of a lost SYN takes.",
     severities: &[
         (
             Note,
-            "a connect took 1, 2, 3, 4, 5 or 7 s, or longer than that by up to 100 ms plus 4%",
+            "a connection attempt took 1, 2, 3, 4, 5 or 7 s, or longer than that by up to 100 ms \
+             plus 4%",
         ),
-        (Warning, "more than 1% of the connects took that long"),
+        (Warning, "more than 1% of the connection attempts took that long"),
     ],
     meaning: "The server's listen queue overflowed, or packets were lost.",
     action: "Raise the server's backlog (on Linux with `net.core.somaxconn`), or look for packet \
@@ -139,7 +140,7 @@ pub(super) const PORTS_SCARCE: FindingInfo = FindingInfo {
         ),
         (Warning, "they exceed 100%"),
     ],
-    meaning: "Connects fail when no local port is left.",
+    meaning: "Connection attempts fail when no local port is left.",
     action: "Use more source addresses (`--source`) or fewer connections, or widen the port range.",
     ..BASE
 };
@@ -147,10 +148,10 @@ pub(super) const PORTS_SCARCE: FindingInfo = FindingInfo {
 pub(super) const CONNECTIONS_LATE: FindingInfo = FindingInfo {
     seen: "Some connections that should have been open at the start of the load were not.",
     severities: &[(Note, "")],
-    meaning: "In a load of several machines, connects failed, took longer than 5 s, or the \
-              connections were closed again. The first requests on these connections had to \
+    meaning: "In a load of several machines, connection attempts failed, took longer than 5 s, or \
+              the connections were closed again. The first requests on these connections had to \
               connect first.",
-    action: "Read the reasons; raise the server's backlog if connects time out.",
+    action: "Read the reasons; raise the server's backlog if connection attempts time out.",
     ..BASE
 };
 

@@ -13,7 +13,7 @@ pub(crate) struct Strip {
     pub(crate) name: String,
     /// The variant's color.
     pub(crate) color: Color,
-    /// Value of each trial in microseconds, with `true` for a lower bound.
+    /// Value of each trial in microseconds, and whether it is only a lower bound.
     pub(crate) values_us: Vec<(f64, bool)>,
 }
 

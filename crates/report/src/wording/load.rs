@@ -189,8 +189,8 @@ pub(crate) fn most_severe(record: &Record) -> Option<String> {
     Some(format!("{word}: {}", names.join(", ")))
 }
 
-/// A percentile, with ≥ before it if it is a lower bound. A mean that includes lower bounds is also
-/// a lower bound.
+/// Formats a percentile or a mean, with ≥ before it if it is only a lower bound. A mean counts as
+/// one if any value of the summary is one.
 pub(crate) fn time_at(summary: &Summary, name: &str, value: f64) -> String {
     let is_bound = summary.at_least.iter().any(|bound| bound == name)
         || name == "mean" && !summary.at_least.is_empty();

@@ -173,7 +173,7 @@ impl LoadCondition {
         self.failing
     }
 
-    /// Returns the limit, and true if it is a fraction of a total.
+    /// Returns the limit, and whether it is a fraction of a total.
     pub(crate) fn limit(&self) -> (f64, bool) {
         (self.limit, self.is_share)
     }

@@ -217,7 +217,7 @@ fn resets_end_connections_on_either_side_and_closed_ports_refuse() {
         };
         let outcome = run(&mut tun, &aborted);
         assert_complete(&outcome, &aborted, &server);
-        // The server's threads may not have seen the last resets yet.
+        // The server's threads might not have seen the last resets yet.
         let resets = || server.counts.resets.load(Ordering::Relaxed);
         for _ in 0..60_000 {
             if resets() < 32 {

@@ -358,7 +358,7 @@ impl BypassOutcome {
         Spread::of(ratios.filter_map(|(all, run)| Some(of(run) / of(all.get(&other)?))))
     }
 
-    /// Returns the measured value for a requirement, and true if the value meets it.
+    /// Returns the measured value for a requirement, and whether the value meets it.
     fn judged(&self, requirement: Requirement) -> Option<(Spread, bool)> {
         let (found, is_met): (_, fn(f64, f64) -> bool) = match requirement {
             Requirement::Reaches(_) => (

@@ -254,7 +254,7 @@ fn wait_until_it_listens(port: u16) -> Result<(), String> {
 }
 
 impl Ceilings {
-    /// Ratio of prony's rate to a tool's, over all rotations that have both, and true if the
+    /// Ratio of prony's rate to a tool's, over all rotations that have both, and whether the
     /// responder limited prony in any of them.
     fn lead(&self, tool: Tool) -> Option<(Spread, bool)> {
         let pairs = || {

@@ -136,8 +136,8 @@ fn become_service(setup: &KeeperSetup) -> io::Result<()> {
     Ok(())
 }
 
-/// Raises the hard limit if necessary, because root inside a sandbox may not raise it later. The
-/// soft limit is set after the last descriptor was opened.
+/// Raises the hard limit if necessary, because root inside a sandbox is not allowed to raise it
+/// later. The soft limit is set after the last descriptor was opened.
 fn permit_open_files(files: libc::rlim_t) -> i32 {
     // SAFETY: all zeroes is a valid `rlimit`. The first call fills it, and the second one reads it.
     unsafe {

@@ -90,7 +90,7 @@ pub(super) fn invalid_paths_are_failures<S: Sockets<'static>>(mut sockets: S) {
     );
 }
 
-/// A pending connect is canceled completely.
+/// A pending connection attempt is canceled completely.
 #[cfg(target_os = "linux")]
 pub(super) fn a_connect_in_flight_can_be_canceled<S: Sockets<'static>>(mut sockets: S) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

@@ -52,7 +52,7 @@ pub(crate) struct UringSockets<'run> {
     connections: Vec<Option<UringConnection<'run>>>,
     /// Buffers of connections that ended while the kernel was still sending them, by user data.
     orphans: HashMap<u64, Outgoing<'run>>,
-    /// Addresses of connects; the kernel reads them at submission.
+    /// Addresses of connection attempts; the kernel reads them at submission.
     addresses: HashMap<SocketAddr, Box<SockAddr>>,
     /// True if the ring has a table of sockets.
     has_table: bool,
@@ -445,8 +445,8 @@ fn send_failed(key: Key, result: i32) -> Completion {
     Completion::Failed(key, Operation::Send, error)
 }
 
-/// Connects a UNIX socket. The connect succeeds or fails immediately, so it doesn't use the ring.
-/// In a ring, a full backlog would block a kernel thread.
+/// Connects a UNIX socket. The connection attempt succeeds or fails immediately, so it doesn't use
+/// the ring. In a ring, a full backlog would block a kernel thread.
 fn connect_unix(socket: &Socket, path: &Path) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     socket.connect(&SockAddr::unix(path)?)?;

@@ -267,10 +267,10 @@ impl Ring {
     }
 }
 
-/// Creates a ring for `completions` completions, or for the minimum number if this user may not
-/// lock that much memory (RLIMIT_MEMLOCK). The kernel keeps completions beyond the ring's size
-/// elsewhere, which costs more. The size is not reduced in steps until it fits, because other
-/// workers need memory too.
+/// Creates a ring for `completions` completions, or for the minimum number if this user is not
+/// allowed to lock that much memory (RLIMIT_MEMLOCK). The kernel keeps completions beyond the
+/// ring's size elsewhere, which costs more. The size is not reduced in steps until it fits, because
+/// other workers need memory too.
 fn built(completions: u32) -> io::Result<IoUring> {
     let build = |completions| {
         IoUring::builder()

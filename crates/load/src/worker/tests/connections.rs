@@ -33,7 +33,7 @@ fn backoff_after_refused_connects_grows_and_never_spins() {
     let gaps: Vec<_> = log.connects.windows(2).map(|w| w[1].since(w[0])).collect();
     assert_eq!(gaps[..7], [10, 20, 40, 80, 160, 320, 500].map(ms));
     assert!(gaps[7..].iter().all(|gap| *gap == ms(500)));
-    // Seven connects begin in the first 630 ms, then one every 500 ms.
+    // Seven connection attempts begin in the first 630 ms, then one every 500 ms.
     assert_eq!(log.connects.len(), 7 + 18);
     let refused = outcomes.count(Outcome::ConnectRefused);
     assert_eq!(refused, log.connects.len() as u64 - 1);
@@ -136,7 +136,7 @@ fn a_connect_to_a_full_backlog_is_retried_until_the_connect_timeout() {
     let server = connecting(|_| Connect::Fail(Nanos::ZERO, libc::EAGAIN));
     let outcomes = load("-n 2 -c 1 --connect-timeout 50ms", server);
     assert_eq!(outcomes.all(), [(Outcome::ConnectTimeout, 2)]);
-    // Each connect waits longer before its next attempt: 16 attempts in 50 ms, not 50.
+    // Each retry waits longer than the one before: 16 attempts in 50 ms, not 50.
     assert_eq!(outcomes.connects(), 2 * 16);
 }
 
@@ -402,7 +402,7 @@ fn connects_that_take_as_long_as_a_lost_syn_are_reported() {
     assert_eq!(outcomes.all(), [(Outcome::Ok, 20)]);
     let text = outcomes.finding("syn-retransmitted").unwrap();
     assert!(
-        text.starts_with("2 of 20 connects took about 1 s, 3 s"),
+        text.starts_with("2 of 20 connection attempts took about 1 s, 3 s"),
         "{text}"
     );
     // A slow server does not count as a lost SYN.

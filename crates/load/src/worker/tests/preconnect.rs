@@ -49,7 +49,7 @@ fn host(
     })
 }
 
-/// Creates a server that determines the result of each connect with a function.
+/// Creates a server that determines the result of each connection attempt with a function.
 fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
     host(connect, |_| Vec::new())
 }
@@ -64,7 +64,7 @@ fn prepared(words: &str, server: Box<dyn Server>, until: PreconnectWait) -> Outc
     )
 }
 
-/// Returns the times of the connects before the load began.
+/// Returns the times of the connection attempts before the load began.
 fn connects_before(outcomes: &Outcomes) -> Vec<Nanos> {
     let log = outcomes.logs[0].borrow();
     let before = log.before.as_ref();
@@ -160,7 +160,7 @@ fn connections_are_opened_in_batches() {
 
 #[test]
 fn connects_in_flight_are_bounded() {
-    // No connect succeeds, so the next batch of connects begins only after a pause.
+    // No connection attempt succeeds, so the next batch begins only after a pause.
     let outcomes = prepared("-d 1s -c 2000", taking(|_| Connect::Never), A_SECOND);
     let before = connects_before(&outcomes);
     let by = |end: Nanos| before.iter().filter(|at| **at < end).count();
@@ -362,7 +362,7 @@ fn stopping_the_load_does_not_wait_for_connections() {
     );
     assert!(outcomes.all().is_empty());
     assert_eq!(outcomes.record.totals.started, 0);
-    // The second batch of connects was in flight.
+    // The second batch of connection attempts was in flight.
     let before = connects_before(&outcomes);
     assert_eq!(before.len(), 32);
     assert!(before.iter().all(|at| *at <= ms(1)));

@@ -36,10 +36,10 @@ fn many_connections_are_open_before_the_first_request() {
     let outcomes = load("-n 900 -c 300", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 900)]);
     assert_eq!(outcomes.connects(), 300);
-    // The last batch of connects begins after 18 ms, its connects take up to 31 ms, and the server
-    // gets 20 ms to accept them.
+    // The last batch of connection attempts begins after 18 ms, each attempt takes up to 31 ms, and
+    // the server gets 20 ms to accept them.
     assert_eq!(first_request(&outcomes), (ms(18 + 31 + 20), 300));
-    // The response time consists of a connect of 1 to 31 ms and a response of 1 ms. The wait for
+    // The response time consists of 1 to 31 ms to connect and 1 ms until the response. The wait for
     // the other connections doesn't count.
     let times = &outcomes.record.response_time_us;
     assert!(times.max < 32_100.0, "{}", times.max);
@@ -49,7 +49,8 @@ fn many_connections_are_open_before_the_first_request() {
 
 #[test]
 fn held_requests_do_not_time_out() {
-    // The first connects succeed after 30 ms. Connects of the second round begin as late as 45 ms.
+    // The first connection attempts succeed after 30 ms. Connection attempts of the second round
+    // begin as late as 45 ms.
     let server = taking(|_| Connect::Accept(ms(30)));
     let outcomes = load("-n 1500 -c 500 --timeout 45ms", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 1500)]);

@@ -1,4 +1,4 @@
-//! Tests of loads whose targets refuse every connect.
+//! Tests of loads whose targets refuse every connection attempt.
 
 use prony_record::Outcome;
 
@@ -15,7 +15,7 @@ fn refusing() -> Box<dyn Server> {
     refusing_with(libc::ECONNREFUSED)
 }
 
-/// A server that refuses all connects before time `at` and accepts them afterwards.
+/// A server that refuses all connection attempts before time `at` and accepts them afterwards.
 fn refusing_until(at: Nanos) -> Box<dyn Server> {
     Box::new(FunctionServer {
         connect: move |now| match now >= at {
@@ -55,7 +55,7 @@ fn a_shorter_load_also_reports_that_nothing_listens() {
     let outcomes = load("-n 1 -c 1", refusing());
     assert_eq!(outcomes.all(), [(Outcome::ConnectRefused, 1)]);
     let text = outcomes.finding("nothing-listens").unwrap();
-    assert!(text.contains("the only connect was refused"), "{text}");
+    assert!(text.contains("the only connection attempt was refused"), "{text}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ pub(super) fn entries() -> &'static [Field; ENTRIES] {
     &FIELDS
 }
 
-/// Returns the index of an entry with this name. The bool is true if its value matches too.
+/// Returns the index of an entry with this name, and whether its value matches too.
 pub(super) fn find(name: &str, value: &str) -> Option<(usize, bool)> {
     find_text(&TEXTS, name, value).map(|(at, is_same)| (at + 1, is_same))
 }

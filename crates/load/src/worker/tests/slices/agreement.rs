@@ -158,7 +158,8 @@ fn a_worker_without_connections_only_waits() {
 
 #[test]
 fn a_ramp_of_many_connections_continues_in_the_next_slice() {
-    // 16 connects begin per millisecond, so the first slice is too short for all of them.
+    // 16 connection attempts begin per millisecond, so the first slice is too short for all of
+    // them.
     let spec = spec("-c 1000 --warmup 10ms");
     let turns = turns(20, ms(10), ms(20), ms(100));
     let sliced = simulate_slices(&spec, vec![steady_2ms()], &turns);

@@ -186,7 +186,7 @@ fn connects_may_time_out_in_the_drain() {
         let sliced = simulate_slices(&spec, vec![server], &twelve());
         let totals = &sliced.outcomes.record.totals;
         assert!(totals.ok > 100 && totals.failed >= 12, "{totals:?}");
-        // The backoff ends with the pause, so each slice begins with a connect.
+        // The backoff ends with the pause, so each slice begins with a connection attempt.
         assert!(sliced.reports().all(|report| report.ok + report.failed > 0));
     }
 }

@@ -328,8 +328,8 @@ fn many_connections_are_open_before_the_first_request() {
     assert_eq!(outcomes.all(), [(Outcome::Ok, 1800)]);
     assert_eq!(outcomes.connects(), 300);
     let seen = seen.borrow();
-    // The last batch of connects begins after 18 ms and takes 10 ms, and the server gets 20 ms to
-    // accept it.
+    // The last batch of connection attempts begins after 18 ms and takes 10 ms, and the server gets
+    // 20 ms to accept it.
     assert_eq!(seen.calls[0].now, ms(18 + 10 + 20));
     assert_eq!(seen.at(ms(48)), 600);
     // The response time of the first request on each connection includes the connect. No response

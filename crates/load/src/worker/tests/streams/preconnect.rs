@@ -21,7 +21,7 @@ fn two(words: &str) -> LoadSpec {
     spec(&format!("--http 2 {words}"))
 }
 
-/// Number of connects before the load began.
+/// Number of connection attempts before the load began.
 fn connects_before(outcomes: &Outcomes) -> usize {
     let log = outcomes.logs[0].borrow();
     log.before

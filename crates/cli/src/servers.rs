@@ -294,7 +294,7 @@ fn text(
         let value = without_templates(value);
         match LENGTHS.contains(&key.as_str()) {
             true => trials.insert(key, value),
-            // Credentials for every server replace those of the individual servers.
+            // Credentials for every server replace the credentials of individual servers.
             false => load.insert(key, value),
         };
     }

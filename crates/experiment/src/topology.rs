@@ -3,8 +3,8 @@
 //!
 //! Every named place is a separate network. A link joins two places. Places are not routers: two
 //! places without a common link can't reach each other. These networks are not visible outside the
-//! machine, so their addresses can't conflict with those of other machines, and two trials may use
-//! the same addresses.
+//! machine, so their addresses can't conflict with other machines' addresses, and two trials may
+//! use the same addresses.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,7 +33,8 @@ pub struct NamedPlace {
     /// If true, settings that exist only for the whole machine are skipped; otherwise they are an
     /// error.
     pub where_possible: bool,
-    /// Addresses in this place from which the load may connect, in addition to those of the links.
+    /// Addresses in this place from which the load may connect, in addition to the links'
+    /// addresses.
     pub sources: Vec<AddressBlock>,
 }
 

@@ -142,7 +142,7 @@ fn account<'a>(
 pub enum LedgerError {
     /// The agent is not part of the run.
     Stranger(String),
-    /// The message's number exceeds that of the agent's last message.
+    /// The message's number exceeds the number of the agent's last message.
     BeyondEnd(u64),
     /// The values are implausible.
     Implausible(ImplausibleDelta),

@@ -97,7 +97,7 @@ pub(crate) fn message_of(error: &SpecError) -> String {
 }
 
 impl Refusal {
-    /// Replaces terms of the engine with those of the tool.
+    /// Replaces the engine's terms with the tool's.
     pub(crate) fn reworded(self, words: &MessageReplacements) -> Refusal {
         match self {
             Refusal::Wrong(text) => Refusal::Wrong(replaced(text, words)),

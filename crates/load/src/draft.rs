@@ -25,7 +25,7 @@ pub(crate) struct RequestDraft {
     pub(crate) body_varies: bool,
     /// Weight of the request in a list.
     pub(crate) weight: Option<f64>,
-    /// Statuses that count as success for this request. They replace those of the settings.
+    /// Statuses that count as success for this request. They replace the statuses in the settings.
     pub(crate) expect_status: Option<StatusSet>,
 }
 

@@ -6,7 +6,7 @@ use crate::socket::system;
 /// Open files that the process needs in addition to its connections: standard streams, libraries,
 /// results.
 const FILES_OF_PROCESS: u64 = 48;
-/// Open files that a worker needs in addition to its connections: those of its poller.
+/// Open files that a worker needs in addition to its connections: the files of its poller.
 const FILES_PER_WORKER: u64 = 4;
 
 /// Number of open files that this process needs for loads with this number of connections and

@@ -30,7 +30,7 @@ pub(crate) struct ProxyProtocol {
 /// Content of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Header {
-    /// The addresses are those of the connection itself.
+    /// Headers contain the connection's own addresses.
     Own,
     /// The connection relays a client at `from` that connected to `to`; both are of one address
     /// family.
@@ -68,7 +68,7 @@ impl ProxyProtocol {
         &self.announced
     }
 
-    /// Returns true if headers contain other addresses than those of their connections.
+    /// Returns true if headers contain other addresses than their connections' own.
     pub(crate) fn replaces_addresses(&self) -> bool {
         self.announced.count() > 0
     }
@@ -156,8 +156,8 @@ fn write_v1(header: Header, out: &mut Vec<u8>) {
     };
 }
 
-/// Writes an address. All groups of an IPv6 address are hexadecimal, including those of an embedded
-/// IPv4 address.
+/// Writes an address. All groups of an IPv6 address are hexadecimal, including the groups of an
+/// embedded IPv4 address.
 fn write_text(address: IpAddr, out: &mut Vec<u8>) {
     let mapped = match address {
         IpAddr::V6(v6) => v6.to_ipv4_mapped(),

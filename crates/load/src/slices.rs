@@ -15,9 +15,10 @@ const LEAD_TIME: Duration = Duration::from_micros(500);
 const DRAINS_MIN: usize = 5;
 
 /// A slice of a load. Times are relative to the load's start and exclude the time between slices.
-/// The counted part of each slice begins where that of the previous slice ended, or later if the
-/// load's time continued in the drain ([`SliceReport::excess`]). An open loop then starts the
-/// requests that became due in the meantime, but none that were due before the first slice.
+/// The counted part of each slice begins where the counted part of the previous slice ended, or
+/// later if the load's time continued in the drain ([`SliceReport::excess`]). An open loop then
+/// starts the requests that became due in the meantime, but none that were due before the first
+/// slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadSlice {
     /// Start of the counted part.

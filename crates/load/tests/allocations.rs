@@ -48,8 +48,7 @@ fn is_worker() -> bool {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller fulfills the contract of `alloc`, which is also that of the system's
-        // allocator.
+        // SAFETY: the caller fulfills the contract of `alloc`, which the system's allocator shares.
         unsafe { System.alloc(layout) }
     }
 
@@ -83,7 +82,7 @@ fn load(url: &str, words: &str) -> (Record, u64) {
     (record, ALLOCATIONS.load(Ordering::Relaxed) - before)
 }
 
-/// Returns the number of allocations that 2,500 requests need in addition to those of 500. Also
+/// Returns the number of allocations that 2,500 requests need beyond the allocations for 500. Also
 /// returns the number of half seconds that elapsed, because the recorder may allocate when a half
 /// second ends.
 fn more_for_more(url: &str, words: &str) -> (u64, u64) {

@@ -1,6 +1,6 @@
 //! Measures the cost of an exchange in the protocol layer, without QUIC: `cargo run --release -p
 //! prony-protocol --example h3_cost [EXCHANGES [ROW]]`. Times depend on the machine; compare rows
-//! with each other and with those of `h2_cost`, or count instructions with `valgrind
+//! with each other and with the rows of `h2_cost`, or count instructions with `valgrind
 //! --tool=callgrind`.
 
 use std::time::Instant;

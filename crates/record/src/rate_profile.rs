@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A stage of a rate profile. The rate changes linearly from that of the previous stage (zero
-/// before the first stage) to `rate_per_s`. A stage of length zero is a jump.
+/// A stage of a rate profile. The rate changes linearly to `rate_per_s`, from the rate of the
+/// previous stage or, in the first stage, from zero. A stage of length zero is a jump.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RateStage {
     /// Requests per second at the end of the stage.

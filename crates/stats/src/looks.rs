@@ -225,8 +225,8 @@ impl CrossedMass {
         inside + self.mass[cell + 1..].iter().sum::<f64>()
     }
 
-    /// Adds all paths that pass `level` at this look: beyond the level, the mass becomes that of
-    /// the whole distribution.
+    /// Adds all paths that pass `level` at this look: beyond the level, the mass becomes the mass
+    /// of the whole distribution.
     fn with_level(mut self, level: f64, blocks: u32) -> CrossedMass {
         let from = cosine(level, blocks);
         for cell in 0..=GRID_CELLS {

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 macro_rules! metrics {
     ($($(#[$doc:meta])* $metric:ident = $name:literal, $noun:literal, $unit:ident, $direction:ident,
         $scale:ident, $role:ident;)*) => {
-        /// A number that each trial yields. The names in JSON and in plans are those of
-        /// `verdict.json` and end with the unit.
+        /// A number that each trial yields. JSON and plans use the names in `verdict.json`, which
+        /// end with the unit.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Metric {

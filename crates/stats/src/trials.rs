@@ -30,7 +30,7 @@ impl Trials {
             .insert(variant, values);
     }
 
-    /// Adds all trials of `other`, which replace those of the same variant and block.
+    /// Adds all trials of `other`. They replace trials of the same variant and block.
     pub fn merge(&mut self, other: Trials) {
         for (block, variants) in other.blocks {
             self.blocks.entry(block).or_default().extend(variants);

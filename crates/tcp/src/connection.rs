@@ -203,7 +203,7 @@ impl<'a> Connection<'a> {
         self.sender.finish();
     }
 
-    /// The initial sequence number, which is that of the SYN.
+    /// The initial sequence number, which the SYN carries.
     pub(crate) fn initial(&self) -> Sequence {
         self.initial
     }

@@ -41,8 +41,8 @@ pub(crate) struct Receiver {
     unacknowledged: u32,
     /// Maximum number of data bytes per segment that this side announces to the peer.
     segment_size_max: u32,
-    /// Assumed size of the peer's full segments in bytes: that of the largest segment so far. With
-    /// TCP options or a smaller MTU, full segments are smaller than the announced maximum.
+    /// Assumed size of the peer's full segments in bytes: the size of the largest segment so far.
+    /// With TCP options or a smaller MTU, full segments are smaller than the announced maximum.
     full_segment: u32,
     ack_due: AckDue,
     recent: Option<RecentTimestamp>,

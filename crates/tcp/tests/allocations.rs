@@ -23,7 +23,7 @@ fn count() {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller fulfills the contract, which is also that of the system's allocator.
+        // SAFETY: the caller fulfills the contract, which the system's allocator shares.
         unsafe { System.alloc(layout) }
     }
 

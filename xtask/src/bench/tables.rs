@@ -191,7 +191,7 @@ fn judge(outcome: &Outcome) -> Vec<TargetResult> {
     results
 }
 
-/// Compares prony's cost with that of the cheapest peer.
+/// Compares prony's cost with the cheapest peer's.
 fn ahead(outcome: &Outcome) -> Option<TargetResult> {
     let to_peer = |peer: &Tool| {
         let spread = ratio(&outcome.rotations, Measure::Cost, Tool::Prony, *peer)?;

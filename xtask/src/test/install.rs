@@ -89,7 +89,7 @@ fn complete_machine() -> Ending {
     ending
 }
 
-/// Installs those of `needs` that are missing. Needs that can't be installed are reported, and the
+/// Installs whatever is missing of `needs`. Needs that can't be installed are reported, and the
 /// rest are still installed.
 pub(crate) fn install_missing(needs: &[&'static Need]) {
     let selection = select(needs.iter().copied());

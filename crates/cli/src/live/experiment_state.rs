@@ -116,7 +116,7 @@ impl ExperimentState {
         self.earlier_trial = block_time.map(|time| time / self.variants.max(1));
     }
 
-    /// Stores the estimates after a block. The verdicts stay those of the last look.
+    /// Stores the estimates after a block. The verdicts of the last look stay unchanged.
     pub(crate) fn take_estimates(&mut self, block: u32, estimates: &[InterimEstimate]) {
         let verdicts: Vec<_> = self.comparisons.iter().map(|it| it.verdict).collect();
         let compared = |(number, estimate): (usize, &InterimEstimate)| ComparisonRow {

@@ -46,7 +46,7 @@ impl AgentMetrics {
     }
 }
 
-/// Formats the agent's own metrics, followed by those of its current or last load.
+/// Formats the agent's own metrics, followed by the metrics of its current or last load.
 fn text(name: &AgentName, now: &AgentSnapshot) -> String {
     let mut out = String::new();
     let label = format!("agent=\"{name}\"");

@@ -9,7 +9,7 @@ use crate::ending::{Ending, Failure};
 use crate::gating::{GateSettings, Verdicts, print_text};
 use crate::terminal;
 
-/// Compares two runs. If `old` is `None`, the old run is that of `--against`.
+/// Compares two runs. If `old` is `None`, `--against` names the old run.
 pub(super) fn run(
     typed: &ReportArgs,
     gating: GateSettings,

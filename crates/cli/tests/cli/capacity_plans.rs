@@ -66,7 +66,7 @@ fn a_trial_is_a_search_and_a_bound_withholds_the_verdict() {
     assert_eq!(outcome["reason"], "rate_max");
     let probes = trial["search"]["probes"].as_array().unwrap();
     assert_eq!(probes.last().unwrap()["rate_per_s"], 400.0);
-    // The stored record is that of the probe at the maximum rate.
+    // The stored record comes from the probe at the maximum rate.
     let record = workdir.json("r/trials/1-tcp/record.json");
     assert_eq!(record["load"]["rate_per_s"], 400.0);
     assert_eq!(record["load"]["arrivals"], "poisson");

@@ -153,7 +153,7 @@ fn comparisons_have_entries_by_variant() {
                 let (low, high) = times.fold((f64::MAX, 0.0), |(low, high), time| {
                     (time.min(low), time.max(high))
                 });
-                // A percentile of merged histograms is between those of the trials.
+                // A percentile of merged histograms is between the trials' percentiles.
                 let p99 = entry.response_time_us.p99;
                 assert!(
                     low * 0.99 <= p99 && p99 <= high * 1.01,

@@ -247,7 +247,7 @@ fn an_agent_stopped_in_mid_load_makes_the_record_partial() {
         name(ended)
     );
     assert!(partial.unwrap().text.starts_with(&text), "{partial:?}");
-    // The offered rate is that of the schedule, even though agents were lost.
+    // The offered rate is the schedule's, even though agents were lost.
     let offered = record.rate.offered_per_s.unwrap() * record.totals.elapsed_s;
     assert!((offered - 5.0 * 400.0).abs() < 1e-6, "{offered}");
     assert!(record.totals.started < 5 * 400);

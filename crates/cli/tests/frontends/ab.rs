@@ -1,4 +1,4 @@
-//! Compares the output of `prony ab` with that of ab.
+//! Compares the output of `prony ab` with ab's.
 
 use std::fs;
 use std::net::TcpListener;

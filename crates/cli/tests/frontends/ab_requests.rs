@@ -1,4 +1,4 @@
-//! Compares the requests that `prony ab` sends with those of ab.
+//! Compares the requests that `prony ab` sends with ab's.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Compares the output of `prony hey` with that of hey.
+//! Compares the output of `prony hey` with hey's.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

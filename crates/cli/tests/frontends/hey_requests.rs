@@ -1,4 +1,4 @@
-//! Compares the requests that `prony hey` sends with those of hey.
+//! Compares the requests that `prony hey` sends with hey's.
 
 use std::fs;
 use std::io;

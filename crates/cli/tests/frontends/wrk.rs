@@ -1,4 +1,4 @@
-//! Compares the output of `prony wrk` with that of wrk.
+//! Compares the output of `prony wrk` with wrk's.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -240,7 +240,7 @@ fn threads_use_the_addresses_of_setup() {
     }
 }
 
-/// All threads use a port other than that of the URL, not just the first thread.
+/// All threads use a port other than the URL's, not just the first thread.
 #[test]
 fn all_threads_can_use_another_address() {
     let (one, other) = (Recorder::start(), Recorder::start());

@@ -152,7 +152,7 @@ fn of_networks(all: NamedVariants<'_>) -> Option<String> {
     ))
 }
 
-/// Rejects services that can't run on this machine at the same time as those of other variants.
+/// Rejects services that can't run on this machine at the same time as other variants' services.
 fn of_services(all: NamedVariants<'_>) -> Option<String> {
     for (index, variant) in all.iter() {
         for service in &variant.services {

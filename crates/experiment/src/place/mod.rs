@@ -108,7 +108,7 @@ impl NetnsHandle {
     }
 
     /// Runs `work` on a new thread in the namespace, and waits for it. Threads that it starts run
-    /// in the namespace too. Files and memory are those of this process.
+    /// in the namespace too. They share the files and memory of this process.
     ///
     /// # Errors
     /// The namespace can't be entered; `work` was not run.

@@ -224,7 +224,8 @@ impl<'a> Experiment<'a> {
         Trial {
             plan: self.plan,
             host: &mut *machines.host,
-            // `as_deref_mut` would tie the lifetime of the trait object to that of `machines`.
+            // `as_deref_mut` would tie the lifetime of the trait object to the lifetime of
+            // `machines`.
             load: match &mut machines.load {
                 Some(load) => Some(&mut **load),
                 None => None,

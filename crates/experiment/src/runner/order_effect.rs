@@ -27,7 +27,7 @@ const SLICE_SLOPE_MIN: f64 = 0.005;
 /// For each variant, its position and the logarithm of its value in one block or round.
 type Row = Vec<(f64, f64)>;
 
-/// Tests the positions of slices if there are any, and otherwise those of trials.
+/// Tests the positions of slices if there are any, and otherwise the positions of trials.
 pub(super) fn finding(results: &[TrialResult], variants: usize) -> Option<ExperimentFinding> {
     let text = match results.iter().any(|result| !result.slices.is_empty()) {
         true => of_slices(results, variants)?,

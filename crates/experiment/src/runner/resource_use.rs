@@ -21,8 +21,8 @@ pub struct CoreUse {
     pub services: Vec<String>,
     /// Number of cores.
     pub cores: usize,
-    /// CPU time of these services in percent of one core, plus that of the load if it is pinned to
-    /// one of these cores.
+    /// CPU time of these services in percent of one core, plus the load's CPU time if it is pinned
+    /// to one of these cores.
     pub percent: f64,
     /// True if the load may use these cores too.
     pub with_load: bool,

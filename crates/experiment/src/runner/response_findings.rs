@@ -225,10 +225,9 @@ fn bodies_as_sent(
 
 /// Removes the effects of factors whose levels return different responses, and reports them.
 ///
-/// Other checks compare the responses of a variant only with those of its baseline. Levels of a
-/// factor that the baseline omits are compared only by their effects, so their responses are
-/// compared here. An interaction is kept if the responses don't differ between the levels of one of
-/// its two factors.
+/// Other checks compare a variant's responses only with its baseline's. Levels of a factor that the
+/// baseline omits are compared only by their effects, so their responses are compared here. An
+/// interaction is kept if the responses don't differ between the levels of one of its two factors.
 pub(crate) fn withhold_effects(
     evaluation: &mut Evaluation,
     design: &Design,

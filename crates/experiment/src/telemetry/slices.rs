@@ -104,7 +104,7 @@ fn by_name<T>(
     after.iter().filter_map(of_one).collect()
 }
 
-/// Adds the increase of totals to `last`. Gauges are those of `after`.
+/// Adds the increase of totals to `last`. Gauges are taken from `after`.
 fn service(last: &ServiceSample, before: &ServiceSample, after: &ServiceSample) -> ServiceSample {
     let seconds = |of: fn(&ServiceSample) -> f64| of(last) + grown(of(before), of(after));
     let count = |of: fn(&ServiceSample) -> u64| of(last) + of(after).saturating_sub(of(before));

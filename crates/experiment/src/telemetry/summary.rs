@@ -48,7 +48,7 @@ pub struct ServiceSummary {
     pub network_sent_bits_per_s: f64,
     /// Traffic of each interface of the place's network namespace during this time.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
-    /// TCP counters of the place: differences of totals; gauges are those of the last sample.
+    /// TCP counters of the place: differences of totals; gauges are from the last sample.
     pub tcp: TcpCounters,
     /// UDP counters of the place's network namespace.
     pub udp: UdpCounters,
@@ -100,8 +100,8 @@ pub struct HostSummary {
     pub load_average: f64,
     /// Traffic of each interface of the machine's own network namespace during this time.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
-    /// TCP counters of the machine's own network namespace: differences of totals; gauges are those
-    /// of the last sample.
+    /// TCP counters of the machine's own network namespace: differences of totals; gauges are from
+    /// the last sample.
     pub tcp: TcpCounters,
     /// UDP counters of the machine's own network namespace.
     pub udp: UdpCounters,

@@ -242,7 +242,7 @@ impl Lease {
     }
 
     /// Records that all agents have just replied to an order. This overwrites earlier outcomes, for
-    /// example those of agents that had not received the run yet.
+    /// example of agents that had not received the run yet.
     pub(super) fn confirm(&self) {
         let now = Instant::now();
         for contact in self.lock().values_mut() {

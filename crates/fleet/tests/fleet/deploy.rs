@@ -21,7 +21,7 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(file(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Creates a folder like that of `prony fleet up --keys-only --agents 2`.
+/// Creates a folder like the one of `prony fleet up --keys-only --agents 2`.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let wanted = ServerSetup {

@@ -27,7 +27,7 @@ pub(crate) struct AgentScript {
     /// Reply to an order to prepare or check a load, instead of the default reply.
     pub(crate) reply: Option<Reply>,
     pub(crate) findings: Vec<Finding>,
-    /// Start and end of the measured part to report, instead of those of the order, in nanoseconds.
+    /// Start and end of the measured part to report instead of the ordered ones, in nanoseconds.
     pub(crate) span: Option<(u64, u64)>,
     pub(crate) clock: Clock,
     /// Jump of the agent's clock at the start of the load, in nanoseconds.

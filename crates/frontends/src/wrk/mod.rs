@@ -1,4 +1,4 @@
-//! Emulates wrk's arguments, scripts and output and, with `-R`, those of wrk2.
+//! Emulates wrk's arguments, scripts and output and, with `-R`, wrk2's.
 //!
 //! The load is a closed loop that accepts every response and has no request timeout. What wrk
 //! counts separately (status codes over 399, responses later than `--timeout`) is computed from the

@@ -112,7 +112,7 @@ fn resolve(
 }
 
 /// Returns the default address of the load: the address in the URL or, if the URL has none, the
-/// address of the first thread if its port is that of the URL.
+/// address of the first thread if its port is the URL's.
 fn target(url: &WrkUrl, scripts: &LuaScripts) -> Option<Address> {
     let first = || scripts.threads().first()?.address();
     url.address()

@@ -145,7 +145,7 @@ impl H3 {
 
     /// Begins HTTP/3 on a connection that is established or accepts early data.
     ///
-    /// Until the server's SETTINGS arrive, their default values apply, because those of earlier
+    /// Until the server's SETTINGS arrive, their default values apply, because values from earlier
     /// connections are not stored (RFC 9114 §7.2.4.2).
     pub(super) fn open(&mut self, quic: &mut QuicConnection) {
         self.negotiated = negotiated(quic);

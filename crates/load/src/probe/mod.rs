@@ -363,7 +363,7 @@ impl<'a> ProbeSocket<'a> {
         }
     }
 
-    /// Sends all pending bytes of TLS and HTTP/2, including those of the request once it has begun.
+    /// Sends all pending bytes of TLS and HTTP/2, including the request once it has begun.
     fn flush(
         &mut self,
         connection: &mut ConnectionState,

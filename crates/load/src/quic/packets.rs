@@ -2,8 +2,9 @@
 
 /// First bit of packets with a long header (RFC 9000 §17.2).
 const LONG_HEADER: u8 = 0x80;
-/// Type bits of long headers, and those of Initial packets, which contain a token.
+/// Mask of the type bits of long headers.
 const TYPE_BITS: u8 = 0x30;
+/// Type bits of Initial packets, which contain a token.
 const INITIAL: u8 = 0x00;
 /// Type bits of Retry packets, which have no length and end the datagram.
 const RETRY: u8 = 0x30;

@@ -1,8 +1,8 @@
 //! The settings of a load: one type that is filled from flags, plans and agents' messages.
 //!
 //! Settings that were not given are absent; [`LoadSettings::resolve`] applies the defaults. Names
-//! are those of a plan's `[load]` table. The flags of `prony load` have the same names with `-` for
-//! `_`.
+//! are the same as in a plan's `[load]` table. The flags of `prony load` have the same names with
+//! `-` for `_`.
 
 mod combined;
 mod http_proxy;

@@ -92,8 +92,8 @@ impl<'de> Deserialize<'de> for ArrivalRate {
     }
 }
 
-/// A stage of a load profile, such as `2000@1m`: the rate changes linearly from that of the stage
-/// before, or from zero in the first stage, to `rate_per_s`.
+/// A stage of a load profile, such as `2000@1m`: the rate changes linearly to `rate_per_s`, from
+/// the rate of the previous stage or, in the first stage, from zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stage {
     /// Requests per second at the end of the stage.

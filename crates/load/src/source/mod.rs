@@ -70,14 +70,14 @@ impl Sources {
         self.ports = ports;
     }
 
-    /// Restricts the addresses to those of the workers in this process. Other processes use the
-    /// remaining addresses.
+    /// Restricts the addresses to the ones that belong to workers in this process. Other processes
+    /// use the remaining addresses.
     pub(crate) fn restrict_to(&mut self, shards: ShardRange) {
         self.shards = (shards.workers < shards.of).then_some(shards);
     }
 
-    /// Converts a selector that counts all connections of the load into one that counts those of
-    /// this process.
+    /// Converts a selector that counts all of the load's connections into one that counts only this
+    /// process's connections.
     fn here(&self, selector: SourceSelector) -> SourceSelector {
         match self.shards {
             None => selector,

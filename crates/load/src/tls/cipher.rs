@@ -14,7 +14,7 @@ const EXPANSION_BYTES_MAX: usize = 2048;
 const TAG_BYTES: usize = 16;
 /// Length of the explicit part of the nonce with AES-GCM in TLS 1.2, in bytes.
 const EXPLICIT_NONCE_BYTES: usize = 8;
-/// Version in record headers. TLS 1.3 uses that of TLS 1.2 for compatibility.
+/// Version in record headers. TLS 1.3 uses the version of TLS 1.2 for compatibility.
 const VERSION: [u8; 2] = [3, 3];
 
 /// Content type of a record.

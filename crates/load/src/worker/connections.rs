@@ -178,7 +178,7 @@ impl Connections {
         session.and_then(|session| session.http.h3_mut())
     }
 
-    /// Handles the events of a QUIC connection, and adds those of requests to the buffers.
+    /// Handles the events of a QUIC connection, and adds the events of requests to the buffers.
     pub(super) fn receive_streams(
         &mut self,
         index: u32,

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! - The requests of the settling part are not counted: they warm up caches that other loads have
-//!   evicted. The clock is set back for this part. The counted part then begins where that of the
-//!   previous slice ended, or later by the part of the drain that belongs to the measured time.
+//!   evicted. The clock is set back for this part. The counted part then begins where the counted
+//!   part of the previous slice ended, or later by as much of the drain as belongs to the measured
+//!   time.
 //! - In the counted part, requests start as in any load.
 //! - In the drain, no requests start. Requests in flight end, and are counted with their full
 //!   times.

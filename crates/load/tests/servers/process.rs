@@ -131,7 +131,7 @@ impl Process {
         unsafe { libc::kill(self.group(), signal) };
     }
 
-    /// ID of the process group, which is that of the first process.
+    /// ID of the process group, which is also the ID of the first process.
     pub(crate) fn group(&self) -> libc::pid_t {
         self.child.id() as libc::pid_t
     }

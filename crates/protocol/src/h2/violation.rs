@@ -70,7 +70,7 @@ pub enum H2Violation {
     ZeroIncrement,
     /// A WINDOW_UPDATE that makes the connection's window larger than 2³¹ − 1 (RFC 9113 §6.9.1).
     WindowOverflow,
-    /// A second GOAWAY whose last stream is later than that of the first (RFC 9113 §6.8).
+    /// A second GOAWAY whose last stream is later than in the first (RFC 9113 §6.8).
     GoAwayIncreased,
     /// More consecutive frames without progress than the limit.
     TooManyIdleFrames {

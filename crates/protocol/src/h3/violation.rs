@@ -68,9 +68,9 @@ pub enum H3Violation {
     /// A push, which this client never allows: PUSH_PROMISE, CANCEL_PUSH or a push stream (RFC 9114
     /// §4.6).
     Push,
-    /// A second GOAWAY whose stream is later than that of the first (RFC 9114 §5.2).
+    /// A second GOAWAY whose stream is later than in the first (RFC 9114 §5.2).
     GoAwayIncreased,
-    /// A GOAWAY whose identifier isn't that of a request's stream (RFC 9114 §7.2.6).
+    /// A GOAWAY whose identifier isn't the ID of a request's stream (RFC 9114 §7.2.6).
     GoAwayStream,
     /// A bidirectional stream opened by the server (RFC 9114 §6.1).
     ServerBidirectional,

@@ -96,8 +96,8 @@ pub(crate) fn lines_of(seen: &[TraceEvent]) -> Vec<String> {
     seen.iter().map(TraceEvent::to_string).collect()
 }
 
-/// Steps that precede those of a table's row. They establish a connection with GET on streams 0 and
-/// 4, HEAD on 8 and CONNECT on 12; the tags are 0 to 3.
+/// Steps that precede the steps of a table's row. They establish a connection with GET on streams 0
+/// and 4, HEAD on 8 and CONNECT on 12; the tags are 0 to 3.
 pub(crate) fn established() -> Vec<Step> {
     let methods = (0..).zip(["GET", "GET", "HEAD", "CONNECT"]);
     let starts = methods.map(|(tag, method)| Step::Start(method, tag));

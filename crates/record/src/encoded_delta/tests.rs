@@ -151,7 +151,7 @@ impl Random {
         }
     }
 
-    /// Adds entries to a delta. Their counts add up to those of the delta.
+    /// Adds entries to a delta. Their counts add up to the delta's counts.
     fn entries(&mut self, delta: &mut Delta) {
         let mut sum = EntryDelta::default();
         let mut entries = vec![EntryDelta::default(); 1 + (self.next() % 9) as usize];

@@ -10,7 +10,7 @@ use crate::{Distribution, Nanos, Outcome, Summary, unmeasured};
 /// Name of the row that combines the entries without their own results.
 const OTHER: &str = "other";
 
-/// Results of the entries of a load's list. Their counts add up to those of the whole load.
+/// Results of the entries of a load's list. Their counts add up to the whole load's counts.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EntryResults {
     /// Property that the requests of an entry have in common.

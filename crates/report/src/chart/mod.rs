@@ -1,8 +1,8 @@
 //! Charts as lists of shapes, and the shapes as SVG.
 //!
 //! Every chart is drawn twice, for a wide page and for a phone, because the text of a wide chart
-//! scaled to a phone would be unreadable. The page shows one of the two. Colors are those of the
-//! light scheme, as hex values. The page maps them to the dark scheme by attribute selectors
+//! scaled to a phone would be unreadable. The page shows one of the two. Colors are from the light
+//! scheme, as hex values. The page maps them to the dark scheme by attribute selectors
 //! ([`palette`]), so charts need neither scripts nor classes.
 
 mod along;

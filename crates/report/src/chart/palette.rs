@@ -53,7 +53,7 @@ fn all() -> impl Iterator<Item = Color> {
         .chain(VARIANTS)
 }
 
-/// CSS rules that map the charts' light colors to those of the dark scheme.
+/// CSS rules that map the charts' light colors to the colors of the dark scheme.
 pub(crate) fn dark_rules() -> String {
     all()
         .map(|c| {

@@ -130,7 +130,7 @@ fn op(shape: &Shape, scale: f64) -> DrawOp {
                     Side::End => x - width,
                 },
                 // The text is centered on the mean of half the height of lowercase letters and half
-                // that of capitals.
+                // the height of capitals.
                 y: middle + size * 0.32,
                 text: text.clone(),
                 style: looks,

@@ -105,7 +105,7 @@ impl<'a> EntryComparison<'a> {
         self.rows.len()
     }
 
-    /// All standings, by entry and then by variant; those of the other entries come last.
+    /// All standings, by entry and then by variant; the standings of the other entries come last.
     pub(crate) fn standings(&self) -> impl Iterator<Item = EntryStanding<'a>> {
         let rows = self.rows.iter().chain(&self.other);
         rows.flat_map(|row| self.standings_of(row))

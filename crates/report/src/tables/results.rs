@@ -24,7 +24,7 @@ fn varying(verdict: &VerdictDocument) -> Vec<(String, Vec<String>)> {
     factors
 }
 
-/// Two factors crossed: the levels of the first are rows, those of the second are columns.
+/// Two factors crossed: the levels of the first are rows, the levels of the second are columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CrossTable {
     /// The names of both factors: `place / socket`.

@@ -166,7 +166,7 @@ pub(crate) fn in_flight(record: &Record) -> Option<String> {
     }
 }
 
-/// The color of a load's summary: that of its most severe finding.
+/// The color of a load's summary, given by its most severe finding.
 pub(crate) fn tone(record: &Record) -> Tone {
     match record.findings.iter().map(|it| it.severity).max() {
         Some(Severity::Error) => Tone::Bad,

@@ -7,7 +7,7 @@
 
 use crate::estimate::{Estimate, Interval, critical_fractional, upper_tail_fractional};
 
-/// Mean of the second sample minus that of the first, with its uncertainty.
+/// Mean of the second sample minus mean of the first, with its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct MeanDifference {
     /// Difference of the means, on the averaging scale.

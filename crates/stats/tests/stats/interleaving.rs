@@ -149,7 +149,7 @@ fn the_interval_from_rounds_alone_misses_too_often() {
         let [compared] = &compared[..] else {
             panic!("{compared:?}");
         };
-        // For rates, the effect from blocks is the same as that of the verdict.
+        // For rates, the effect from blocks equals the effect in the verdict.
         assert_eq!(compared.effect, evaluation.comparisons[0].effect);
         assert!(
             (compared.rounds_ratio / compared.effect.ratio.unwrap())

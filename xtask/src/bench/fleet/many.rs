@@ -18,7 +18,7 @@ const RATE: &str = "500000";
 /// Time limit for the load.
 const LIMIT: Duration = Duration::from_secs(SECONDS + 100);
 
-/// Measures the cost of the coordinator, and compares its counts with those of the agents.
+/// Measures the coordinator's cost, and compares its counts with the agents'.
 pub(super) fn measure(programs: &FleetPrograms, folder: &Path) -> Result<Vec<FleetFigure>, String> {
     let up_folder = folder.join("up");
     let mut command = Command::new(&programs.prony);

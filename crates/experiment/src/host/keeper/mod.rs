@@ -44,7 +44,7 @@ pub(super) use linux::LinuxCoreSet as CoreSet;
 pub(super) struct KeeperSetup {
     /// The keeper's end of the channel.
     pub(super) channel: RawFd,
-    /// Cores that the service may use; `None` means those of the calling thread.
+    /// Cores that the service may use; `None` means the calling thread's cores.
     pub(super) cores: Option<CoreSet>,
     /// Limit on open files; `None` leaves it unchanged.
     pub(super) open_files: Option<u64>,

@@ -151,8 +151,8 @@ pub(crate) fn read_margin(node: Option<&TomlNode>, reader: &mut PlanReader<'_>) 
     }
 }
 
-/// Reads the metrics that get a verdict. Names are those of `verdict.json`, with or without the
-/// unit.
+/// Reads the metrics that get a verdict. Names are the same as in `verdict.json`, with or without
+/// the unit.
 pub(crate) fn read_metrics(node: &TomlNode, reader: &mut PlanReader<'_>) -> Vec<Metric> {
     let typed = reader.texts(node, "metrics");
     if typed.as_ref().is_some_and(Vec::is_empty) {

@@ -166,7 +166,7 @@ fn read_goals(table: &TomlTable, reader: &mut PlanReader<'_>) -> Option<Vec<Goal
 }
 
 impl CapacityLoad {
-    /// Returns the settings from which those of each probe are derived.
+    /// Returns the settings from which the settings of each probe are derived.
     pub fn base(&self, settings: &LoadSettings) -> LoadSettings {
         LoadSettings {
             arrivals: Some(self.arrivals),

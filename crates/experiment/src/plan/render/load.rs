@@ -67,7 +67,7 @@ pub enum LoadModel {
 }
 
 impl LoadModel {
-    /// Settings to check: `settings`, or those of one probe of a capacity search.
+    /// Settings to check: `settings`, or the settings of one probe of a capacity search.
     fn sample(&self, settings: &LoadSettings) -> LoadSettings {
         match self {
             LoadModel::Capacity(capacity) => capacity.sample(settings),
@@ -114,8 +114,8 @@ pub struct ResolvedLoad {
     pub model: LoadModel,
     /// URL for `prony load`, including the plan's `path`.
     pub url: String,
-    /// Settings of the load: those of the plan, `unix` if the target is a UNIX socket, and `warmup`
-    /// and `duration` from `[trials]` unless `[load]` sets them.
+    /// Settings of the load: the ones in the plan, `unix` if the target is a UNIX socket, and
+    /// `warmup` and `duration` from `[trials]` unless `[load]` sets them.
     pub settings: LoadSettings,
     /// Conditions that end the load, and with it the experiment.
     pub abort_rules: Option<AbortRules>,

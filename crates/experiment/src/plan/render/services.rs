@@ -210,7 +210,7 @@ fn read_folder(
     (!text.is_empty()).then(|| (around.folder.path(&text), node.line))
 }
 
-/// Reads the cores of the service, or those of its place if it sets none.
+/// Reads the service's cores, or its place's if it sets none.
 fn read_cores(
     table: &TomlTable,
     layout: &ServiceLayout,

@@ -154,8 +154,8 @@ impl CurrentLoad {
     }
 }
 
-/// Selects the record that is stored with the trial: that of the probe closest to the capacity,
-/// preferably among those that met the goals. Its findings are replaced by those of the search.
+/// Selects the record that is stored with the trial: the one of the probe closest to the capacity,
+/// preferably among the probes that met the goals. The findings of the search replace its findings.
 fn representative(records: Vec<(Option<f64>, Record)>, report: &SearchReport) -> Option<Record> {
     let met = |rate: f64| {
         let mut probes = report.probes.iter();

@@ -20,8 +20,8 @@ const CROWDED_PERCENT: f64 = 20.0;
 /// An open loop that completed at least this fraction of its schedule was limited by the schedule.
 const SCHEDULE_KEPT_SHARE: f64 = 0.99;
 
-/// Returns the limit of one variant's trials. Utilizations are medians over the trials. The usage
-/// by party is that of the median trial, so it adds up.
+/// Returns the bottleneck in one variant's trials. Utilizations are medians over the trials. The
+/// usage by party is from the median trial, so it adds up.
 pub(crate) fn limit_of(name: &str, trials: &[&TrialResult]) -> Bottleneck {
     let (kind, text) = of(trials);
     Bottleneck {

@@ -52,7 +52,7 @@ impl FreeBsdService {
     }
 
     /// Returns the service's processes, including the keeper: with `-S`, the keeper's CPU time
-    /// includes that of orphans.
+    /// includes the CPU time of orphans.
     fn members<'a>(&self, table: &'a ProcessTable) -> Vec<&'a Process> {
         let named = self.follow.pid_file.as_ref().and_then(|path| {
             let text = std::fs::read_to_string(path).ok()?;

@@ -133,7 +133,7 @@ fn bound_sockets(protocol: PortProtocol) -> Vec<(SocketAddr, u64)> {
 
 /// Returns true if a socket is bound to the UDP port in the network of the calling thread.
 pub(crate) fn udp_is_bound(port: u16) -> bool {
-    // Use `thread-self`: otherwise the tables would be those of the main thread's network.
+    // Use `thread-self`: otherwise the tables would come from the main thread's network.
     ["udp", "udp6"].iter().any(|table| {
         let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}"));
         text.is_ok_and(|text| proc_files::has_udp_port(&text, port))

@@ -14,7 +14,7 @@ use super::apparatus::Via;
 /// Addresses of the listeners' end.
 const FAR_V4: &str = "10.9.0.2";
 const FAR_V6: &str = "fd09::2";
-/// Source addresses that the kernel doesn't have, used in addition to those of the interface.
+/// Source addresses that the kernel doesn't have, used in addition to the interface's addresses.
 const FOREIGN: [&str; 2] = ["10.9.0.77", "fd09::77"];
 
 thread_local! {
@@ -79,8 +79,8 @@ fn ip(words: &str) {
     assert!(status.success(), "ip {words}: {status}");
 }
 
-/// Runs `work` with a backend, on a thread with its own network namespace, which is connected to
-/// that of its listeners.
+/// Runs `work` with a backend, on a thread with its own network namespace, which a link connects to
+/// the namespace of its listeners.
 pub(super) fn over_link(work: impl FnOnce(XdpSockets<'static>) + Send) {
     let with_link = || {
         let _near = enter_new_namespace();

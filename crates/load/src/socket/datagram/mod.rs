@@ -14,7 +14,7 @@
 //!    listens at the port. The socket stays usable.
 //! 5. After [`Datagrams::close`], no event has that key.
 //! 6. The backend is the clock of the worker and of QUIC. The worker's clock may restart or stop;
-//!    that of QUIC, [`Datagrams::instant`], never goes back.
+//!    QUIC's clock, [`Datagrams::instant`], never goes back.
 
 #[cfg(test)]
 mod contract;

@@ -156,7 +156,7 @@ fn dropped(socket: &Socket) -> u64 {
     const DROPS: usize = 8;
     let mut info = [0u32; 9];
     let mut length = size_of_val(&info) as libc::socklen_t;
-    // SAFETY: the pointers refer to local values, and the length is that of the array.
+    // SAFETY: the pointers refer to local values, and the length is the length of the array.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

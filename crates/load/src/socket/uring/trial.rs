@@ -36,7 +36,7 @@ pub(super) fn parts(capacity: usize) -> io::Result<(Ring, ReceiveBuffers)> {
     Ok((ring, buffers))
 }
 
-/// Retries `make` while memory is short. The memory of dropped rings, including those of other
+/// Retries `make` while memory is short. The memory of dropped rings, including rings in other
 /// processes of the same user, is released only after some milliseconds.
 pub(super) fn retry_for_memory<T>(make: impl Fn() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..ATTEMPTS_MAX {

@@ -545,8 +545,8 @@ impl Drop for XdpSockets<'_> {
     }
 }
 
-/// Local address and port of a packet: those of a TCP segment, or of the segment that an ICMP error
-/// quotes.
+/// Local port of a received packet: the destination port of a TCP segment, or the source port of
+/// the segment that an ICMP error quotes.
 fn local_port(packet: &[u8]) -> Option<u16> {
     let port = |at: usize| {
         let bytes = packet.get(at..at + 2)?;

@@ -170,7 +170,7 @@ fn more_workers_offer_the_same_load() {
     let spec = spec("-r 1000 -c 16 -d 15s");
     let outcomes = simulate(&spec, vec![freezing(), freezing()]);
     // Each of the two workers has every second arrival and half of the connections. The merged
-    // record must be that of both queues together.
+    // record must equal the record of both queues together.
     let whole = due(Arrivals::Constant, 1000.0, 0, end);
     let both: Vec<QueueModel> = (0..2)
         .map(|worker| {

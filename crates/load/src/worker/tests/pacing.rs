@@ -114,7 +114,7 @@ fn gaps_vary_as_the_arrivals_do() {
     close_to(variation("--arrivals constant", 4), (1333.3, 0.0));
     close_to(variation("--arrivals poisson", 1), (333.3, 1.0));
     // Each worker has every fourth arrival of a Poisson process. The relative deviation of a sum of
-    // four gaps is half that of one gap.
+    // four gaps is half as large as the deviation of one gap.
     close_to(variation("--arrivals poisson", 4), (1333.3, 0.5));
 }
 

@@ -250,7 +250,7 @@ fn folder_name(design: &Design, levels: &Levels) -> String {
     names.join("-").replace(", ", "-").replace(['/', ':'], "_")
 }
 
-/// An explanation of each difference, similar to that of a real experiment.
+/// An explanation of each difference, similar to the explanations of a real experiment.
 fn whys(evaluation: &Evaluation) -> Vec<Explanation> {
     let differing = evaluation.comparisons.iter();
     let differing = differing.filter(|c| c.verdict != Verdict::Equivalent);

@@ -42,7 +42,7 @@ pub(super) fn mean(speeds: &[f64]) -> f64 {
     }
 }
 
-/// Slices whose mean rate is that of the trial's record.
+/// Slices whose mean rate equals the rate in the trial's record.
 pub(super) fn of_trial(
     record: &Record,
     speeds: &[f64],

@@ -22,8 +22,8 @@ pub enum Noise {
     /// Student's t with 3 degrees of freedom, scaled to the same standard deviation: occasional
     /// outliers.
     HeavyTails,
-    /// Each block draws a standard deviation between a third and three times the usual one, and
-    /// those of the variants differ by a factor of two.
+    /// Each block draws a standard deviation between a third and three times the usual one, and the
+    /// standard deviations of the variants differ by a factor of two.
     Uneven,
     /// Delays that follow an exponential distribution: some trials are slower, none is faster.
     Skewed,

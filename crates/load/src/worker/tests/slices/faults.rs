@@ -55,8 +55,8 @@ fn a_freeze_that_outlasts_its_slice_lengthens_the_drain() {
             assert_eq!(report.excess(&[]), most);
             assert!(number != 5 || most >= expected - ms(3), "{most}");
         }
-        // The excess of the drain counts as measured time. The rate is therefore that of a server
-        // that froze for the same time in a load without slices.
+        // The excess of the drain counts as measured time. The rate is therefore the same as for a
+        // server that froze for the same time in a load without slices.
         let totals = &sliced.outcomes.record.totals;
         let expected = 2_000.0 * (3.0 - lost_in_slice.as_secs_f64());
         let ratio = totals.ok as f64 / expected;

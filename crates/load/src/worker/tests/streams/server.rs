@@ -125,7 +125,7 @@ pub(super) struct Call {
     pub(super) connection: u64,
     pub(super) port: u16,
     pub(super) stream: u32,
-    /// Index of the request among those of all connections, from 0.
+    /// Index of the request among the requests on all connections, from 0.
     pub(super) number: u64,
     /// First field of the request, which is its method.
     pub(super) method: u8,

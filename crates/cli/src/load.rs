@@ -286,7 +286,7 @@ fn lines(spec: &LoadSpec, control: &Control, progress: &Progress, is_done: &Rece
     }
 }
 
-/// Describes the remaining part of a load after this time and number of ended requests.
+/// Describes the remaining part of a load after this time and number of finished requests.
 fn left(spec: &LoadSpec, elapsed: Duration, ended: u64) -> String {
     let requests = spec.info().requests.map(|limit| {
         format!(

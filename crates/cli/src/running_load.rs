@@ -53,7 +53,7 @@ impl RunningLoad {
         }
     }
 
-    /// Returns the number of requests that ended, including the warm-up.
+    /// Returns the number of requests that finished, including the warm-up.
     pub(crate) fn ended(&self) -> u64 {
         match self {
             RunningLoad::Here(control, _) => control.counts().0,

@@ -1,6 +1,6 @@
 //! Communication with a running load: counts, intermediate results and stop requests.
 //!
-//! Counts of ended requests are always available. For more, a caller calls [`Control::watch`]
+//! Counts of finished requests are always available. For more, a caller calls [`Control::watch`]
 //! before the load begins. Each worker then publishes its recorded data at the end of each half
 //! second. It takes a lock for this only if the lock is free, and otherwise tries again on its next
 //! turn. A worker never waits for a reader, and does no extra work per request.
@@ -145,8 +145,8 @@ impl Control {
         first.map_or_else(|standing| standing, |_| decision)
     }
 
-    /// Number of requests that have ended so far, and number of failures among them in the measured
-    /// part.
+    /// Number of requests that have finished so far, and number of failures among them in the
+    /// measured part.
     pub fn counts(&self) -> (u64, u64) {
         self.counters
             .iter()

@@ -105,7 +105,7 @@ pub fn run_at(
 /// `control` stops the load during a slice, this function returns immediately; otherwise it returns
 /// when the next slice begins.
 ///
-/// Each slice lasts until its last request has ended, so the load should have a request timeout.
+/// Each slice lasts until its last request has finished, so the load should have a request timeout.
 ///
 /// # Errors
 ///

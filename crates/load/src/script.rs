@@ -65,7 +65,7 @@ pub trait Script {
     /// cuts off. A request whose redirects are followed ends once, after all of its hops.
     fn ended(&mut self, _user: u32, _end: &RequestEnd<'_>) {}
 
-    /// Called after the load, when every request has ended.
+    /// Called after the load, when every request has finished.
     fn finish(self: Box<Self>) {}
 }
 

@@ -137,8 +137,8 @@ impl Slices {
     }
 
     /// Runs one slice of a load with `workers` workers, and returns when the slice's last request
-    /// has ended. Waits for the workers to be ready before the first slice. Returns `None` if the
-    /// load has ended, or ends in this slice.
+    /// has finished. Waits for the workers to be ready before the first slice. Returns `None` if
+    /// the load has ended, or ends in this slice.
     pub fn run(&self, slice: LoadSlice, workers: u32) -> Option<SliceReport> {
         let mut turns = self.wait_for_workers(workers);
         if turns.end.is_some() {

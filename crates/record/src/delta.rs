@@ -24,7 +24,8 @@ pub struct Delta {
     pub span: Option<(Nanos, Nanos)>,
     /// Requests whose connect or send began, including those of the warm-up.
     pub started: u64,
-    /// Requests that ended outside the measured part. All other counts refer to the measured part.
+    /// Requests that finished outside the measured part. All other counts refer to the measured
+    /// part.
     pub unmeasured: u64,
     /// Requests by outcome.
     pub outcomes: OutcomeCounts,
@@ -113,8 +114,8 @@ impl Delta {
         &self.starts.late
     }
 
-    /// Returns the number of requests that ended, during the measured part or before it. Excludes
-    /// requests that never began.
+    /// Returns the number of requests that finished, during the measured part or before it.
+    /// Excludes requests that never began.
     pub fn ended(&self) -> u64 {
         self.unmeasured.saturating_add(self.outcomes.ended())
     }
@@ -211,7 +212,7 @@ pub struct SliceTotals {
     pub ok: u64,
     /// Requests that failed within the slice.
     pub failed: u64,
-    /// HTTP bytes received by the requests that ended within the slice.
+    /// HTTP bytes received by the requests that finished within the slice.
     pub bytes_in: u64,
 }
 

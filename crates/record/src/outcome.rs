@@ -119,7 +119,7 @@ impl OutcomeCounts {
             .fold(0, u64::saturating_add)
     }
 
-    /// Returns the number of requests that ended. Excludes requests that never began.
+    /// Returns the number of requests that finished. Excludes requests that never began.
     pub fn ended(&self) -> u64 {
         let all = self.happened().map(|(_, n)| n);
         let all = all.fold(0, u64::saturating_add);

@@ -446,8 +446,8 @@ impl Recorder {
         self.failed
     }
 
-    /// Returns the number of requests that have ended, including those of the warm-up, for progress
-    /// output.
+    /// Returns the number of requests that have finished, including those of the warm-up, for
+    /// progress output.
     pub fn ended_count(&self) -> u64 {
         self.ended
     }

@@ -17,17 +17,17 @@ pub struct Slice {
     pub ok: u64,
     /// Requests that failed within the slice.
     pub failed: u64,
-    /// HTTP bytes received by the requests that ended within the slice.
+    /// HTTP bytes received by the requests that finished within the slice.
     pub bytes_in: u64,
     /// Mean arrival rate within the slice, in requests per second; open loop only. Absent in
     /// records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_per_s: Option<f64>,
-    /// Median response time in microseconds; 0 (null in JSON) if no request ended.
+    /// Median response time in microseconds; 0 (null in JSON) if no request finished.
     #[serde(with = "unmeasured")]
     pub p50_us: f64,
-    /// 90th percentile of the response time in microseconds; 0 if no request ended, and in records
-    /// of earlier versions.
+    /// 90th percentile of the response time in microseconds; 0 if no request finished, and in
+    /// records of earlier versions.
     #[serde(default, with = "unmeasured")]
     pub p90_us: f64,
     /// 99th percentile of the response time in microseconds.
@@ -99,8 +99,8 @@ pub(crate) struct SliceCounts {
     pub(crate) ok: u64,
     pub(crate) failed: u64,
     pub(crate) bytes_in: u64,
-    /// Response times of the requests that ended in the slice, in coarse buckets: value and count,
-    /// sorted by value.
+    /// Response times of the requests that finished in the slice, in coarse buckets: value and
+    /// count, sorted by value.
     pub(crate) times: Vec<(Nanos, u64)>,
 }
 
@@ -131,7 +131,7 @@ impl SliceCounts {
         times: Vec::new(),
     };
 
-    /// Adds the response times of requests that ended in this slice.
+    /// Adds the response times of requests that finished in this slice.
     pub(crate) fn keep_times(&mut self, times: &Distribution) {
         for (time, count) in times.buckets() {
             let time = coarse(time);

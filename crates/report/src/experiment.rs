@@ -81,7 +81,7 @@ pub struct TrialSlice {
     /// succeeded.
     #[serde(default)]
     pub mean_response_us: Option<f64>,
-    /// Time from the end of the slice until its last request ended, in seconds.
+    /// Time from the end of the slice until its last request finished, in seconds.
     pub drain_s: f64,
 }
 

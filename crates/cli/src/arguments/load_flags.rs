@@ -120,7 +120,7 @@ struct LoadFlags {
     /// Stop after N requests [default: no limit]
     #[arg(short = 'n', long, value_name = "N", value_parser = quantity::count, help_heading = "Load")]
     requests: Option<u64>,
-    /// Length of the measurement, such as 500ms, 30s or 5m [default: 10s, or until --requests have ended]
+    /// Length of the measurement, such as 500ms, 30s or 5m [default: 10s, or until --requests have finished]
     #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Load")]
     duration: Option<Duration>,
     /// Duration of the warm-up, before the measurement [default: 0s]

@@ -33,11 +33,11 @@ pub(crate) struct LoadFigures {
     pub(crate) planned: Option<Duration>,
     /// True if the user asked to stop the load.
     pub(crate) is_stopped: bool,
-    /// Number of requests that ended, including the warm-up.
+    /// Number of requests that finished, including the warm-up.
     pub(crate) ended: u64,
     /// Rates in each past half second.
     pub(crate) history: Vec<RatePoint>,
-    /// Response times in each half second in which requests ended.
+    /// Response times in each half second in which requests finished.
     pub(crate) times: Vec<TimesPoint>,
     /// Successful requests per second, over the last second.
     pub(crate) ok_per_s: f64,
@@ -72,7 +72,7 @@ pub(crate) struct LoadFigures {
 pub(crate) struct RatePoint {
     /// End of the half second, in seconds since the start of the load.
     pub(crate) t_s: f64,
-    /// Successful requests per second; during the warm-up, all ended requests.
+    /// Successful requests per second; during the warm-up, all finished requests.
     pub(crate) ok_per_s: f64,
     /// Failed requests per second.
     pub(crate) failed_per_s: f64,
@@ -172,7 +172,8 @@ pub(crate) struct Follower {
     /// the agents report the actual start.
     began: Instant,
     figures: LoadFigures,
-    /// Time in seconds and number of ended requests when the warm-up's requests were last counted.
+    /// Time in seconds and number of finished requests when the warm-up's requests were last
+    /// counted.
     counted: (f64, u64),
     /// Slices of the measured part, including slices that some workers have not published yet.
     slices: Vec<Slice>,

@@ -23,9 +23,9 @@ pub enum FleetEvent<'a> {
 pub struct ProgressUpdate {
     /// Time since the start of the load.
     pub elapsed: Duration,
-    /// Rate of requests that ended since the previous update, per second.
+    /// Rate of requests that finished since the previous update, per second.
     pub ended_per_s: f64,
-    /// Number of requests that ended since the start.
+    /// Number of requests that finished since the start.
     pub ended: u64,
     /// Number of failed requests in the measured part.
     pub failed: u64,

@@ -72,7 +72,7 @@ struct AgentProgress {
     share: f64,
     /// Time since the start of the load up to which the agent's results have arrived.
     until: Nanos,
-    /// Number of requests that ended, including the warm-up.
+    /// Number of requests that finished, including the warm-up.
     ended: u64,
     /// Requests in flight at the time `until`.
     in_flight: u64,
@@ -204,7 +204,7 @@ impl Feed {
         self.state().is_stopped
     }
 
-    /// Returns the number of requests that ended, including the warm-up.
+    /// Returns the number of requests that finished, including the warm-up.
     pub fn ended(&self) -> u64 {
         self.state().agents.values().map(|seen| seen.ended).sum()
     }

@@ -23,7 +23,7 @@ pub(super) struct AbReport {
     pub(super) concurrency: u64,
     /// Duration of the run in seconds.
     pub(super) seconds: f64,
-    /// Number of requests that ended, including failed ones.
+    /// Number of requests that finished, including failed ones.
     pub(super) complete: u64,
     /// Number of failed requests, by category.
     pub(super) failed: Failed,

@@ -43,7 +43,7 @@ impl Failed {
 /// Counts of a load.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AbTally {
-    /// Number of requests that ended, with any outcome.
+    /// Number of requests that finished, with any outcome.
     pub(super) complete: u64,
     /// Failed requests.
     pub(super) failed: Failed,

@@ -422,7 +422,7 @@ mod tests {
             "{remarks:?}"
         );
         assert!(
-            remarks[1].starts_with("rc:3: user-agnet: unknown setting"),
+            remarks[1].starts_with("rc:3: user-agnet: neither a known setting"),
             "{remarks:?}"
         );
     }

@@ -35,7 +35,7 @@ pub(crate) struct HttpEvent {
     pub(crate) kind: EventKind,
 }
 
-/// The way in which a request ended.
+/// The way in which a request finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
     /// The response is complete.

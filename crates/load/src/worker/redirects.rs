@@ -256,7 +256,8 @@ fn write(
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Handles a complete response to a slot's request. Ends the request or follows the redirect,
-    /// in which case the request waits for its connection again. Returns true if the request ended.
+    /// in which case the request waits for its connection again. Returns true if the request
+    /// finished.
     #[inline]
     pub(super) fn end_or_redirect(&mut self, slot: u32, outcome: Outcome, now: Nanos) -> bool {
         if self.inspects_responses
@@ -274,7 +275,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Stores the cookies of a complete response, follows its redirect, or passes it to the script.
-    /// Returns `None` unless it is a redirect; otherwise, returns true if the request ended.
+    /// Returns `None` unless it is a redirect; otherwise, returns true if the request finished.
     fn inspect_response(&mut self, slot: u32, now: Nanos) -> Option<bool> {
         self.store_cookies(slot);
         match self.redirect_of(slot) {

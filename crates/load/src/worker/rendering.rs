@@ -26,7 +26,7 @@ pub(super) struct Renderer<'run> {
     random: ChaCha8Rng,
     data_order: DataOrder,
     buffers: RenderBuffers,
-    /// Requests that have ended, with their entries of the list. Their memory is reused.
+    /// Requests that have finished, with their entries of the list. Their memory is reused.
     ended: Vec<(u32, Arc<Request>)>,
     /// True if redirects are followed. Memory is then not reused, because redirected requests are
     /// identified by their address in memory.
@@ -86,7 +86,7 @@ impl<'run> Renderer<'run> {
         Some(rendered)
     }
 
-    /// Reclaims a request that has ended, to reuse its memory.
+    /// Reclaims a request that has finished, to reuse its memory.
     pub(super) fn recycle(&mut self, entry: u32, mut request: Arc<Request>) {
         // A script may keep a reference to its request.
         if !self.follows_redirects && Arc::get_mut(&mut request).is_some() {

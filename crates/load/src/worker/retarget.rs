@@ -2,7 +2,7 @@
 //! up.
 //!
 //! A slot keeps its connection, and a connection has one target at a time. A request to another
-//! target is therefore deferred until all other requests on the connection have ended. In the
+//! target is therefore deferred until all other requests on the connection have finished. In the
 //! meantime, no request begins on the connection.
 
 use prony_record::{Nanos, Outcome};
@@ -87,7 +87,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.connect(index, now);
     }
 
-    /// Makes a connection available for requests again if its last deferred request has ended.
+    /// Makes a connection available for requests again if its last deferred request has finished.
     fn unpark_after_deferral(&mut self, slot: u32, now: Nanos) {
         let index = self.dispatcher.slot(slot).connection;
         if self.dispatcher.occupancy(index).deferred == 0 {

@@ -4,7 +4,7 @@
 //! series need no special handling of slices. A slice has three parts:
 //!
 //! ```text
-//!  begin ──settling──► from ──counted──► end ──drain──► the last request has ended
+//!  begin ──settling──► from ──counted──► end ──drain──► the last request has finished
 //! ```
 //!
 //! - The requests of the settling part are not counted: they warm up caches that other loads have

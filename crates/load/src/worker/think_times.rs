@@ -25,7 +25,7 @@ enum UserStage {
     New,
     /// The user's request is in flight, or is about to begin.
     Active,
-    /// The user's request ended at this time, and the pause has not been scheduled.
+    /// The user's request finished at this time, and the pause has not been scheduled.
     Ended(Nanos),
     /// The user's pause is scheduled.
     Pausing,

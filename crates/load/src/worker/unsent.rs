@@ -1,4 +1,4 @@
-//! Corrects counts of sent bytes for requests that ended before all of their bytes were sent.
+//! Corrects counts of sent bytes for requests that finished before all of their bytes were sent.
 
 use prony_protocol::h2;
 

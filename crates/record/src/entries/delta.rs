@@ -9,7 +9,8 @@ use crate::{Outcome, OutcomeCounts};
 pub struct EntryDelta {
     /// Requests whose connect or send began, including those of the warm-up.
     pub started: u64,
-    /// Requests that ended outside the measured part. The other counts refer to the measured part.
+    /// Requests that finished outside the measured part. The other counts refer to the measured
+    /// part.
     pub unmeasured: u64,
     /// Requests by outcome.
     pub outcomes: OutcomeCounts,

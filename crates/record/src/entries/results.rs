@@ -149,7 +149,7 @@ impl EntryResult {
         self.started + self.unstarted > 0
     }
 
-    /// Returns the share of the ended requests that failed, 0 to 1.
+    /// Returns the share of the finished requests that failed, 0 to 1.
     pub fn failed_share(&self) -> f64 {
         self.failed as f64 / (self.ok + self.failed).max(1) as f64
     }

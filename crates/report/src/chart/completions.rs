@@ -1,4 +1,4 @@
-//! Completions over time of all variants in one chart, until the last request ended.
+//! Completions over time of all variants in one chart, until the last request finished.
 //!
 //! The chart is for loads with a fixed number of requests: the line of a faster variant ends
 //! earlier.

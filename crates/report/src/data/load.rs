@@ -152,7 +152,7 @@ pub(super) const SERIES: [&str; 9] = [
     "offered_per_s",
 ];
 
-/// A row for each half second of a load. Percentiles are empty if no request ended in the half
+/// A row for each half second of a load. Percentiles are empty if no request finished in the half
 /// second. The offered rate is empty for a closed loop.
 pub(super) fn series_rows(record: &Record) -> Vec<Vec<DataCell>> {
     let percentile = |us: f64| match us > 0.0 {

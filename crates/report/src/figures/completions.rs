@@ -7,7 +7,7 @@ use crate::Experiment;
 use crate::chart::{self, VARIANTS_MAX, VariantTrials, palette};
 use crate::document::Figure;
 
-/// Completions until all requests ended; `None` if the load ends by time, or if one chart can't
+/// Completions until all requests finished; `None` if the load ends by time, or if one chart can't
 /// show that many variants.
 pub(crate) fn until_done(experiment: &Experiment) -> Option<Figure> {
     let variants = &experiment.verdict.variants;

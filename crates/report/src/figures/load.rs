@@ -25,13 +25,13 @@ pub(crate) fn of_load(record: &Record) -> Vec<(Figure, &'static str)> {
             ),
             chart => (
                 "Offered and achieved rate over time",
-                "In half-second steps. Achieved: requests that ended successfully.",
+                "In half-second steps. Achieved: requests that finished successfully.",
                 chart,
             ),
         },
         (
             "Response times over time",
-            "Percentiles of the requests that ended in each half second.",
+            "Percentiles of the requests that finished in each half second.",
             percentiles(record),
         ),
         (
@@ -218,7 +218,7 @@ fn distribution(record: &Record) -> Option<Chart> {
     Some(chart::distribution(label, &bins, &marked))
 }
 
-/// A value of each slice in which a request ended, at the middle of the slice.
+/// A value of each slice in which a request finished, at the middle of the slice.
 fn points(series: &[Slice], pick: fn(&Slice) -> f64) -> Vec<(f64, f64)> {
     let mut previous_s = 0.0;
     let all = series.iter().map(|slice| {

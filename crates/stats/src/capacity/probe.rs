@@ -93,7 +93,7 @@ impl ProbeResult {
 pub struct ProbeProgress {
     /// Time since the start of the probe, in seconds.
     pub elapsed_s: f64,
-    /// Number of requests that have ended.
+    /// Number of requests that have finished.
     pub ended: u64,
     /// The reading of each goal so far; empty before the measured part.
     pub goals: Vec<GoalReading>,

@@ -222,7 +222,7 @@ fn conditions_that_end_a_load_are_about_what_is_known_while_it_runs() {
     let condition = LoadCondition::abort("p99 > 50ms").unwrap();
     assert_eq!(condition.option(), "--abort-if");
     assert!(condition.holds(&record()).unwrap().starts_with("p99 is 99"));
-    // No request has ended yet, so there is no percentile.
+    // No request has finished yet, so there is no percentile.
     assert_eq!(condition.holds(&Record::default()), None);
     for typed in [
         "failed>0.1%",

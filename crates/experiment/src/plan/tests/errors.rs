@@ -215,8 +215,8 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "\"web.conf\" = { template = \"web.conf\" }",
         "\"web.conf\" = { template = \"gone.conf\" }",
-        "@: file \"web.conf\" of service \"web\": gone.conf does not exist (relative paths start \
-         at the plan's folder)",
+        "@: file \"web.conf\" of service \"web\": gone.conf does not exist (relative paths are \
+         resolved against the plan's folder)",
     ),
     (
         "\"web.conf\" = { template = \"web.conf\" }",

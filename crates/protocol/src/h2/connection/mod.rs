@@ -190,7 +190,7 @@ impl Connection {
     }
 
     /// Cancels a request: resets its stream (CANCEL), and reports no more events for it. Does
-    /// nothing if the request has ended.
+    /// nothing if the request has finished.
     pub fn cancel(&mut self, stream: StreamId) {
         let Some(slot) = self.streams.find(stream.0) else {
             return;

@@ -57,7 +57,7 @@ impl<'run> SliceFeed<SimulatedSockets<'run>> for TurnFeed {
     }
 }
 
-/// All requests that ended, with their outcomes.
+/// All requests that finished, with their outcomes.
 type Exchanges = Rc<RefCell<Vec<(Exchange, Outcome)>>>;
 
 /// A script that records all exchanges and changes nothing.

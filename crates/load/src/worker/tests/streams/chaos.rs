@@ -316,9 +316,9 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes, badness: u32) {
         assert_eq!(totals.retried, 0);
     }
     match (spec.span.requests, spec.span.duration) {
-        // Without a duration, only the number of requests ends the load, so every request ended. A
-        // request takes at most its timeout and the following backoff, on at least one connection.
-        // Poisson gaps may be long.
+        // Without a duration, only the number of requests ends the load, so every request finished.
+        // A request takes at most its timeout and the following backoff, on at least one
+        // connection. Poisson gaps may be long.
         (Some(limit), None) if outcomes.finding("nothing-listens").is_some() => {
             assert!(totals.started + totals.unstarted <= limit);
         }

@@ -110,7 +110,10 @@ pub(super) const SYN_RETRANSMITTED: FindingInfo = FindingInfo {
             "a connection attempt took 1, 2, 3, 4, 5 or 7 s, or longer than that by up to 100 ms \
              plus 4%",
         ),
-        (Warning, "more than 1% of the connection attempts took that long"),
+        (
+            Warning,
+            "more than 1% of the connection attempts took that long",
+        ),
     ],
     meaning: "The server's listen queue overflowed, or packets were lost.",
     action: "Raise the server's backlog (on Linux with `net.core.somaxconn`), or look for packet \

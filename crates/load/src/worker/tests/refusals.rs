@@ -55,7 +55,10 @@ fn a_shorter_load_also_reports_that_nothing_listens() {
     let outcomes = load("-n 1 -c 1", refusing());
     assert_eq!(outcomes.all(), [(Outcome::ConnectRefused, 1)]);
     let text = outcomes.finding("nothing-listens").unwrap();
-    assert!(text.contains("the only connection attempt was refused"), "{text}");
+    assert!(
+        text.contains("the only connection attempt was refused"),
+        "{text}"
+    );
 }
 
 #[test]

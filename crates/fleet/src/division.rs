@@ -1,9 +1,9 @@
 //! Divides a load among agents without rounding losses.
 //!
 //! Within one process, a load is divided exactly among its worker threads: each worker knows its
-//! number and the total, and takes its part of the rate, the connections, the requests and the list
-//! of URLs. In a fleet, the workers of all agents are numbered consecutively, and each agent runs a
-//! contiguous range of them.
+//! number and the total, and takes its share of the rate, the connections, the requests and the
+//! list of URLs. In a fleet, the workers of all agents are numbered consecutively, and each agent
+//! runs a contiguous range of them.
 
 use std::fmt;
 use std::ops::Range;
@@ -53,7 +53,7 @@ impl fmt::Display for DivisionError {
 impl std::error::Error for DivisionError {}
 
 impl AgentShard {
-    /// Returns this shard's part of `whole` items.
+    /// Returns this shard's share of `whole` items.
     pub fn part(&self, whole: u64) -> u64 {
         let range = self.range(whole);
         range.end - range.start

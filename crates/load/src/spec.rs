@@ -334,8 +334,8 @@ impl LoadSpec {
         self.info.warmup_s = self.span.warmup.as_secs_f64();
     }
 
-    /// Description of the part of the load that runs in this process, with that part's rate and
-    /// connections. Findings refer to it.
+    /// Description of this process's share of the load, with the rate and connections of that
+    /// share. Findings refer to it.
     pub(crate) fn info_here(&self) -> LoadInfo {
         let share =
             f64::from(self.placement.shards.workers) / f64::from(self.placement.shards.of.max(1));

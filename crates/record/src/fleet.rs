@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct FleetUse {
     /// Name of the run.
     pub run: String,
-    /// The agents' parts, sorted by name.
+    /// The agents' shares of the load, sorted by the agents' names.
     pub agents: Vec<FleetAgent>,
     /// Largest minus smallest `first_start_us`, with an error of at most twice `clock_bound_us`.
     /// `None` if fewer than two agents started.
@@ -16,7 +16,7 @@ pub struct FleetUse {
     pub clock_bound_us: f64,
 }
 
-/// One agent's part of a load.
+/// One agent's share of a load.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FleetAgent {
     /// Name of the agent.
@@ -25,7 +25,7 @@ pub struct FleetAgent {
     pub system: String,
     /// Worker threads.
     pub workers: u32,
-    /// Number of connections in the agent's part of the load.
+    /// Number of connections in the agent's share of the load.
     pub connections: u64,
     /// Requests of the measured part whose connect or send began.
     pub started: u64,
@@ -38,13 +38,13 @@ pub struct FleetAgent {
     #[serde(default)]
     pub ok_per_s: Option<f64>,
     /// 99th percentile of the agent's response times as the agent reports it, in microseconds;
-    /// `None` if its part did not finish.
+    /// `None` if its share did not finish.
     #[serde(default)]
     pub p99_us: Option<f64>,
     /// True if `p99_us` is only a lower bound, because requests timed out or were cut off.
     #[serde(default)]
     pub p99_at_least: bool,
-    /// CPU usage of the agent's load generator, in percent of one core; `None` if its part did not
+    /// CPU usage of the agent's load generator, in percent of one core; `None` if its share did not
     /// finish.
     #[serde(default)]
     pub cpu_percent: Option<f64>,

@@ -121,8 +121,8 @@ impl Quantity {
         }
     }
 
-    /// Parses a limit in the quantity's unit. The second part of the result is true if the limit is
-    /// a fraction of the total.
+    /// Parses a limit in the quantity's unit. Also returns whether the limit is a fraction of the
+    /// total.
     pub(crate) fn value(&self, text: &str) -> Result<(f64, bool), String> {
         let of_kind = |kind: AmountKind| {
             let amount = kind.amount(text)?;

@@ -101,7 +101,7 @@ pub(crate) fn due(record: &Record) -> u64 {
     record.totals.started + record.totals.unstarted
 }
 
-/// Returns an agent's part of a record.
+/// Returns an agent's entry in a record.
 pub(crate) fn part<'a>(record: &'a Record, name: &str) -> &'a FleetAgent {
     let fleet = record.fleet.as_ref().unwrap();
     fleet.agents.iter().find(|it| it.name == name).unwrap()

@@ -104,7 +104,7 @@ impl BackgroundTasks {
         })
     }
 
-    /// Starts preparing part of a load.
+    /// Starts preparing this agent's share of a load.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! An agent's part of a load, from its preparation to its end.
+//! An agent's share of a load (its part), from its preparation to its end.
 //!
 //! The load has its own threads and never waits for the network. A separate thread, the
 //! [`ResultWriter`](super::result_writer), writes the results of each second to disk and passes

@@ -38,7 +38,7 @@ pub(super) struct ResultWriter {
 }
 
 impl ResultWriter {
-    /// Creates a writer for this agent's part of a run.
+    /// Creates a writer for this agent's share of a run.
     pub(super) fn new(
         (run, agent): (&RunId, &AgentName),
         state: Arc<PartState>,

@@ -90,7 +90,7 @@ pub enum AgentState {
     Quiet(Duration),
     /// The agent has finished, and all its results have arrived.
     Ended,
-    /// The agent is lost, so its part will stay incomplete.
+    /// The agent is lost, so its share of the load will stay incomplete.
     Lost,
 }
 

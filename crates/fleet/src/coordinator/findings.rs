@@ -158,7 +158,8 @@ fn partial(manifest: &RunManifest, collector: &ResultCollector) -> Option<Findin
     Some(Finding::new(FindingId::Partial, Severity::Error, text))
 }
 
-/// Explains why an agent's part differs from the order, as the predicate of a sentence.
+/// Explains why an agent's share of the load differs from the order, as the predicate of a
+/// sentence.
 fn shortcoming(
     manifest: &RunManifest,
     collector: &ResultCollector,

@@ -112,7 +112,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) enum RenewalOutcome {
     /// The agent takes part in the run.
     Renewed,
-    /// The agent doesn't know the run, because it was restarted or its part has ended.
+    /// The agent doesn't know the run, because it was restarted or its share of the run has ended.
     Unknown,
     /// No agent with this name is connected.
     NoSubscriber,

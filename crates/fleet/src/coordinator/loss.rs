@@ -1,8 +1,8 @@
-//! Reasons why an agent's part of a run stays incomplete.
+//! Reasons why an agent's share of a run stays incomplete.
 
 use std::fmt;
 
-/// Reason why an agent's part stays incomplete. Formatted as the predicate of a sentence.
+/// Reason why an agent's share of a run stays incomplete. Formatted as the predicate of a sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LossReason {
     /// The agent stopped responding.

@@ -1,4 +1,4 @@
-//! Combines the parts of all agents into one record.
+//! Combines all agents' results into one record.
 
 use std::collections::BTreeMap;
 
@@ -175,7 +175,7 @@ fn fleet(manifest: &RunManifest, collector: &ResultCollector) -> FleetUse {
     }
 }
 
-/// Speed and cost of one agent's part.
+/// Speed and cost of one agent's share of the load.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct AgentSpeed {
     ok_per_s: Option<f64>,

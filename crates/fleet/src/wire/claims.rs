@@ -14,7 +14,7 @@ use super::result::PartEnd;
 const FINDINGS_MAX: usize = 32;
 /// Maximum number of source addresses of one agent that are listed individually.
 const SOURCES_MAX: usize = 1_000;
-/// Maximum plausible number of requests, connections or addresses in one agent's part.
+/// Maximum plausible number of requests, connections or addresses in one agent's share of a load.
 const COUNT_MAX: u64 = 1 << 40;
 /// Maximum plausible CPU time of an agent for one load, in seconds.
 const CPU_MAX_S: f64 = 1e10;

@@ -69,7 +69,7 @@ pub enum Command {
     Host(NumberedCall),
 }
 
-/// One agent's part of a load.
+/// One agent's share of a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LoadOrder {
     /// URL as on the command line of `prony load`.

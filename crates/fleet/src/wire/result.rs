@@ -20,7 +20,7 @@ pub struct ResultMessage {
     pub end: Option<Box<PartEnd>>,
 }
 
-/// Facts about an agent's whole part of a load.
+/// Facts about an agent's whole share of a load (its part).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PartEnd {
     /// Reason why the part ended.
@@ -49,7 +49,7 @@ pub struct PartEnd {
     pub started_at: String,
 }
 
-/// Reason why an agent's part of a load ended.
+/// Reason why an agent's share of a load ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndReason {

@@ -171,7 +171,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Requests a tunnel on a new connection if the target needs one. The time until the tunnel is
-    /// open is part of the connect, and subject to the connect timeout.
+    /// open counts as connect time, and is subject to the connect timeout.
     fn request_tunnel(&mut self, index: u32) -> bool {
         let entry = &mut self.connections[index];
         let Some(tunnel) = &self.targets[entry.target].tunnel else {

@@ -88,7 +88,7 @@ const COMPLETIONS_PER_FLUSH: u32 = 64;
 /// Result of one worker.
 pub(crate) struct WorkerResult {
     pub(crate) sink: Sink,
-    /// Time at which the worker's part of the load ended.
+    /// Time at which the worker's share of the load ended.
     pub(crate) ended: Nanos,
     /// Utilization over the measured part.
     pub(crate) utilization: WorkerUtilization,

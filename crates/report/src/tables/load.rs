@@ -84,7 +84,7 @@ pub(crate) fn by_offered_rate(record: &Record) -> Table {
     table
 }
 
-/// Each agent's part of a load. If the load had no agents, the table has no rows.
+/// Each agent's share of a load. If the load had no agents, the table has no rows.
 pub(crate) fn agents(record: &Record) -> Table {
     let headings = [
         "agent",

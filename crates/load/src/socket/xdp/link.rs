@@ -142,7 +142,7 @@ impl XdpLink {
         self.active.load(Ordering::Acquire) > 0
     }
 
-    /// Local ports of a worker: an equal part of the load's port range.
+    /// Local ports of a worker: an equal share of the load's port range.
     pub(super) fn ports_of(&self, worker: u32) -> RangeInclusive<u16> {
         let (first, count) = (u32::from(*self.ports.start()), self.ports.len() as u32);
         let at = |worker: u32| {
@@ -195,7 +195,7 @@ impl XdpLink {
     }
 }
 
-/// Opens the sockets of a worker, for its part of the receive queues.
+/// Opens a worker's sockets, for its share of the receive queues.
 fn open_sockets(
     interface: &Interface,
     attachment: &Attachment,

@@ -78,7 +78,7 @@ pub(crate) enum Refusal {
 /// Texts in messages of the load engine, with their replacements.
 pub(crate) type MessageReplacements = [(&'static str, &'static str)];
 
-/// Removes hints about flags of prony that the front ends don't have.
+/// Removes hints about prony's flags that the front ends don't have.
 const NO_FLAGS: &MessageReplacements = &[
     ("set --public", "set PRONY_PUBLIC=1"),
     (", or give its address with --resolve", ""),

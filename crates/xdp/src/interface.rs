@@ -24,7 +24,7 @@ const DETACH_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Smallest MTU that IPv6 allows, in bytes (RFC 8200 §5).
 const MTU_MIN: u32 = 1280;
-/// First version of Linux with everything that a load needs.
+/// First Linux version that provides everything that a load needs.
 const KERNEL_MIN: (u32, u32) = (5, 11);
 
 /// Required capabilities, with their bits (capabilities(7)).

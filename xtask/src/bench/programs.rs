@@ -15,7 +15,7 @@ const FORTIO: &str = "fortio.org/fortio@v1.66.5";
 const VEGETA: &str = "github.com/tsenart/vegeta/v12@v12.13.0";
 const K6: &str = "go.k6.io/k6@v1.8.1";
 
-/// Paths of nginx and all tools.
+/// Paths of the executables of nginx and all tools.
 pub(super) struct Programs {
     pub(super) nginx: PathBuf,
     pub(super) tools: BTreeMap<Tool, PathBuf>,
@@ -56,7 +56,7 @@ pub(super) fn gather(
     Ok(Programs { nginx, tools })
 }
 
-/// Path of nginx.
+/// Path of the nginx executable.
 pub(super) fn nginx() -> Result<PathBuf, String> {
     let nginx = find_program("nginx");
     nginx.ok_or_else(|| "nginx is not installed, and all rows need it".to_string())

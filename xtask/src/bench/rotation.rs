@@ -283,7 +283,7 @@ fn address(run: u32) -> String {
     format!("127.1.{high}.{}", low + 1)
 }
 
-/// Writes both configuration files of siege, for settings that have no flag.
+/// Writes both of siege's configuration files, for settings that have no flag.
 pub(super) fn configure_siege(folder: &Path) -> std::io::Result<()> {
     for kind in ["keep-alive", "close"] {
         let text = format!(

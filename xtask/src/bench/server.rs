@@ -35,7 +35,7 @@ const STREAMS_MAX: u32 = 256;
 /// Time limit for nginx to start, and to close the connections of the last run.
 const NGINX_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Ports of nginx; each listens on every loopback address.
+/// nginx's ports; each listens on every loopback address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ports {
     /// Ports for measurements.

@@ -29,8 +29,8 @@ const fn tree_of(root: &'static str, edges: &'static str) -> [&'static str; 9] {
     ]
 }
 
-/// Checks the dependencies. `rules` is the content of `deny.toml`; `all` and `program` are the
-/// output of cargo for [`ALL_CRATES`] and [`CRATES_OF_PROGRAM`].
+/// Checks the dependencies. `rules` is the content of `deny.toml`; `all` and `program` are cargo's
+/// output for [`ALL_CRATES`] and [`CRATES_OF_PROGRAM`].
 pub(super) fn check(rules: &str, all: &str, program: &str) -> Vec<Complaint> {
     check_against(CRATES_MAX, rules, all, program)
 }

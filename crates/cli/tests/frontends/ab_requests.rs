@@ -8,7 +8,7 @@ use crate::ab::{both, exact, folder};
 use crate::programs::{CommandOutput, original, ours, through};
 use crate::recorder::{RecordedRequest, Recorder};
 
-/// Returns the first request of ab and of `prony ab`, in this order.
+/// Returns the first request from ab and from `prony ab`, in this order.
 fn asked(recorder: &Recorder, words: &str, dir: &Path) -> [RecordedRequest; 2] {
     let words: Vec<&str> = words.split(' ').collect();
     [original as fn(&str, &[&str], &Path) -> CommandOutput, ours].map(|run| {
@@ -80,7 +80,7 @@ fn a_proxy_is_asked_for_the_whole_url() {
 fn every_cookie_of_a_repeated_flag_is_sent() {
     let recorder = Recorder::start();
     let dir = folder();
-    // The manual of ab says that -C can be repeated.
+    // ab's manual says that -C can be repeated.
     let words = ["-C", "a=1", "-C", "b=2", &recorder.url("/")].map(str::to_owned);
     ours("ab", &words.each_ref().map(String::as_str), dir.path()).expect(0);
     assert_eq!(recorder.take()[0].header("cookie"), Some("a=1; b=2"));

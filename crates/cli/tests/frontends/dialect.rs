@@ -1,5 +1,5 @@
-//! Scripts for LuaJIT, which wrk uses. `prony wrk` runs them in Lua 5.1, and adds the library
-//! functions of LuaJIT that Lua 5.1 lacks.
+//! Scripts for LuaJIT, which wrk uses. `prony wrk` runs them in Lua 5.1, and adds LuaJIT's library
+//! functions that Lua 5.1 lacks.
 
 use crate::programs::{CommandOutput, Origin};
 use crate::wrk::both;

@@ -11,8 +11,8 @@ use crate::hey::folder;
 use crate::programs::{Origin, original, ours, through};
 use crate::recorder::{RecordedRequest, Recorder};
 
-/// Returns the requests of hey and of `prony hey`, in this order, reduced to the parts that must
-/// match.
+/// Returns the requests from hey and from `prony hey`, in this order, reduced to the parts that
+/// must match.
 fn sent(recorder: &Recorder, arguments: &[&str]) -> [RecordedRequest; 2] {
     let mut all = vec!["-n", "1", "-c", "1"];
     all.extend(arguments);

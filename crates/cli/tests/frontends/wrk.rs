@@ -171,7 +171,7 @@ fn plain(asked: &RecordedRequest) -> (String, BTreeSet<String>, String) {
     (asked.line.clone(), headers, body)
 }
 
-/// Returns the requests of wrk and of `prony wrk`, for a URL with this path and with these
+/// Returns the requests from wrk and from `prony wrk`, for a URL with this path and with these
 /// additional arguments.
 pub(crate) fn asked_by_both(
     script: &str,

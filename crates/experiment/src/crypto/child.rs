@@ -24,7 +24,7 @@ const NOBODY_ID: u32 = 65534;
 /// ADX, SHA and newer.
 #[cfg(not(target_arch = "aarch64"))]
 pub const MASK: (&str, &str) = ("OPENSSL_ia32cap", "~0x200000200000000");
-/// Variable and value that leave only NEON, without AES, PMULL and SHA (arm_arch.h of OpenSSL).
+/// Variable and value that leave only NEON, without AES, PMULL and SHA (OpenSSL's arm_arch.h).
 #[cfg(target_arch = "aarch64")]
 pub const MASK: (&str, &str) = ("OPENSSL_armcap", "0x1");
 

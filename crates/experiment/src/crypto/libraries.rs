@@ -18,7 +18,7 @@ pub enum LibraryKind {
     Crypto,
     /// A libssl, which implements TLS.
     Ssl,
-    /// A module of OpenSSL, such as its FIPS provider.
+    /// An OpenSSL module, such as its FIPS provider.
     Module,
     /// Another library that implements TLS.
     Other,

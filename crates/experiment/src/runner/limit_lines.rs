@@ -13,8 +13,8 @@ struct KnownLine {
     hint: &'static str,
 }
 
-/// Known lines of nginx, Apache httpd, HAProxy, PHP-FPM, gunicorn and uWSGI, and system errors that
-/// any program may log. The first match applies.
+/// Known log lines of nginx, Apache httpd, HAProxy, PHP-FPM, gunicorn and uWSGI, and system errors
+/// that any program may log. The first match applies.
 const KNOWN_LINES: [KnownLine; 19] = [
     KnownLine {
         part: "worker_connections are not enough",

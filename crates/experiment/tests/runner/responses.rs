@@ -77,7 +77,7 @@ fn a_status_that_fails_in_one_variant_withholds_its_verdict() {
     );
 }
 
-/// Returns a plan of nginx over TLS that compresses its page in one variant.
+/// Returns a plan for nginx over TLS that compresses its page in one variant.
 fn gzip_plan(bodies: &str) -> String {
     let page = "<p>The same words again and again, as pages have them.</p>\n".repeat(30);
     nginx_plan(&page.replace('\n', " "), "gzip on; gzip_min_length 1;")

@@ -112,7 +112,7 @@ fn the_study_of_http3_completes() {
     }
 }
 
-/// Twelve variants of nginx with php-fpm. Both versions of HTTP return the same bytes without a
+/// Twelve variants of nginx with php-fpm. Both HTTP versions return the same bytes without a
 /// finding. nginx's build options are stored; private keys are not.
 #[test]
 fn the_study_of_nginx_with_http2_completes() {

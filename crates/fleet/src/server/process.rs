@@ -202,7 +202,7 @@ pub(super) fn local(mut listen: SocketAddr) -> SocketAddr {
     listen
 }
 
-/// Environment variable with the path of nats-server, for installations outside of PATH.
+/// Environment variable with the path to nats-server, for installations outside of PATH.
 const PROGRAM: &str = "PRONY_NATS_SERVER";
 
 /// Creates a command that starts nats-server. Debian installs it in a folder that is only in root's

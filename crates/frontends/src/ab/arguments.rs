@@ -39,7 +39,7 @@ pub(super) enum AbArgumentsError {
     Refused(Refusal),
 }
 
-/// Parsed arguments of ab.
+/// Parsed ab arguments.
 #[derive(Debug)]
 pub(super) struct AbArguments {
     /// Number of requests: `-n`, or the number that `-t` or ab's default implies.
@@ -291,7 +291,7 @@ impl AbArguments {
             'd' => self.percentages = false,
             'S' => self.deviations = false,
             'q' => self.quiet = true,
-            // Only -r remains. It has no effect, because failures never end a run of prony.
+            // Only -r remains. It has no effect, because failures never end a prony run.
             _ => {}
         }
         Ok(())

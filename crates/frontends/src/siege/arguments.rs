@@ -64,7 +64,7 @@ const fn option(name: &'static str, letter: char, argument: OptionArgument) -> O
     }
 }
 
-/// Options of siege. Only siege's manual page documents `agent`, `L`, and values attached to `get`
+/// siege's options. Only siege's manual page documents `agent`, `L`, and values attached to `get`
 /// and `print`.
 const KNOWN: &[OptionSpec] = &[
     option("version", 'V', OptionArgument::None),

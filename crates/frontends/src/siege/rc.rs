@@ -184,7 +184,7 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), RcError>
     Ok(())
 }
 
-/// All keys of siege, including those that prony doesn't support.
+/// All keys of siege's configuration file, including those that prony doesn't support.
 const KEYS: [&str; 50] = [
     "verbose",
     "color",

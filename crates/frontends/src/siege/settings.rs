@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::arguments::{Repetitions, SiegeFlag};
 use super::listed::Method;
 
-/// Version of siege that is emulated.
+/// The siege version that is emulated.
 pub(super) const VERSION: &str = "4.0.7";
 
 /// User name and password for a realm.

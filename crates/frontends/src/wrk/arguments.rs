@@ -1,4 +1,4 @@
-//! Parses wrk's options, and the options `-R`, `-U` and `-B` of wrk2.
+//! Parses wrk's options, and wrk2's options `-R`, `-U` and `-B`.
 
 use super::units::{read_count, read_seconds};
 use super::url::WrkUrl;

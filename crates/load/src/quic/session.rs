@@ -1,7 +1,7 @@
 //! TLS of a QUIC connection (RFC 9001), by rustls.
 //!
-//! quinn-proto includes a rustls session, but it doesn't expose all negotiated parameters, or the
-//! errors of rustls.
+//! quinn-proto includes a rustls session, but it doesn't expose all negotiated parameters, or
+//! rustls's errors.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use super::Severity;
 /// Row of the registry: all fixed properties of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FindingInfo {
-    /// Part of prony that creates the finding.
+    /// Component of prony that creates the finding.
     pub scope: FindingScope,
     /// Observation, as a sentence.
     pub seen: &'static str,
@@ -53,7 +53,7 @@ impl FindingInfo {
     }
 }
 
-/// Part of prony that creates a finding.
+/// Component of prony that creates a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FindingScope {
     /// Any load.

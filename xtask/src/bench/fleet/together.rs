@@ -19,7 +19,7 @@ const RATE: u64 = 8_000;
 /// Maximum time by which a load may exceed its duration.
 const OVERTIME_MAX: Duration = Duration::from_secs(60);
 
-/// Host of nginx; the agents come before it.
+/// Host that runs nginx; the agents come before it.
 const WEB: usize = AGENTS + 1;
 
 const NGINX: &str = "

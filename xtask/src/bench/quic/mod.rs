@@ -1,6 +1,6 @@
 //! Rows `h3-…`: HTTP/3 against the origin and Caddy.
 //!
-//! The nginx of Debian 12 doesn't support QUIC, so these rows use other servers, and each generator
+//! Debian 12's nginx doesn't support QUIC, so these rows use other servers, and each generator
 //! counts its own complete requests. The reference is prony over HTTP/2 and TLS on the same server
 //! in the same rotation.
 

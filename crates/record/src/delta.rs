@@ -31,7 +31,7 @@ pub struct Delta {
     pub outcomes: OutcomeCounts,
     /// Final responses by status.
     pub statuses: Statuses,
-    /// How often a request was sent again because a reused connection lost it.
+    /// Number of retries of requests that a reused connection lost.
     pub retried: u64,
     /// Redirects followed within requests.
     pub redirected: u64,

@@ -231,7 +231,7 @@ pub struct Totals {
     pub unstarted: u64,
     /// Number of response times of which only a lower bound is known.
     pub censored: u64,
-    /// How often a request was sent again because a reused connection lost it.
+    /// Number of retries of requests that a reused connection lost.
     pub retried: u64,
     /// Redirects followed within requests.
     #[serde(default)]
@@ -476,11 +476,11 @@ pub struct XdpUse {
     pub timeouts: u64,
     /// Replies to requests for the MAC address of a source address.
     pub neighbor_replies: u64,
-    /// How often a worker went to sleep.
+    /// Number of sleeps of the workers.
     pub polls: u64,
     /// Sleeps that ended because a packet arrived.
     pub wakes: u64,
-    /// How often a worker waited for several responses without watching the interface.
+    /// Number of waits for several responses without watching the interface.
     pub pauses: u64,
 }
 

@@ -14,7 +14,6 @@ use crate::cargo::{cargo, workspace_root};
 use crate::tree::Tree;
 
 const OPEN: &str = "<!-- generated: prony ";
-/// The JSON schema of plans.
 const PLAN_SCHEMA: &str = "schema/prony.plan-1.schema.json";
 const CLOSE: &str = "<!-- end of generated -->";
 

@@ -23,7 +23,6 @@ const RECEIVE_BUFFER_BYTES: usize = 2 * 1024 * 1024;
 /// Maximum number of datagrams sent with one system call.
 const SEGMENTS_MAX: usize = 16;
 
-/// One connection.
 pub(crate) struct FloorConnection {
     pub(crate) socket: Socket,
     state: UdpSocketState,

@@ -242,7 +242,6 @@ impl ProbeLoads for LocalLoads<'_> {
 struct SearchWatcher<'a> {
     notes: &'a CapacityNotes,
     progress: &'a Progress,
-    /// Number of searches.
     searches: u32,
 }
 

@@ -44,12 +44,10 @@ impl Output {
         Ok(Output::File(file, path.to_owned()))
     }
 
-    /// Returns true for standard output.
     pub(crate) fn is_standard(&self) -> bool {
         matches!(self, Output::Standard)
     }
 
-    /// Writes all of the text.
     pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
         match self {
             Output::Standard => {

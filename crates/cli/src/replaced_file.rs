@@ -57,7 +57,6 @@ impl ReplacedFile {
         }
     }
 
-    /// Writes all of the content.
     pub(crate) fn write(self, content: &[u8]) -> io::Result<()> {
         match self {
             ReplacedFile::Renamed(path) => replace(&path, content),

@@ -149,7 +149,6 @@ impl RunState {
         Ok(state)
     }
 
-    /// Path of the folder.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

@@ -301,7 +301,6 @@ impl Random {
     }
 }
 
-/// A simulated agent.
 struct Agent {
     name: AgentName,
     number: usize,

@@ -34,7 +34,6 @@ pub(crate) struct Requests {
     pub(crate) weights: Option<Vec<f64>>,
     /// Statuses that count as success, for requests that have their own; empty if none has.
     pub(crate) expected_statuses: Vec<Option<StatusSet>>,
-    /// Targets of the requests.
     pub(crate) targets: Vec<Target>,
     /// Index of each target, by address.
     pub(crate) indices: TargetIndices,

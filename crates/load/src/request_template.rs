@@ -79,7 +79,6 @@ enum HeadPiece {
     Further,
 }
 
-/// The body of a request.
 #[derive(Debug)]
 enum BodyTemplate {
     Fixed {

@@ -197,7 +197,6 @@ fn plain_request(
     })
 }
 
-/// A request in JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JsonRequest {

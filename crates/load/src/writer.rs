@@ -90,7 +90,6 @@ impl Writer {
         })))
     }
 
-    /// The load's settings.
     pub(crate) fn settings(&self) -> &LoadSettings {
         &self.0.settings
     }

@@ -19,7 +19,6 @@ const OPERATIONS: &[(&str, Operation)] = &[
     ("ror", |of| at(of, 0).rotate_right(places(of))),
 ];
 
-/// Returns the library as a table.
 pub(crate) fn library(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     for &(name, operation) in OPERATIONS {

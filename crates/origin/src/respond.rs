@@ -28,7 +28,6 @@ const HEADERS: HeaderName = HeaderName::from_static("prony-headers");
 /// Any error while reading a request body.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Result of a request.
 pub(crate) enum RequestResult {
     /// The response is sent by hyper or h3.
     Response(Response<Body>),

@@ -14,7 +14,6 @@ use crate::stream::Shared;
 /// a reset, which could make the client lose the response.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One step of a script.
 enum ScriptStep {
     /// Text that is sent in one piece.
     Send(&'static str),
@@ -28,7 +27,6 @@ enum ScriptStep {
     Forever(&'static str),
 }
 
-/// End of a script.
 enum ScriptEnd {
     /// Closes the sending side (with TLS, after `close_notify`), then the socket.
     Close,

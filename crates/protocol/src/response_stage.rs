@@ -8,7 +8,6 @@ use crate::h1::Expects;
 /// Maximum number of interim responses (1xx) before the final one, as for HTTP/1.1.
 const INTERIM_RESPONSES_MAX: u8 = 32;
 
-/// Stage of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResponseStage {
     /// The final head is expected, after `interims` interim heads.

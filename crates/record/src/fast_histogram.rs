@@ -28,7 +28,6 @@ impl Default for FastHistogram {
 }
 
 impl FastHistogram {
-    /// Records a time.
     #[inline]
     pub(crate) fn record(&mut self, time: Nanos) {
         self.is_empty = false;

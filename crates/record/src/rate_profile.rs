@@ -106,7 +106,6 @@ struct Segment {
     length_s: f64,
     from_per_s: f64,
     to_per_s: f64,
-    /// Number of arrivals before the segment.
     arrivals_before: f64,
 }
 

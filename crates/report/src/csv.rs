@@ -145,7 +145,6 @@ pub fn runs(document: &RunsDocument) -> String {
     comparisons.map_or_else(String::new, crate::data::DataTable::to_csv)
 }
 
-/// Returns the names of all factors.
 fn factors(verdict: &VerdictDocument) -> Vec<&str> {
     let first = verdict.variants.first();
     first.map_or(Vec::new(), |variant| {

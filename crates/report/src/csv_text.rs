@@ -1,6 +1,5 @@
 //! CSV text (RFC 4180, but lines end with only a line feed).
 
-/// Writes headings and rows as CSV.
 pub(crate) fn write(headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut out = ::csv::WriterBuilder::new()
         .flexible(true)

@@ -139,7 +139,6 @@ impl Table {
         self.rows.push(cells.collect());
     }
 
-    /// Adds a row.
     pub(crate) fn push_cells(&mut self, row: Vec<TableCell>) {
         self.rows.push(row);
     }

@@ -123,7 +123,6 @@ impl Handled {
     }
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(crate) struct Connection<'a> {
     pub(crate) tuple: FourTuple,

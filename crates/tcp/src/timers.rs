@@ -20,7 +20,6 @@ pub(crate) struct Reminder {
     pub(crate) slot: u64,
 }
 
-/// The wheel.
 #[derive(Debug)]
 pub(crate) struct TimerWheel {
     slots: Vec<Vec<Reminder>>,

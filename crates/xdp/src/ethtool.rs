@@ -119,7 +119,6 @@ pub(crate) fn channels(interface: &str) -> Option<(u32, u32)> {
     Some((sum(receive), sum(transmit)))
 }
 
-/// Name of the driver.
 pub(crate) fn driver(interface: &str) -> Option<String> {
     /// Size of `struct ethtool_drvinfo` in words.
     const WORDS: usize = 49;

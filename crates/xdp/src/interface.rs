@@ -290,7 +290,6 @@ impl Interface {
     }
 }
 
-/// Index of an interface.
 fn index_of(name: &str) -> Option<u32> {
     let name = std::ffi::CString::new(name).ok()?;
     // SAFETY: the pointer refers to a string that ends with zero.

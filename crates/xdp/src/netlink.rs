@@ -16,7 +16,6 @@ const FLAG_CREATE: u16 = 0x400;
 const TYPE_ERROR: u16 = 2;
 const TYPE_DONE: u16 = 3;
 
-/// A kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     /// Returns one object.

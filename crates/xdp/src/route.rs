@@ -42,7 +42,6 @@ pub struct NextHop {
     pub source: Option<IpAddr>,
 }
 
-/// A route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Route {
     interface: Option<u32>,

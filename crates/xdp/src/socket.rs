@@ -340,7 +340,6 @@ impl AsFd for QueueSocket {
     }
 }
 
-/// The rings of a new socket.
 struct Rings {
     receive: ConsumerRing<libc::xdp_desc>,
     fill: ProducerRing<u64>,

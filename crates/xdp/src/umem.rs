@@ -64,7 +64,6 @@ impl SharedMemory {
         }
     }
 
-    /// Start of the memory.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }

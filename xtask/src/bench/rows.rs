@@ -2,7 +2,6 @@
 
 use super::tool::Tool;
 
-/// Use of connections in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum ConnectionUse {
     /// Each connection sends one request after the other without a pause.

@@ -296,7 +296,6 @@ impl BenchFolder {
         Ok(BenchFolder { path })
     }
 
-    /// Path of the folder.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

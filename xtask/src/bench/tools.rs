@@ -3,7 +3,6 @@
 use super::rows::{ConnectionUse, Content, Http, Row, Security};
 use super::tool::Tool;
 
-/// Parameters of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunParameters<'a> {
     /// URL of the requests.

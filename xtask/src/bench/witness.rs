@@ -16,7 +16,6 @@ const RESUMED_SHARE_MIN: f64 = 0.2;
 /// each connection slot needs a full handshake.
 const FULLY_RESUMED_SHARE_MIN: f64 = 0.9;
 
-/// Totals of a log.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct LogTotals {
     requests: u64,

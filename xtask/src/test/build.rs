@@ -17,7 +17,6 @@ use crate::cargo::{cargo, workspace_root};
 pub(super) struct Build {
     /// Test programs, in cargo's order.
     pub(super) programs: Vec<TestProgram>,
-    /// Number of warnings.
     pub(super) warnings: usize,
 }
 

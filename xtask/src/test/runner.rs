@@ -23,12 +23,10 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Interval at which the runner checks if a program has ended while there is no output.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A test program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TestProgram {
     /// Path of the source from the workspace root, such as `crates/cli/tests/cli/main.rs`.
     pub(super) source: String,
-    /// Path of the executable.
     pub(super) executable: PathBuf,
     /// Folder of the crate, in which cargo runs its tests.
     pub(super) folder: PathBuf,

@@ -53,7 +53,6 @@ const COMMAND_LINE: &[&str] = &["clap", "clap_builder", "lexopt", "pico-args"];
 /// Crates that are pure functions of their input.
 pub(super) const PURE: &[&str] = &["protocol", "stats", "report", "tcp"];
 
-/// Kind of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DependencyKind {
     Always,

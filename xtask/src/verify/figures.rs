@@ -3,7 +3,6 @@
 /// One line of a check's table.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct CheckFigure {
-    /// Name of the figure.
     pub(super) name: String,
     /// Required value.
     pub(super) expected: String,

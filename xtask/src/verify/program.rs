@@ -115,13 +115,11 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// URL of a path on the origin.
     pub(super) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 }
 
-/// A free address.
 fn free_address() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }

@@ -48,7 +48,6 @@ pub(crate) fn list(listed: &[ListedAgent]) -> String {
     shown(&table)
 }
 
-/// Returns the table of checked agents.
 pub(crate) fn check(checked: &[CheckedAgent]) -> String {
     let headings = [
         "agent",
@@ -98,7 +97,6 @@ pub(crate) fn list_json(listed: &[ListedAgent]) -> Value {
     listed.iter().map(listed_json).collect()
 }
 
-/// Returns the checked agents as JSON.
 pub(crate) fn check_json(checked: &[CheckedAgent]) -> Value {
     let each = checked.iter().map(|one| {
         let mut value = listed_json(&one.listed);

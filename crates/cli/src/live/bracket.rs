@@ -121,7 +121,6 @@ impl RateScale {
         (low <= high && width > 0).then_some(RateScale { low, high, width })
     }
 
-    /// Returns the cell of a rate.
     fn cell(&self, rate: f64) -> usize {
         let span = (self.high / self.low).ln();
         let share = match span > 0.0 {

@@ -22,7 +22,6 @@ const BAR_MIN: u16 = 10;
 /// Width of an interval drawn to scale, in cells.
 const SCALE_CELLS: usize = 31;
 
-/// Draws the page for an experiment.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &ExperimentState, context: &ViewContext<'_>) {
     let area = frame.area();
     if area.width < FULL_SIZE_MIN.0 || area.height < FULL_SIZE_MIN.1 {
@@ -351,7 +350,6 @@ impl Scale {
         }
     }
 
-    /// Returns the cell of a ratio.
     fn cell(&self, ratio: f64) -> usize {
         let share = (ratio.max(f64::MIN_POSITIVE).ln() / self.most + 1.0) / 2.0;
         (share.clamp(0.0, 1.0) * (SCALE_CELLS - 1) as f64).round() as usize

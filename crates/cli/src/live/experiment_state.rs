@@ -19,7 +19,6 @@ pub(crate) struct ExperimentState {
     pub(crate) title: String,
     /// Minimum and maximum number of blocks.
     pub(crate) blocks: (u32, u32),
-    /// The number of variants.
     pub(crate) variants: u32,
     /// Forecast minimum and maximum time of the experiment, or `None` if unknown.
     pub(crate) time: Option<(Duration, Duration)>,
@@ -59,7 +58,6 @@ pub(crate) struct ExperimentState {
     pub(crate) is_stopped: bool,
 }
 
-/// The phase of a trial.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum TrialPhase {
     /// Between trials.
@@ -89,7 +87,6 @@ pub(crate) struct CpuUse {
 pub(crate) struct ComparisonRow {
     /// The variant and its baseline.
     pub(crate) names: (String, String),
-    /// The metric.
     pub(crate) metric: Metric,
     /// The estimated ratio and its interval.
     pub(crate) effect: Effect,

@@ -29,7 +29,6 @@ impl LiveView for Follower {
 /// Minimum width of the generator's panel.
 const GENERATOR_WIDTH: u16 = 32;
 
-/// Draws the page for a load.
 pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewContext<'_>) {
     let area = frame.area();
     if area.width < FULL_SIZE_MIN.0 || area.height < FULL_SIZE_MIN.1 {

@@ -24,7 +24,6 @@ pub(crate) struct Rounds {
     pub(crate) variants: Vec<VariantRounds>,
 }
 
-/// One variant's rounds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct VariantRounds {
     /// Index of the variant in the plan.

@@ -140,7 +140,6 @@ fn address(typed: &str) -> Result<SocketAddr, Failure> {
     })
 }
 
-/// Returns the page at a path.
 fn page(path: &str, numbers: &Mutex<Numbers>) -> HttpPage {
     match path {
         "/metrics" => HttpPage {

@@ -47,7 +47,6 @@ pub(crate) struct HttpPage {
 }
 
 impl HttpPage {
-    /// Creates a page of plain text.
     pub(crate) fn plain(status: u16, text: impl Into<String>) -> HttpPage {
         HttpPage {
             status,

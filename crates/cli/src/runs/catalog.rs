@@ -35,7 +35,6 @@ pub(crate) struct StoredRun {
     pub(crate) bytes: u64,
 }
 
-/// The state of a run.
 #[derive(Debug)]
 pub(crate) enum RunState {
     /// The run has a verdict.

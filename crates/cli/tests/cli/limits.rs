@@ -6,7 +6,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::running::{CommandOutput, Origin, Workdir};
 
-/// Runs a command with a resource limit.
 fn run_within(workdir: &Workdir, args: &[&str], resource: Resource, limit: u64) -> CommandOutput {
     let mut command = workdir.command(args);
     // SAFETY: only system calls are made between fork and exec.

@@ -112,7 +112,6 @@ pub(crate) fn findings(record: &Record) -> Vec<&str> {
     record.findings.iter().map(|it| it.id.as_str()).collect()
 }
 
-/// Returns true if a record has a finding.
 pub(crate) fn has(record: &Record, finding: &str) -> bool {
     findings(record).contains(&finding)
 }

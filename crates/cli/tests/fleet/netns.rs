@@ -12,7 +12,6 @@ const PREFIX: &str = "prony-fleet-test-";
 
 /// Name of the host that has the bridge, the NATS server and the coordinator.
 pub(crate) const HUB: &str = "hub";
-/// Address of the hub.
 pub(crate) const HUB_ADDRESS: &str = "10.77.0.1";
 
 /// A network of hosts. Dropping this value removes it.

@@ -20,7 +20,6 @@ impl RandomDelays {
         RandomDelays(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// Returns the next random number.
     fn next(&mut self) -> u64 {
         self.0.random()
     }

@@ -13,7 +13,6 @@ pub(crate) struct RecordedRequest {
     pub(crate) connection: usize,
     /// Address of the client.
     pub(crate) from: IpAddr,
-    /// The request line.
     pub(crate) line: String,
     /// Header lines as received.
     pub(crate) headers: Vec<String>,

@@ -44,7 +44,6 @@ impl Site {
         }
     }
 
-    /// Returns a URL on the site.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }

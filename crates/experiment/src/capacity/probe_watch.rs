@@ -10,7 +10,6 @@ use prony_stats::capacity::{EarlyEnd, Goal, Probe, ProbeProgress, ProbePurpose};
 /// Interval at which a running probe is judged.
 const JUDGE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A probe to watch.
 pub(super) struct ProbeWatch<'a> {
     pub(super) probe: &'a Probe,
     pub(super) goals: &'a [Goal],

@@ -89,7 +89,6 @@ impl CapacitySearch<'_> {
     }
 }
 
-/// A search that is running.
 struct RunningSearch<'a, L> {
     search: &'a CapacitySearch<'a>,
     loads: &'a mut L,

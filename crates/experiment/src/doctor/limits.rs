@@ -30,7 +30,6 @@ const QUOTA: CheckTopic = CheckTopic {
     source: "cpu.max and cpu.stat in the kernel's admin-guide/cgroup-v2",
 };
 
-/// Checks a server's limits.
 pub(super) fn check(server: &ServerProcess) -> CheckResults {
     let mut results = CheckResults::default();
     check_open_files(server, &mut results);

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use crate::service::Endpoint;
 use crate::system;
 
-/// Timeout of one probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A check that a service is ready.

@@ -143,18 +143,15 @@ mod system {
             })
         }
 
-        /// Returns the ID of the jail.
         pub(crate) fn entry(&self) -> Result<JailId, HostError> {
             Ok(JailId(self.id))
         }
     }
 
-    /// Jail ID.
     #[derive(Debug)]
     pub(crate) struct JailId(i32);
 
     impl JailId {
-        /// Returns the ID as a number.
         pub(crate) fn raw(&self) -> i32 {
             self.0
         }

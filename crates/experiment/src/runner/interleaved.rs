@@ -22,7 +22,6 @@ use crate::host::{ScopedHost, SharedHost};
 /// Minimum warm-up. The settling part of the first slice must not begin before the load.
 const WARMUP_MIN: Nanos = Nanos::from_millis(100);
 
-/// An interleaved block.
 pub(super) struct InterleavedBlock<'a> {
     pub(super) trial: Trial<'a>,
     /// Block number, from 1.

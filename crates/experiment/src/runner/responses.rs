@@ -12,7 +12,6 @@ use crate::plan::BodyComparison;
 
 /// Maximum number of checked requests, spread evenly over the load's list.
 pub(crate) const CHECKED_REQUESTS_MAX: usize = 64;
-/// Timeout of a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Responses of a variant before one trial, or common to all its trials, by request number.

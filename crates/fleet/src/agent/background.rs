@@ -197,7 +197,6 @@ impl BackgroundTask {
         self.is_preparation.then_some(&self.run)
     }
 
-    /// Returns the order.
     pub(super) fn order(&self) -> &LoadOrder {
         &self.order
     }

@@ -115,12 +115,10 @@ impl LoadPart {
         })
     }
 
-    /// Returns the run.
     pub(super) fn run(&self) -> &RunId {
         &self.run
     }
 
-    /// Returns the order.
     pub(super) fn order(&self) -> &LoadOrder {
         &self.order
     }

@@ -72,7 +72,6 @@ impl MachineFacts {
         &self.instance
     }
 
-    /// Returns the machine's host name.
     pub(super) fn host(&self) -> &str {
         &self.host
     }

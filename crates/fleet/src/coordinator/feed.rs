@@ -64,7 +64,6 @@ pub struct RunStart {
     pub planned: Option<Duration>,
 }
 
-/// Progress of one agent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct AgentProgress {
     state: AgentState,
@@ -177,7 +176,6 @@ impl Feed {
         }
     }
 
-    /// Sets the state of an agent.
     pub(super) fn is_now(&self, name: &AgentName, state: AgentState) {
         if let Some(seen) = self.state().agents.get_mut(name) {
             seen.state = state;

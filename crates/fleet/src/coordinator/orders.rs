@@ -11,7 +11,6 @@ use crate::wire::{AgentOrder, Command, Reply, SenderVersion};
 
 /// Number of exchanges per comparison of a clock.
 const CLOCK_EXCHANGES: usize = 24;
-/// Timeout of one exchange.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of clocks that are compared at the same time.
 const CONCURRENT_CLOCKS: usize = 8;

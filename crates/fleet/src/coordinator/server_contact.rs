@@ -17,7 +17,6 @@ const RECOVERY_TIME: Duration = Duration::from_secs(15);
 /// Minimum length of an outage that is reported.
 const ANNOUNCED_MIN: Duration = Duration::from_secs(2);
 
-/// An outage of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outage {
     /// URL of the server.

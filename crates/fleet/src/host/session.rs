@@ -95,7 +95,6 @@ impl AgentSession {
         }
     }
 
-    /// Returns the agent's name.
     pub(super) fn agent(&self) -> &AgentName {
         &self.agent
     }
@@ -105,7 +104,6 @@ impl AgentSession {
         &self.boot
     }
 
-    /// Creates an error that names this agent.
     pub(super) fn error(&self, text: String) -> HostError {
         HostError::Elsewhere {
             host: self.agent.to_string(),

@@ -22,7 +22,6 @@ const RESULTS_BYTES_MAX: i64 = 4 << 30;
 /// Maximum size in bytes of a result message. Agents use at most half of it.
 const RESULT_BYTES_MAX: i32 = 1 << 20;
 
-/// Limits of a bucket.
 struct BucketLimits {
     bucket: &'static str,
     max_age: Duration,

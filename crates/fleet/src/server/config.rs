@@ -8,10 +8,8 @@ use crate::permissions::{
     ENROLL_SUBJECTS, Permissions, Role, subjects_from_agents, subjects_to_agents,
 };
 
-/// A user of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ServerUser {
-    /// Role of the user.
     pub(super) role: Role,
     /// Public key of the user.
     pub(super) public: String,

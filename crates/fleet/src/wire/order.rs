@@ -39,7 +39,6 @@ pub(crate) struct OrderHeader {
     /// Version of the coordinator.
     #[serde(flatten)]
     pub(crate) sender: SenderVersion,
-    /// Name of the command.
     #[serde(rename = "do", default)]
     pub(crate) command: String,
 }

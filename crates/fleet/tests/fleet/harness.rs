@@ -25,7 +25,6 @@ use crate::nats_server::{TestServer, agent};
 /// Timeout of waits in tests. It is long enough for a busy machine.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A running agent.
 pub(crate) struct RunningAgent {
     pub(crate) name: AgentName,
     pub(crate) clock: Clock,

@@ -10,7 +10,6 @@ use super::arguments::AbArguments;
 pub(super) struct Http10Request {
     /// Request line and headers, including the empty line at the end.
     pub(super) head: Vec<u8>,
-    /// Body of the request.
     pub(super) body: Vec<u8>,
 }
 

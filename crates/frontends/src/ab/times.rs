@@ -2,7 +2,6 @@
 
 use prony_record::{Distribution, Nanos};
 
-/// Times of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestTimes {
     /// Start of the request, relative to the start of the load.
@@ -36,7 +35,6 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// Adds one time.
     pub(super) fn add(&mut self, time: Nanos) {
         let ns = u128::from(time.0);
         self.count += 1;
@@ -133,7 +131,6 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Adds one request.
     pub(super) fn add(&mut self, row: &RequestTimes) {
         self.connect.add(row.connect);
         self.total.add(row.total());

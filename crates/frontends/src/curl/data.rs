@@ -75,7 +75,6 @@ impl RequestData {
         Ok(())
     }
 
-    /// Returns the body of the request.
     pub(super) fn into_body(self) -> Result<DataBody, String> {
         match self.file {
             Some(file) => Ok(DataBody::File(file)),

@@ -27,7 +27,6 @@ pub(super) enum FlagError {
 pub(super) struct GoFlag {
     /// Name of the flag, without dashes.
     pub(super) name: String,
-    /// Value of the flag.
     pub(super) value: String,
 }
 

@@ -33,7 +33,6 @@ impl HeyResults {
         self.noted.responses + self.failures.values().sum::<u64>()
     }
 
-    /// Returns the summary.
     pub(super) fn summary(&self) -> String {
         let mut out = String::new();
         // Writing to a string can't fail.

@@ -76,7 +76,6 @@ pub(super) struct CollectedRequests {
 }
 
 impl CollectedRequests {
-    /// Adds a response.
     pub(super) fn response(&mut self, exchange: &Exchange, dial: Nanos, keeps_row: bool) {
         let first_byte = exchange.first_byte.unwrap_or(exchange.ended);
         let row = CsvRow {

@@ -30,7 +30,6 @@ impl Method {
         Method::Options,
     ];
 
-    /// Returns the method's name.
     pub(super) fn name(self) -> &'static str {
         match self {
             Method::Get => "GET",

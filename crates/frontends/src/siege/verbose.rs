@@ -25,7 +25,6 @@ pub(super) enum Line {
     Plain(Vec<u8>),
 }
 
-/// A finished transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FinishedTransaction {
     pub(super) user: u32,
@@ -138,7 +137,6 @@ impl Printer {
         }
     }
 
-    /// Returns a sender for lines.
     pub(super) fn lines(&self) -> SyncSender<Line> {
         self.lines.clone()
     }

@@ -93,7 +93,6 @@ impl Load<'_> {
         }
     }
 
-    /// Prints the results.
     pub(super) fn print(&self, results: &WrkResults) {
         let latency = &results.figures.latency;
         let uncorrected = results.uncorrected.as_ref();

@@ -69,7 +69,6 @@ impl ConnectionState {
         matches!(self, ConnectionState::Ready(_))
     }
 
-    /// Returns true if the connection is draining.
     #[inline]
     pub(crate) fn is_draining(&self) -> bool {
         matches!(self, ConnectionState::Draining(_))

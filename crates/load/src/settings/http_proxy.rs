@@ -55,7 +55,6 @@ impl HttpProxy {
         format!("{}:{}", url.bracketed_host(), url.port)
     }
 
-    /// URL of the proxy with its credentials.
     pub(crate) fn url_with_credentials(&self) -> String {
         match &self.credentials {
             Some(credentials) => format!("http://{}@{}", credentials.to_userinfo(), self.name()),

@@ -62,7 +62,6 @@ impl LocalPorts {
 /// Local ports that other sockets hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct HeldPorts {
-    /// Number of held ports.
     pub(crate) count: u64,
     /// Number of held ports that are in TIME_WAIT.
     pub(crate) waiting: u64,

@@ -21,7 +21,6 @@ pub(crate) struct SourceCounts {
 }
 
 impl SourceCounts {
-    /// Creates the counts for `sources` sources.
     pub(crate) fn new(sources: u64) -> SourceCounts {
         SourceCounts {
             each: vec![[0; 3]; sources.min(COUNTED_ADDRESSES_MAX) as usize],

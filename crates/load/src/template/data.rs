@@ -144,7 +144,6 @@ impl DataTable {
         &self.shown
     }
 
-    /// Names of the columns.
     pub(crate) fn columns(&self) -> &[String] {
         &self.columns
     }

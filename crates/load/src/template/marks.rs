@@ -101,7 +101,6 @@ impl Marks {
         !self.is_empty() && text.contains(&self.prefix)
     }
 
-    /// Splits bytes at the marks.
     pub(crate) fn split(&self, bytes: &[u8]) -> Vec<MarkedPiece> {
         let mut pieces = Vec::new();
         let mut rest = bytes;

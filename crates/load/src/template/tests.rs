@@ -6,7 +6,6 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 
-/// Creates a table from a text.
 fn table(text: &str) -> DataTable {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("users.csv");

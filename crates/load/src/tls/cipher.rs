@@ -63,7 +63,6 @@ pub(super) fn record_length(bytes: &[u8]) -> Result<Option<usize>, Error> {
     Ok(Some(HEADER_BYTES + length))
 }
 
-/// Layout of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RecordLayout {
     /// TLS 1.3: the type is encrypted with the content.

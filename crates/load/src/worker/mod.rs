@@ -85,7 +85,6 @@ const STARTS_PER_COMPLETION: u32 = 4;
 /// more completions. Sending after each completion would split the output into more pieces.
 const COMPLETIONS_PER_FLUSH: u32 = 64;
 
-/// Result of one worker.
 pub(crate) struct WorkerResult {
     pub(crate) sink: Sink,
     /// Time at which the worker's share of the load ended.

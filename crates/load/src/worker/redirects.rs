@@ -42,7 +42,6 @@ pub(super) struct PastHops {
     pub(super) body_bytes_in: u64,
 }
 
-/// A slot's redirects.
 #[derive(Default)]
 struct SlotRedirects {
     past: PastHops,

@@ -36,7 +36,6 @@ pub(crate) fn start_with(more: &str) -> Server {
     start_offering(" alpn h2,http/1.1", more)
 }
 
-/// Starts a HAProxy without ALPN.
 pub(crate) fn start_without_alpn() -> Server {
     start_offering("", "")
 }

@@ -53,7 +53,6 @@ fn proxy(allowed: &str) -> Server {
     place.start(&mut command)
 }
 
-/// Returns the address of the proxy.
 fn address(proxy: &Server) -> String {
     let url = proxy.url(Transport::Clear, "");
     url.trim_start_matches("http://").to_owned()

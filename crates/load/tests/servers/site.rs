@@ -74,7 +74,6 @@ impl Site {
         self.folder.path().join(name)
     }
 
-    /// Writes a file and returns its path.
     pub(crate) fn file(&self, name: &str, content: &str) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, content).unwrap();

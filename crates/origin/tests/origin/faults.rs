@@ -7,7 +7,6 @@ use prony_origin::{Config, Fault, HELLO, Origin};
 
 use crate::client::{Client, EVERY_WAY, End, Via, clear, get, start, start_for, with_tls};
 
-/// Expected response of a fault.
 struct ExpectedResponse {
     /// Text that the head, or whatever is sent in its place, must contain.
     has: &'static str,

@@ -1,7 +1,6 @@
 //! Integers of HPACK and QPACK (RFC 7541 §5.1, RFC 9204 §4.1.1). An integer takes some bits of the
 //! first byte, and then seven bits of each additional byte.
 
-/// Error in an integer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IntegerError {
     /// The block ends within the integer.

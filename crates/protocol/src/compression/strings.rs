@@ -3,7 +3,6 @@
 use super::huffman::{self, HuffmanError};
 use super::integer::{self, IntegerError};
 
-/// Error in a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StringError {
     /// An invalid length, or the block ends within the string.

@@ -112,7 +112,6 @@ impl fmt::Display for FrameType {
     }
 }
 
-/// Header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FrameHeader {
     /// Length of the payload, in bytes.

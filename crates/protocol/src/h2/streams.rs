@@ -72,7 +72,6 @@ impl Streams {
         self.sending
     }
 
-    /// Number of slots.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }

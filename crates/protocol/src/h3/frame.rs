@@ -66,7 +66,6 @@ impl fmt::Display for H3FrameType {
     }
 }
 
-/// Header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct H3FrameHeader {
     pub(super) kind: H3FrameType,

@@ -71,7 +71,6 @@ pub(super) struct H3PeerSettings {
 }
 
 impl H3PeerSettings {
-    /// Reads the payload of SETTINGS.
     pub(super) fn read(payload: &[u8]) -> Result<H3PeerSettings, H3Violation> {
         let mut settings = H3PeerSettings::default();
         let (mut table_seen, mut blocked_seen) = (false, false);

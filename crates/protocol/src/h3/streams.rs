@@ -50,7 +50,6 @@ impl H3Streams {
         (self.slots.len() - self.vacant.len()) as u32
     }
 
-    /// Number of slots.
     pub(super) fn slots(&self) -> usize {
         self.slots.len()
     }

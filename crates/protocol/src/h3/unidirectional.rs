@@ -14,7 +14,6 @@ pub(super) mod stream_type {
 /// Marks a stream that hasn't been opened.
 const NO_STREAM: u64 = u64::MAX;
 
-/// The peer's unidirectional streams.
 #[derive(Debug)]
 pub(super) struct PeerStreams {
     control: Option<u64>,

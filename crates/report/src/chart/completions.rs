@@ -12,12 +12,9 @@ use crate::number;
 /// Maximum number of variants that can be distinguished in one chart.
 pub(crate) const VARIANTS_MAX: usize = 8;
 
-/// One variant's trials.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct VariantTrials {
-    /// The variant's name.
     pub(crate) name: String,
-    /// The variant's color.
     pub(crate) color: Color,
     /// One line for each trial, by block. Points are seconds and the completions since the previous
     /// point.

@@ -18,7 +18,6 @@ pub(crate) struct ForestRow {
     pub(crate) interval: Option<(f64, f64)>,
     /// The change as text; empty for the reference.
     pub(crate) change: String,
-    /// The interval as text.
     pub(crate) interval_text: String,
     /// The verdict as a word, or `reference`.
     pub(crate) verdict: String,

@@ -25,7 +25,6 @@ pub(crate) struct GoalAxis {
     pub(crate) metric: String,
     /// The goal in words, such as `p99 < 50 ms`.
     pub(crate) goal: String,
-    /// The goal's limit.
     pub(crate) limit: f64,
     /// Formats a value.
     pub(crate) mark: fn(f64) -> String,

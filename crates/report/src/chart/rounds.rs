@@ -13,7 +13,6 @@ pub(crate) struct RoundLines {
     pub(crate) unit: &'static str,
     /// Formats a value of the vertical axis.
     pub(crate) mark: fn(f64) -> String,
-    /// Name and color of the variant.
     pub(crate) variant: (String, Color),
     /// Name and color of its baseline.
     pub(crate) against: (String, Color),
@@ -23,10 +22,8 @@ pub(crate) struct RoundLines {
     pub(crate) interval: Option<(f64, f64)>,
 }
 
-/// Rounds of one block.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RoundBlock {
-    /// Block number.
     pub(crate) number: u32,
     pub(crate) rounds: Vec<RoundPoint>,
 }

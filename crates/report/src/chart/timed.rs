@@ -114,7 +114,6 @@ struct HorizontalAxis<'a> {
 struct DrawnAxes {
     x: Axis,
     y: Axis,
-    /// Lower end of the axes.
     lower_end: f64,
 }
 

@@ -140,7 +140,6 @@ impl RunVerdicts<'_> {
         own.map(|(_, _, record)| seconds(record)).sum()
     }
 
-    /// The name of the run.
     fn name(&self) -> String {
         match &self.new.content {
             StoredContent::Experiment(experiment) => experiment.verdict.name.clone(),

@@ -66,7 +66,6 @@ pub(super) const ENTRY_COLUMNS: [&str; 16] = [
     "at_least",
 ];
 
-/// The cells of one entry.
 pub(super) fn entry_cells(row: &EntryResult) -> Vec<DataCell> {
     let times = &row.response_time_us;
     let time = |us: f64| match times.max > 0.0 {

@@ -134,7 +134,6 @@ impl Story {
         self.elements.len() - 1
     }
 
-    /// Adds a block.
     pub(super) fn push(&mut self, block: PageBlock) {
         self.blocks.push(block);
     }

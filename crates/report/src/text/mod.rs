@@ -43,7 +43,6 @@ impl TextOptions {
     };
 }
 
-/// The width of a fact's name.
 const FACT_NAME_WIDTH: usize = 16;
 /// The width of a condition's result.
 const RESULT_WIDTH: usize = 13;

@@ -2,7 +2,6 @@
 
 use prony_stats::Verdict;
 
-/// The word for a verdict.
 pub(crate) fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",

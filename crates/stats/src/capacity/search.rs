@@ -32,7 +32,6 @@ const BRACKET_PROBE_SHARE: f64 = 1.0 / 12.0;
 const BRACKET_RATIO: f64 = 1.3;
 /// Maximum ratio between successive rates of the bracket.
 const STEP_MAX: f64 = 16.0;
-/// Number of probes at the edge.
 const EDGE_PROBES: usize = 7;
 /// Share of the remaining time that the probes at the edge may take.
 const EDGE_TIME_SHARE: f64 = 0.2;

@@ -25,7 +25,6 @@ pub(crate) enum End {
     Slow,
 }
 
-/// Returns the byte at a position in a body.
 pub(crate) fn body_byte(position: usize) -> u8 {
     (position.wrapping_mul(2_654_435_761) >> 9) as u8
 }
@@ -40,7 +39,6 @@ pub(crate) fn request(upload: usize, download: usize, end: End) -> Vec<u8> {
     bytes
 }
 
-/// Counts of a server.
 #[derive(Debug, Default)]
 pub(crate) struct ServerCounts {
     /// Requests with wrong bytes.

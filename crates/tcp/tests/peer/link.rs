@@ -26,7 +26,6 @@ impl Random {
     }
 }
 
-/// Faults of a link.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Faults {
     /// Probabilities per packet.

@@ -8,7 +8,6 @@ use smoltcp::socket::tcp::{Socket, SocketBuffer};
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 
-/// Port of the server.
 pub(crate) const PORT: u16 = 80;
 
 /// Returns the byte of a response at a position.
@@ -74,7 +73,6 @@ struct Exchange {
     response: Option<(usize, usize)>,
 }
 
-/// Behavior of the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Behavior {
     pub(crate) request_bytes: usize,
@@ -83,7 +81,6 @@ pub(crate) struct Behavior {
     pub(crate) close: bool,
 }
 
-/// The server.
 pub(crate) struct Server {
     queues: Queues,
     interface: Interface,

@@ -41,7 +41,6 @@ impl BypassGenerator {
         }
     }
 
-    /// Returns true if the generator is prony.
     pub(super) fn is_prony(self) -> bool {
         self != BypassGenerator::Wrk
     }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use super::super::process;
 
-/// Port of the responder.
 pub(super) const PORT: u16 = 8080;
 
 /// Time limit for the responder to attach.

@@ -141,7 +141,6 @@ struct ProbeContext<'a> {
     cores: (usize, usize),
 }
 
-/// Result of one probe.
 struct ProbeResult {
     /// The 99th percentile of lateness; an error if the tool failed or didn't keep the rate.
     late_p99_us: Result<f64, String>,

@@ -81,7 +81,6 @@ struct FleetPrograms {
     simulated_agents: PathBuf,
 }
 
-/// Results of the rows.
 pub(super) struct Outcomes(Vec<(FleetRow, Result<Vec<FleetFigure>, String>)>);
 
 /// Measures the rows. Each gets a folder below `own`.

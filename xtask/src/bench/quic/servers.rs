@@ -11,7 +11,6 @@ use crate::test::install::find_program;
 /// Time limit for a server to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A kind of server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServerKind {
     Origin,

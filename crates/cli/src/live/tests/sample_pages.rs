@@ -33,7 +33,6 @@ impl DrawnPage {
     }
 }
 
-/// Returns all sample pages by name.
 pub(super) fn pages() -> Vec<(&'static str, DrawnPage)> {
     vec![
         ("closed", DrawnPage::Load(Box::new(closed()))),

@@ -10,7 +10,6 @@ use crate::plan::model::{Plan, PlanVariant};
 use crate::plan::syntax::PlanReader;
 use crate::service::{Allocated, Endpoint};
 
-/// Name of the machine in templates.
 const MACHINE: &str = "machine";
 
 /// Creates a context with only the machine.

@@ -104,7 +104,6 @@ impl PlanReader<'_> {
         }
     }
 
-    /// Reads a table.
     pub(crate) fn table<'n>(&mut self, node: &'n TomlNode, subject: &str) -> Option<&'n TomlTable> {
         match &node.value {
             TomlValue::Table(table) => Some(table),

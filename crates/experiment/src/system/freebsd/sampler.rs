@@ -30,7 +30,6 @@ const SYSCTLS: [&str; 8] = [
 /// A running service to sample.
 #[derive(Debug, Clone)]
 pub(crate) struct FreeBsdService {
-    /// Name of the service.
     pub(crate) service: String,
     /// Process ID of the keeper; `None` if prony did not start the service.
     pub(crate) keeper: Option<i32>,
@@ -154,7 +153,6 @@ pub(crate) fn start_of(pid: i32) -> Option<u64> {
     processes().get(pid).map(|process| process.start)
 }
 
-/// Returns all processes.
 pub(crate) fn processes() -> ProcessTable {
     output("ps", &parse::PS_ARGUMENTS)
         .lines()

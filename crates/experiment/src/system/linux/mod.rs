@@ -150,7 +150,6 @@ pub(crate) fn allowed_cores() -> Vec<usize> {
         .collect()
 }
 
-/// Returns the online cores.
 pub(crate) fn online_cores() -> Vec<usize> {
     let list = read("/sys/devices/system/cpu/online").unwrap_or_default();
     let ranges = list.split(',').filter_map(|range| {

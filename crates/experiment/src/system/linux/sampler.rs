@@ -21,7 +21,6 @@ use crate::telemetry::{
 /// A running service to sample.
 #[derive(Debug, Clone)]
 pub(crate) struct SampledService {
-    /// Name of the service.
     pub(crate) service: String,
     /// Process ID of the keeper; `None` if prony did not start the service.
     pub(crate) keeper: Option<i32>,

@@ -36,7 +36,6 @@ impl Kind {
     }
 }
 
-/// The kind of an operation, from its user data.
 pub(super) fn kind_of(user_data: u64) -> Kind {
     match user_data >> 61 {
         0 => Kind::Connect,

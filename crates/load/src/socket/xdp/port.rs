@@ -60,7 +60,6 @@ impl HopTable {
     }
 }
 
-/// The target of an IP packet.
 fn target_of(packet: &[u8]) -> Option<IpAddr> {
     match packet.first()? >> 4 {
         4 => Some(IpAddr::from(*packet.get(16..)?.first_chunk::<4>()?)),

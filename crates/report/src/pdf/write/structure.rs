@@ -45,7 +45,6 @@ impl Structure {
         }
     }
 
-    /// Adds the structure to the catalog.
     pub(super) fn add_to(&self, catalog: &mut Catalog<'_>) {
         catalog.pair(Name(b"StructTreeRoot"), self.root);
     }
@@ -64,7 +63,6 @@ impl Structure {
         root.parent_tree_next_key(i32::try_from(self.lists.len()).unwrap_or(i32::MAX));
     }
 
-    /// Writes all elements.
     pub(super) fn write(&self, pdf: &mut Pdf, elements: &[StructureElement], pages: &[Ref]) {
         self.write_root(pdf);
         let mut children: Vec<Vec<Ref>> = vec![Vec::new(); elements.len()];

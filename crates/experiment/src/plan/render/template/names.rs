@@ -28,7 +28,6 @@ impl KnownNames {
         self.0.insert(name.to_owned(), known);
     }
 
-    /// Returns true if the name is known.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }

@@ -133,7 +133,7 @@ impl Engine<'_> {
         Ok(connection)
     }
 
-    /// Handles a readiness event of a connection.
+    /// Continues a connection that is ready: sends the request, or reads from the response.
     fn turn(&mut self, connection: &mut Connection, ready: Ready) -> Result<(), String> {
         let fd = connection.socket.as_raw_fd();
         if !connection.sent {

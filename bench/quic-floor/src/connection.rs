@@ -201,7 +201,7 @@ impl FloorConnection {
         }
     }
 
-    /// Handles a timer that has expired.
+    /// Handles timers that expired by `now`.
     pub(crate) fn expire(&mut self, now: Instant) {
         self.connection.handle_timeout(now);
     }

@@ -246,7 +246,8 @@ struct SearchWatcher<'a> {
 }
 
 impl SearchWatcher<'_> {
-    /// Handles an event of the search with this index, from 1.
+    /// Reports an event of search number `search`, counted from 1, to progress output and the live
+    /// view.
     fn observe(&self, search: u64, event: SearchEvent<'_>) {
         match event {
             SearchEvent::Begun {
@@ -281,7 +282,7 @@ impl SearchWatcher<'_> {
         }
     }
 
-    /// Handles the result of the search with this index, from 1.
+    /// Reports the result of search number `search`, counted from 1, to the live view.
     fn search_ended(&self, search: u64, report: &SearchReport) {
         let capacity = match report.capacity_per_s() {
             Some(capacity) => number::rate(capacity),

@@ -57,7 +57,7 @@ impl<'a> ExperimentWatcher<'a> {
         &self.notes
     }
 
-    /// Handles an event.
+    /// Reports an event as progress lines, and updates the live view's state.
     pub(crate) fn observe(&self, event: &ExperimentEvent<'_>) {
         match event {
             ExperimentEvent::Mode { mode } => self.progress.line(&mode.to_string()),

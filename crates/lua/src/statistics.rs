@@ -30,7 +30,7 @@ impl Statistics {
         Statistics { values }
     }
 
-    /// The number of values.
+    /// The number of recorded values, counting repeated values each time.
     pub fn count(&self) -> u64 {
         self.values.iter().map(|(_, count)| count).sum()
     }

@@ -22,7 +22,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// Performs the work of one request.
+    /// Uses the CPU as much as this setting demands for one request.
     pub(crate) fn run(self) {
         match self {
             Self::Rounds(rounds) => spin(rounds),

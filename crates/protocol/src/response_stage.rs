@@ -87,7 +87,8 @@ impl ResponseStage {
     /// Stage before any part of the response has arrived.
     pub(crate) const START: ResponseStage = ResponseStage::Head { interims: 0 };
 
-    /// Processes a list of fields in the response to a request with this expectation.
+    /// Determines the role of a list of fields in the response, and advances the stage. `expects`
+    /// states which body the request allows.
     pub(crate) fn section(
         &mut self,
         fields: &Fields,
@@ -118,7 +119,8 @@ impl ResponseStage {
         }
     }
 
-    /// Processes `bytes` bytes of the body.
+    /// Counts `bytes` bytes of the body, which must not come before the head or exceed the content
+    /// length.
     #[inline]
     pub(crate) fn data(&mut self, bytes: u64) -> Result<(), ResponseFault> {
         match self {

@@ -355,7 +355,8 @@ impl<'a> Connection<'a> {
         Outcome::Connected
     }
 
-    /// Handles a reset (RFC 5961 §3.2).
+    /// Ends the connection if the reset has exactly the expected sequence number; otherwise,
+    /// challenges it (RFC 5961 §3.2).
     fn handle_reset(&mut self, segment: &Segment, now: u64) -> Outcome {
         if segment.sequence != self.receiver.next() {
             return self.challenge(now);
@@ -374,7 +375,8 @@ impl<'a> Connection<'a> {
         Outcome::Dropped
     }
 
-    /// Handles an ICMP error about a segment in flight.
+    /// Handles an ICMP error about a segment in flight. It ends only a connection that is not
+    /// established yet.
     pub(crate) fn handle_unreachable(&mut self, sequence: Sequence, kind: Unreachable) -> Outcome {
         // An established connection may survive, because the route may be restored (RFC 5461 §2).
         match self.is_connecting() && sequence == self.initial {
@@ -383,7 +385,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Handles a router's report that packets are too big.
+    /// Lowers the segment size to fit `mtu`, which a router reported for a segment in flight.
     pub(crate) fn handle_too_big(&mut self, sequence: Sequence, mtu: u32) {
         if !self.is_connecting() && self.sender.is_in_flight(sequence) {
             let options = if self.has_timestamps {
@@ -417,7 +419,8 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Handles expired timers.
+    /// Handles timers that expired by `now`. Returns a failure if the peer has been silent for too
+    /// long.
     pub(crate) fn expire(&mut self, now: u64) -> Outcome {
         if let Phase::SynSent {
             due,

@@ -159,7 +159,8 @@ impl Receiver {
         }
     }
 
-    /// Processes data that overlaps the window.
+    /// Accepts the data within the window, and schedules its acknowledgment. Data that was received
+    /// before is skipped.
     pub(crate) fn take(&mut self, start: Sequence, data: &[u8], now: u64) -> TakenData {
         if data.is_empty() {
             return TakenData::default();

@@ -427,7 +427,7 @@ impl<'a> TcpStack<'a> {
         self.handle_segment(now, handle, &segment, &payload[data], base);
     }
 
-    /// Handles a segment of a connection. Its data begins at `base` in the packet.
+    /// Passes a segment to its connection. The segment's data begins at `base` in the packet.
     fn handle_segment(
         &mut self,
         now: u64,
@@ -634,7 +634,7 @@ impl<'a> TcpStack<'a> {
         self.wheel.next_expiry()
     }
 
-    /// Handles all timers that have expired.
+    /// Handles all timers that expired by `now`: retransmits, acknowledges, or ends connections.
     pub fn handle_timeouts(&mut self, now: u64) {
         let mut expired = std::mem::take(&mut self.expired);
         self.wheel.expire(now, &mut expired);

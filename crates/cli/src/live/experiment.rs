@@ -47,7 +47,7 @@ impl ExperimentNotes {
         }
     }
 
-    /// Modifies the state.
+    /// Applies `change` to the state, under its lock.
     pub(crate) fn note(&self, change: impl FnOnce(&mut ExperimentState)) {
         change(&mut self.lock().state);
     }

@@ -94,7 +94,7 @@ impl Metrics {
         found.map_or_else(Labels::new, |(_, labels)| labels.clone())
     }
 
-    /// Handles an event of an experiment.
+    /// Updates the metrics after an event of an experiment.
     pub(crate) fn observe(&self, event: &ExperimentEvent<'_>) {
         match event {
             ExperimentEvent::TrialBegan { id, .. } => *lock(&self.labels) = self.labels_of(id),

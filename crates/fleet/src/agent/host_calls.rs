@@ -29,7 +29,7 @@ const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum accepted lease.
 const LEASE_MAX: Duration = Duration::from_secs(300);
 
-/// Handles the calls of coordinators to this machine.
+/// Executes the calls that coordinators make to this machine, within its policy.
 #[derive(Debug)]
 pub(super) struct HostCallHandler {
     folder: PathBuf,

@@ -326,7 +326,8 @@ impl<'a> OrderHandler<'a> {
         }
     }
 
-    /// Handles finished tasks. If the agent is exiting, abandons the others.
+    /// Replies to the orders of finished tasks. If the agent is exiting, abandons the unfinished
+    /// ones.
     fn poll_tasks(&mut self) {
         let is_exiting = self.stop.load(Ordering::Relaxed);
         for mut task in std::mem::take(&mut self.running) {

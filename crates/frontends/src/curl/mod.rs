@@ -79,7 +79,8 @@ struct CurlRequest {
 }
 
 impl CurlRequest {
-    /// Handles an argument. If it is an option with a value, also reads the value.
+    /// Adds an argument to the request: options, or a URL. If an option takes a value, also reads
+    /// the value.
     fn add_word(
         &mut self,
         word: &[u8],

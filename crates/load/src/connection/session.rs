@@ -113,7 +113,8 @@ impl HttpSession {
         }
     }
 
-    /// Handles a close of the socket by the peer.
+    /// Handles a close of the socket by the peer. With TLS, the close is orderly only after
+    /// `close_notify`.
     pub(super) fn peer_closed(
         &mut self,
         expected: &Expectations,

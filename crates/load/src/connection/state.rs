@@ -235,7 +235,8 @@ impl ConnectionState {
         Progress::Secured(secured)
     }
 
-    /// Handles a close of the socket by the peer.
+    /// Handles a close of the socket by the peer. During the TLS handshake, it is a failure of the
+    /// handshake.
     pub(crate) fn peer_closed(
         &mut self,
         expected: &Expectations,

@@ -172,7 +172,8 @@ impl QuicConnection {
         self.exchange_endpoint_events();
     }
 
-    /// Handles the passage of time, at or after [`QuicConnection::timeout`].
+    /// Handles timers that expired by `now`. Must be called at or after
+    /// [`QuicConnection::timeout`].
     pub(crate) fn expire(&mut self, now: Instant) {
         self.connection.handle_timeout(now);
         self.exchange_endpoint_events();

@@ -64,7 +64,7 @@ impl TlsHandshake {
         self.records.peer_speaks()
     }
 
-    /// Processes all of `bytes`.
+    /// Adds `bytes` to the handshake, and advances the handshake as far as possible.
     pub(super) fn receive(&mut self, bytes: &[u8], buffers: &mut TlsBuffers) -> Result<(), Error> {
         // rustls ignores this alert until the version is negotiated.
         self.peer_has_closed |= self.records.has_close_notify(bytes);

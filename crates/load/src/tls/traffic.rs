@@ -217,7 +217,8 @@ impl TlsTraffic {
         self.agreed.version == ProtocolVersion::TLSv1_3
     }
 
-    /// Handles an alert (RFC 8446 §6, RFC 5246 §7.2).
+    /// Handles an alert (RFC 8446 §6, RFC 5246 §7.2). Returns an error if it ends the connection
+    /// other than by `close_notify`.
     fn alert(&mut self, bytes: &[u8]) -> Result<(), Error> {
         const WARNING: u8 = 1;
         let &[level, description] = bytes else {

@@ -47,7 +47,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Handles events of a QUIC connection.
+    /// Reads the events of a QUIC connection: the end of the handshake, responses, or the end of
+    /// the connection.
     fn on_streams(&mut self, key: Key, now: Nanos) {
         if self.connections[key.index].is_early() {
             self.end_early_data(key.index, now);
@@ -62,7 +63,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.on_progress(key.index, progress, now);
     }
 
-    /// Handles an orderly close by the peer.
+    /// Handles an orderly close by the peer. If a send failed before, the close counts as a reset.
     fn on_peer_closed(&mut self, index: u32, now: Nanos) {
         let entry = &self.connections[index];
         if entry.state.is_draining() {
@@ -157,7 +158,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.vacated(index, now);
     }
 
-    /// Handles the loss of an HTTP/1 connection before any byte of the response.
+    /// Handles the loss of an HTTP/1 connection before any byte of the response: the request is
+    /// sent again or fails.
     fn lost(&mut self, index: u32, now: Nanos) {
         let outcome = match self.connections[index].send {
             SendState::Failed => Outcome::Reset,

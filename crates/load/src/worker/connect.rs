@@ -295,7 +295,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Handles a connection attempt that failed with a system error.
+    /// Handles a connection attempt that failed with a system error. If the backlog of a UNIX
+    /// socket was full, schedules a retry.
     pub(super) fn on_connect_error(&mut self, index: u32, error: &io::Error, now: Nanos) {
         self.sink.refusals.add(error, now);
         let entry = &self.connections[index];

@@ -203,7 +203,8 @@ impl Connections {
         state.receive(bytes, now, &mut self.factory, expected, &mut self.buffers)
     }
 
-    /// Handles a close of a connection by the peer.
+    /// Handles a close of a connection by the peer. Events that the close completes are added to
+    /// the buffers.
     pub(super) fn peer_closed(&mut self, index: u32, expected: &Expectations) -> Progress {
         let state = &mut self.entries[index as usize].state;
         state.peer_closed(expected, &mut self.buffers)

@@ -100,7 +100,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Handles a complete response on an HTTP/2 stream.
+    /// Handles a complete response on a stream: the request ends or follows a redirect.
     fn on_stream_response(&mut self, index: u32, slot: u32, outcome: Outcome, now: Nanos) {
         if let Some(session) = self.connections[index].session_mut() {
             session.served = session.served.saturating_add(1);
@@ -174,7 +174,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.use_successor_if_going_away(index, now);
     }
 
-    /// Handles a close of an HTTP/2 connection by the peer while requests were in flight.
+    /// Handles a close of an HTTP/2 connection by the peer while requests were in flight. Requests
+    /// whose response has begun fail as truncated.
     pub(super) fn streams_lost(&mut self, index: u32, now: Nanos) {
         if self.connections[index].send == SendState::Failed {
             self.fail_streams(index, Outcome::Reset, Outcome::Reset, None, now);

@@ -267,7 +267,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Handles completions. The clock was last read at `woke`.
+    /// Handles up to [`COMPLETIONS_MAX`] completions. The clock was last read at `woke`.
     fn reap(&mut self, woke: Nanos) -> LoopTurn {
         let ended_before = self.sink.recorder.ended_count();
         let mut turn = LoopTurn {

@@ -40,7 +40,7 @@ const ANOTHER_FIELD: &[u8] = b"\x27\x00another\x06header";
 /// The error of a script that failed because the client has left.
 type ClientLeft = Box<dyn std::error::Error>;
 
-/// Performs a fault for which [`Fault::over_http3`] is true.
+/// Responds with a fault for which [`Fault::over_http3`] is true.
 pub(super) async fn play(
     fault: Fault,
     http: ResponseStream,

@@ -101,7 +101,8 @@ impl Stream {
         }
     }
 
-    /// Processes the start of a DATA frame with `bytes` bytes of the body.
+    /// Counts a DATA frame with `bytes` bytes of the body, which must not exceed the content
+    /// length.
     #[inline]
     pub(super) fn data(&mut self, bytes: u32) -> Result<(), StreamViolation> {
         Ok(self.response.data(u64::from(bytes))?)

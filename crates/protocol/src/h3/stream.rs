@@ -99,7 +99,7 @@ impl H3Stream {
         }
     }
 
-    /// Handles a field section.
+    /// Applies a decoded field section to the response, and returns its role.
     #[inline]
     pub(super) fn section(&mut self, fields: &Fields) -> Result<SectionRole, ResponseFault> {
         let ExchangeStage::Response(response) = &mut self.stage else {
@@ -114,7 +114,8 @@ impl H3Stream {
         Ok(role)
     }
 
-    /// Handles the header of a DATA frame with `bytes` bytes of the body.
+    /// Counts a DATA frame with `bytes` bytes of the body, which must not exceed the content
+    /// length.
     #[inline]
     pub(super) fn data(&mut self, bytes: u64) -> Result<(), ResponseFault> {
         match &mut self.stage {

@@ -190,7 +190,7 @@ pub(crate) fn changed(rng: &mut TestRng) -> Vec<u8> {
     list.iter().flat_map(bytes).collect()
 }
 
-/// Modifies a frame.
+/// Makes one random change to a frame: its type, flags, stream, length or payload.
 fn change(rng: &mut TestRng, frame: &mut Frame) {
     const TELLING: &[u8] = b"\x00\x01\x02\x04\x05\x08\x20\x25\x3f\x40\x7f\x80\x88\xbe\xff";
     match below(rng, 8) {

@@ -85,7 +85,7 @@ impl FreeBsdSampler {
         }
     }
 
-    /// Takes a sample.
+    /// Samples the machine and the `watched` services. `table` lists all processes of the machine.
     pub(crate) fn sample(
         &mut self,
         table: &ProcessTable,

@@ -278,7 +278,7 @@ impl<'run> XdpSockets<'run> {
         }
     }
 
-    /// Handles timers and sends what is due.
+    /// Handles expired timers, refills the fill ring, and sends the packets that are due.
     fn turn(&mut self) -> io::Result<()> {
         let now = self.clock.read();
         if self.stack.next_timeout().is_some_and(|at| at <= now) {

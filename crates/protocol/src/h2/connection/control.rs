@@ -48,7 +48,8 @@ impl Connection {
         }
     }
 
-    /// Handles SETTINGS (RFC 9113 §6.5).
+    /// Applies the peer's SETTINGS, adjusts the send windows of all streams, and queues the
+    /// acknowledgment (RFC 9113 §6.5).
     pub(super) fn settings(
         &mut self,
         payload: &[u8],
@@ -69,7 +70,8 @@ impl Connection {
         Ok(Some(ConnectionEvent::Settings))
     }
 
-    /// Handles the acknowledgment of this side's settings (RFC 9113 §6.5.3).
+    /// Handles the acknowledgment of this side's settings, from which on the peer must respect the
+    /// limit of the dynamic table (RFC 9113 §6.5.3).
     pub(super) fn settings_ack(&mut self) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         self.note_idle_frame()?;
         if !self.acknowledged {
@@ -79,7 +81,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Handles PING (RFC 9113 §6.7).
+    /// Queues the reply to a PING, and ignores replies (RFC 9113 §6.7).
     pub(super) fn ping(
         &mut self,
         header: FrameHeader,
@@ -93,7 +95,8 @@ impl Connection {
         Ok(None)
     }
 
-    /// Handles WINDOW_UPDATE (RFC 9113 §6.9).
+    /// Widens the send window of the connection or of a stream (RFC 9113 §6.9). An increment of
+    /// zero or an overflow breaks the stream or the connection.
     pub(super) fn window_update(
         &mut self,
         header: FrameHeader,
@@ -127,7 +130,8 @@ impl Connection {
         Ok(None)
     }
 
-    /// Handles RST_STREAM (RFC 9113 §6.4).
+    /// Closes the stream that the peer reset (RFC 9113 §6.4). Resets of streams that are not live
+    /// are ignored.
     pub(super) fn rst_stream(
         &mut self,
         header: FrameHeader,
@@ -148,7 +152,8 @@ impl Connection {
         }))
     }
 
-    /// Handles GOAWAY (RFC 9113 §6.8).
+    /// Stores the last stream that the peer will process (RFC 9113 §6.8). The next events report
+    /// the streams after it.
     pub(super) fn goaway(
         &mut self,
         payload: &[u8],

@@ -186,7 +186,7 @@ impl Connection {
         event
     }
 
-    /// Handles a complete frame other than DATA.
+    /// Passes a complete frame other than DATA to the method for its type. Ignores unknown types.
     #[inline]
     fn frame(
         &mut self,

@@ -32,7 +32,8 @@ impl Connection {
         }
     }
 
-    /// Handles HEADERS (RFC 9113 §6.2).
+    /// Decodes the field block of HEADERS or, if CONTINUATION follows, stores the fragment (RFC
+    /// 9113 §6.2).
     #[inline]
     pub(super) fn headers(
         &mut self,
@@ -61,7 +62,8 @@ impl Connection {
         Ok(None)
     }
 
-    /// Handles CONTINUATION (RFC 9113 §6.10).
+    /// Appends a fragment to the field block, and decodes the block when it is complete (RFC 9113
+    /// §6.10).
     pub(super) fn continuation(
         &mut self,
         header: FrameHeader,
@@ -95,7 +97,8 @@ impl Connection {
         self.section(header.stream, ends, fields)
     }
 
-    /// Handles a decoded field block: a head, an interim head, or trailers.
+    /// Applies a decoded field block (a head, an interim head, or trailers) to its stream, and
+    /// returns the resulting event.
     #[inline]
     fn section(
         &mut self,
@@ -219,7 +222,8 @@ impl Connection {
         Ok(None)
     }
 
-    /// Handles the end of a stream that the peer ended.
+    /// Closes a stream that the peer ended, if its response is complete. Resets it if part of the
+    /// request is unsent.
     #[inline]
     pub(super) fn end(&mut self, id: u32) -> Option<ConnectionEvent<'static>> {
         self.reading = ReadState::Header;
@@ -238,7 +242,7 @@ impl Connection {
         Some(ConnectionEvent::End { tag })
     }
 
-    /// Handles a stream error (RFC 9113 §5.4.2).
+    /// Resets a stream because of a stream error (RFC 9113 §5.4.2). The connection continues.
     #[cold]
     pub(super) fn break_stream(
         &mut self,

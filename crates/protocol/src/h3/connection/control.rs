@@ -96,13 +96,14 @@ impl H3Connection {
         event.map(Some)
     }
 
-    /// Handles SETTINGS (RFC 9114 §7.2.4).
+    /// Stores the peer's SETTINGS (RFC 9114 §7.2.4).
     fn settings(&mut self, payload: &[u8]) -> Result<H3Event<'static>, H3Violation> {
         self.peer = Some(H3PeerSettings::read(payload)?);
         Ok(H3Event::Settings)
     }
 
-    /// Handles GOAWAY (RFC 9114 §5.2).
+    /// Stores the first stream that the peer rejects (RFC 9114 §5.2). The next events report that
+    /// stream and the ones after it.
     fn goaway(&mut self, payload: &[u8]) -> Result<H3Event<'static>, H3Violation> {
         let mut rest = payload;
         let first_rejected = match varint::take(&mut rest) {

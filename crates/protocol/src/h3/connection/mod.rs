@@ -287,7 +287,8 @@ impl H3Connection {
         Err(H3Violation::CriticalStopped)
     }
 
-    /// Handles the end of a stream that doesn't carry a request.
+    /// Handles the end of a stream that doesn't carry a request. The end of a critical stream is a
+    /// connection error (RFC 9114 §6.2.1).
     fn peer_stream_closed(&mut self, stream: u64) -> Result<H3Event<'static>, H3Violation> {
         match StreamKind::of(stream) {
             StreamKind::Request | StreamKind::OwnUnidirectional => Ok(H3Event::Ignored),
@@ -373,7 +374,7 @@ impl H3Connection {
         Ok(())
     }
 
-    /// Handles a stream error (RFC 9114 §8).
+    /// Abandons a stream because of a stream error (RFC 9114 §8). The connection continues.
     #[cold]
     fn break_stream(&mut self, slot: usize, violation: H3StreamViolation) -> H3Event<'static> {
         let stream = self.streams.at(slot);

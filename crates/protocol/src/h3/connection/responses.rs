@@ -148,7 +148,8 @@ impl H3Connection {
         event
     }
 
-    /// Handles a complete field section: a head, an interim head, or trailers.
+    /// Decodes a complete field section (a head, an interim head, or trailers), applies it to its
+    /// stream, and returns the resulting event.
     #[inline]
     fn section<'a>(
         &mut self,
@@ -191,7 +192,8 @@ impl H3Connection {
         }
     }
 
-    /// Handles the end of a response (FIN).
+    /// Closes the stream of a response that ended (FIN). Returns an error if the end cuts off a
+    /// frame.
     #[inline]
     pub(super) fn finish_response(&mut self, id: u64) -> Result<H3Event<'static>, H3Violation> {
         let Some(slot) = self.streams.find(id) else {
@@ -209,7 +211,8 @@ impl H3Connection {
         Ok(H3Event::End { tag })
     }
 
-    /// Handles the reset of a response (RESET_STREAM).
+    /// Abandons the stream of a response that the peer reset (RESET_STREAM). Ignores streams that
+    /// are not live.
     pub(super) fn reset_response(&mut self, id: u64, code: H3ErrorCode) -> H3Event<'static> {
         let Some(slot) = self.streams.find(id) else {
             return H3Event::Ignored;

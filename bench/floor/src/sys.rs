@@ -98,7 +98,7 @@ pub(crate) fn timer(first: Duration, then: Duration) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Number of expirations of a readable timer since the last call.
+/// Returns the expiration count of a readable timer since the last call.
 pub(crate) fn ticks(timer: &OwnedFd) -> io::Result<u64> {
     let mut count = [0; 8];
     // SAFETY: the pointer and the length describe `count`, which is writable.

@@ -57,7 +57,7 @@ pub(crate) fn ending(
     ending
 }
 
-/// Destinations of the results of a load.
+/// Destinations of a load's results.
 pub(crate) struct LoadOutputs {
     json: Option<Output>,
     csv: Option<Output>,

@@ -100,7 +100,7 @@ impl RunningLoad {
         }
     }
 
-    /// Returns the utilization of each worker of this process. Agents report theirs only at the end
+    /// Returns the utilization of each worker in this process. Agents report theirs only at the end
     /// of the load.
     pub(crate) fn utilizations(&self) -> Vec<WorkerUtilization> {
         match self {

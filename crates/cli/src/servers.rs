@@ -87,7 +87,7 @@ pub(crate) struct SearchKeys<'a> {
     pub(crate) max_rate: Option<f64>,
     /// Time of each search (`--search-time`).
     pub(crate) search_time: Option<Duration>,
-    /// Length of the measured part of each probe (`--probe`).
+    /// Length of each probe's measured part (`--probe`).
     pub(crate) probe: Option<Duration>,
 }
 

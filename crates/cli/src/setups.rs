@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prony_experiment::plan::Plan;
 
-/// Maximum number of printed lines of a file, counting only lines that differ between variants.
+/// Maximum number of printed lines in a file, counting only lines that differ between variants.
 const FILE_LINES_MAX: usize = 8;
 /// Maximum length of a printed line in characters.
 const LINE_CHARS_MAX: usize = 100;

@@ -71,7 +71,7 @@ pub struct UdpCounters {
     pub send_buffer_drops: u64,
 }
 
-/// Traffic of the network interfaces of a service's place: totals since the interfaces were
+/// Traffic on the network interfaces in a service's place: totals since the interfaces were
 /// created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NetworkBytes {

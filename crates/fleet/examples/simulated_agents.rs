@@ -192,7 +192,7 @@ impl Simulation {
         self.load.get().ok_or_else(|| "no load".to_owned())
     }
 
-    /// Writes a record of the results of all agents.
+    /// Writes a record of all agents' results.
     fn record(&self, agents: u64) -> Option<Record> {
         let (info, patterns) = self.load.get()?;
         let mut all = Delta::default();

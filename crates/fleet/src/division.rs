@@ -17,7 +17,7 @@ pub struct AgentShard {
     pub first: u32,
     /// Number of the agent's workers.
     pub workers: u32,
-    /// Total number of workers of all agents.
+    /// Total number of workers on all agents.
     pub of: u32,
 }
 
@@ -28,7 +28,7 @@ pub enum DivisionError {
     NoAgents,
     /// There are fewer connections than agents.
     FewConnections {
-        /// Number of connections of the load.
+        /// Number of connections in the load.
         connections: u32,
         /// Number of agents.
         agents: usize,
@@ -69,8 +69,8 @@ impl AgentShard {
     }
 }
 
-/// Divides a load among agents. `threads` contains the number of threads of each agent. Every agent
-/// gets at least one worker, and every worker at least one connection.
+/// Divides a load among agents. `threads` contains each agent's number of threads. Every agent gets
+/// at least one worker, and every worker at least one connection.
 ///
 /// # Errors
 ///

@@ -33,7 +33,7 @@ pub struct LoadPolicy {
     /// Maximum requests per second of this agent's share. If set, closed loops are rejected,
     /// because they have no rate.
     pub rate: Option<f64>,
-    /// Maximum number of connections of this agent's share.
+    /// Maximum number of connections in this agent's share.
     pub connections: Option<u64>,
     /// Maximum duration of a load in seconds, including the warm-up.
     pub seconds: Option<f64>,
@@ -78,7 +78,7 @@ impl std::error::Error for PolicyViolation {}
 pub struct LoadDemand {
     /// Requests per second of this agent's share, or `None` for a closed loop.
     pub rate: Option<f64>,
-    /// Number of connections of this agent's share.
+    /// Number of connections in this agent's share.
     pub connections: u64,
     /// Duration in seconds, including the warm-up. `None` if only a number of requests limits the
     /// load.

@@ -74,7 +74,7 @@ pub(crate) struct Options<'a> {
     known: &'a [OptionSpec],
     placing: OptionPlacement,
     words: std::slice::Iter<'a, String>,
-    /// Remaining letters of a bundle of short options.
+    /// Remaining letters in a bundle of short options.
     letters: &'a str,
     others: Vec<&'a str>,
 }

@@ -7,7 +7,7 @@ const COOKIES_PER_DOMAIN_MAX: usize = 50;
 /// Maximum length of a cookie's name, value, domain and path together (RFC 6265 §6.1). Longer
 /// cookies are ignored.
 const COOKIE_BYTES_MAX: usize = 4096;
-/// Maximum length of all cookies of a user together; the oldest are removed.
+/// Maximum total length of a user's cookies; the oldest are removed.
 const JAR_BYTES_MAX: usize = 64 << 10;
 
 /// The cookies of one virtual user. Their number and size are limited.

@@ -73,7 +73,7 @@ pub enum Braces {
 /// The requests that settings describe.
 pub(crate) struct DraftList {
     pub(crate) drafts: Vec<RequestDraft>,
-    /// Number of rows of the data file; 1 if there is none.
+    /// Number of rows in the data file; 1 if there is none.
     pub(crate) rows: usize,
 }
 

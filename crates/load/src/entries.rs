@@ -62,7 +62,7 @@ impl Entries {
 /// Distinct requests in the order of their first lines.
 struct Groups<'a> {
     of_requests: Vec<u32>,
-    /// Method, URL or pattern, and number of lines of each group.
+    /// Method, URL or pattern, and number of lines in each group.
     names: Vec<(&'a str, String, u64)>,
 }
 

@@ -33,7 +33,7 @@ const INVALID_IN_URL: &AsciiSet = &CONTROLS
     .add(b'{')
     .add(b'|')
     .add(b'}');
-/// Maximum number of characters of a Location that are shown in a message.
+/// Maximum number of characters from a Location that are shown in a message.
 const SHOWN_CHARS_MAX: usize = 100;
 /// Maximum length of a Location in bytes; a longer one is refused.
 pub(crate) const LOCATION_BYTES_MAX: usize = 8 * 1024;

@@ -57,7 +57,7 @@ pub struct ArrivalSchedule {
     begin: Nanos,
     /// Time of this worker's next arrival.
     at: Nanos,
-    /// Number of earlier arrivals of the whole load that count towards `end.requests`.
+    /// Number of earlier arrivals in the whole load that count towards `end.requests`.
     counted: u64,
     shard: Shard,
     end: ScheduleEnd,
@@ -99,7 +99,7 @@ enum Spacing {
 /// End of a schedule: the limit that is reached first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduleEnd {
-    /// Maximum number of arrivals of the whole load, without those before `counted_from`.
+    /// Maximum number of arrivals in the whole load, without those before `counted_from`.
     pub requests: u64,
     /// End of the warm-up, whose arrivals don't count. A changing rate begins to change at this
     /// time.

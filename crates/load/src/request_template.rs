@@ -27,7 +27,7 @@ use crate::template::{MarkedPiece, Marks, Value, ValueSource};
 pub(crate) struct RequestTemplates {
     /// Templates by index in the list.
     templates: Vec<Option<RequestTemplate>>,
-    /// Number of rows of the data file; 1 if there is none.
+    /// Number of rows in the data file; 1 if there is none.
     rows: usize,
 }
 
@@ -42,13 +42,13 @@ impl RequestTemplates {
         has_any.then_some(RequestTemplates { templates, rows })
     }
 
-    /// The template of an entry of the list, if it has one.
+    /// The template of a list entry, if it has one.
     #[inline]
     pub(crate) fn get(&self, entry: u32) -> Option<&RequestTemplate> {
         self.templates.get(entry as usize)?.as_ref()
     }
 
-    /// Number of rows of the data file; 1 if there is none.
+    /// Number of rows in the data file; 1 if there is none.
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
@@ -93,7 +93,7 @@ enum BodyTemplate {
 #[derive(Debug)]
 struct FieldsTemplate {
     pattern: FieldsPattern,
-    /// Pieces of the value of each varying field.
+    /// Pieces of each varying field's value.
     values: Vec<Vec<MarkedPiece>>,
 }
 

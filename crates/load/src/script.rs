@@ -32,7 +32,7 @@ pub struct Users {
     /// Number of the worker's first user. The users of all workers are numbered from 0 without
     /// gaps.
     pub first: u32,
-    /// Number of users of the worker.
+    /// Number of the worker's users.
     pub count: u32,
 }
 

@@ -357,7 +357,7 @@ impl LoadSpec {
         &self.forecast
     }
 
-    /// Number of distinct requests of the load.
+    /// Number of distinct requests in the load.
     pub fn distinct_requests(&self) -> usize {
         self.requests.len()
     }

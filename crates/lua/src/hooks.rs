@@ -62,7 +62,7 @@ pub struct HookSettings {
     pub batch: u32,
     /// The form in which requests are sent.
     pub form: RequestForm,
-    /// Maximum number of bytes of each body that `response` receives.
+    /// Maximum number of bytes from each body that `response` receives.
     pub body_bytes_max: usize,
 }
 

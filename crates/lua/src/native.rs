@@ -20,13 +20,13 @@ use crate::scripts::{LuaScripts, ServerAddresses};
 use crate::state::{ScriptInterrupt, ScriptLimits, ScriptSeed, ScriptSource, ScriptUrl};
 use crate::statistics::Statistics;
 
-/// Time limit of one call of a script.
+/// Time limit for one call of a script.
 const CALL_TIME_MAX: Duration = Duration::from_secs(10);
-/// Maximum memory of all states of a script together, in bytes.
+/// Maximum memory of all of a script's states together, in bytes.
 const MEMORY_BYTES_MAX: usize = 2 << 30;
 /// Minimum memory limit of each state, in bytes.
 const STATE_BYTES_MIN: usize = 64 << 20;
-/// Maximum number of bytes of each body that `response` receives.
+/// Maximum number of bytes from each body that `response` receives.
 const BODY_BYTES_MAX: usize = 16 << 20;
 
 /// Loads Lua scripts with wrk's hooks.

@@ -76,7 +76,7 @@ pub const SAMPLING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Samples each thread's rate.
 pub struct RateSampler {
-    /// Number of responses per request of the load.
+    /// Number of responses per request in the load.
     batch: u32,
     responded: Vec<u64>,
     since: Vec<Instant>,

@@ -70,7 +70,7 @@ pub struct ScriptUrl {
     pub path: String,
 }
 
-/// The initial content of each Lua state of a load.
+/// The initial content of each of a load's Lua states.
 pub struct ScriptSeed<'a> {
     /// The script.
     pub source: &'a ScriptSource,

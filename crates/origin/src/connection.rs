@@ -132,7 +132,7 @@ async fn serve_or_hand_over(
     }
 }
 
-/// Serves a request of any version of HTTP, up to its response.
+/// Serves a request of any HTTP version, up to its response.
 pub(crate) async fn serve_request<B>(request: Request<B>, context: &ThreadContext) -> RequestResult
 where
     B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Unpin,

@@ -133,8 +133,8 @@ impl Origin {
         self.certificate_pem.as_deref()
     }
 
-    /// Number of requests whose head has been read so far, including requests answered with a
-    /// fault. Each HTTP/2 or HTTP/3 stream counts as one.
+    /// Number of requests whose head has been read so far, including requests to which a fault
+    /// responds. Each HTTP/2 or HTTP/3 stream counts as one.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.sum(|counters| &counters.requests)

@@ -39,10 +39,10 @@ pub struct UnfinishedRequest {
     pub answered: bool,
 }
 
-/// The first violation of the structure of a response.
+/// The first violation of a response's structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ResponseFault {
-    /// The fields of the head or of the trailers are malformed (RFC 9113 §8.1.1, RFC 9114 §4.1.2).
+    /// The fields in the head or in the trailers are malformed (RFC 9113 §8.1.1, RFC 9114 §4.1.2).
     Fields(FieldFault),
     /// Status 101, which exists only in HTTP/1.1 (RFC 9113 §8.6, RFC 9114 §4.5).
     SwitchingProtocols,

@@ -29,9 +29,9 @@ pub struct FleetAgent {
     pub connections: u64,
     /// Requests of the measured part whose connect or send began.
     pub started: u64,
-    /// Successful requests of the measured part.
+    /// Successful requests in the measured part.
     pub ok: u64,
-    /// Failed requests of the measured part.
+    /// Failed requests in the measured part.
     pub failed: u64,
     /// Successful requests per second over the agent's own measured part; `None` if it measured
     /// nothing.

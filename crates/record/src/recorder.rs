@@ -111,9 +111,9 @@ pub struct Recorder {
     untaken: Option<Box<Delta>>,
     /// Requests that succeeded or failed, including those of the warm-up.
     ended: u64,
-    /// Failed requests of the measured part.
+    /// Failed requests in the measured part.
     failed: u64,
-    /// Number of successful requests of the measured part, and the sum of their response times in
+    /// Number of successful requests in the measured part, and the sum of their response times in
     /// nanoseconds.
     succeeded: (u64, u128),
     /// True in the settling part of a slice.
@@ -395,7 +395,7 @@ impl Recorder {
         self.entry_times = DenseTimes::default();
     }
 
-    /// Adds the recorder of another worker of the same load. Both must be finished.
+    /// Adds another worker's recorder from the same load. Both must be finished.
     pub fn merge(&mut self, other: &Recorder) {
         self.total.merge(&other.total);
         self.ended += other.ended;
@@ -430,18 +430,18 @@ impl Recorder {
         &self.total
     }
 
-    /// Returns the number of requests of the measured part whose connect or send began. Starts are
+    /// Returns the number of requests in the measured part whose connect or send began. Starts are
     /// counted independently of ends, which makes the check in [`crate::Totals::check`] meaningful.
     pub fn started_count(&self) -> u64 {
         self.total.started - self.total.unmeasured
     }
 
-    /// Returns the requests of the measured part by outcome, in finished slices.
+    /// Returns the requests in the measured part by outcome, in finished slices.
     pub fn outcomes(&self) -> &OutcomeCounts {
         &self.total.outcomes
     }
 
-    /// Returns the number of failed requests of the measured part so far, for progress output.
+    /// Returns the number of failed requests in the measured part so far, for progress output.
     pub fn failed_count(&self) -> u64 {
         self.failed
     }
@@ -452,7 +452,7 @@ impl Recorder {
         self.ended
     }
 
-    /// Returns the number of successful requests of the measured part so far, and the sum of their
+    /// Returns the number of successful requests in the measured part so far, and the sum of their
     /// response times in nanoseconds.
     pub fn succeeded(&self) -> (u64, u128) {
         self.succeeded

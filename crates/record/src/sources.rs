@@ -1,4 +1,4 @@
-//! Connections and requests of each source address of a load.
+//! Connections and requests of each of a load's source addresses.
 
 use std::net::IpAddr;
 
@@ -26,7 +26,7 @@ pub struct SourceUse {
     pub ok: SourceSpread,
     /// Failed requests, by address used.
     pub failed: SourceSpread,
-    /// Totals of the last addresses of a very long list, which are not counted individually. `used`
+    /// Totals of the last addresses in a very long list, which are not counted individually. `used`
     /// doesn't include them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beyond: Option<SourceTotals>,

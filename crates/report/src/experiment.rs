@@ -64,7 +64,7 @@ pub struct ProbeReading {
     pub value: f64,
 }
 
-/// The data that reports need of one slice of a trial in an interleaved block.
+/// The data that reports need about one slice of a trial in an interleaved block.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
 pub struct TrialSlice {
     /// The round within the block, from 0.

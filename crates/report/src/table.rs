@@ -21,7 +21,7 @@ pub(crate) enum TableKind {
     Lookup,
 }
 
-/// The emphasis of one line of a cell.
+/// The emphasis of one line in a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Emphasis {
     #[default]

@@ -15,7 +15,7 @@ pub type Levels = IndexMap<String, String>;
 /// 95% interval would extend thirteen standard errors to each side.
 pub const INTERVAL_BLOCKS_MIN: u32 = 3;
 
-/// Largest number of blocks of a design.
+/// Largest number of blocks in a design.
 pub const BLOCKS_MAX: u32 = 1_000;
 
 /// Ratio between the block counts of successive planned looks. With the defaults of 5 and 15

@@ -31,7 +31,7 @@ pub struct VerdictDocument {
     pub seed: u64,
     /// Number of complete blocks.
     pub blocks: u32,
-    /// Names of the variants of each block, in the order in which they ran.
+    /// Names of each block's variants, in the order in which they ran.
     pub order: Vec<Vec<String>>,
     /// The levels that the baseline fixes.
     pub baseline: Levels,
@@ -85,7 +85,7 @@ pub struct ExperimentInfo {
     pub question: String,
     /// Seed that determines the order of trials.
     pub seed: u64,
-    /// Names of the variants of each block, in the order in which they ran.
+    /// Names of each block's variants, in the order in which they ran.
     pub order: Vec<Vec<String>>,
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn of(design: &Design, blocks: &[Block<'_>], miss: Option<f64>) -> Ve
 struct FullProduct<'a> {
     design: &'a Design,
     factors: Vec<&'a Factor>,
-    /// Index of the reference level of each factor.
+    /// Index of each factor's reference level.
     references: Vec<usize>,
     /// Index of each variant's level in each factor, by variant.
     cells: Vec<Vec<usize>>,

@@ -7,7 +7,7 @@ use crate::metric::Metric;
 use crate::pairing;
 use crate::trials::Trials;
 
-/// Interim estimate of one comparison of the family. It must not be used for decisions, because its
+/// Interim estimate of one comparison in the family. It must not be used for decisions, because its
 /// error rate exceeds 5% if it is examined after every block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InterimEstimate {

@@ -129,7 +129,7 @@ impl AlphaTable {
     }
 }
 
-/// Number of cells of the grid of |u|.
+/// Number of cells in the grid of |u|.
 const GRID_CELLS: usize = 1_024;
 /// Number of angles by which an additional value may turn the vector.
 const ANGLE_STEPS: usize = 48;

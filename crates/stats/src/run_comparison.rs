@@ -41,7 +41,7 @@ pub struct RunsDocument {
     pub findings: Vec<RunFinding>,
 }
 
-/// Properties of one of the two runs.
+/// Properties of either run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {
     /// Name in sentences: `A`, `B`, `stored` or `new`.
@@ -123,9 +123,9 @@ pub struct RunComparison {
     pub old: Option<f64>,
     /// Mean of the new run's trials.
     pub new: Option<f64>,
-    /// Number of trials of the old run that have a value.
+    /// Number of trials in the old run that have a value.
     pub old_trials: u32,
-    /// Number of trials of the new run that have a value.
+    /// Number of trials in the new run that have a value.
     pub new_trials: u32,
     /// The conclusion; `None` for a metric outside the family.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -25,7 +25,7 @@ impl Chunk<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue<'a> {
     chunks: VecDeque<Chunk<'a>>,
-    /// Number of acknowledged bytes of the first chunk.
+    /// Number of acknowledged bytes in the first chunk.
     acknowledged: usize,
     /// Number of bytes that are not acknowledged.
     length: usize,

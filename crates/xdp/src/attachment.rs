@@ -11,9 +11,9 @@ use crate::error::XdpError;
 use crate::filter::{self, FilterMaps, FilterSpec, TARGET_KEY};
 use crate::interface::Interface;
 
-/// Maximum number of targets of a load. A target is an address and a port.
+/// Maximum number of targets in a load. A target is an address and a port.
 const TARGETS_MAX: u32 = 4096;
-/// Maximum number of receive queues of an interface.
+/// Maximum number of receive queues per interface.
 const QUEUES_MAX: u32 = 1024;
 
 /// Flags of an attachment (if_link.h).

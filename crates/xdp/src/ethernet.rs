@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Size of the header of a frame without a VLAN tag.
+/// Size of a frame header without a VLAN tag.
 pub const ETHERNET_HEADER: usize = 14;
 
 /// A MAC address.

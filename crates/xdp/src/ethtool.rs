@@ -16,7 +16,7 @@ const GET_GRO: u32 = 0x2b;
 const GET_CHANNELS: u32 = 0x3c;
 const GET_RSS: u32 = 0x46;
 
-/// Bits of the result of GET_FLAGS.
+/// Bits in the result of GET_FLAGS.
 const FLAG_LRO: u32 = 1 << 15;
 const FLAG_VLAN_RECEIVE: u32 = 1 << 8;
 

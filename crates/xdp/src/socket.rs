@@ -11,7 +11,7 @@ use crate::umem::FrameMemory;
 
 /// Number of frames per socket. Half of them receive, the other half send.
 const FRAMES: u32 = 4096;
-/// Number of entries of each ring.
+/// Number of entries in each ring.
 const RING_ENTRIES: u32 = FRAMES / 2;
 /// Sizes of a frame in bytes.
 const SMALL_FRAME: usize = 2048;

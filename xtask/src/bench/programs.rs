@@ -112,7 +112,7 @@ pub(super) fn build(package: &str) -> Result<PathBuf, String> {
     build_target(package, &[], package)
 }
 
-/// Builds an example of a package of the workspace; returns its path.
+/// Builds an example from a package in the workspace; returns its path.
 pub(super) fn build_example(package: &str, example: &str) -> Result<PathBuf, String> {
     build_target(package, &["--example", example], example)
 }

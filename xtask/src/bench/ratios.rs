@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::tool::Tool;
 
-/// Measurements of one run of a tool.
+/// Measurements from one run of a tool.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Run {
     /// User and system time of the generator per request counted by the server, in microseconds.
@@ -13,8 +13,7 @@ pub(super) struct Run {
     pub(super) rate_per_s: f64,
     /// Peak memory of the generator, in MiB.
     pub(super) memory_mib: f64,
-    /// 99th percentile of the lateness of starts in microseconds; `None` if the tool doesn't report
-    /// it.
+    /// 99th percentile of start lateness in microseconds; `None` if the tool doesn't report it.
     pub(super) late_p99_us: Option<f64>,
     /// Requests counted by the server divided by scheduled requests; `None` without a fixed rate.
     pub(super) kept: Option<f64>,

@@ -26,7 +26,7 @@ const EXAMINED_SECONDS: u32 = 1;
 /// Duration of the trial run for a tool that waits for slow responses.
 const SLOW_EXAMINED_SECONDS: u32 = 3;
 
-/// Maximum number of connections of a row for which each tool gets a trial run. Larger rows are
+/// Maximum number of connections in a row for which each tool gets a trial run. Larger rows are
 /// measured without one.
 const EXAMINED_CONNECTIONS_MAX: u32 = 1000;
 

@@ -12,7 +12,7 @@ pub(super) enum ConnectionUse {
     Paced(u32),
 }
 
-/// Encryption of the connections of a row.
+/// Encryption of a row's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Security {
     /// No encryption.
@@ -33,7 +33,7 @@ pub(super) enum Http {
     Two { streams: u32 },
 }
 
-/// Content of the requests of a row.
+/// Content of a row's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     /// The same bytes for each request.
@@ -52,7 +52,7 @@ pub(super) struct Target {
     pub(super) ahead: bool,
     /// Maximum peak memory in MiB.
     pub(super) memory_mib: Option<f64>,
-    /// Maximum 99th percentile of the lateness of starts in microseconds.
+    /// Maximum 99th percentile of start lateness in microseconds.
     pub(super) late_p99_us: Option<f64>,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct RunParameters<'a> {
     pub(super) siege_closes: &'a str,
     /// Path of the script that k6 runs.
     pub(super) k6_script: &'a str,
-    /// Path of the list of targets that vegeta reads.
+    /// Path of the target list that vegeta reads.
     pub(super) vegeta_targets: &'a str,
 }
 

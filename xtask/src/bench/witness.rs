@@ -91,7 +91,7 @@ impl LogTotals {
         (is_resumed(row) && share < RESUMED_SHARE_MIN).then(|| resumes(share))
     }
 
-    /// Deviation from HTTP/2 or from the number of connections of a row.
+    /// Deviation from HTTP/2 or from the number of connections in a row.
     fn other_than_http_2(&self, row: &Row) -> Option<String> {
         if row.http == Http::One {
             return None;
@@ -121,7 +121,7 @@ impl LogTotals {
     }
 }
 
-/// Deviation from the number of concurrent requests of a row; `most` is the observed maximum.
+/// Deviation from the number of concurrent requests in a row; `most` is the observed maximum.
 pub(super) fn objection_to_most(row: &Row, most: u64) -> Option<String> {
     let wanted = row.at_once();
     (most != u64::from(wanted)).then(|| format!("makes {most} concurrent requests, not {wanted}"))

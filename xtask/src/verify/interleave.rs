@@ -17,7 +17,7 @@ const PAIRS: u64 = 4;
 const NARROWER_MIN: u64 = 3;
 /// Maximum width of the interleaved interval relative to the sequential one.
 const WIDTH_RATIO_MAX: f64 = 1.0 / 3.0;
-/// Cost of a request of the slower server relative to the other, minus 1.
+/// Cost of a request on the slower server relative to the other, minus 1.
 const COST_INCREASE: f64 = 0.08;
 /// Number of blocks per experiment.
 const BLOCKS: &str = "5";

@@ -16,8 +16,8 @@ const LOADS_PER_KIND: usize = 3;
 const STARTED_SHARE_MIN: f64 = 0.999;
 /// Maximum 99th percentile of lateness in microseconds.
 const LATE_P99_US_MAX: f64 = 200.0;
-/// Maximum deviation of the coefficient of variation of the gaps: more than three standard errors
-/// for this number of Poisson gaps.
+/// Maximum deviation of the gaps' coefficient of variation: more than three standard errors for
+/// this number of Poisson gaps.
 const VARIATION_TOLERANCE: f64 = 0.015;
 
 /// Runs the loads and compares them with the schedule.

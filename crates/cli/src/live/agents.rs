@@ -12,7 +12,7 @@ use crate::progress::rounded;
 /// The agents of a load, by state.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Agents {
-    /// Number of agents of the load.
+    /// Number of agents in the load.
     pub(crate) all: usize,
     /// Number of agents that send requests, including silent ones.
     pub(crate) loading: usize,

@@ -12,7 +12,7 @@ use super::{Theme, panels};
 
 /// Maximum number of steps that are kept.
 const STEPS_MAX: usize = 40;
-/// Width of the column of rates, in cells.
+/// Width of the rate column, in cells.
 const RATE_CELLS: u16 = 14;
 
 /// Bracket, current rate and finished probes of a search. All rates are in requests per second.

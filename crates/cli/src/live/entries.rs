@@ -13,7 +13,7 @@ use super::panels::titled;
 /// Minimum terminal height for this panel.
 const HEIGHT_MIN: u16 = 32;
 
-/// Returns the number of rows of the panel on a terminal of this height.
+/// Returns the number of rows in the panel on a terminal of this height.
 pub(super) fn rows(entries: &[EntryResult], terminal_height: u16) -> u16 {
     match entries.len() {
         0 => 0,

@@ -82,7 +82,7 @@ pub(crate) struct CpuUse {
     pub(crate) system_percent: f64,
 }
 
-/// A row of the table of comparisons.
+/// A row in the table of comparisons.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ComparisonRow {
     /// The variant and its baseline.

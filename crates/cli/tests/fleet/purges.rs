@@ -45,7 +45,7 @@ fn stored(testbed: &Testbed) -> Vec<String> {
     runs
 }
 
-/// Returns the number of stored result messages of all runs.
+/// Returns the number of stored result messages for all runs.
 fn results(testbed: &Testbed) -> u64 {
     let counts = with_link(testbed, |link| link.stored().unwrap());
     counts.into_iter().map(|(_, count)| count).sum()

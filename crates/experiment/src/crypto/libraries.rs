@@ -41,7 +41,7 @@ pub struct MappedLibrary {
     range: (u64, u64),
 }
 
-/// Prefixes of the file names of TLS libraries that are unrelated to OpenSSL.
+/// File name prefixes of TLS libraries that are unrelated to OpenSSL.
 const OTHER_LIBRARIES: [&str; 8] = [
     "libgnutls.so",
     "libnss3.so",

@@ -68,7 +68,7 @@ pub struct CryptoReport {
     pub capabilities_in_process: Option<Vec<u64>>,
     /// Measured speeds, one per algorithm.
     pub speeds: Vec<AlgorithmSpeed>,
-    /// Ratio of the speeds of AES-128-GCM with and without AES instructions.
+    /// Speed of AES-128-GCM with AES instructions, divided by its speed without them.
     pub ratio: Option<f64>,
     /// Processor cycles per byte of AES-128-GCM at the current frequency: about 0.3 to 1.5 with AES
     /// instructions, 8 or more without. For a library that ignores the mask, this is the only

@@ -1,4 +1,4 @@
-//! Checks of the limits of a server's processes: open files and CPU quota.
+//! Checks the limits of a server's processes: open files and CPU quota.
 
 use procfs::process::{LimitValue, Process};
 

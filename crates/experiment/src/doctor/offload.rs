@@ -1,4 +1,4 @@
-//! Check of the segmentation offloads of network interfaces.
+//! Checks the segmentation offloads of network interfaces.
 
 use std::mem::zeroed;
 use std::os::fd::AsRawFd;

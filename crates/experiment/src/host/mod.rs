@@ -35,7 +35,7 @@ pub(crate) use scoped::{ScopedHost, SharedHost};
 
 /// A machine that runs services: this one, or a group of machines with agents.
 pub trait Host: Send {
-    /// Creates the places of all services of a trial and picks their addresses. The services are
+    /// Creates the places of all of a trial's services and picks their addresses. The services are
     /// listed in start order.
     ///
     /// One call covers all services, because they must reach each other. For example, if a service

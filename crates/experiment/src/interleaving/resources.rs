@@ -34,9 +34,9 @@ impl MachineResources {
 pub struct VariantDemand {
     /// Memory in bytes of the variant's services; 0 if the plan declares none.
     pub memory_bytes: u64,
-    /// Number of connections of the variant's load.
+    /// Number of connections in the variant's load.
     pub connections: u64,
-    /// Number of threads of the variant's load.
+    /// Number of threads in the variant's load.
     pub threads: u64,
     /// TCP address that the load connects to from a single source address; `None` for UNIX sockets
     /// and for loads that set their source addresses.

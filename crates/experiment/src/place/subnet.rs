@@ -44,7 +44,7 @@ impl Subnet {
         format!("{}/16", self.base)
     }
 
-    /// Name of the host's end of the link.
+    /// Name of the link's end on the host.
     #[cfg(any(target_os = "linux", test))]
     pub(crate) fn link_name(self) -> String {
         format!("prony{}", self.number)

@@ -210,7 +210,7 @@ impl Diagnostics {
         self.omitted = self.omitted.max(found.omitted);
     }
 
-    /// Clears the list of variants of each problem that all `variant_count` variants have.
+    /// Clears the variant list of each problem that all `variant_count` variants have.
     pub(crate) fn clear_common_variants(&mut self, variant_count: usize) {
         for error in &mut self.reported {
             if error.variants.len() >= variant_count {

@@ -36,7 +36,7 @@ pub enum ExperimentEvent<'a> {
     Resumed {
         /// Number of complete blocks in the earlier run.
         blocks: u32,
-        /// Mean duration of the loads of a block.
+        /// Mean duration of the loads in a block.
         block_time: Option<Duration>,
     },
     /// A variant starts in the pre-check, which starts each variant once before the first block.

@@ -289,7 +289,7 @@ impl ExperimentFolder {
         (self.results.len() / variants.max(1)) as u32
     }
 
-    /// Mean duration of the loads of a block according to the stored records; `None` without
+    /// Mean duration of the loads in a block according to the stored records; `None` without
     /// records.
     pub(crate) fn mean_load_time_of_block(&self) -> Option<Duration> {
         let records = self.results.iter().filter_map(|it| it.record.as_ref());

@@ -163,7 +163,7 @@ fn interleaved_block(variants: &[Resolved]) -> Duration {
     loaded.saturating_add(starts)
 }
 
-/// Returns the time of a block of capacity searches; `None` for other loads.
+/// Returns the time that a block of capacity searches takes; `None` for other loads.
 fn searched_block(variants: &[Resolved]) -> Option<BlockTime> {
     let times = variants.iter().map(|variant| match &variant.load.model {
         LoadModel::Capacity(capacity) => Some(capacity.search_time()),

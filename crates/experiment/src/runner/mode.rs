@@ -1,4 +1,4 @@
-//! Choice of the mode of a run's trials: interleaved or sequential.
+//! Choice of the mode for a run's trials: interleaved or sequential.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -126,7 +126,7 @@ fn survives(comparison: &Comparison, margin: f64, explained: f64) -> bool {
     }
 }
 
-/// Largest fraction of a set of cores that neighbors used in a trial. The sets are the cores of
+/// Largest fraction of any set of cores that neighbors used in a trial. The sets are the cores of
 /// each group of services, the load's cores, and the whole machine if a service may use all of it.
 /// Kernel threads are excluded, because they also work for the experiment.
 fn lost_share(trial: &TrialResult) -> f64 {

@@ -14,7 +14,7 @@ const NEIGHBORS_MAX: usize = 3;
 /// Minimum CPU usage of a listed process, in percent of one core.
 const NEIGHBOR_PERCENT_MIN: f64 = 1.0;
 
-/// Usage of a set of cores that the same services may use.
+/// Usage of cores that the same services may use.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreUse {
     /// Names of the services.

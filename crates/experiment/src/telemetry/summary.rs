@@ -46,7 +46,7 @@ pub struct ServiceSummary {
     pub network: NetworkBytes,
     /// Bits per second that the place sent.
     pub network_sent_bits_per_s: f64,
-    /// Traffic of each interface of the place's network namespace during this time.
+    /// Traffic on each interface in the place's network namespace during this time.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
     /// TCP counters of the place: differences of totals; gauges are from the last sample.
     pub tcp: TcpCounters,
@@ -98,7 +98,7 @@ pub struct HostSummary {
     pub open_files_max: u64,
     /// Load average at the last sample.
     pub load_average: f64,
-    /// Traffic of each interface of the machine's own network namespace during this time.
+    /// Traffic on each interface in the machine's own network namespace during this time.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
     /// TCP counters of the machine's own network namespace: differences of totals; gauges are from
     /// the last sample.

@@ -9,7 +9,7 @@ use crate::link::{LinkError, NatsLink};
 use crate::names::{AgentName, RunId};
 use crate::wire::{AgentOrder, Command, Reply, SenderVersion};
 
-/// Number of exchanges per comparison of a clock.
+/// Number of exchanges per clock comparison.
 const CLOCK_EXCHANGES: usize = 24;
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of clocks that are compared at the same time.

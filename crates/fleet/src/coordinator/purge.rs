@@ -37,7 +37,7 @@ impl Fleet {
         Ok(results + order + keys)
     }
 
-    /// Removes all runs from the server, including runs of other versions of prony.
+    /// Removes all runs from the server, including those of other prony versions.
     ///
     /// # Errors
     ///

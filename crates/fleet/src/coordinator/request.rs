@@ -8,7 +8,7 @@ use prony_record::Record;
 use super::choice::AgentChoice;
 use crate::names::RunId;
 
-/// Default of the maximum accepted error of an agent's clock.
+/// Default for the maximum accepted error of an agent's clock.
 pub const CLOCK_BOUND_DEFAULT: Duration = Duration::from_millis(5);
 
 /// Request for a load on agents.

@@ -28,7 +28,7 @@ pub(super) struct AgentWork {
 pub struct StoredRun {
     /// Manifest of the run.
     pub manifest: RunManifest,
-    /// Number of stored result messages of the run.
+    /// Number of stored result messages for the run.
     pub stored: u64,
     /// Number of agents that take part in the run.
     pub busy: usize,
@@ -104,7 +104,7 @@ impl Fleet {
         Ok(runs)
     }
 
-    /// Returns the number of stored messages of each run.
+    /// Returns the number of stored messages for each run.
     fn stored(&self) -> Result<BTreeMap<String, u64>, FleetError> {
         let mut stored = BTreeMap::new();
         for (subject, count) in self.link.stored()? {

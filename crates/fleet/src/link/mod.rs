@@ -104,7 +104,7 @@ pub struct NatsLink {
     jetstream: jetstream::Context,
     /// URL of the server. If there are several, they are separated by commas.
     server: String,
-    /// Secret prefix of the identifiers of stored messages. Anybody who knew it could use an
+    /// Secret prefix in the identifiers of stored messages. Anybody who knew it could use an
     /// identifier in advance, and the server would then drop the real message as a duplicate.
     numbers: String,
     /// Time at which the server started to reject the credentials; `None` while it accepts them.

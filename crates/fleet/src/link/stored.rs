@@ -32,8 +32,9 @@ struct BucketLimits {
     discard: stream::DiscardPolicy,
 }
 
-/// Limits of the bucket of agents. An agent can write only its own entry, so stolen credentials
-/// can't be used to prevent other agents from registering. The bucket has room for 4,000 agents.
+/// Limits of the bucket that stores agents. An agent can write only its own entry, so stolen
+/// credentials can't be used to prevent other agents from registering. The bucket has room for
+/// 4,000 agents.
 const AGENTS_LIMITS: BucketLimits = BucketLimits {
     bucket: AGENTS_BUCKET,
     max_age: REGISTRATION_TTL,
@@ -42,7 +43,7 @@ const AGENTS_LIMITS: BucketLimits = BucketLimits {
     discard: stream::DiscardPolicy::New,
 };
 
-/// Limits of the bucket of runs. The oldest entries are removed first.
+/// Limits of the bucket that stores runs. The oldest entries are removed first.
 const RUNS_LIMITS: BucketLimits = BucketLimits {
     bucket: RUNS_BUCKET,
     max_age: RUN_RETENTION,

@@ -64,7 +64,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Reads an entry of the bucket of agents and limits its contents. The name is taken from the
+    /// Reads an agent's entry from the bucket, and limits its contents. The name is taken from the
     /// key, because an agent's credentials permit it to write only its own key. Returns `None` if
     /// the key or the value can't be read, for example because another version wrote it.
     pub fn of_entry(key: &str, value: &[u8]) -> Option<Registration> {

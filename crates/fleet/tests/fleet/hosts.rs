@@ -176,7 +176,7 @@ fn nothing_left_by(folders: &[String], sweep: impl Fn()) {
     });
 }
 
-/// Returns the folders of the services of each trial, as named in their configurations.
+/// Returns the folders of each trial's services, as named in their configurations.
 fn folders(out: &Path) -> Vec<String> {
     let mut folders = Vec::new();
     for trial in std::fs::read_dir(out.join("trials")).unwrap().flatten() {

@@ -72,7 +72,7 @@ fn keys(link: &NatsLink) -> Vec<String> {
     entries.map(|(key, _)| key).collect()
 }
 
-/// Returns the number of stored result messages of a run.
+/// Returns the number of stored result messages for a run.
 fn result_messages(link: &NatsLink, run: &RunId) -> u64 {
     let counts = link.stored().unwrap().into_iter();
     let of_run = counts.filter(|(subject, _)| subject.ends_with(&format!(".{run}")));

@@ -15,8 +15,8 @@ pub(super) struct Authentication {
 }
 
 impl Authentication {
-    /// Selects credentials for the challenges of the server of `url`. Returns `None` if no login or
-    /// scheme matches.
+    /// Selects credentials for the challenges from the server in `url`. Returns `None` if no login
+    /// or scheme matches.
     pub(super) fn choose(
         challenges: &[&str],
         logins: &[Login],

@@ -9,10 +9,10 @@ use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 use super::response::Coding;
 use super::url::SiegeUrl;
 
-/// Maximum number of body bytes of a page that are captured.
+/// Maximum number of body bytes in a page that are captured.
 pub(super) const PAGE_BYTES_MAX: usize = 2 << 20;
 
-/// Maximum number of decoded bytes of a page that are parsed.
+/// Maximum number of decoded bytes in a page that are parsed.
 const DECODED_BYTES_MAX: usize = 16 << 20;
 
 /// URLs that a page refers to. Each occurs once, in the order in which the page contains them.

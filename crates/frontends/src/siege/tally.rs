@@ -14,7 +14,7 @@ pub(super) struct SiegeTally {
     responded: u64,
     /// Number of body bytes as received.
     pub(super) body_bytes: u64,
-    /// Sum of the times of all complete responses.
+    /// Total time of all complete responses.
     pub(super) time: Nanos,
     pub(super) longest: Nanos,
     shortest: Option<Nanos>,

@@ -106,7 +106,7 @@ impl User {
         }
     }
 
-    /// Returns the next action. `failures` is the number of failed requests of all users.
+    /// Returns the next action. `failures` is the number of failed requests by all users.
     pub(super) fn turn(&mut self, course: &SharedSettings, failures: u64) -> UserAction {
         if let Some(ask) = self.onward.take() {
             return UserAction::UserRequest(ask);

@@ -14,7 +14,7 @@ use crate::protocols::{Protocols, StreamsLimit};
 use crate::quic::QuicConnection;
 use crate::script::CaptureSpec;
 
-/// Number of state machines of closed connections that are kept, per HTTP version, to reuse their
+/// Number of state machines from closed connections that are kept, per HTTP version, to reuse their
 /// memory.
 const SPARE_MACHINES_MAX: usize = 64;
 
@@ -89,7 +89,7 @@ impl HttpMachine {
         }
     }
 
-    /// Length of the body of the last response on a stream.
+    /// Body length of the last response on a stream.
     pub(crate) fn body_length(&self, stream: u32) -> u64 {
         match self {
             HttpMachine::One(h1) => h1.body_length(),

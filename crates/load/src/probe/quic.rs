@@ -15,7 +15,7 @@ use crate::socket::{Close, Completion, Key, QuicSockets, Route, Sockets, UdpData
 use crate::spec::LoadSpec;
 use crate::target::Target;
 
-/// Key of the only connection of a probe.
+/// Key of a probe's only connection.
 const KEY: Key = Key {
     index: 0,
     generation: 1,

@@ -20,14 +20,14 @@ use crate::tls::{HTTP3, NegotiatedTls};
 
 /// Number of QUIC version 1 (RFC 9000 §15).
 const VERSION_1: u32 = 1;
-/// Key and nonce of the integrity tag of Retry packets (RFC 9001 §5.8).
+/// Key and nonce for the integrity tag of Retry packets (RFC 9001 §5.8).
 const RETRY_KEY: [u8; 16] = [
     0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e,
 ];
 const RETRY_NONCE: [u8; 12] = [
     0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb,
 ];
-/// Length of the integrity tag of Retry packets in bytes.
+/// Length of a Retry packet's integrity tag, in bytes.
 const RETRY_TAG_BYTES: usize = 16;
 
 /// The result of a handshake, which may be incomplete.

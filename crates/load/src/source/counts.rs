@@ -55,7 +55,7 @@ impl SourceCounts {
         }
     }
 
-    /// Adds the counts of another worker of the same load.
+    /// Adds another worker's counts from the same load.
     pub(crate) fn merge(&mut self, other: &SourceCounts) {
         let others = other.each.iter().chain([&other.beyond]);
         for (mine, theirs) in self.each.iter_mut().chain([&mut self.beyond]).zip(others) {

@@ -204,7 +204,7 @@ fn error(source: &str, hint: &str) -> TemplateError {
     TemplateError(format!("{{{{ {} }}}}: {hint}", shortened(source)))
 }
 
-/// Maximum number of characters of a text that an error shows.
+/// Maximum number of characters from a text that an error shows.
 const SHOWN_CHARS_MAX: usize = 40;
 
 fn shortened(text: &str) -> String {

@@ -12,7 +12,7 @@ pub(super) const PLAINTEXT_BYTES_MAX: usize = 1 << 14;
 /// 8446 §5.2).
 const EXPANSION_BYTES_MAX: usize = 2048;
 const TAG_BYTES: usize = 16;
-/// Length of the explicit part of the nonce with AES-GCM in TLS 1.2, in bytes.
+/// Length of the explicit nonce part for AES-GCM in TLS 1.2, in bytes.
 const EXPLICIT_NONCE_BYTES: usize = 8;
 /// Version in record headers. TLS 1.3 uses the version of TLS 1.2 for compatibility.
 const VERSION: [u8; 2] = [3, 3];

@@ -32,7 +32,7 @@ pub(super) struct RecordScan {
     head: [u8; HEADER_BYTES + ALERT_BYTES],
     /// Number of bytes in `head`.
     have: usize,
-    /// Number of bytes of the current record to skip.
+    /// Number of bytes in the current record to skip.
     skip: usize,
     first: Option<[u8; HEADER_BYTES]>,
 }

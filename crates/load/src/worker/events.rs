@@ -174,8 +174,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.use_successor_if_going_away(index, now);
     }
 
-    /// Handles a close of an HTTP/2 connection by the peer while requests were in flight. Requests
-    /// whose response has begun fail as truncated.
+    /// Handles a close of an HTTP/2 connection by the peer while requests were in flight. The
+    /// requests are sent again or fail.
     pub(super) fn streams_lost(&mut self, index: u32, now: Nanos) {
         if self.connections[index].send == SendState::Failed {
             self.fail_streams(index, Outcome::Reset, Outcome::Reset, None, now);

@@ -37,7 +37,7 @@ pub(super) struct ThinkTimes {
     seed: u64,
     /// Index of slot 0's user in the whole load.
     first_user: u64,
-    /// Number of users of the whole load.
+    /// Number of users in the whole load.
     all_users: u64,
     /// Stage and number of earlier pauses, by slot.
     users: Vec<(UserStage, u64)>,

@@ -65,7 +65,7 @@ impl Timers {
             .push(Reverse((at, connection, generation, alarm)));
     }
 
-    /// Sets the end of the think time of a slot's user.
+    /// Sets the end of a slot's think time.
     pub(super) fn think(&mut self, slot: u32, at: Nanos) {
         self.think_times.push(Reverse((at, slot)));
     }

@@ -1,4 +1,4 @@
-//! Cache of decoded blocks of fields.
+//! Cache of decoded field blocks.
 //!
 //! A server's responses to the same request consist mostly of the same bytes. Little changes except
 //! the date, which changes once per second. Comparing a block with a cached one takes a tenth of

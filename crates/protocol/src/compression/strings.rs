@@ -82,7 +82,7 @@ pub(crate) fn encode_string(bits: u32, pattern: u8, text: &str, out: &mut Vec<u8
     }
 }
 
-/// Number of bits of the first byte of a field's value that belong to the value's length.
+/// Number of bits in the first byte of a field's value that belong to the value's length.
 const VALUE_BITS: u32 = 7;
 
 /// Lengths below this number take one byte.

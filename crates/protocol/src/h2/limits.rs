@@ -14,26 +14,26 @@ pub(super) const IDLE_FRAMES_MAX: u32 = 10_000;
 /// Without this allowance, late responses of a slow server would count as a flood.
 pub(super) const LATE_FRAMES_PER_REQUEST: u32 = 4;
 
-/// Maximum number of bytes of unsent replies to the peer: acknowledgments of SETTINGS and PING,
+/// Maximum size, in bytes, of unsent replies to the peer: acknowledgments of SETTINGS and PING,
 /// about 1,000 frames. If a peer reads the replies, few of them are unsent at any time. RST_STREAM
 /// needs no limit, because there is at most one per request. Neither does WINDOW_UPDATE, which is
 /// written only when output is sent.
 pub(super) const REPLY_BYTES_MAX: usize = 16 * 1_024;
 
-/// Maximum number of bytes of unsent output at which another request may start. Without this limit,
+/// Maximum size, in bytes, of unsent output at which another request may start. Without this limit,
 /// requests would accumulate while a worker can't send. The requests of 100 streams with large
 /// cookies stay below the limit.
 pub(super) const UNSENT_BYTES_MAX: usize = 512 * 1_024;
 
-/// Maximum number of bytes of request bodies in one batch of output. The limit avoids copying large
-/// bodies as a whole, and lets streams take turns.
+/// Maximum size of the request bodies in one batch of output, in bytes. The limit avoids copying
+/// large bodies as a whole, and lets streams take turns.
 pub(super) const BATCH_BODY_BYTES_MAX: usize = 64 * 1_024;
 
 /// Maximum number of CONTINUATION frames in one block. The longest allowed block needs four frames.
 /// The limit stops a peer that sends small or empty frames endlessly.
 pub(super) const CONTINUATION_FRAMES_MAX: u32 = 128;
 
-/// Maximum size of a list of fields, in bytes as counted by RFC 9113 §6.5.2, announced as
+/// Maximum size of a field list, in bytes as counted by RFC 9113 §6.5.2, announced as
 /// SETTINGS_MAX_HEADER_LIST_SIZE. It equals the limit on an HTTP/1.1 head, and also bounds the size
 /// of a split block, because each field counts for 32 bytes in addition to its text, and no
 /// reasonable encoding needs more.

@@ -15,7 +15,7 @@ use crate::request_fields::{RequestBlock, RequestScheme, expects_of};
 pub struct EncodedRequest {
     /// HEADERS, and CONTINUATION if one frame is too small, without stream identifiers.
     pub(super) frames: Vec<u8>,
-    /// Size of the list of fields, in bytes as counted by RFC 9113 §6.5.2.
+    /// Size of the field list, in bytes as counted by RFC 9113 §6.5.2.
     pub(super) list_bytes: u32,
     pub(super) body: Vec<u8>,
     pub(super) expects: Expects,

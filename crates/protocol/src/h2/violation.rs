@@ -200,7 +200,7 @@ impl std::error::Error for H2Violation {}
 /// fault; the connection and its other streams continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StreamViolation {
-    /// The fields of the head or of the trailers are malformed (RFC 9113 §8.1.1).
+    /// The fields in the head or in the trailers are malformed (RFC 9113 §8.1.1).
     Fields(FieldFault),
     /// Status 101, which doesn't exist in HTTP/2 (RFC 9113 §8.6).
     SwitchingProtocols,

@@ -6,7 +6,7 @@
 /// head, trailers, or part of a body resets the count.
 pub(super) const IDLE_FRAMES_MAX: u32 = 10_000;
 
-/// Maximum size of a list of fields, in bytes as counted by RFC 9114 §4.2.2, announced as
+/// Maximum size of a field list, in bytes as counted by RFC 9114 §4.2.2, announced as
 /// SETTINGS_MAX_FIELD_SECTION_SIZE. The limit is the same as for HTTP/2. It also bounds the size of
 /// a field section, because each field counts for 32 bytes in addition to its text, and no
 /// reasonable encoding needs more.
@@ -16,7 +16,7 @@ pub(super) const FIELD_SECTION_BYTES_MAX: u32 = 64 * 1_024;
 /// defined setting is shorter than 100 bytes.
 pub(super) const CONTROL_FRAME_BYTES_MAX: u32 = 4 * 1_024;
 
-/// Base of the limit on the total size of incomplete field sections of all streams, in bytes.
+/// Base of the limit, in bytes, on the total size of all streams' incomplete field sections.
 /// [`PARTIAL_BYTES_PER_STREAM`] is added for each allowed stream.
 pub(super) const PARTIAL_BYTES_MAX: usize = 1_024 * 1_024;
 
@@ -26,7 +26,7 @@ pub(super) const PARTIAL_BYTES_PER_STREAM: usize = 1_024;
 /// Largest buffer that a stream keeps for the next one, in bytes.
 pub(super) const RETAINED_BUFFER_BYTES_MAX: usize = 4 * 1_024;
 
-/// Maximum number of bytes of unsent instructions for the peer's encoder, about 4,000
+/// Maximum size, in bytes, of unsent instructions for the peer's encoder, about 4,000
 /// acknowledgments. If a peer reads the decoder stream, few of them are unsent at any time.
 pub(super) const DECODER_OUTPUT_BYTES_MAX: usize = 16 * 1_024;
 

@@ -91,7 +91,7 @@ impl H3Request {
         self.expects
     }
 
-    /// Size of the list of fields, in bytes as counted by RFC 9114 §4.2.2.
+    /// Size of the field list, in bytes as counted by RFC 9114 §4.2.2.
     #[must_use]
     pub fn list_bytes(&self) -> u32 {
         self.list_bytes

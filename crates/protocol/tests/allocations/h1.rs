@@ -1,4 +1,4 @@
-//! Tests of the allocations of HTTP/1 parsers.
+//! Tests of allocations by HTTP/1 parsers.
 
 use prony_protocol::h1::{Expects, Limits, ResponseEvent, ResponseParser};
 

@@ -1,4 +1,4 @@
-//! Tests of the allocations of HTTP/2 connections.
+//! Tests of allocations by HTTP/2 connections.
 
 use prony_protocol::h1::{RequestSpec, Version};
 use prony_protocol::h2::{

@@ -1,4 +1,4 @@
-//! Tests of the windows of both sides, for streams and connections (RFC 9113 §5.2, §6.9).
+//! Tests of both sides' windows, for streams and connections (RFC 9113 §5.2, §6.9).
 
 use prony_protocol::h2::{ClientSettings, ConnectionEvent};
 

@@ -17,7 +17,7 @@ const SPEC: RequestSpec = RequestSpec {
     keep_alive: true,
 };
 
-/// Parses an integer of QUIC at the start of `bytes` and consumes it.
+/// Parses a QUIC integer at the start of `bytes` and consumes it.
 fn take(bytes: &mut &[u8]) -> usize {
     let (length, first) = (1 << (bytes[0] >> 6), usize::from(bytes[0] & 0x3f));
     let (number, rest) = bytes.split_at(length);

@@ -18,7 +18,7 @@ fn below(rng: &mut TestRng, end: usize) -> usize {
     rng.next_u32() as usize % end.max(1)
 }
 
-/// Returns the kinds of events of a fuzz target that runs on bytes generated from each seed. A
+/// Returns the kinds of events from a fuzz target that runs on bytes generated from each seed. A
 /// panic message contains the seed.
 fn smoke<T: Display>(
     seeds: u64,

@@ -36,7 +36,7 @@ pub struct EncodedDelta {
 
 /// Number of distributions in a delta.
 const DISTRIBUTIONS: usize = 8;
-/// Number of buckets of a distribution, up to the end of the octave that contains the longest time.
+/// Number of buckets in a distribution, up to the end of the octave that contains the longest time.
 const BUCKETS: usize = bucket_of(LONGEST_NS.next_power_of_two() - 1) + 1;
 
 /// Buckets of a distribution that are in use, numbered by [`bucket_of`].

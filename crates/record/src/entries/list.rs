@@ -32,7 +32,7 @@ pub enum EntryGrouping {
 pub struct EntryInfo {
     /// Method and URL or path, such as `GET /users/{id}`.
     pub name: String,
-    /// Number of lines of the list that belong to the entry.
+    /// Number of list lines that belong to the entry.
     pub lines: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct EntryInfo {
 pub struct OtherEntries {
     /// Number of entries without their own results.
     pub entries: u64,
-    /// Number of lines of the list that belong to them.
+    /// Number of list lines that belong to them.
     pub lines: u64,
 }
 

@@ -29,7 +29,7 @@ pub struct EntryResults {
 pub struct EntryResult {
     /// Method and URL or path.
     pub name: String,
-    /// Number of lines of the list that belong to the entry.
+    /// Number of list lines that belong to the entry.
     pub lines: u64,
     /// Requests whose connect or send began.
     pub started: u64,

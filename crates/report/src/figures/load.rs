@@ -11,7 +11,7 @@ use crate::tables::times;
 use crate::wording::captions;
 use crate::wording::load::{headline, time_at};
 
-/// Maximum number of bars of the distribution.
+/// Maximum number of bars in the distribution.
 const BARS_MAX: u32 = 36;
 
 /// All charts of a load in the report's order, each with the caption above it.

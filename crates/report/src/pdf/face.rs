@@ -24,7 +24,7 @@ pub(super) struct Glyph {
     pub(super) replaces: bool,
 }
 
-/// The end of the range of characters whose glyphs are cached.
+/// End of the character range whose glyphs are cached.
 const CACHED_END: u32 = 0x180;
 
 /// Replacement for a character that is in none of the fonts.

@@ -25,7 +25,7 @@ pub(crate) fn outcomes(record: &Record) -> Table {
     table
 }
 
-/// Number of rows of the table of offered rates.
+/// Number of rows in the table of offered rates.
 const RATE_RANGES: u32 = 8;
 
 /// The half seconds of a load whose rate changes, grouped by offered rate. For any other load, the

@@ -21,7 +21,7 @@ use paint::Paint;
 pub struct TextOptions {
     /// Use colors (escape sequences).
     pub color: bool,
-    /// Maximum length of a line of a paragraph, in characters. Tables with many numbers may be
+    /// Maximum length of a line in a paragraph, in characters. Tables with many numbers may be
     /// wider.
     pub width: usize,
     /// Include a histogram of a load's response times.

@@ -1,4 +1,4 @@
-//! Snapshots of every output of fixed experiments and records in `tests/golden`. `UPDATE_GOLDEN=1
+//! Snapshots of every output for fixed experiments and records in `tests/golden`. `UPDATE_GOLDEN=1
 //! cargo test -p prony-report` rewrites them. Check the changes afterwards.
 
 use std::fs;

@@ -21,11 +21,11 @@ const EXCESS_RANGE: f64 = 1.2;
 const JUMP_EXCESS: f64 = 25.0;
 /// Minimum number of points for a line.
 const LINE_POINTS_MIN: usize = 4;
-/// Maximum number of iterations of the line fit.
+/// Maximum number of iterations in the line fit.
 const LINE_STEPS: usize = 60;
 /// Maximum variance of the logarithm that is used to correct the line.
 const VARIANCE_MAX: f64 = 0.5;
-/// Minimum of the slope of a line on the log scales.
+/// Minimum slope of a line on the log scales.
 const SLOPE_MIN: f64 = 0.3;
 const SLOPE_FIRST: f64 = 10.0;
 const SLOPE_MAX: f64 = 400.0;
@@ -39,7 +39,7 @@ pub(super) struct FitPoint {
     pub(super) excess: f64,
     /// Excess that corresponds to half a request.
     pub(super) resolution: f64,
-    /// Number of requests of the probe.
+    /// Number of requests in the probe.
     pub(super) weight: f64,
 }
 

@@ -19,7 +19,7 @@ use super::outcome::{BoundReason, SearchOutcome};
 use super::probe::{Probe, ProbePurpose, ProbeResult, SETTLE_SHARE};
 use super::settings::{RATE_MIN, SearchSettings};
 
-/// Maximum number of probes of the bracket.
+/// Maximum number of probes in the bracket.
 const BRACKET_PROBES_MAX: usize = 24;
 /// Share of the search's time after which a bracket with both ends is no longer narrowed.
 const BRACKET_TIME_SHARE: f64 = 0.25;
@@ -39,11 +39,11 @@ const EDGE_TIME_SHARE: f64 = 0.2;
 const EDGE_REACH: f64 = 1.4;
 /// Number of probes near the crossing.
 const CROSSING_PROBES: usize = 9;
-/// Minimum distance of the outermost of these probes from the crossing, on the log scale.
+/// Minimum distance between the crossing and the outermost of these probes, on the log scale.
 const CROSSING_REACH_MIN: f64 = 0.02;
-/// Maximum distance of the outermost of these probes from the crossing, on the log scale.
+/// Maximum distance between the crossing and the outermost of these probes, on the log scale.
 const CROSSING_REACH_MAX: f64 = 0.35;
-/// Maximum number of extensions of the edge.
+/// Number of permitted extensions of the edge.
 const EXTENSIONS_MAX: usize = 3;
 /// Number of probes in each extension of the edge.
 const EXTENSION_PROBES: usize = 3;

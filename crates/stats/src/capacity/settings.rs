@@ -4,7 +4,7 @@ use super::probe::SETTLE_SHARE;
 
 /// Default duration of a search, in seconds, unless the goals need more.
 const SEARCH_S: f64 = 60.0;
-/// Maximum duration of a search of a slow server, as a multiple of the usual duration.
+/// Maximum duration of a search on a slow server, as a multiple of the usual duration.
 const SLOW_SERVER_FACTOR: f64 = 5.0;
 /// Shortest measured part of a probe, in seconds. Each probe should be long enough to include
 /// periodic work of the server.
@@ -39,8 +39,8 @@ pub struct SearchSettings {
     /// Maximum duration of a search, in seconds. Applies to servers so slow that there are too few
     /// requests in `time_s`.
     pub time_s_max: f64,
-    /// Length of the measured part of each probe, in seconds. Overrides the lengths that follow
-    /// from `time_s`.
+    /// Length of each probe's measured part, in seconds. Overrides the lengths that follow from
+    /// `time_s`.
     pub probe_s: Option<f64>,
     /// Highest rate that may be probed, in requests per second.
     pub rate_max: Option<f64>,
@@ -97,7 +97,7 @@ impl SearchSettings {
         self.probe_s.unwrap_or(measure_s_min(self.limit_s))
     }
 
-    /// Returns the length of the measured part of a probe, in seconds: long enough for `requests`
+    /// Returns the length of a probe's measured part, in seconds: long enough for `requests`
     /// requests, but at most an equal part of `left_s` for each of `probes`.
     pub(super) fn measure_s(&self, requests: f64, rate: f64, left_s: f64, probes: usize) -> f64 {
         if let Some(probe_s) = self.probe_s {

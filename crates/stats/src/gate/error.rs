@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateError {
     pub(super) typed: String,
-    /// Start of the erroneous part of `typed`, in bytes. `to` is its end.
+    /// Start of the error in `typed`, in bytes. `to` is its end.
     pub(super) from: usize,
     pub(super) to: usize,
     /// Description of the error, with the accepted alternatives.

@@ -107,7 +107,7 @@ impl Run {
         by_levels.or(only)
     }
 
-    /// Returns the values of a metric of a variant on the averaging scale, with block numbers,
+    /// Returns a variant's values of a metric on the averaging scale, with block numbers,
     /// ascending. A value is `None` if the trial has no usable one.
     fn averaged(&self, variant: usize, metric: Metric) -> Vec<(u32, Option<f64>)> {
         let mut trials: Vec<&TrialValues> = self

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Time without progress after which the server abandons a connection.
 const SILENCE_MAX: Duration = Duration::from_secs(600);
-/// Size of the header of a request, in bytes.
+/// Size of a request's header, in bytes.
 pub(crate) const HEADER: usize = 9;
 
 /// The server's action after a request, which the request selects.

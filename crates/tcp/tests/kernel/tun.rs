@@ -41,7 +41,7 @@ pub(crate) fn run(program: &str, arguments: &str) {
     assert!(output.status.success(), "{program} {arguments}: {message}");
 }
 
-/// Sets a kernel parameter of the namespace of this thread.
+/// Sets a kernel parameter in this thread's namespace.
 pub(crate) fn set_parameter(name: &str, value: &str) {
     let path = format!("/proc/sys/net/{name}");
     std::fs::write(&path, value).unwrap_or_else(|error| panic!("{path}: {error}"));

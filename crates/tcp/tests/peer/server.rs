@@ -63,11 +63,11 @@ impl Device for Queues {
     }
 }
 
-/// State of one connection of the server.
+/// State of one of the server's connections.
 #[derive(Debug)]
 struct Exchange {
     socket: SocketHandle,
-    /// Number of bytes received of the current request.
+    /// Number of bytes received for the current request.
     request: usize,
     /// Positions of the response: the next byte, and the end.
     response: Option<(usize, usize)>,

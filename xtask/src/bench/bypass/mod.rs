@@ -49,7 +49,7 @@ enum Requirement {
     Cost(BypassGenerator, f64),
     /// Maximum ratio of the CPU time per request with 200,000 source addresses to that with one.
     SourcesCost(f64),
-    /// Maximum 99th percentile of the lateness of starts in microseconds.
+    /// Maximum 99th percentile of start lateness in microseconds.
     LateP99(f64),
     /// Maximum peak memory in MiB, not counting the rings.
     Memory(f64),
@@ -163,7 +163,7 @@ struct BypassRun {
     /// CPU time per request, in microseconds.
     cpu_us: f64,
     rate_per_s: f64,
-    /// 99th percentile of the lateness of starts in microseconds.
+    /// 99th percentile of start lateness in microseconds.
     late_p99_us: Option<f64>,
     /// Peak memory without the rings, in MiB.
     memory_mib: f64,

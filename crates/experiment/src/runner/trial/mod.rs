@@ -32,11 +32,11 @@ pub(crate) use probe::{ProbePace, ProbedLoad};
 
 /// Maximum size in bytes of a rendered file that is stored with the record.
 const STORED_FILE_BYTES_MAX: usize = 256 * 1024;
-/// Number of log lines of the target in an error message.
+/// Number of lines from the target's log in an error message.
 const TARGET_LOG_LINES: usize = 15;
 /// Block number used for the folders of the pre-check.
 const PRECHECK_BLOCK: u32 = 0;
-/// Maximum number of requests of a list that the pre-check sends.
+/// Maximum number of requests in a list that the pre-check sends.
 const PRECHECK_REQUESTS_MAX: usize = 8;
 
 /// Position of a trial in the experiment.

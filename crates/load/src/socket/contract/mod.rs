@@ -1,4 +1,4 @@
-//! Tests of the contract of [`super::Sockets`], applied to every backend over real sockets.
+//! Tests of the contract in [`super::Sockets`], applied to every backend over real sockets.
 //!
 //! Each rule is a function over any backend. The macro at the end of the file turns the rules into
 //! tests for each backend and each kind of socket.

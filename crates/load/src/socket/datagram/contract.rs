@@ -1,4 +1,4 @@
-//! Tests of the contract of [`super::Datagrams`], applied to real UDP and to the simulated link.
+//! Tests of the contract in [`super::Datagrams`], applied to real UDP and to the simulated link.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;

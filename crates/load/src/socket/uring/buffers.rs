@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::types::BufRingEntry;
 use io_uring::{IoUring, cqueue};
 
-/// Identifier of the only group of buffers in a ring.
+/// Identifier of a ring's only buffer group.
 pub(super) const GROUP: u16 = 0;
-/// Alignment of the ring of buffers, in bytes. The kernel requires it to begin on a page.
+/// Alignment of the buffer ring, in bytes. The kernel requires it to begin on a page.
 const PAGE: usize = 4096;
 /// `IOU_PBUF_RING_INC` of linux/io_uring.h: buffers are consumed piece by piece.
 const INCREMENTAL: u16 = 2;

@@ -23,9 +23,9 @@ const BATCH: usize = 16;
 const GETEVENTS: u32 = 1;
 /// Maximum number of completions that are processed with one clock reading.
 const COMPLETIONS_PER_CLOCK_READING: u32 = 8;
-/// Minimum number of entries of the completion queue.
+/// Minimum number of entries in the completion queue.
 const COMPLETIONS_MIN: u32 = 2 * SUBMISSIONS;
-/// Maximum number of entries of the completion queue.
+/// Maximum number of entries in the completion queue.
 const COMPLETIONS_MAX: u32 = 32 * 1024;
 /// Maximum time for which dropping the ring waits for operations in the kernel.
 const DROP_TIMEOUT: Duration = Duration::from_secs(1);

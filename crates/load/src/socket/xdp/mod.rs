@@ -75,7 +75,7 @@ struct XdpConnection<'run> {
     stage: XdpStage,
     /// The send in flight, and the number of its bytes that the stack has accepted.
     sending: Option<(Outgoing<'run>, usize)>,
-    /// Number of bytes of a failed send that the stack had not accepted.
+    /// Number of bytes in a failed send that the stack had not accepted.
     unsent: usize,
 }
 
@@ -278,7 +278,8 @@ impl<'run> XdpSockets<'run> {
         }
     }
 
-    /// Handles expired timers, refills the fill ring, and sends the packets that are due.
+    /// Handles expired timers, returns the memory of handled frames to the kernel, and sends the
+    /// packets that are due.
     fn turn(&mut self) -> io::Result<()> {
         let now = self.clock.read();
         if self.stack.next_timeout().is_some_and(|at| at <= now) {

@@ -76,7 +76,7 @@ pub struct Decoder {
     /// True if the limit was lowered below the table's size and the peer has not acknowledged that
     /// yet.
     resize_due: bool,
-    /// Maximum size of a list of fields, in bytes as counted by RFC 9113 §6.5.2.
+    /// Maximum size of a field list, in bytes as counted by RFC 9113 §6.5.2.
     list_limit_bytes: u32,
     static_entries: &'static [Field; static_table::ENTRIES],
     block_cache: HpackBlockCache,

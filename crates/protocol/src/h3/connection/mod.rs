@@ -43,7 +43,7 @@ pub struct H3Connection {
     control_out: Vec<u8>,
     /// True until the type of the decoder stream has been sent.
     decoder_type_due: bool,
-    /// Total bytes of the incomplete field sections of all streams.
+    /// Total size of all streams' incomplete field sections, in bytes.
     partial_bytes: usize,
     /// Number of consecutive frames that made no progress.
     idle_frames: u32,

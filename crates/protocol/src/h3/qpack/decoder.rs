@@ -18,7 +18,7 @@ const INSTRUCTION_OVERHEAD_BYTES: usize = 64;
 /// Maximum length in bytes of the Huffman code of one symbol. The longest code has 30 bits.
 const CODED_BYTES_MAX: usize = 4;
 
-/// Number of bytes of the encoder stream that are added to an incomplete instruction at a time.
+/// Number of encoder stream bytes that are added to an incomplete instruction at a time.
 const INSTRUCTION_PIECE_BYTES: usize = 4_096;
 
 /// Decoder for the field sections of one connection.
@@ -31,7 +31,7 @@ pub struct QpackDecoder {
     inserts: u64,
     /// Number of insertions whose arrival was acknowledged to the peer (Known Received Count).
     acknowledged: u64,
-    /// Maximum size of a list of fields, in bytes as counted by RFC 9114 §4.2.2.
+    /// Maximum size of a field list, in bytes as counted by RFC 9114 §4.2.2.
     list_limit_bytes: u32,
     static_entries: &'static [Field; static_table::ENTRIES],
     block_cache: BlockCache<Option<TableUse>>,

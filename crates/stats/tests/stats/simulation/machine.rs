@@ -89,7 +89,7 @@ impl Machine {
 const RATE: f64 = 2_000.0;
 /// Number of requests in flight.
 const CONNECTIONS: f64 = 16.0;
-/// Standard deviation of the work of one request, relative to its mean.
+/// Standard deviation of one request's work, relative to its mean.
 const REQUEST_DEVIATION: f64 = 0.3;
 /// Standard deviation of a freshly started server's speed, for example because of its memory
 /// layout.

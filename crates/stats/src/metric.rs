@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// Table of metrics: name in JSON and in plans (which ends with the unit), name in sentences, unit,
 /// better direction, scale, and role in explanations. To add a metric, add an entry here, a value
-/// in the experiment's `runner/values.rs`, and its name in the schema.
+/// in `observed.rs` (from the load's record) or in the experiment's `runner/values.rs` (from
+/// telemetry), and its name in the schemas.
 macro_rules! metrics {
     ($($(#[$doc:meta])* $metric:ident = $name:literal, $noun:literal, $unit:ident, $direction:ident,
         $scale:ident, $role:ident;)*) => {

@@ -17,7 +17,7 @@ use crate::request::Request;
 use crate::request_list::requests;
 use crate::request_template::RequestTemplates;
 use crate::scope::LoadScope;
-use crate::settings::{DataOrder, IoChoice, LoadSettings, RequestOrder, Sha256, ThinkTime};
+use crate::settings::{DataOrder, IoChoice, LoadSettings, RequestOrder, ThinkTime};
 use crate::shard::{Shard, ShardRange};
 use crate::socket::{Backend, system};
 use crate::source::Sources;
@@ -128,8 +128,6 @@ pub(crate) struct Placement {
 #[derive(Debug, Clone)]
 pub(crate) struct NamedScript {
     pub(crate) file: PathBuf,
-    /// `None` if the file can't be read; the script's loader reports the reason.
-    sha256: Option<Sha256>,
     pub(crate) arguments: Vec<String>,
 }
 
@@ -149,11 +147,7 @@ impl NamedScript {
         }
         let arguments = settings.script_args.clone();
         let file = settings.script.clone();
-        Ok(file.map(|file| NamedScript {
-            sha256: std::fs::read(&file).ok().map(|bytes| Sha256::of(&bytes)),
-            file,
-            arguments,
-        }))
+        Ok(file.map(|file| NamedScript { file, arguments }))
     }
 }
 
@@ -420,10 +414,6 @@ impl LoadSpec {
             threads: self.placement.shards.workers,
             io: self.placement.backend.name().to_owned(),
             sources: self.sources.count(),
-            script_sha256: self
-                .script
-                .as_ref()
-                .and_then(|script| Some(script.sha256?.to_string())),
             ..info::describe(settings, &urls)
         }
     }

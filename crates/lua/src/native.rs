@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use prony_load::{
     Control, LoadSpec, LoadedScript, RunError, RunResult, ScriptLoader, ScriptSetup, ScriptedRun,
-    run_with,
+    Sha256, run_with,
 };
 use prony_record::{Outcome, OutcomeCounts};
 
@@ -56,6 +56,8 @@ impl ScriptLoader for LuaLoader {
 /// A script that is ready to run with its load.
 struct LuaLoad {
     scripts: LuaScripts,
+    /// Hash of the script's file.
+    sha256: Sha256,
     settings: HookSettings,
     interrupt: Arc<ScriptInterrupt>,
     /// The results of the load; `None` until it has run.
@@ -123,6 +125,7 @@ impl LuaLoad {
         };
         Ok(LuaLoad {
             scripts,
+            sha256: source.sha256(),
             settings,
             interrupt,
             figures: Mutex::new(None),
@@ -172,7 +175,8 @@ impl LoadedScript for LuaLoad {
         let hooks = LuaHooks::new(&self.scripts, spec.writer(), self.settings.clone());
         let (result, rates) = run_sampled(spec, control, &hooks);
         self.scripts.flush();
-        let result = result?;
+        let mut result = result?;
+        result.record.load.script_sha256 = Some(self.sha256.to_string());
         let figures = figures(spec, &result, rates);
         let mut stored = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
         *stored = Some(figures);

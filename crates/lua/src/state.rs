@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use mlua::debug::Debug;
 use mlua::{FromLuaMulti, Function, HookTriggers, IntoLuaMulti, Lua, LuaString, Table, VmState};
-use prony_load::SpecError;
 use prony_load::input_file::{self, TEXT_BYTES_MAX};
+use prony_load::{Sha256, SpecError};
 
 use crate::address::Address;
 use crate::fault::{OWN_CHUNK, ScriptFault, StopCause, StoppedScript};
@@ -33,6 +33,11 @@ impl ScriptSource {
             Ok(text) => Ok(ScriptSource { name, text }),
             Err(error) => Err(ScriptFault::new(format!("{name}: cannot be read: {error}"))),
         }
+    }
+
+    /// Returns the hash of the file.
+    pub(crate) fn sha256(&self) -> Sha256 {
+        Sha256::of(&self.text)
     }
 
     /// Checks the syntax without running anything.

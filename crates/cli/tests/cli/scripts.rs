@@ -1,5 +1,7 @@
 //! `--script`: loads whose requests come from Lua scripts with wrk's hooks.
 
+use std::io::Write;
+
 use prony_load::Sha256;
 use serde_json::Value;
 
@@ -24,6 +26,24 @@ fn load(workdir: &Workdir, script: &str, url: &str, more: &str, status: i32) -> 
     let args: Vec<&str> = args.into_iter().chain(more).collect();
     let output = workdir.run(&args).expect(status);
     (output.out, output.err)
+}
+
+#[test]
+fn a_script_may_come_from_a_pipe() {
+    let workdir = Workdir::new();
+    let recorder = Recorder::start();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(ALTERNATING.as_bytes()).unwrap();
+    drop(writer);
+    let url = recorder.url("/");
+    let args = ["load", &url, "--script", "/dev/stdin", "-n", "4", "-c", "1"];
+    let mut command = workdir.command(&args);
+    let output = command.args(["--json", "r.json"]).stdin(reader).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(recorder.take().len(), 4);
+    let hash = Sha256::of(ALTERNATING.as_bytes()).to_string();
+    assert_eq!(workdir.json("r.json")["load"]["script_sha256"], hash);
 }
 
 #[test]

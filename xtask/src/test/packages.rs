@@ -165,22 +165,13 @@ pub(crate) const PEERS: &[Need] = &[
     program("h2load", PEER, &["h2load"], "nghttp2-client"),
 ];
 
-/// Requirements of the benchmark's rows over AF_XDP.
-pub(crate) const BYPASS: &[Need] = &[
-    program("wrk", PEER, &["wrk"], "wrk"),
-    program(
-        "ip (iproute2)",
-        "the benchmark's virtual link",
-        &["ip"],
-        "iproute2",
-    ),
-    program(
-        "ethtool",
-        "the offloads of the benchmark's virtual link",
-        &["ethtool"],
-        "ethtool",
-    ),
-];
+/// Requirement of the benchmark's rows over AF_XDP that the tests don't have.
+pub(crate) const ETHTOOL: Need = program(
+    "ethtool",
+    "the offloads of the benchmark's virtual link",
+    &["ethtool"],
+    "ethtool",
+);
 
 /// Actions for the requirements that a machine doesn't meet.
 #[derive(Debug, Default, PartialEq, Eq)]

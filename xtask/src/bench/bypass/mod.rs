@@ -18,7 +18,7 @@ use super::programs;
 use super::ratios::{RandomNumbers, Spread, shuffle};
 use super::server::{BenchFolder, Nginx};
 use crate::test::install::{find_program, install_missing};
-use crate::test::packages;
+use crate::test::packages::{self, Need};
 use generators::{BypassCommand, BypassGenerator};
 use link::{Link, SERVER};
 use responder::Responder;
@@ -191,7 +191,9 @@ pub(super) fn measure(settings: &BypassSettings, own: &Path) -> Result<BypassOut
         None => programs::build("prony")?,
     };
     if settings.install {
-        install_missing(&packages::BYPASS.iter().collect::<Vec<_>>());
+        let is_used = |need: &&Need| matches!(need.name, "nginx" | "wrk" | "ip (iproute2)");
+        let needs = packages::NEEDS.iter().filter(is_used);
+        install_missing(&needs.chain([&packages::ETHTOOL]).collect::<Vec<_>>());
     }
     let nginx = programs::nginx()?;
     let wrk = find_program("wrk");

@@ -68,8 +68,9 @@ impl Counter {
     }
 
     /// Publishes counts once per turn of the worker's loop, with two stores to variables that no
-    /// other thread writes. All requests that end before `passed` are already recorded.
-    pub(crate) fn publish(&self, recorder: &mut Recorder, passed: Nanos, meter: &Meter) {
+    /// other thread writes. All requests that end before `passed` are already recorded. Returns
+    /// true if recorded data was published, which takes longer.
+    pub(crate) fn publish(&self, recorder: &mut Recorder, passed: Nanos, meter: &Meter) -> bool {
         self.ended.store(recorder.ended_count(), Ordering::Relaxed);
         self.failed
             .store(recorder.failed_count(), Ordering::Relaxed);
@@ -79,9 +80,11 @@ impl Counter {
                 // Readers hold the lock only briefly. If it is taken, the next turn publishes.
                 if let Ok(mut published) = published.try_lock() {
                     published.put(recorder, || meter.utilization(passed));
+                    return true;
                 }
             }
         }
+        false
     }
 
     /// Publishes the remaining data at the end of the load.

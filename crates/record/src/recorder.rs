@@ -404,6 +404,16 @@ impl Recorder {
         self.succeeded.1 += other.succeeded.1;
     }
 
+    /// Returns the time at which the current slice can be handed over; never, unless the load has
+    /// a viewer.
+    #[inline]
+    pub fn next_news(&self) -> Nanos {
+        match self.untaken {
+            Some(_) if self.slice_end <= self.series_limit => self.slice_end,
+            _ => Nanos::MAX,
+        }
+    }
+
     /// Returns true if [`Recorder::hand_over`] would hand over anything.
     #[inline]
     pub fn has_news(&self) -> bool {

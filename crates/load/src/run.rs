@@ -290,6 +290,9 @@ fn one_worker(
     {
         system::pin_thread(core).map_err(RunError::Environment)?;
     }
+    if spec.info.is_open() {
+        system::request_short_slice();
+    }
     if spec.tls.is_some() {
         tls::seed_random_numbers();
     }

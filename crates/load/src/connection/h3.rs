@@ -38,13 +38,16 @@ pub(crate) struct H3 {
     abandoned: Vec<(u64, H3ErrorCode)>,
     /// Number of request bytes that wait for flow control.
     unsent_bytes: usize,
-    /// True if the server has allowed more streams or changed its settings since the last check.
+    /// True if the limits on requests may have risen since the last check: the server has allowed
+    /// more streams or changed its settings, or fewer bytes wait for flow control.
     has_new_settings: bool,
     /// The reason that the server gave for ending the connection.
     end: Option<Reason>,
     negotiated: Negotiated,
     /// Time at which the connect began, if requests are sent before the end of the handshake.
     early_since: Option<Nanos>,
+    /// Number of calls of [`H3::receive`].
+    receive_calls: u64,
 }
 
 /// This side's unidirectional streams (RFC 9114 §6.2).
@@ -65,6 +68,8 @@ struct H3Stream {
     stream: Option<u64>,
     /// The part of the request that flow control has not permitted yet.
     pending: Vec<u8>,
+    /// The last call of [`H3::receive`] that read the stream.
+    read_in: u64,
     response: StreamResponse,
 }
 
@@ -82,6 +87,7 @@ impl H3 {
         let streams = (0..streams).map(|_| H3Stream {
             stream: None,
             pending: Vec::new(),
+            read_in: 0,
             response: StreamResponse::new(capture),
         });
         H3 {
@@ -96,6 +102,7 @@ impl H3 {
             end: None,
             negotiated: Negotiated::default(),
             early_since: None,
+            receive_calls: 0,
         }
     }
 
@@ -223,19 +230,27 @@ impl H3 {
         };
         let written = quic.write(stream, &slot.pending);
         slot.pending.drain(..written);
-        self.unsent_bytes -= written;
         if slot.pending.is_empty() {
             quic.finish(stream);
         }
+        self.subtract_unsent(written);
+    }
+
+    /// Subtracts bytes that no longer wait for flow control.
+    fn subtract_unsent(&mut self, bytes: usize) {
+        let was_full = self.unsent_bytes >= UNSENT_BYTES_MAX;
+        self.unsent_bytes -= bytes;
+        self.has_new_settings |= was_full && self.unsent_bytes < UNSENT_BYTES_MAX;
     }
 
     /// Drops the rest of a request that the server has stopped reading. The response continues (RFC
     /// 9114 §4.1).
     fn drop_rest(&mut self, stream: u64, quic: &mut QuicConnection) {
         if let Some(tag) = self.http.tag_of(stream) {
-            let slot = &mut self.streams[tag as usize];
-            self.unsent_bytes -= slot.pending.len();
-            slot.pending.clear();
+            let pending = &mut self.streams[tag as usize].pending;
+            let bytes = pending.len();
+            pending.clear();
+            self.subtract_unsent(bytes);
         }
         quic.reset(stream, H3ErrorCode::NO_ERROR.0);
     }
@@ -247,8 +262,9 @@ impl H3 {
         if let Some(stream) = stream.filter(|_| !slot.pending.is_empty()) {
             self.abandoned
                 .push((stream, H3ErrorCode::REQUEST_CANCELLED));
-            self.unsent_bytes -= slot.pending.len();
+            let bytes = slot.pending.len();
             slot.pending.clear();
+            self.subtract_unsent(bytes);
         }
     }
 
@@ -291,8 +307,10 @@ impl H3 {
         expected: &Expectations,
         events: &mut Vec<HttpEvent>,
     ) -> Progress {
+        self.receive_calls += 1;
         while let Some(event) = quic.next_event() {
             let handled = match event {
+                QuicEvent::Readable(stream) if self.is_already_read(stream) => Ok(()),
                 QuicEvent::Readable(stream) => self.read(stream, quic, now, expected, events),
                 QuicEvent::Writable(stream) => {
                     if let Some(tag) = self.http.tag_of(stream) {
@@ -319,6 +337,15 @@ impl H3 {
             }
         }
         Progress::Open
+    }
+
+    /// Returns true if this call of [`H3::receive`] has read all bytes of a request's stream. QUIC
+    /// reports a stream once for each packet that arrived.
+    fn is_already_read(&mut self, stream: u64) -> bool {
+        self.http.tag_of(stream).is_some_and(|tag| {
+            let slot = &mut self.streams[tag as usize];
+            std::mem::replace(&mut slot.read_in, self.receive_calls) == self.receive_calls
+        })
     }
 
     /// Reads the bytes that have arrived on a stream.

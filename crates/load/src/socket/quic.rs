@@ -364,19 +364,24 @@ impl<'run, D: Datagrams> Sockets<'run> for QuicSockets<D> {
             match self.datagrams.next()? {
                 DatagramEvent::Received(key) => {
                     let now = self.datagrams.instant();
-                    let received = self.datagrams.received();
                     let link = self.links.get_mut(key.index as usize);
                     let link = link.and_then(Option::as_deref_mut);
                     let Some(link) = link.filter(|link| link.key == key) else {
                         continue;
                     };
-                    let (segment_bytes, ecn) = (received.segment_bytes, received.ecn);
-                    if self.arena.capacity() < received.bytes.len() {
-                        self.arena.reserve(ARENA_BYTES);
+                    loop {
+                        let received = self.datagrams.received();
+                        let (segment_bytes, ecn) = (received.segment_bytes, received.ecn);
+                        if self.arena.capacity() < received.bytes.len() {
+                            self.arena.reserve(ARENA_BYTES);
+                        }
+                        self.arena.extend_from_slice(received.bytes);
+                        let bytes = self.arena.split();
+                        link.connection.receive(bytes, segment_bytes, ecn, now);
+                        if !self.datagrams.next_received() {
+                            break;
+                        }
                     }
-                    self.arena.extend_from_slice(received.bytes);
-                    let bytes = self.arena.split();
-                    link.connection.receive(bytes, segment_bytes, ecn, now);
                     self.touch(key);
                     if let Some(completion) = self.report(key) {
                         return Some(completion);

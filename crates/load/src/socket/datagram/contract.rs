@@ -133,9 +133,14 @@ fn received(datagrams: &mut impl Datagrams, count: usize) -> Vec<(Key, Vec<u8>)>
         let DatagramEvent::Received(key) = event(datagrams) else {
             panic!("not received");
         };
-        let arrived = datagrams.received();
-        let each = arrived.bytes.chunks(arrived.segment_bytes);
-        all.extend(each.map(|bytes| (key, bytes.to_vec())));
+        loop {
+            let arrived = datagrams.received();
+            let each = arrived.bytes.chunks(arrived.segment_bytes);
+            all.extend(each.map(|bytes| (key, bytes.to_vec())));
+            if !datagrams.next_received() {
+                break;
+            }
+        }
     }
     all
 }

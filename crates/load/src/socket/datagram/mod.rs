@@ -8,8 +8,9 @@
 //! 2. [`Datagrams::send`] takes a batch as a whole or not at all. If the system has no room for it,
 //!    a [`DatagramEvent::Writable`] follows. A datagram may be lost, duplicated, delayed or
 //!    reordered without notice.
-//! 3. A batch that arrived is one [`DatagramEvent::Received`], and stays readable by
-//!    [`Datagrams::received`] until the next call of [`Datagrams::next`].
+//! 3. A batch that arrived is a [`DatagramEvent::Received`] or continues one
+//!    ([`Datagrams::next_received`]), and stays readable by [`Datagrams::received`] until the next
+//!    batch or event is taken.
 //! 4. A [`DatagramEvent::Failed`] reports an error from the network, such as that no program
 //!    listens at the port. The socket stays usable.
 //! 5. After [`Datagrams::close`], no event has that key.
@@ -104,6 +105,10 @@ pub(crate) trait Datagrams {
     /// The next event, if there is one. Does not wait.
     fn next(&mut self) -> Option<DatagramEvent>;
 
-    /// The datagrams of the `Received` that [`Datagrams::next`] returned last.
+    /// Continues the `Received` that [`Datagrams::next`] returned last with the next batch, if that
+    /// batch arrived on the same connection and can be taken without a system call.
+    fn next_received(&mut self) -> bool;
+
+    /// The batch of the last [`Datagrams::next`] or [`Datagrams::next_received`].
     fn received(&self) -> ReceivedDatagrams<'_>;
 }

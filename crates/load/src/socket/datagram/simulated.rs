@@ -123,6 +123,8 @@ pub(crate) struct SimulatedDatagrams {
     due: BinaryHeap<Reverse<InTransit>>,
     sent: u64,
     arrived: VecDeque<(Key, Vec<u8>, Option<EcnCodepoint>)>,
+    /// The connection of the current datagram.
+    current_key: Option<Key>,
     current: (Vec<u8>, Option<EcnCodepoint>),
     waits_at_once: u32,
     log: Rc<RefCell<QuicLog>>,
@@ -186,6 +188,7 @@ impl SimulatedDatagrams {
             due: BinaryHeap::new(),
             sent: 0,
             arrived: VecDeque::new(),
+            current_key: None,
             current: (Vec::new(), None),
             waits_at_once: 0,
             log: Rc::default(),
@@ -647,7 +650,14 @@ impl Datagrams for SimulatedDatagrams {
     fn next(&mut self) -> Option<DatagramEvent> {
         let (key, bytes, ecn) = self.arrived.pop_front()?;
         self.current = (bytes, ecn);
+        self.current_key = Some(key);
         Some(DatagramEvent::Received(key))
+    }
+
+    fn next_received(&mut self) -> bool {
+        let next = self.arrived.front().map(|(key, ..)| *key);
+        let is_same = next.is_some() && next == self.current_key;
+        is_same && self.next().is_some()
     }
 
     fn received(&self) -> ReceivedDatagrams<'_> {

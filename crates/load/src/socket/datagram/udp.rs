@@ -315,6 +315,17 @@ impl Datagrams for UdpDatagrams {
         }
     }
 
+    fn next_received(&mut self) -> bool {
+        // All batches of one system call arrived on the same socket.
+        match self.arrived.pop_front() {
+            Some((_, buffer, meta)) => {
+                self.current = Some((buffer, meta));
+                true
+            }
+            None => false,
+        }
+    }
+
     fn received(&self) -> ReceivedDatagrams<'_> {
         let (buffer, meta) = self.current.unwrap_or_default();
         let start = buffer * BUFFER_BYTES;

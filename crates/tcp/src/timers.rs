@@ -10,6 +10,9 @@ const SLOT_BITS: u32 = 22;
 /// Number of slots. Deadlines beyond the last slot use that slot, and are scheduled again when it
 /// expires.
 const SLOTS: u64 = 1024;
+/// Maximum number of entries for which an expired slot keeps its memory. Otherwise all slots would
+/// in time have room for the entries of the fullest one.
+const KEPT_ENTRIES: usize = 32;
 
 /// An entry of the wheel: a connection whose deadline may have passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +76,9 @@ impl TimerWheel {
             let at = (slot % SLOTS) as usize;
             self.occupied[at / 64] &= !(1 << (at % 64));
             expired.append(&mut self.slots[at]);
+            if self.slots[at].capacity() > KEPT_ENTRIES {
+                self.slots[at] = Vec::new();
+            }
             self.current = slot + 1;
         }
         self.current = self.current.max(now >> SLOT_BITS);

@@ -38,7 +38,7 @@ const PATTERNS: usize = 16;
 const REGISTER_INTERVAL: Duration = Duration::from_secs(4);
 /// Timeout of the whole simulation.
 const SIMULATION_TIMEOUT: Duration = Duration::from_secs(180);
-/// Timeout for the coordinator to confirm the last message.
+/// Timeout for the coordinator's orders to delete the run.
 const FORGET_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of agents that connect at the same time.
 const CONCURRENT_CONNECTS: usize = 8;
@@ -129,17 +129,17 @@ fn simulate(folder: &Path, count: &str, file: &Path) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", file.display()))?;
     let sent = simulation.sent.load(Ordering::Relaxed);
     println!(
-        "{sent} messages of {} bytes on average were sent, {} of them more than once",
+        "{sent} messages of {} bytes on average were sent, with {} retries",
         simulation.sent_bytes.load(Ordering::Relaxed) / sent.max(1),
         simulation.sent_again.load(Ordering::Relaxed)
     );
     Ok(())
 }
 
-fn wait_for(count: &AtomicU64, whole: u64, patience: Duration) -> Result<(), String> {
+fn wait_for(count: &AtomicU64, whole: u64, timeout: Duration) -> Result<(), String> {
     let began = Instant::now();
     while count.load(Ordering::Relaxed) < whole {
-        if began.elapsed() > patience {
+        if began.elapsed() > timeout {
             let there = count.load(Ordering::Relaxed);
             return Err(format!("timeout: {there} of {whole} agents"));
         }
@@ -148,7 +148,7 @@ fn wait_for(count: &AtomicU64, whole: u64, patience: Duration) -> Result<(), Str
     Ok(())
 }
 
-/// Connects an agent, which then waits for orders on its own thread.
+/// Connects an agent and starts its two threads: one replies to clock requests, one handles orders.
 fn begin(folder: &Path, number: u64, simulation: &Arc<Simulation>) -> Result<(), String> {
     let name = format!("agent-{}", number + 1);
     let credentials = FleetCredentials::read(&folder.join(format!("{name}.creds")))?;
@@ -162,7 +162,7 @@ fn begin(folder: &Path, number: u64, simulation: &Arc<Simulation>) -> Result<(),
         simulation: simulation.clone(),
     });
     let (telling, obeying) = (agent.clone(), agent);
-    spawn(move || telling.tell_time())?;
+    spawn(move || telling.answer_clock_requests())?;
     spawn(move || obeying.handle_orders())
 }
 
@@ -186,13 +186,13 @@ impl Simulation {
     fn load(&self, order: &LoadOrder) -> Result<&(LoadInfo, Vec<Pattern>), String> {
         let _one = self.preparing.lock().map_err(|error| error.to_string())?;
         if self.load.get().is_none() {
-            let made = made(order)?;
-            let _ = self.load.set(made);
+            let load = prepare_load(order)?;
+            let _ = self.load.set(load);
         }
         self.load.get().ok_or_else(|| "no load".to_owned())
     }
 
-    /// Writes a record of all agents' results.
+    /// Returns a record of all agents' results.
     fn record(&self, agents: u64) -> Option<Record> {
         let (info, patterns) = self.load.get()?;
         let mut all = Delta::default();
@@ -208,7 +208,7 @@ impl Simulation {
     }
 }
 
-fn made(order: &LoadOrder) -> Result<(LoadInfo, Vec<Pattern>), String> {
+fn prepare_load(order: &LoadOrder) -> Result<(LoadInfo, Vec<Pattern>), String> {
     let options = &order.settings;
     let scope = LoadScope {
         shards: Some(ShardRange {
@@ -223,12 +223,12 @@ fn made(order: &LoadOrder) -> Result<(LoadInfo, Vec<Pattern>), String> {
     let seconds = options.duration.ok_or("give --duration")?.as_secs();
     let rate = options.constant_rate().ok_or("give --rate")? / f64::from(order.shard.of);
     let warmup = Nanos(u64::try_from(options.warmup().as_nanos()).unwrap_or(0));
-    let patterns = (0..PATTERNS).map(|seed| measured(seed as u64 + 1, warmup, seconds, rate));
+    let patterns = (0..PATTERNS).map(|seed| record_pattern(seed as u64 + 1, warmup, seconds, rate));
     Ok((info, patterns.collect()))
 }
 
 /// Records results at a constant rate, as a load engine would.
-fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
+fn record_pattern(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
     let mut random = Random(ChaCha8Rng::seed_from_u64(seed));
     let mut recorder = Recorder::new(MeasuredPart::DueFrom(warmup));
     recorder.watch();
@@ -239,7 +239,7 @@ fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
         let intended = Nanos((request as f64 / rate * 1e9) as u64);
         while second <= intended {
             recorder.passed(second);
-            parts.push(taken(&mut recorder));
+            parts.push(take_delta(&mut recorder));
             second = second + Nanos(1_000_000_000);
         }
         if intended >= end {
@@ -259,8 +259,6 @@ fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
             intended,
             sent,
             first_byte: Some(first_byte),
-            // Requests are recorded in the order of their ends, because a recorder's time only
-            // moves forward.
             ended,
             status: (outcome == Outcome::Ok).then_some(200),
             bytes_in: 161,
@@ -273,14 +271,14 @@ fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
         request += 1;
     }
     recorder.finish(end.max(second));
-    parts.push(taken(&mut recorder));
+    parts.push(take_delta(&mut recorder));
     Pattern {
         seconds: parts,
         total: recorder.total().clone(),
     }
 }
 
-fn taken(recorder: &mut Recorder) -> EncodedDelta {
+fn take_delta(recorder: &mut Recorder) -> EncodedDelta {
     let mut delta = Box::default();
     recorder.hand_over(&mut delta);
     EncodedDelta::of(&delta)
@@ -309,7 +307,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn tell_time(&self) -> Result<(), String> {
+    fn answer_clock_requests(&self) -> Result<(), String> {
         let clock = &self.simulation.clock;
         let asked = self.link.subscribe(&self.name.clock_subject());
         let mut asked = asked.map_err(|error| error.to_string())?;

@@ -18,7 +18,7 @@ use crate::names::AgentName;
 use crate::permissions::Role;
 
 /// Maximum number of bytes that are read from a credentials file.
-const SIZE_MAX: u64 = 64 << 10;
+const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// Contents of a credentials file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,7 +149,9 @@ impl FleetCredentials {
             let mut file = File::open(path)?;
             let mut text = String::new();
             let metadata = file.metadata()?;
-            file.by_ref().take(SIZE_MAX).read_to_string(&mut text)?;
+            file.by_ref()
+                .take(FILE_BYTES_MAX)
+                .read_to_string(&mut text)?;
             Ok((metadata, text))
         };
         let (metadata, text) = open().map_err(|error| wrong(error.to_string()))?;
@@ -183,7 +185,7 @@ impl FleetCredentials {
             }
             (role @ ("coordinator" | "registrar"), Some(_)) => Err(format!("a {role} has no name")),
             (role @ ("agent" | "token"), None) => Err(format!("role \"{role}\" needs a name")),
-            _ => Err("role is \"coordinator\", \"agent\" or \"token\"".to_owned()),
+            _ => Err("role is \"coordinator\", \"agent\", \"registrar\" or \"token\"".to_owned()),
         }
     }
 }
@@ -191,14 +193,15 @@ impl FleetCredentials {
 /// Returns the users other than `user` who can read a file with this mode and owner, or `None` if
 /// there are none. A private key must be readable by one user only.
 ///
-/// If root owns the file, access by its group is ignored. Service managers provide such files: the
-/// service reads them as a member of the group (Kubernetes), or through an access list whose mask
+/// If root owns the file and `user` is another user, access by its group is ignored. Service
+/// managers provide such files: the service reads them as a member of the group (Kubernetes), or through an access list whose mask
 /// appears as the group's mode bits (systemd).
 fn other_readers(mode: u32, owner: u32, user: u32) -> Option<&'static str> {
     if mode & 0o004 != 0 {
         return Some("every user of this machine");
     }
-    (mode & 0o040 != 0 && owner == user).then_some("the file's group")
+    let is_provided = owner == 0 && user != 0;
+    (mode & 0o040 != 0 && !is_provided).then_some("the file's group")
 }
 
 #[cfg(test)]
@@ -231,6 +234,7 @@ mod tests {
         // can read them.
         assert_eq!(other_readers(0o440, 0, 65_532), None);
         assert!(other_readers(0o444, 0, 65_532).is_some());
+        assert!(other_readers(0o440, 1_000, 65_532).is_some());
     }
 
     fn file(role: Role) -> KeyFile {
@@ -272,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_of_other_tools_are_accepted() {
+    fn creds_files_of_nats_tools_are_accepted() {
         let text = "-----BEGIN NATS USER JWT-----\nx\n------END NATS USER JWT------\n";
         let read = FleetCredentials::parse(text).unwrap();
         assert_eq!(read, FleetCredentials::Jwt(Secret::new(text)));

@@ -63,7 +63,7 @@ impl FromStr for Credentials {
     }
 }
 
-/// Omits the password to keep it out of logs.
+/// Omits user and password to keep them out of logs.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials([redacted])")

@@ -206,11 +206,14 @@ impl From<String> for SpecError {
 
 /// Formats a value as TOML: numbers and booleans are unquoted, everything else is quoted.
 fn toml_value(value: &str) -> String {
-    let is_bare = value.parse::<f64>().is_ok() || matches!(value, "true" | "false");
-    let is_quoted = value.len() > 1 && value.starts_with('"') && value.ends_with('"');
-    match is_bare || is_quoted {
+    // Unlike Rust, TOML accepts neither `infinity` nor `.5` nor `5.`.
+    let is_number = value.parse::<f64>().is_ok()
+        && value.starts_with(|first: char| first.is_ascii_digit())
+        && value.ends_with(|last: char| last.is_ascii_digit());
+    let is_quoted = |quote| value.len() > 1 && value.starts_with(quote) && value.ends_with(quote);
+    match is_number || matches!(value, "true" | "false") || is_quoted('"') || is_quoted('\'') {
         true => value.to_owned(),
-        false => format!("\"{value}\""),
+        false => format!("{value:?}"),
     }
 }
 

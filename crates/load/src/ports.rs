@@ -52,6 +52,7 @@ pub(crate) fn predict_shortage(
     let destinations: BTreeSet<SocketAddr> = targets
         .iter()
         .filter_map(|target| target.peer.address())
+        .map(|address| SocketAddr::new(address.ip().to_canonical(), address.port()))
         .collect();
     let Some(ports) = local::local_ports() else {
         return Ok(None);

@@ -35,7 +35,8 @@ impl Url {
         }
         // A host may be called "unix", but a port never begins with a slash.
         if typed.starts_with("unix:/") {
-            let path = typed.trim_start_matches("unix:").trim_start_matches("//");
+            let path = typed.trim_start_matches("unix:");
+            let path = path.strip_prefix("//").unwrap_or(path);
             let path = path.split_once(':').map_or(path, |(path, _)| path);
             return Err(format!(
                 "\"{typed}\": for a UNIX socket, use --unix {path} with http://localhost/"
@@ -46,29 +47,31 @@ impl Url {
         } else {
             format!("http://{typed}")
         };
+        let shown = redact::url(&whole);
+        let added = if has_scheme(typed) { "" } else { "http://" };
+        let shown = &shown[added.len()..];
         if zone(&whole).is_some() {
             return Err(format!(
-                "\"{typed}\": an address with a zone is not supported; give the server another \
+                "\"{shown}\": an address with a zone is not supported; give the server another \
                  address, such as a unique local address (fd00::/8)"
             ));
         }
-        let uri: Uri = whole.parse().map_err(|error| invalid(typed, error))?;
+        let uri: Uri = whole.parse().map_err(|error| invalid(shown, error))?;
         let tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
             other => {
                 let other = other.unwrap_or_default();
                 return Err(format!(
-                    "\"{typed}\": the scheme {other} is not supported; use http or https"
+                    "\"{shown}\": the scheme {other} is not supported; use http or https"
                 ));
             }
         };
         let authority = uri.authority().map(|a| a.as_str()).unwrap_or_default();
         if authority.contains('@') {
             return Err(format!(
-                "\"{}\": this URL can't contain a user and password; use -u USER:PASSWORD, or put \
-                 them in the load's own URL",
-                redact::url(&whole)
+                "\"{shown}\": this URL can't contain a user and password; use -u USER:PASSWORD, or \
+                 put them in the load's own URL"
             ));
         }
         let host = host_of(&uri, typed)?;
@@ -147,7 +150,6 @@ pub(crate) fn has_scheme(typed: &str) -> bool {
 }
 
 fn invalid(typed: &str, error: http::uri::InvalidUri) -> String {
-    let typed = redact::url(typed);
     format!("\"{typed}\" is not a URL ({error}); percent-encode all characters that are not ASCII")
 }
 
@@ -170,9 +172,9 @@ fn host_of<'a>(uri: &'a Uri, typed: &str) -> Result<&'a str, String> {
 }
 
 fn path_of(uri: &Uri) -> String {
+    // `Display` adds the slash of a URL with a query but no path; `as_str` doesn't.
     uri.path_and_query()
-        .map_or("/", |path| path.as_str())
-        .to_owned()
+        .map_or_else(|| "/".to_owned(), ToString::to_string)
 }
 
 #[cfg(test)]
@@ -187,6 +189,8 @@ mod tests {
         assert_eq!(url.text(), "https://[::1]:8443/a?b=c");
         let url = Url::parse("localhost:8080", None).unwrap();
         assert_eq!((url.port, url.path.as_str()), (8080, "/"));
+        let url = Url::parse("http://localhost?to=http://h/", None).unwrap();
+        assert_eq!(url.path, "/?to=http://h/");
         let url = Url::parse("localhost/?to=http://h/", None).unwrap();
         assert_eq!(url.text(), "http://localhost/?to=http://h/");
         let url = Url::parse("localhost:8080", None).unwrap();
@@ -214,9 +218,14 @@ mod tests {
             ("unix:/run/app.sock", "--unix /run/app.sock with"),
             ("unix:///run/app.sock:/health", "--unix /run/app.sock with"),
             ("[fe80::1%lo]:80", "zone"),
+            ("unix:////run/app.sock", "--unix //run/app.sock with"),
         ] {
             let error = Url::parse(bad, None).unwrap_err();
             assert!(error.contains(reason), "{bad}: {error}");
+        }
+        for with_password in ["u:secret@h/a b", "ftp://u:secret@h/", "u:secret@[::1%lo]/"] {
+            let error = Url::parse(with_password, None).unwrap_err();
+            assert!(!error.contains("secret"), "{error}");
         }
     }
 }

@@ -31,12 +31,14 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) enum RequestResult {
     /// The response is sent by hyper or h3.
     Response(Response<Body>),
-    /// hyper releases the connection (h3 the stream), and the fault's script is sent on it.
+    /// There is no ordinary response. Over HTTP/1, hyper releases the connection, and the fault's
+    /// script runs on it. Over HTTP/2, the stream gets no response unless the fault takes the whole
+    /// connection. Over HTTP/3, the script runs on the stream.
     Takeover(Fault),
 }
 
-/// Reads the whole request and creates its response. Returns after the request's delay, if it has
-/// one.
+/// Reads the request, except for `early-answer` and bodies that are too long for `/echo`, and
+/// creates its response. Returns after the request's delay, if it has one.
 pub(crate) async fn respond<B>(
     request: Request<B>,
     alarm: &Rc<Alarm>,
@@ -226,11 +228,12 @@ fn fault_response(fault: Fault, version: Version, alarm: &Rc<Alarm>) -> Option<R
         return None;
     }
     let hello = Bytes::from_static(HELLO.as_bytes());
-    let telling = |length, body| with(ok(body), CONTENT_LENGTH, HeaderValue::from_static(length));
+    let with_length =
+        |length, body| with(ok(body), CONTENT_LENGTH, HeaderValue::from_static(length));
     Some(match fault {
-        Fault::StallBody => telling("26", Body::Stuck(hello)),
-        Fault::Truncate => telling("26", Body::Whole(hello)),
-        Fault::LiesShort => telling("5", Body::Whole(hello)),
+        Fault::StallBody => with_length("26", Body::Stuck(hello)),
+        Fault::Truncate => with_length("26", Body::Whole(hello)),
+        Fault::LiesShort => with_length("5", Body::Whole(hello)),
         Fault::SlowBody => ok(Body::slow(
             HELLO.len() as u64,
             Duration::from_millis(130),

@@ -131,7 +131,7 @@ impl SliceCounts {
         times: Vec::new(),
     };
 
-    /// Adds the response times of requests that finished in this slice.
+    /// Sets the response times of the requests that finished in this slice. There must be none yet.
     pub(crate) fn keep_times(&mut self, times: &Distribution) {
         for (time, count) in times.buckets() {
             let time = coarse(time);

@@ -174,7 +174,7 @@ impl Operations<'_> {
     }
 
     fn cancel(&mut self) {
-        if let Some((stream, tag)) = self.streams.pop() {
+        if let Some(&(stream, tag)) = self.streams.last() {
             self.client.cancel(stream, tag);
         }
     }
@@ -203,19 +203,20 @@ impl Operations<'_> {
             0..=199 => choice % 5,
             _ => choice * usize::from(self.byte() & 0x3f),
         };
-        let flags = operation >> 5 & (END_STREAM | PADDED);
+        let flags = (operation >> 5 & END_STREAM) | (operation >> 3 & PADDED);
         frames::data(stream, flags, &vec![choice as u8 % 4; length])
     }
 
-    /// Receives the bytes in two parts. A stream may be canceled between them.
+    /// Receives the bytes. On a new connection, SETTINGS usually precede them.
     fn receive(&mut self, bytes: &[u8]) {
         if !self.client.connection.is_established() && self.byte() > 20 {
-            self.tell(&frames::settings(&[]));
+            self.receive_in_parts(&frames::settings(&[]));
         }
-        self.tell(bytes);
+        self.receive_in_parts(bytes);
     }
 
-    fn tell(&mut self, bytes: &[u8]) {
+    /// Receives the bytes in two parts. A stream may be canceled between them.
+    fn receive_in_parts(&mut self, bytes: &[u8]) {
         let first = !self.client.connection.is_established();
         let choice = usize::from(self.byte());
         let (one, other) = bytes.split_at(choice.min(bytes.len()));
@@ -233,8 +234,8 @@ impl Operations<'_> {
     fn restart(&mut self) {
         self.send();
         frames::describe(&self.client.sent);
-        let over = self.client.restart(self.settings);
-        self.seen.extend(over.seen);
+        let previous = self.client.restart(self.settings);
+        self.seen.extend(previous.seen);
         self.server_model = ServerModel::new();
         self.streams.clear();
     }

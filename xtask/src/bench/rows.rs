@@ -145,7 +145,7 @@ pub(super) const ROWS: &[Row] = &[
     keep_alive("ka-100k", "keep-alive, 64, 100K", "/100k", None),
     Row {
         content: Content::Differs,
-        // At most 1.25 times the cost of the same row with constant requests.
+        // 1.25 times the limit of `ka-1k`, the same row with constant requests.
         target: at_most(1.25 * 1.08),
         ..keep_alive("ka-values", "keep-alive, 64, 1K, values", "/1k", None)
     },

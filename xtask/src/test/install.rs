@@ -96,15 +96,8 @@ pub(crate) fn install_missing(needs: &[&'static Need]) {
     for (need, reason) in &selection.unavailable {
         println!("missing: {} ({}): {reason}", need.name, need.why);
     }
-    if selection.install.is_empty()
-        || install(&selection.install) == Ending::Success
-        || selection.install.len() == 1
-    {
-        return;
-    }
-    // A package unknown to the system would make apt-get fail for all packages.
-    for need in selection.install.iter().filter(|n| !is_met(n)) {
-        let _ = install(&[need]);
+    if !selection.install.is_empty() {
+        let _ = install(&selection.install);
     }
 }
 
@@ -153,37 +146,49 @@ fn install(needs: &[&Need]) -> Ending {
         println!("  {:<16} {}", need.package, need.why);
     }
     println!("(their daemons are not started)");
-    let script = workspace_root().join("xtask/install/apt.sh");
-    let mut line = vec!["sh".to_string(), script.to_string_lossy().into_owned()];
-    line.extend(needs.iter().map(|n| n.package.to_string()));
-    let Some(mut command) = as_root(&line) else {
+    let line = install_line(needs);
+    if as_root(&line).is_none() {
         println!("root is needed, and sudo needs a password; run this command, then try again:");
         println!("  sudo {}", line.join(" "));
         return Ending::Missing;
-    };
-    match command.stdin(Stdio::null()).status() {
-        Ok(status) if status.success() => {}
-        Ok(status) => {
-            println!("{}: {status}", line.join(" "));
-            return Ending::Missing;
-        }
-        Err(error) => {
-            println!("{}: {error}", line.join(" "));
-            return Ending::Missing;
+    }
+    if !succeeds_as_root(&line) && needs.len() > 1 {
+        // A package that the system doesn't know makes apt-get fail for all packages.
+        for need in needs {
+            succeeds_as_root(&install_line(&[need]));
         }
     }
     let still: Vec<&&Need> = needs.iter().filter(|n| !is_met(n)).collect();
     for need in &still {
-        println!(
-            "{} was installed, but {} is still not found",
-            need.package, need.name
-        );
+        println!("{} (package {}) is still missing", need.name, need.package);
     }
     if still.is_empty() {
         Ending::Success
     } else {
         Ending::Missing
     }
+}
+
+/// The command that installs these packages.
+fn install_line(needs: &[&Need]) -> Vec<String> {
+    let script = workspace_root().join("xtask/install/apt.sh");
+    let mut line = vec!["sh".to_string(), script.to_string_lossy().into_owned()];
+    line.extend(needs.iter().map(|n| n.package.to_string()));
+    line
+}
+
+/// Runs a command as root. Prints its failure.
+fn succeeds_as_root(line: &[String]) -> bool {
+    let Some(mut command) = as_root(line) else {
+        return false;
+    };
+    let problem = match command.stdin(Stdio::null()).status() {
+        Ok(status) if status.success() => return true,
+        Ok(status) => status.to_string(),
+        Err(error) => error.to_string(),
+    };
+    println!("{}: {problem}", line.join(" "));
+    false
 }
 
 /// Returns the command to run as root: directly, or with sudo if that needs no password; otherwise

@@ -7,7 +7,7 @@ const ARCHITECTURE: &str = "docs/architecture.md";
 
 /// First components of paths in this repository.
 const FOLDERS: &[&str] = &[
-    ".ci", "bench", "crates", "docs", "fuzz", "schema", "studies", "xtask", "src",
+    ".ci", ".github", "bench", "crates", "deploy", "docs", "fuzz", "schema", "studies", "xtask",
 ];
 
 /// Checks the documents in the root and in `docs`.

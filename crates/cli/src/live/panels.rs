@@ -1,5 +1,6 @@
 //! Panels that several live views use.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use prony_record::{Outcome, RateProfile, Severity};
@@ -99,7 +100,10 @@ pub(super) fn progress(figures: &LoadFigures) -> (String, Option<f64>) {
         (_, false, false) => "measuring",
     };
     if let Some(limit) = figures.info.requests {
-        let done = figures.ended.min(limit);
+        // The warm-up's requests don't count towards the limit.
+        let ended = figures.outcomes.iter();
+        let ended = ended.filter(|(it, _)| *it == Outcome::Ok || it.is_failure());
+        let done = ended.map(|(_, count)| count).sum::<u64>().min(limit);
         let words = format!(
             "{phase}: {} of {} requests, {elapsed}",
             number::count(done),
@@ -349,8 +353,8 @@ pub(super) fn times(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, th
     frame.render_widget(table, area);
 }
 
-/// Draws the number of requests by outcome, the most frequent first, then the number of responses
-/// by status code.
+/// Draws the number of requests by outcome (`ok`, then failures, then the others; the most frequent
+/// first), then the number of responses by status code.
 pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
     let all: u64 = figures.outcomes.iter().map(|(_, n)| n).sum();
     let mut outcomes = figures.outcomes.clone();
@@ -462,19 +466,14 @@ fn generator(figures: &LoadFigures, width: u16, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Draws findings, the most severe first, then messages, the newest first.
+/// Formats findings, the most severe first, then messages, the newest first.
 pub(super) fn notes(
     figures: &LoadFigures,
     messages: &[String],
     theme: Theme,
 ) -> Vec<Line<'static>> {
     let mut findings: Vec<_> = figures.findings.iter().collect();
-    let rank = |severity: Severity| match severity {
-        Severity::Error => 0,
-        Severity::Warning => 1,
-        Severity::Note => 2,
-    };
-    findings.sort_by_key(|finding| rank(finding.severity));
+    findings.sort_by_key(|finding| Reverse(finding.severity));
     let found = findings.into_iter().map(|finding| {
         let (word, style) = match finding.severity {
             Severity::Error => ("error: ", theme.bad()),

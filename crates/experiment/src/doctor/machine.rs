@@ -278,7 +278,8 @@ fn check_cpu_shares(
     results.add(BUSY.check(status, text));
 }
 
-/// Describes the three processes that used the most CPU time between the snapshots, except prony.
+/// Describes the three processes that used the most CPU time between the snapshots, except prony
+/// and processes that started in between.
 fn busiest(before: &ProcessTable, after: &ProcessTable, own: &[i32]) -> Vec<String> {
     let own_pid = i32::try_from(std::process::id()).unwrap_or(0);
     let mut used: Vec<(f64, String)> = after

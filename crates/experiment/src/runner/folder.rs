@@ -145,12 +145,12 @@ impl ExperimentFolder {
         let now = PlanCopy::read(plan, dir).map_err(|error| failed(dir, &error))?;
         let changes = state.plan.as_ref().map(|before| before.changes(&now));
         let changes = changes.unwrap_or_default();
+        if state.variants != ids(plan) {
+            return Err(ExperimentFolderError::OtherPlan(dir.to_owned()));
+        }
         if !changes.is_empty() && !accept_plan_changes {
             let dir = dir.to_owned();
             return Err(ExperimentFolderError::PlanChanged { dir, changes });
-        }
-        if state.variants != ids(plan) {
-            return Err(ExperimentFolderError::OtherPlan(dir.to_owned()));
         }
         let verdict = dir.join("verdict.json");
         let looks = match verdict.is_file() {
@@ -380,8 +380,11 @@ impl ExperimentFolder {
 }
 
 /// Files in the folder of an experiment without a complete trial.
-const FILES_BEFORE_FIRST_TRIAL: [&str; 9] = [
+const FILES_BEFORE_FIRST_TRIAL: [&str; 12] = [
     "state.json",
+    "state.json.new",
+    "environment.json.new",
+    "verdict.json.new",
     "plan.toml",
     "environment.json",
     "verdict.json",

@@ -257,10 +257,10 @@ impl Fleet {
                 let of = (&manifest.run, self.experiment.as_ref());
                 let replies =
                     orders::send_for(&self.link, of, orders, CHUNK_TIMEOUT, &|_| is_called_off());
-                all_done(&agents, replies)?;
                 if is_called_off() {
                     return Err(FleetError::Canceled);
                 }
+                all_done(&agents, replies)?;
             }
         }
         let orders = divide_load.parts.iter();
@@ -342,18 +342,22 @@ impl Fleet {
         if observer.stop.is_wanted() {
             return Err(FleetError::Canceled);
         }
-        let lead = START_LEAD + START_LEAD_PER_AGENT * agents.len() as u32;
-        let lead_ns = i64::try_from(lead.as_nanos()).unwrap_or(i64::MAX);
+        let mut lead = START_LEAD + START_LEAD_PER_AGENT * agents.len() as u32;
         // The manifest informs other coordinators about the start. Storing it must not use up the
         // time before the start.
         let mut start;
         loop {
+            let lead_ns = i64::try_from(lead.as_nanos()).unwrap_or(i64::MAX);
             start = self.clock.now().saturating_add(lead_ns);
             manifest.start = Some(start);
             self.store(manifest)?;
             if start.saturating_sub(self.clock.now()) > lead_ns / 2 {
                 break;
             }
+            if observer.stop.is_wanted() {
+                return Err(FleetError::Canceled);
+            }
+            lead *= 2;
         }
         let orders = manifest.parts.iter().map(|(agent, part)| {
             let at = part.clock.map_or(start, |clock| clock.to_remote(start));
@@ -366,6 +370,9 @@ impl Fleet {
             lead + START_LATE_MAX,
             &|_| observer.stop.is_wanted_at_once(),
         );
+        if observer.stop.is_wanted_at_once() {
+            return Err(FleetError::Canceled);
+        }
         all_done(&agents, replies)?;
         (observer.on_event)(FleetEvent::Step(&format!(
             "started; the clocks' errors are at most {:.3} ms",

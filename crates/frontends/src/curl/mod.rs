@@ -124,38 +124,60 @@ impl CurlRequest {
         typed: &str,
         value: Option<Vec<u8>>,
     ) -> Result<(), String> {
-        let wrong = |error: String| format!("{typed}: {error}");
         let bytes = value.unwrap_or_default();
+        let text = match option {
+            CurlOption::Data(_) | CurlOption::Json | CurlOption::IgnoredValue => String::new(),
+            _ => utf8(&bytes, typed)?.to_owned(),
+        };
+        self.apply(option, &bytes, text)
+            .map_err(|error| format!("{typed}: {error}"))
+    }
+
+    /// Applies an option with its value, which only options for data read as bytes.
+    fn apply(&mut self, option: CurlOption, bytes: &[u8], text: String) -> Result<(), String> {
+        let settings = &mut self.settings;
         match option {
-            CurlOption::Data(kind) => return self.data.add(&bytes, kind).map_err(wrong),
-            CurlOption::Json => return self.data.add_json(&bytes).map_err(wrong),
-            CurlOption::Ignored | CurlOption::IgnoredValue => return Ok(()),
+            CurlOption::Ignored | CurlOption::IgnoredValue => {}
             CurlOption::Refused(hint) | CurlOption::RefusedValue(hint) => {
-                return Err(format!("{typed}: not supported ({hint})"));
+                return Err(format!("not supported ({hint})"));
             }
-            _ => {}
-        }
-        let text = utf8(&bytes, typed)?.to_owned();
-        let applied = match option {
-            CurlOption::Header => self.add_header(&text),
-            CurlOption::Cookie => self.add_cookie(text),
-            CurlOption::Url => {
-                self.urls.push(text);
-                Ok(())
-            }
-            CurlOption::Head => set(&mut self.is_head, true),
-            CurlOption::Get => set(&mut self.is_get, true),
-            CurlOption::Compressed => set(&mut self.is_compressed, true),
-            CurlOption::Follow => set(&mut self.follows, true),
-            CurlOption::RedirectsMax => self.set_redirects(&text),
-            CurlOption::UserAgent => set(&mut self.agent, Some(text)),
+            CurlOption::Url => self.urls.push(text),
+            CurlOption::Method => settings.method = Some(text),
+            CurlOption::Head => self.is_head = true,
+            CurlOption::Get => self.is_get = true,
+            CurlOption::Header => self.add_header(&text)?,
+            CurlOption::Data(kind) => self.data.add(bytes, kind)?,
+            CurlOption::Json => self.data.add_json(bytes)?,
+            CurlOption::Cookie => self.add_cookie(text)?,
+            CurlOption::User => settings.user = Some(text.parse()?),
+            CurlOption::Bearer => settings
+                .header
+                .push(format!("Authorization: Bearer {text}")),
+            CurlOption::Insecure => settings.insecure = true,
+            CurlOption::Compressed => self.is_compressed = true,
+            CurlOption::Http(version) => settings.http = Some(version),
+            CurlOption::Follow => self.follows = true,
+            CurlOption::RedirectsMax => self.set_redirects(&text)?,
+            CurlOption::UserAgent => self.agent = Some(text),
             CurlOption::Referer => {
                 let referer = text.strip_suffix(";auto").unwrap_or(&text);
-                set(&mut self.referer, Some(referer.to_owned()))
+                self.referer = Some(referer.to_owned());
             }
-            _ => apply(&mut self.settings, option, text),
-        };
-        applied.map_err(wrong)
+            CurlOption::Proxy => settings.proxy = Some(proxy_with_port(&text).parse()?),
+            CurlOption::Resolve => settings
+                .resolve
+                .push(text.trim_start_matches('+').to_owned()),
+            CurlOption::UnixSocket => settings.unix = Some(text.into()),
+            CurlOption::Ca => settings.ca = Some(text.into()),
+            CurlOption::Cert => settings.cert = Some(text.into()),
+            CurlOption::Key => settings.key = Some(text.into()),
+            CurlOption::TlsMin(version) => settings.tls_min = Some(version),
+            CurlOption::TlsMax => settings.tls_max = Some(text.parse()?),
+            CurlOption::Ciphers => settings.ciphers.extend(text.split(':').map(str::to_owned)),
+            CurlOption::Timeout => settings.timeout = Some(seconds(&text)?),
+            CurlOption::ConnectTimeout => settings.connect_timeout = Some(seconds(&text)?),
+        }
+        Ok(())
     }
 
     /// Adds a header from `-H`: `NAME: VALUE`, `NAME;` for an empty header, or `NAME:` to remove
@@ -284,7 +306,9 @@ impl CurlRequest {
         implied.retain(|(name, _)| !names.contains(&name.to_lowercase()));
         // `-H 'NAME:'` removes a header. Only these two headers have a default in prony.
         let is_removal = |line: &String| {
-            line.ends_with(':') && !["user-agent", "accept"].contains(&name_of(line).as_str())
+            line.split_once(':')
+                .is_some_and(|(_, value)| value.is_empty())
+                && !["user-agent", "accept"].contains(&name_of(line).as_str())
         };
         let mut headers = std::mem::take(&mut self.headers);
         headers.retain(|line| !is_removal(line));
@@ -302,39 +326,6 @@ impl CurlRequest {
         headers.extend(implied);
         self.settings.header.extend(headers);
     }
-}
-
-/// Applies an option that corresponds to one setting.
-fn apply(settings: &mut LoadSettings, option: CurlOption, text: String) -> Result<(), String> {
-    match option {
-        CurlOption::Method => settings.method = Some(text),
-        CurlOption::User => settings.user = Some(text.parse()?),
-        CurlOption::Bearer => settings
-            .header
-            .push(format!("Authorization: Bearer {text}")),
-        CurlOption::Insecure => settings.insecure = true,
-        CurlOption::Http(version) => settings.http = Some(version),
-        CurlOption::Proxy => settings.proxy = Some(proxy_with_port(&text).parse()?),
-        CurlOption::Resolve => settings
-            .resolve
-            .push(text.trim_start_matches('+').to_owned()),
-        CurlOption::UnixSocket => settings.unix = Some(text.into()),
-        CurlOption::Ca => settings.ca = Some(text.into()),
-        CurlOption::Cert => settings.cert = Some(text.into()),
-        CurlOption::Key => settings.key = Some(text.into()),
-        CurlOption::TlsMin(version) => settings.tls_min = Some(version),
-        CurlOption::TlsMax => settings.tls_max = Some(text.parse()?),
-        CurlOption::Ciphers => settings.ciphers.extend(text.split(':').map(str::to_owned)),
-        CurlOption::Timeout => settings.timeout = Some(seconds(&text)?),
-        CurlOption::ConnectTimeout => settings.connect_timeout = Some(seconds(&text)?),
-        _ => {}
-    }
-    Ok(())
-}
-
-fn set<T>(field: &mut T, value: T) -> Result<(), String> {
-    *field = value;
-    Ok(())
 }
 
 /// Adds curl's default port to a proxy without one.
@@ -360,7 +351,7 @@ fn seconds(typed: &str) -> Result<Duration, String> {
     }
 }
 
-/// Adds a query to a URL, before its fragment.
+/// Adds a query to a URL and removes its fragment.
 fn with_query(url: &str, query: &str) -> String {
     let url = url.split('#').next().unwrap_or(url);
     let separator = match (url.contains('?'), query) {

@@ -90,7 +90,7 @@ const RETRY: &str = "failed requests are counted and never repeated; remove it";
 const RATE: &str = "the transfer rate can't be limited; set the rate of requests with --rate";
 const FAMILY: &str = "give the server's address with --resolve HOST:PORT:ADDR";
 const SOURCE: &str = "set the source address with --source";
-const HTTP3: &str = "HTTP/3 is not supported; remove it to negotiate a version over TLS";
+const HTTP3: &str = "prony doesn't fall back to other versions; write --http3-only";
 const SOCKS: &str = "only HTTP proxies in cleartext are supported, as -x HOST:PORT";
 const PROXY_USER: &str = "write -x http://USER:PASSWORD@HOST:PORT";
 const NETRC: &str = "write -u USER:PASSWORD";
@@ -211,7 +211,7 @@ const OPTIONS: &[(&str, Option<char>, CurlOption)] = &[
     ("interface", None, RefusedValue(SOURCE)),
     ("local-port", None, RefusedValue(SOURCE)),
     ("http3", None, Refused(HTTP3)),
-    ("http3-only", None, Refused(HTTP3)),
+    ("http3-only", None, Http(HttpVersion::Http3)),
     ("socks4", None, RefusedValue(SOCKS)),
     ("socks4a", None, RefusedValue(SOCKS)),
     ("socks5", None, RefusedValue(SOCKS)),

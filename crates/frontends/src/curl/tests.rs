@@ -70,6 +70,20 @@ fn a_command_copied_from_chrome_is_read() {
 }
 
 #[test]
+fn only_headers_without_a_value_are_removed() {
+    let command = parsed("curl h -H 'X-Prefix: foo:' -H 'X-Empty;' -H 'X-Removed:'");
+    assert_eq!(header(&command, "x-prefix"), ["foo:"]);
+    assert_eq!(header(&command, "x-empty"), [""]);
+    assert!(header(&command, "x-removed").is_empty());
+}
+
+#[test]
+fn http3_is_used_if_it_is_the_only_version() {
+    let command = parsed("curl --http3-only https://h/");
+    assert_eq!(command.settings.http, Some(HttpVersion::Http3));
+}
+
+#[test]
 fn a_command_copied_from_firefox_is_read() {
     let command = parsed(FIREFOX);
     assert_eq!(command.url, "http://app.example.test:8080/login");

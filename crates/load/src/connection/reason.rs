@@ -58,7 +58,7 @@ impl Reason {
     pub(crate) fn of_tls(error: &rustls::Error, peer: PeerSpeaks) -> Reason {
         use rustls::AlertDescription::{
             BadCertificate, CertificateRequired, CertificateUnknown, HandshakeFailure,
-            NoApplicationProtocol, ProtocolVersion, UnknownCA, UnrecognisedName,
+            InternalError, NoApplicationProtocol, ProtocolVersion, UnknownCA, UnrecognisedName,
             UnsupportedCertificate,
         };
         use rustls::CertificateError;
@@ -102,6 +102,11 @@ impl Reason {
             AlertReceived(UnrecognisedName) => {
                 "; the server has no certificate for this name: use one of the server's names, or set \
                  one with --sni"
+            }
+            // Caddy and other servers in Go have no more specific alert for this.
+            AlertReceived(InternalError) => {
+                "; the server may have no certificate for this host: use one of the server's names, or \
+                 set one with --sni"
             }
             _ => "",
         };

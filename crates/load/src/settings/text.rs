@@ -257,7 +257,7 @@ where
     T: FromStr<Err: fmt::Display>,
 {
     let texts = deserializer.deserialize_any(Scalars)?;
-    let items = texts.iter().flat_map(|text| text.split(','));
+    let items = texts.iter().flat_map(|text| text.split(',').map(str::trim));
     items
         .map(|item| item.parse().map_err(D::Error::custom))
         .collect()

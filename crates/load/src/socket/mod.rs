@@ -22,8 +22,9 @@
 //!    [`Sockets::next`]. They arrive in order. `Closed` is the peer's orderly end. Nothing is
 //!    received after it, but a send may still go out.
 //! 5. After the `Failed` of a connection attempt or a receive, the connection has ended. After the
-//!    `Failed` of a send, the peer's bytes are still received up to their end. In each case the
-//!    worker calls [`Sockets::close`].
+//!    `Failed` of a send, the peer's bytes are still received up to their end. The worker then
+//!    calls [`Sockets::close`] or, after a failed attempt, connects again at the same index with a
+//!    new generation.
 //! 6. After `close` no completion has that key, and the index is free again. Bytes of a send in
 //!    flight may be lost. Bytes of a send that was `Done` reach the peer before an orderly end.
 //! 7. Every submitted operation begins no later than the next [`Sockets::wait`].
@@ -172,7 +173,8 @@ pub(crate) enum Completion {
     Received(Key),
     /// The peer closed its side in an orderly way.
     Closed(Key),
-    /// The operation failed, and the connection with it.
+    /// The operation failed. After a failed connect or receive, the connection has ended; after a
+    /// failed send, bytes may still be received.
     Failed(Key, Operation, io::Error),
 }
 

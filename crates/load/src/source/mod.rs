@@ -3,6 +3,7 @@
 mod assign_hint;
 mod counts;
 
+use std::io;
 use std::net::IpAddr;
 
 pub(crate) use counts::SourceCounts;
@@ -249,11 +250,16 @@ fn bindable(range: SourceRange) -> Result<Binding, SpecError> {
         match local::try_source(address) {
             Ok(binding) => all = all.max(binding),
             Err(error) => {
-                let hint = assign_hint::assign_hint(range, address, std::env::consts::OS);
-                let error = SettingsError::value("source", range).text(format!(
-                    ": {address} is not an address of this machine ({error}); {hint}. A target on \
-                     another machine needs a route back to it"
-                ));
+                let text = if error.kind() == io::ErrorKind::AddrNotAvailable {
+                    let hint = assign_hint::assign_hint(range, address, std::env::consts::OS);
+                    format!(
+                        ": {address} is not an address of this machine ({error}); {hint}. A target \
+                         on another machine needs a route back to it"
+                    )
+                } else {
+                    format!(": {address} can't be used as a source ({error})")
+                };
+                let error = SettingsError::value("source", range).text(text);
                 return Err(SpecError::Environment(error));
             }
         }

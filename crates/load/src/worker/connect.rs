@@ -69,7 +69,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
         self.sink.refusals.rule_out();
         self.write_proxy_header(index);
-        if self.request_tunnel(index) {
+        if self.request_tunnel(index, now) {
             return;
         }
         let connect = self.end_connect(index, now);
@@ -171,13 +171,14 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Requests a tunnel on a new connection if the target needs one. The time until the tunnel is
-    /// open counts as connect time, and is subject to the connect timeout.
-    fn request_tunnel(&mut self, index: u32) -> bool {
+    /// open counts as connect time, and is subject to the connect timeout. Returns true if the
+    /// target needs one.
+    fn request_tunnel(&mut self, index: u32, now: Nanos) -> bool {
         let entry = &mut self.connections[index];
         let Some(tunnel) = &self.targets[entry.target].tunnel else {
             return false;
         };
-        let since = entry.state.connecting_since().unwrap_or_default();
+        let since = entry.state.connecting_since().unwrap_or(now);
         entry.state.open_tunnel(since);
         let mut out = std::mem::take(&mut entry.outbox);
         out.extend_from_slice(tunnel);
@@ -233,7 +234,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let source = (self.sink.sources.is_counting())
             .then(|| self.source_of(index))
             .flatten();
-        self.sink.connection_opened(now, opened, || source);
+        self.sink.connection_opened(now, opened, source);
     }
 
     /// Makes a connection available for requests.

@@ -120,12 +120,12 @@ impl Sink {
         is_measured
     }
 
-    /// Records a new connection. `source` is called if it is measured and sources are counted.
+    /// Records a new connection, with the index of its source address if sources are counted.
     pub(super) fn connection_opened(
         &mut self,
         now: Nanos,
         opened: &OpenedConnection,
-        source: impl FnOnce() -> Option<u64>,
+        source: Option<u64>,
     ) {
         let is_measured = self
             .recorder
@@ -133,9 +133,7 @@ impl Sink {
         if !is_measured {
             return;
         }
-        if self.sources.is_counting()
-            && let Some(source) = source()
-        {
+        if let Some(source) = source {
             self.sources.connected(source);
         }
         if opened.is_tcp {

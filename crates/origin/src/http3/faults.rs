@@ -14,7 +14,7 @@ use crate::HELLO;
 use crate::fault::Fault;
 
 /// Pause after an interim response, and before a reset.
-const PAUSE_INTERVAL: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Half of a HEADERS frame of 32 bytes: `:status` 200 and the beginning of a field.
 const HALF_HEAD: &[u8] = b"\x01\x20\x00\x00\xd9\x27\x00another";
@@ -57,8 +57,8 @@ async fn perform(
     stream: &SendHandle,
     context: &ConnectionContext,
 ) -> Result<StreamEnd, ClientLeft> {
-    let rest = || async {
-        let end = Instant::now() + PAUSE_INTERVAL;
+    let pause = || async {
+        let end = Instant::now() + PAUSE;
         context.thread.alarm.until(end).await;
     };
     match fault {
@@ -74,7 +74,7 @@ async fn perform(
         Fault::ResetBody => {
             send(&mut http, head(&[(CONTENT_LENGTH, "26")])).await?;
             // A pause is needed, because a reset drops bytes that aren't sent yet.
-            rest().await;
+            pause().await;
             return Ok(abort(stream));
         }
         Fault::EarlyCloseKeepalive => {
@@ -91,7 +91,7 @@ async fn perform(
         }
         Fault::Interim | Fault::Continue => {
             http.send_response(interim(fault)).await?;
-            rest().await;
+            pause().await;
             send(&mut http, head(&[(CONTENT_LENGTH, "13")])).await?;
         }
         Fault::Trailers => {

@@ -74,9 +74,16 @@ fn counted((name, value): &FieldText) -> usize {
     name.len() + value.len() + FIELD_OVERHEAD_BYTES as usize
 }
 
+/// Number of bytes beyond which no lines are added: more than the longest list that is accepted.
+const LINES_BYTES_MAX: usize = 256 * 1024;
+
 /// Appends a field as a line that ends with CRLF. `:status` becomes a status line that begins with
-/// `version`.
+/// `version`. Does nothing if `out` already exceeds every limit on lists of fields, because such a
+/// list is rejected; a peer may repeat a long entry of the table thousands of times.
 pub(crate) fn write_line(version: &str, (name, value): &FieldText, out: &mut Vec<u8>) {
+    if out.len() > LINES_BYTES_MAX {
+        return;
+    }
     let parts: [&[u8]; 4] = match &name[..] {
         b":status" => [version.as_bytes(), b" ", value, b"\r\n"],
         name => [name, b": ", value, b"\r\n"],

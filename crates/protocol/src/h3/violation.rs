@@ -28,8 +28,8 @@ impl fmt::Display for CriticalStream {
     }
 }
 
-/// The first connection error (RFC 9114 §8). The peer is always at fault, and the error ends all
-/// streams.
+/// A connection error (RFC 9114 §8). The peer is always at fault, and the error ends all streams.
+/// Only the first one is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum H3Violation {
     /// The control stream doesn't begin with SETTINGS (RFC 9114 §6.2.1).
@@ -176,7 +176,9 @@ impl fmt::Display for H3Violation {
             }
             H3Violation::FrameTruncated => "the server ended a stream within a frame",
             H3Violation::Push => "the server used server push, which is not allowed",
-            H3Violation::GoAwayIncreased => "the server's second GOAWAY has a later stream",
+            H3Violation::GoAwayIncreased => {
+                "the server's second GOAWAY names a later stream than its first"
+            }
             H3Violation::GoAwayStream => {
                 "the server's GOAWAY identifies a stream that carries no request"
             }
@@ -245,7 +247,7 @@ impl H3Violation {
 
 impl std::error::Error for H3Violation {}
 
-/// The first violation in a response: a stream error (RFC 9114 §8). The peer is always at fault;
+/// A violation in a response: a stream error (RFC 9114 §8). Only the first one is reported. The peer is always at fault;
 /// the connection and its other streams continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum H3StreamViolation {

@@ -39,7 +39,7 @@ pub struct RunVerdicts<'a> {
 enum CaseStatus {
     Passed,
     Failed,
-    /// Undecided or withheld.
+    /// Undecided, withheld or inconclusive.
     Skipped,
 }
 
@@ -131,7 +131,7 @@ impl RunVerdicts<'_> {
         }
     }
 
-    /// The total measured time of a variant in seconds.
+    /// The total measured time of a variant in seconds, or of all variants if none has this name.
     fn seconds_of(&self, name: &str) -> f64 {
         let run = self.new.run();
         let place = run.variants.iter().position(|one| one.name == name);

@@ -269,7 +269,7 @@ fn rounds(experiment: &Experiment) -> Section {
         [] => return section,
         [one] => section = section.with(Terminal, Block::Note(one.text.clone())),
         several => {
-            let text = wording::rounds_of(several.len());
+            let text = wording::rounds_in_report(several.len());
             section = section.with(Terminal, Block::Note(text));
         }
     }

@@ -18,7 +18,7 @@ pub(crate) fn method(experiment: &Experiment) -> String {
         }
         (true, false) => {
             "The servers were already running. In each block, prony warmed them up. The load then \
-             alternated between them in short slices, in rounds of random order."
+             alternated between the variants in short slices, in rounds of random order."
         }
         (false, true) => {
             "Every variant ran once in each block, in a random order that the seed determines. For \
@@ -26,8 +26,8 @@ pub(crate) fn method(experiment: &Experiment) -> String {
              them."
         }
         (false, false) => {
-            "The servers were already running. Each one was loaded once in each block, in a random \
-             order that the seed determines."
+            "The servers were already running. Every variant was measured once in each block, in a \
+             random order that the seed determines."
         }
     };
     format!(
@@ -84,8 +84,8 @@ fn search(experiment: &Experiment) -> [(&'static str, String); 2] {
     ]
 }
 
-/// Sentence on a terminal that refers to the report for the comparisons by rounds.
-pub(crate) fn rounds_of(comparisons: usize) -> String {
+/// Sentence for the terminal: the report has the comparisons by round.
+pub(crate) fn rounds_in_report(comparisons: usize) -> String {
     format!(
         "The report compares the rounds of {}.",
         number::plural(comparisons as u64, "pair of variants", "pairs of variants")

@@ -196,7 +196,10 @@ impl LineSums {
             sums.s0 += information;
             sums.s1 += x * information;
             sums.s2 += x * x * information;
-            sums.squares += residual * residual / information;
+            // A probe without requests has no residual.
+            if information > 0.0 {
+                sums.squares += residual * residual / information;
+            }
         }
         sums
     }

@@ -111,8 +111,9 @@ pub(crate) fn withheld_in(run: &RunInfo, reason: &str) -> String {
 
 /// Reason why a run lacks values of a metric, as a phrase that completes a sentence.
 pub(crate) fn unmeasured(run: &RunInfo, metric: Metric, numbers: &[String]) -> String {
+    let plural = if numbers.len() == 1 { "" } else { "s" };
     format!(
-        "{} has no {} in {} {} (zero, or not measured)",
+        "{} has no {} in {}{plural} {} (zero, or not measured)",
         run.label,
         metric.noun(),
         run.unit,
@@ -129,8 +130,7 @@ pub(crate) fn too_few(about: &RunPairInfo, old: usize, new: usize) -> String {
              {INTERVAL_BLOCKS_MIN} per run"
         ),
         _ => format!(
-            "an interval needs {INTERVAL_BLOCKS_MIN} {unit}s per run, but there are {old} in {} and {new} \
-             in {}",
+            "an interval needs {INTERVAL_BLOCKS_MIN} {unit}s per run, but {} has {old} and {} has {new}",
             about.old.label, about.new.label
         ),
     }

@@ -188,7 +188,7 @@ fn undecided(comparison: &Comparison, design: &Design, sharing: usize) -> String
         );
     }
     let shared = if change.is_one_sided() && sharing > 1 {
-        format!("; not significant while {sharing} comparisons share the error rate")
+        format!("; not decided while {sharing} comparisons share the error rate")
     } else {
         String::new()
     };

@@ -81,7 +81,7 @@ pub(super) fn check_variants(
     };
     let metrics_line = metrics.map_or(plan.load.line, |node| node.line);
     plan.goals = goals(&all, plan.load.line, &mut reader);
-    check_capacity_metrics(plan, metrics_line, diagnostics);
+    check_capacity_metrics(plan, &all, metrics_line, diagnostics);
 }
 
 /// Goals of the capacity searches; they must be the same for all variants.
@@ -105,8 +105,21 @@ fn goals(all: &[(String, Rendered)], load_line: usize, reader: &mut PlanReader<'
 }
 
 /// Checks that capacity searches measure only the capacity, and that other loads don't measure it.
-fn check_capacity_metrics(plan: &Plan, line: usize, diagnostics: &mut Diagnostics) {
-    let is_search = !plan.goals.is_empty();
+fn check_capacity_metrics(
+    plan: &Plan,
+    all: &[(String, Rendered)],
+    line: usize,
+    diagnostics: &mut Diagnostics,
+) {
+    let mut models = all
+        .iter()
+        .filter_map(|(_, rendered)| Some(&rendered.load.as_ref()?.model))
+        .peekable();
+    // A load that can't be rendered was already reported.
+    if models.peek().is_none() {
+        return;
+    }
+    let is_search = models.any(|model| matches!(model, LoadModel::Capacity(_)));
     let is_measured = |metric: &&Metric| (**metric == Metric::CapacityPerS) == is_search;
     let Some(other) = plan.metrics.iter().find(|metric| !is_measured(metric)) else {
         return;
@@ -212,13 +225,17 @@ fn notes(all: &[(String, Rendered)]) -> Vec<String> {
     }
     let mut shared: BTreeSet<(usize, &str)> = BTreeSet::new();
     for (_, rendered) in all {
-        let Some(load) = &rendered.load else { continue };
+        // Loads by agents, and services on other hosts, use other machines' cores.
+        let load = rendered.load.as_ref();
+        let Some(load) = load.filter(|load| load.agents.is_none()) else {
+            continue;
+        };
         let load_cores = load
             .settings
             .cores
             .as_ref()
             .map_or(&[][..], |list| list.0.as_slice());
-        for service in &rendered.services {
+        for service in rendered.services.iter().filter(|it| it.host.is_none()) {
             let cores = service.spec.cores.iter();
             let cores = cores.filter(|core| load_cores.contains(core));
             shared.extend(cores.map(|core| (*core, service.spec.name.as_str())));

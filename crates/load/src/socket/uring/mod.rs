@@ -145,10 +145,18 @@ impl<'run> UringSockets<'run> {
         let Some(connection) = self.connection(key) else {
             return;
         };
-        connection.sending = None;
-        if operation != Operation::Send {
-            connection.stage = UringStage::Failed;
-            connection.receiving = false;
+        match operation {
+            // The kernel does not have this send, so its buffer may be dropped.
+            Operation::Send => {
+                if let Some((outgoing, sent)) = connection.sending.take() {
+                    connection.unsent = outgoing.bytes().len() - sent;
+                }
+            }
+            // A send in flight keeps its buffer until it completes.
+            Operation::Connect | Operation::Receive => {
+                connection.stage = UringStage::Failed;
+                connection.receiving = false;
+            }
         }
         let error = io::Error::from_raw_os_error(libc::ENOBUFS);
         self.ready
@@ -317,7 +325,7 @@ impl<'run> UringSockets<'run> {
             connection.unsent = left;
             return Some(Completion::Failed(key, Operation::Send, error));
         }
-        let asked = (outgoing.bytes().len() - sent).min(SEND_BYTES_MAX);
+        let asked = left.min(SEND_BYTES_MAX);
         if (result as usize) < asked {
             connection.unsent = left - result as usize;
             // The send was supposed to complete only after its last byte. An error cut it short,

@@ -89,7 +89,7 @@ impl Dispatcher {
         view: ConnectionView<'_>,
         limit: &mut Option<StreamsLimit>,
     ) -> Option<u32> {
-        let mut backpressured = None;
+        let mut backpressured = Vec::new();
         let cost = |slot: u32| {
             let connection = self.next_connection(slot);
             match self.eligibility(connection, Some(target), view) {
@@ -105,7 +105,7 @@ impl Dispatcher {
                     None
                 }
                 Eligibility::Backpressured => {
-                    backpressured = Some(connection);
+                    backpressured.push(connection);
                     None
                 }
                 Eligibility::NotNow => None,
@@ -120,7 +120,7 @@ impl Dispatcher {
             self.slot_mut(slot).connection = self.next_connection(slot);
             return Some(slot);
         }
-        if let Some(connection) = backpressured {
+        for connection in backpressured {
             self.occupancy_mut(connection).write_backpressured = true;
         }
         self.has_no_eligible_slot = true;

@@ -99,7 +99,7 @@ fn nothing_is_lost_on_a_bad_link_with_early_data() {
             _ => finish(ok(&[b'x'; 3000])),
         });
         let words = format!(
-            "-n 200 -c 4 --no-keepalive --early-data --timeout 0 --connect-timeout 60s --seed {seed}"
+            "-n 200 -c 4 --no-keepalive --early-data --timeout 0 --connect-timeout 1h --seed {seed}"
         );
         let load = simulate(&words, link, 100, script);
         assert_eq!(load.all(), [(Outcome::Ok, 200)], "{}", load.errors());

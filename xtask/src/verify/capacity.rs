@@ -54,8 +54,7 @@ const GOALS: [Goal; 3] = [
 ];
 /// Environment variable with the number of experiments per goal, instead of those in [`GOALS`].
 const RUNS_VARIABLE: &str = "PRONY_VERIFY_CAPACITY_RUNS";
-/// Maximum number of simultaneous experiments. Each one also samples the machine, so more of them
-/// would delay each other's requests.
+/// Maximum number of simultaneous experiments. More of them would delay each other's requests.
 const EXPERIMENTS_AT_ONCE: usize = 12;
 /// Time between the starts of the first experiments, because the first load of a search is a closed
 /// loop.

@@ -37,6 +37,7 @@ impl EdgeResults {
         let refine = |points: &[FitPoint]| {
             let first = match crossing(points) {
                 Crossing::At { log_rate: at, .. } if (at - log_rate).abs() <= reach => at,
+                Crossing::Below => self.range().0,
                 _ => log_rate,
             };
             // The window is centered on the rate around which the probes were chosen, not on the
@@ -47,7 +48,7 @@ impl EdgeResults {
             }
         };
         let lowest = (0..self.goal_count())
-            .filter(|&goal| matches!(crossing(&self.points(goal)), Crossing::At { .. }))
+            .filter(|&goal| crossing(&self.points(goal)) != Crossing::Above)
             .map(|goal| refine(&self.points(goal)))
             .fold(f64::INFINITY, f64::min);
         if lowest.is_finite() { lowest } else { log_rate }
@@ -67,6 +68,19 @@ impl EdgeResults {
             saturated += usize::from(result.generator_saturated);
         }
         2 * saturated > all
+    }
+
+    /// Returns true if at a rate the mean excess of some goal is at least `excess`.
+    pub(super) fn is_far_from_met_at(&self, log_rate: f64, excess: f64) -> bool {
+        (0..self.goal_count()).any(|goal| {
+            let points = self.points(goal).into_iter();
+            let (sum, weight) = points
+                .filter(|point| point.log_rate <= log_rate)
+                .fold((0.0, 0.0), |(sum, weight), point| {
+                    (sum + point.weight * point.excess, weight + point.weight)
+                });
+            sum >= excess * weight
+        })
     }
 
     /// Returns the number of goals, but at least 1, so that probes without readings count as

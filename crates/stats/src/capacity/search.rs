@@ -43,6 +43,8 @@ const CROSSING_PROBES: usize = 9;
 const CROSSING_REACH_MIN: f64 = 0.02;
 /// Maximum distance between the crossing and the outermost of these probes, on the log scale.
 const CROSSING_REACH_MAX: f64 = 0.35;
+/// Maximum distance of the crossing below the lowest rate that can be judged, on the log scale.
+const EXTRAPOLATION_MAX: f64 = 0.5 * CROSSING_REACH_MAX;
 /// Number of permitted extensions of the edge.
 const EXTENSIONS_MAX: usize = 3;
 /// Number of probes in each extension of the edge.
@@ -61,6 +63,8 @@ const EXPLORED_FACTOR_MAX: f64 = 8.0;
 /// has few requests. The excess must also be at least `UNMET_EXCESS_MIN`.
 const UNMET_REQUESTS_MIN: u64 = 2;
 const UNMET_EXCESS_MIN: f64 = 3.0;
+/// Minimum excess that a short probe of the bracket doesn't reach by chance.
+const FAR_EXCESS_MIN: f64 = 30.0;
 
 /// State of the bracket: its ends and the next rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,6 +75,8 @@ struct Bracket {
     unmet: Option<f64>,
     /// True if the generator was saturated at the rate `unmet`.
     saturated: bool,
+    /// True if the probe at the rate `unmet` failed by more than chance.
+    is_certain: bool,
     step: f64,
     probes: usize,
 }
@@ -222,7 +228,9 @@ impl Search {
                 if result.is_met() {
                     bracket.met = Some(rate);
                 } else {
-                    (bracket.unmet, bracket.saturated) = (Some(rate), result.generator_saturated);
+                    bracket.unmet = Some(rate);
+                    bracket.saturated = result.generator_saturated;
+                    bracket.is_certain = is_far_from_met(&result);
                 }
                 self.bracketed(bracket)
             }
@@ -268,6 +276,7 @@ impl Search {
             met: None,
             unmet: None,
             saturated: false,
+            is_certain: false,
             step: 1.0,
             probes: 0,
         })
@@ -307,8 +316,13 @@ impl Search {
             }
             // An open loop rarely achieves a higher rate than a closed loop does.
             (Some(met), None) => self.clamped(met * step.sqrt()),
+            // A probe of the bracket is short, so it can fail by chance. The longer probes of the
+            // edge decide.
             (None, Some(unmet)) if self.clamped(unmet / step) >= unmet => {
-                return self.below(unmet);
+                return match bracket.is_certain || bracket.saturated {
+                    true => self.below(unmet),
+                    false => self.edge_around(unmet.ln() + 0.5 * EDGE_REACH.ln()),
+                };
             }
             (None, Some(per_s)) if is_late(BRACKET_TIME_SHARE_MAX) => {
                 return Phase::Ended(SearchOutcome::Below { per_s });
@@ -372,15 +386,16 @@ impl Search {
             }
             Crossing::At { log_rate, reach } => {
                 let reach = reach.clamp(CROSSING_REACH_MIN, CROSSING_REACH_MAX);
-                return Phase::Edge(EdgePlan {
-                    pending: self.rates_around(log_rate, reach, CROSSING_PROBES),
-                    until_s: self.time_s,
-                    extensions,
-                    near: Some((log_rate, reach)),
-                });
+                return self.crossing_around(log_rate, reach, extensions);
             }
             Crossing::Below if self.clamped((lowest - gap).exp()).ln() >= lowest => {
-                return self.below(lowest.exp());
+                // If the capacity is a little above the lowest rate, the probes at the edge can
+                // exceed the goals by chance.
+                let reach = CROSSING_REACH_MAX;
+                return match self.edge.is_far_from_met_at(lowest, FAR_EXCESS_MIN) {
+                    true => self.below(lowest.exp()),
+                    false => self.crossing_around(lowest + 0.5 * reach, reach, extensions),
+                };
             }
             Crossing::Below if is_last => {
                 let per_s = lowest.exp();
@@ -409,12 +424,26 @@ impl Search {
         })
     }
 
+    /// Chooses rates for the longer probes, which are the last ones.
+    fn crossing_around(&mut self, log_rate: f64, reach: f64, extensions: usize) -> Phase {
+        Phase::Edge(EdgePlan {
+            pending: self.rates_around(log_rate, reach, CROSSING_PROBES),
+            until_s: self.time_s,
+            extensions,
+            near: Some((log_rate, reach)),
+        })
+    }
+
     /// Computes the capacity from the probes near the first crossing and those at the edge.
     fn judge_crossing(&self, log_rate: f64, reach: f64) -> Phase {
         let at = self.edge.refined_crossing(log_rate, reach);
-        match self.is_saturated_below(at) {
-            true => self.saturated(),
-            false => Phase::Ended(SearchOutcome::Capacity { per_s: at.exp() }),
+        let lowest = self.settings.rate_min();
+        if self.is_saturated_below(at) {
+            self.saturated()
+        } else if at < lowest.ln() - EXTRAPOLATION_MAX {
+            self.below(lowest)
+        } else {
+            Phase::Ended(SearchOutcome::Capacity { per_s: at.exp() })
         }
     }
 
@@ -447,10 +476,21 @@ impl Search {
 /// Returns true if a probe with few requests proves that the goals are not met. A single slow
 /// request is not enough.
 fn is_certainly_unmet(result: &ProbeResult) -> bool {
+    !result.keeps_up() || exceeds(result, UNMET_EXCESS_MIN)
+}
+
+/// Returns true if a probe of the bracket, which ends as soon as it fails, proves that the goals are
+/// not met. In so short a probe, too few requests to keep up can be due by chance.
+fn is_far_from_met(result: &ProbeResult) -> bool {
+    exceeds(result, FAR_EXCESS_MIN)
+}
+
+/// Returns true if nothing was measured, or a goal was exceeded by at least this factor.
+fn exceeds(result: &ProbeResult, excess: f64) -> bool {
     let mut failed = result.goals.iter().filter(|goal| !goal.met);
-    let is_certain = failed.any(|goal| {
+    let is_exceeded = failed.any(|goal| {
         goal.tail
-            .is_none_or(|tail| tail.over >= UNMET_REQUESTS_MIN && goal.excess >= UNMET_EXCESS_MIN)
+            .is_none_or(|tail| tail.over >= UNMET_REQUESTS_MIN && goal.excess >= excess)
     });
-    is_certain || result.goals.is_empty() || !result.keeps_up()
+    is_exceeded || result.goals.is_empty()
 }

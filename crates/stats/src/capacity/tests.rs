@@ -109,6 +109,15 @@ fn intervals_cover_the_capacity_of_slow_servers_with_distant_limits() {
 }
 
 #[test]
+fn intervals_cover_a_capacity_near_the_lowest_rate_of_a_search() {
+    let server = SimulatedServer {
+        service_s: 1.4e-3,
+        ..SimulatedServer::new(Kind::Constant, 0.99, 2.0)
+    };
+    check(server, capacity_of_md1(2.0) / 1.4, 250, 0.16);
+}
+
+#[test]
 fn a_search_takes_longer_where_slow_requests_come_in_clusters() {
     let settings = |limit_s: f64| SearchSettings {
         limit_s,
@@ -365,6 +374,34 @@ fn a_goal_that_no_rate_meets_ends_the_search_at_the_lowest_rate() {
     let estimate =
         CapacityEstimate::of(&[SearchOutcome::Capacity { per_s }, slow.outcome().unwrap()]);
     assert_eq!(estimate, Some(CapacityEstimate::Below { per_s }));
+}
+
+#[test]
+fn a_short_probe_at_the_lowest_rate_does_not_end_the_search() {
+    let lowest = settings(7).rate_min();
+    // Every probe of the bracket ends early, by chance, with a few slow requests.
+    let server = |capacity: f64| {
+        let mut search = Search::new(settings(7));
+        while let Some(probe) = search.next() {
+            let rate = probe.rate_per_s.unwrap_or(1e3);
+            let mut result = result(rate, &[capacity]);
+            if probe.purpose == ProbePurpose::Bracket {
+                let goal = &mut result.goals[0];
+                (goal.met, goal.excess) = (false, 2.0);
+            }
+            search.take(result);
+        }
+        search.outcome()
+    };
+    let found = server(1.3 * lowest);
+    assert!(
+        matches!(found, Some(SearchOutcome::Capacity { per_s }) if (per_s / lowest / 1.3 - 1.0).abs() < 0.02),
+        "{found:?}"
+    );
+    assert!(matches!(
+        server(0.7 * lowest),
+        Some(SearchOutcome::Below { .. })
+    ));
 }
 
 #[test]

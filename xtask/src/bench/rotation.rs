@@ -59,8 +59,8 @@ pub(super) struct Arena<'a> {
 pub(super) struct Outcome {
     pub(super) row: &'static Row,
     pub(super) rotations: Vec<Rotation>,
-    /// Remarks about tools: a reason for omitting one, or a deviation.
-    pub(super) notes: BTreeMap<Tool, String>,
+    /// Remarks about tools: a reason for omitting one, a deviation, or a failed run.
+    pub(super) notes: Vec<(Tool, String)>,
 }
 
 impl Arena<'_> {
@@ -75,7 +75,7 @@ impl Arena<'_> {
         let mut outcome = Outcome {
             row,
             rotations: Vec::new(),
-            notes: BTreeMap::new(),
+            notes: Vec::new(),
         };
         let mut order = Vec::new();
         for &tool in tools {
@@ -85,12 +85,12 @@ impl Arena<'_> {
                     Ok(None) => {}
                     Ok(Some(remark)) => {
                         println!("{:<14} {} {remark}", row.id, tool.name());
-                        outcome.notes.insert(tool, remark);
+                        outcome.notes.push((tool, remark));
                     }
                     Err(problem) => {
                         let problem = format!("is omitted: {problem}");
                         println!("{:<14} {} {problem}", row.id, tool.name());
-                        outcome.notes.insert(tool, problem);
+                        outcome.notes.push((tool, problem));
                         continue;
                     }
                 }
@@ -111,7 +111,8 @@ impl Arena<'_> {
                     }
                     Err(problem) => {
                         println!("failed: {problem}");
-                        outcome.notes.insert(tool, format!("failed: {problem}"));
+                        let note = format!("failed in rotation {number}: {problem}");
+                        outcome.notes.push((tool, note));
                     }
                 }
             }

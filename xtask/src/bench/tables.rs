@@ -7,6 +7,8 @@ use super::tool::{PEERS, Tool};
 
 /// Text of an empty cell.
 const NONE: &str = "–";
+/// Result of a target for which there are no runs.
+const UNMEASURED: &str = "not measured";
 
 /// Renders all results as Markdown.
 pub(super) fn render(outcomes: &[Outcome]) -> String {
@@ -62,10 +64,7 @@ fn notes(outcomes: &[Outcome]) -> String {
 
 /// Returns true if every target of every row is met.
 pub(super) fn all_met(outcomes: &[Outcome]) -> bool {
-    outcomes.iter().all(|o| {
-        let results = judge(o);
-        !results.is_empty() && results.iter().all(|j| j.met)
-    })
+    outcomes.iter().flat_map(judge).all(|result| result.met)
 }
 
 /// Reference of a row: the first of its reference tools that has a run.
@@ -145,22 +144,21 @@ fn targets(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// Judges every target of a row for which there are runs.
+/// Judges every target of a row. A target without measurements is not met.
 fn judge(outcome: &Outcome) -> Vec<TargetResult> {
     let rotations = &outcome.rotations;
     let targets = outcome.row.target;
     let mut results = Vec::new();
     // The target applies to the preferred reference, not to a substitute.
     let reference = outcome.row.references[0];
-    if let Some(cost) = ratio(rotations, Measure::Cost, Tool::Prony, reference) {
-        results.push(TargetResult {
-            target: format!("cost ≤ {:.2} × {}", targets.cost, reference.name()),
-            measured: ratios(&cost),
-            met: cost.median <= targets.cost,
-        });
-    }
-    if let Some(ahead) = ahead(outcome).filter(|_| targets.ahead) {
-        results.push(ahead);
+    let cost = ratio(rotations, Measure::Cost, Tool::Prony, reference);
+    results.push(TargetResult {
+        target: format!("cost ≤ {:.2} × {}", targets.cost, reference.name()),
+        measured: cost.as_ref().map_or(UNMEASURED.to_owned(), ratios),
+        met: cost.is_some_and(|cost| cost.median <= targets.cost),
+    });
+    if targets.ahead {
+        results.push(ahead(outcome));
     }
     let prony = |of: fn(&Run) -> Option<f64>| figure(rotations, Tool::Prony, of);
     let limits = [
@@ -178,40 +176,43 @@ fn judge(outcome: &Outcome) -> Vec<TargetResult> {
         ),
     ];
     for (limit, what, unit, measured) in limits {
-        let (Some(limit), Some(measured)) = (limit, measured) else {
+        let Some(limit) = limit else {
             continue;
         };
-        let Spread { median, min, max } = measured;
+        let text = |Spread { median, min, max }: &Spread| {
+            format!("{median:.0} ({min:.0}–{max:.0}) {unit}")
+        };
         results.push(TargetResult {
             target: format!("{what} ≤ {limit:.0} {unit}"),
-            measured: format!("{median:.0} ({min:.0}–{max:.0}) {unit}"),
-            met: median <= limit,
+            measured: measured.as_ref().map_or(UNMEASURED.to_owned(), text),
+            met: measured.is_some_and(|measured| measured.median <= limit),
         });
     }
     results
 }
 
 /// Compares prony's cost with the cheapest peer's.
-fn ahead(outcome: &Outcome) -> Option<TargetResult> {
+fn ahead(outcome: &Outcome) -> TargetResult {
     let to_peer = |peer: &Tool| {
         let spread = ratio(&outcome.rotations, Measure::Cost, Tool::Prony, *peer)?;
         Some((*peer, spread))
     };
-    let (peer, nearest) = PEERS
+    let nearest = PEERS
         .iter()
         .filter_map(to_peer)
-        .max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median))?;
-    Some(TargetResult {
+        .max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median));
+    TargetResult {
         target: "below every peer's cost".to_string(),
-        measured: format!("{} × {}", ratios(&nearest), peer.name()),
-        met: nearest.median < 1.0,
-    })
+        measured: match &nearest {
+            Some((peer, nearest)) => format!("{} × {}", ratios(nearest), peer.name()),
+            None => UNMEASURED.to_owned(),
+        },
+        met: nearest.is_some_and(|(_, nearest)| nearest.median < 1.0),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::super::rows::ROWS;
     use super::*;
 
@@ -232,7 +233,7 @@ mod tests {
                 .iter()
                 .map(|r| r.iter().map(|&(tool, cpu)| (tool, run(cpu))).collect())
                 .collect(),
-            notes: BTreeMap::new(),
+            notes: Vec::new(),
         }
     }
 
@@ -297,7 +298,7 @@ mod tests {
         assert!(text.ends_with("requested rate: oha 99.80%\n"), "{text}");
         row.rotations.clear();
         assert!(!render(std::slice::from_ref(&row)).contains("requested rate"));
-        row.notes.insert(Tool::Ab, "is omitted: x".to_string());
+        row.notes.push((Tool::Ab, "is omitted: x".to_string()));
         let text = render(&[row]);
         let note = "- TLS handshake each, 64, resumed: ab is omitted: x\n";
         assert!(text.ends_with(note), "{text}");
@@ -307,7 +308,7 @@ mod tests {
     fn a_substitute_is_a_reference_and_not_judged() {
         let row = outcome("tls-resumed", &[&[(Tool::Wrk, 100.0), (Tool::Prony, 80.0)]]);
         assert_eq!(reference(row.row, &row.rotations), Some(Tool::Wrk));
-        assert!(judge(&row).is_empty());
+        assert_eq!(judge(&row)[0].measured, "not measured");
         assert!(!all_met(&[row]));
     }
 }

@@ -151,3 +151,50 @@ fn a_generator_that_is_too_slow_is_late() {
         assert!(record.findings.iter().any(|f| f.id.as_str() == id), "{id}");
     }
 }
+
+/// A server that responds after 600 ms, and records the time up to which results had been published
+/// at each request and each response.
+struct PublicationObserver {
+    control: Rc<Control>,
+    seen: Rc<RefCell<Vec<Nanos>>>,
+}
+
+impl PublicationObserver {
+    fn observe(&self) {
+        self.seen.borrow_mut().push(self.control.complete_until());
+    }
+}
+
+impl Server for PublicationObserver {
+    fn connect(&mut self, _now: Nanos) -> Connect {
+        Connect::Accept(Nanos::ZERO)
+    }
+
+    fn sealed(&mut self, _connection: u64, bytes: Vec<u8>) -> Vec<u8> {
+        self.observe();
+        bytes
+    }
+
+    fn response(&mut self, _request: &ReceivedRequest) -> Reply {
+        self.observe();
+        reply([(ms(600), Step::Send(OK.to_vec()))])
+    }
+}
+
+#[test]
+fn results_are_published_after_the_starts_that_are_due() {
+    let control = Rc::new(Control::new(1));
+    control.watch();
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let server = Box::new(PublicationObserver {
+        control: Rc::clone(&control),
+        seen: Rc::clone(&seen),
+    });
+    let spec = spec("-r 1 -c 1 -d 3s");
+    let sockets = SimulatedSockets::new(1, server);
+    let worker = Worker::new(&spec, Shard { worker: 0, of: 1 }, sockets);
+    worker.run(&control, control.counter(0).unwrap()).unwrap();
+    // Requests start at 0 s, 1 s and 2 s. Each half second's results are published at its end, not
+    // with the response that follows 100 ms later, and not before the request that starts then.
+    assert_eq!(*seen.borrow(), [0, 500, 500, 1500, 1500, 2500].map(ms));
+}

@@ -30,12 +30,12 @@ struct Goal {
 }
 
 /// The goals. The lowest limit is met only at a low utilization, and the machine's own delays must be
-/// short compared with it, so its server is slower and its searches take longer.
+/// short compared with it, so its searches take longer.
 const GOALS: [Goal; 3] = [
     Goal {
         limit: 2.0,
-        service_time: "2ms",
-        service_s: 0.002,
+        service_time: "1ms",
+        service_s: 0.001,
         connections: "10",
         search_time: Some("6m"),
         runs: 8,
@@ -200,14 +200,16 @@ fn experiments(prony: &Prony, goals: &[&Goal]) -> Result<Vec<ExperimentOutcome>,
 fn experiment(prony: &Prony, number: usize, goal: &Goal) -> Result<ExperimentOutcome, String> {
     let origin = prony.origin(&["--service-time", goal.service_time])?;
     let seed = 1_000_000 * (number as u64 + 1);
-    let overheads_s = overheads_s(prony, &origin, goal)?;
     // Without the median overhead, a limit of two service times would be exceeded by every request
     // that arrives just after the server began to serve another.
-    let limit_s = goal.limit * goal.service_s + median(&overheads_s);
+    let load = overhead_load(goal, &origin, "20s");
+    let load: Vec<&str> = load.iter().map(String::as_str).collect();
+    let median_s = median(&overheads_s(&json(prony, &load, &[0])?, goal)?);
+    let limit_s = goal.limit * goal.service_s + median_s;
+    let (found, overheads_s) = search_with_overheads(prony, &origin, goal, limit_s, seed)?;
     let capacity_per_s =
         utilization_at(|u| share_over_limit(u, limit_s, goal.service_s, &overheads_s))
             / goal.service_s;
-    let found = search(prony, &origin, goal, limit_s, seed)?;
     let figure = |key: &str| found[key].as_f64();
     let interval = figure("low_per_s").zip(figure("high_per_s"));
     Ok(ExperimentOutcome {
@@ -219,11 +221,27 @@ fn experiment(prony: &Prony, number: usize, goal: &Goal) -> Result<ExperimentOut
     })
 }
 
-/// Times that the network, the generator and the machine's other processes add to the service time,
-/// in seconds, each with its probability. They are measured with requests so far apart that none
-/// waits for another.
-fn overheads_s(prony: &Prony, origin: &Origin, goal: &Goal) -> Result<Vec<(f64, f64)>, String> {
-    let rate = (0.2 / goal.service_s).to_string();
+/// Runs the searches. The overheads are measured at the same time, on the same cores, with another
+/// origin, because they depend on the other experiments.
+fn search_with_overheads(
+    prony: &Prony,
+    origin: &Origin,
+    goal: &Goal,
+    limit_s: f64,
+    seed: u64,
+) -> Result<(Value, Vec<(f64, f64)>), String> {
+    let other = prony.origin(&["--service-time", goal.service_time])?;
+    let load = prony.start_captured(&overhead_load(goal, &other, "10h"))?;
+    let found = search(prony, origin, goal, limit_s, seed)?;
+    let record = load.interrupt()?;
+    let record = serde_json::from_slice(&record)
+        .map_err(|error| format!("record of the overheads: {error}"))?;
+    Ok((found, overheads_s(&record, goal)?))
+}
+
+/// Arguments of a load whose requests are so far apart that none waits for another.
+fn overhead_load(goal: &Goal, origin: &Origin, time: &str) -> Vec<String> {
+    let rate = (0.1 / goal.service_s).to_string();
     let url = origin.url("/");
     let args = [
         "load",
@@ -234,12 +252,19 @@ fn overheads_s(prony: &Prony, origin: &Origin, goal: &Goal) -> Result<Vec<(f64, 
         "-r",
         &rate,
         "-d",
-        "60s",
+        time,
         "--json",
         "-",
+        "--progress",
+        "none",
         &url,
     ];
-    let record = json(prony, &args, &[0])?;
+    args.map(str::to_owned).into()
+}
+
+/// Times that the network, the generator and the machine's other processes add to the service time,
+/// in seconds, each with its probability, from the record of a load.
+fn overheads_s(record: &Value, goal: &Goal) -> Result<Vec<(f64, f64)>, String> {
     let times_us = &record["response_time_us"];
     const QUANTILES: [(&str, f64); 9] = [
         ("min", 0.0),

@@ -1,5 +1,6 @@
 //! The release binary and processes started from it.
 
+use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -63,10 +64,19 @@ impl Prony {
 
     /// Starts prony; the process is killed when the returned value is dropped.
     pub(super) fn start(&self, args: &[String]) -> Result<Running, String> {
+        self.spawn(args, Stdio::null())
+    }
+
+    /// As [`Prony::start`], but [`Running::interrupt`] returns the output.
+    pub(super) fn start_captured(&self, args: &[String]) -> Result<Running, String> {
+        self.spawn(args, Stdio::piped())
+    }
+
+    fn spawn(&self, args: &[String], stdout: Stdio) -> Result<Running, String> {
         let child = Command::new(&self.path)
             .args(args)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(stdout)
             .spawn()
             .map_err(|e| format!("prony {}: {e}", args.join(" ")))?;
         Ok(Running(child))
@@ -100,6 +110,24 @@ impl Prony {
 
 /// A running process, killed when dropped.
 pub(super) struct Running(Child);
+
+impl Running {
+    /// Stops the process as Ctrl-C does, waits until it has ended, and returns its output.
+    pub(super) fn interrupt(mut self) -> Result<Vec<u8>, String> {
+        let id = self.0.id().to_string();
+        let killed = Command::new("kill").args(["-INT", &id]).status();
+        if !killed.is_ok_and(|status| status.success()) {
+            return Err(format!("kill -INT {id} failed"));
+        }
+        let mut bytes = Vec::new();
+        if let Some(mut output) = self.0.stdout.take() {
+            output
+                .read_to_end(&mut bytes)
+                .map_err(|error| format!("output of prony: {error}"))?;
+        }
+        Ok(bytes)
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {

@@ -64,19 +64,20 @@ impl Prony {
 
     /// Starts prony; the process is killed when the returned value is dropped.
     pub(super) fn start(&self, args: &[String]) -> Result<Running, String> {
-        self.spawn(args, Stdio::null())
+        self.spawn(args, Stdio::null(), Stdio::inherit())
     }
 
-    /// As [`Prony::start`], but [`Running::interrupt`] returns the output.
+    /// As [`Prony::start`], but [`Running::interrupt`] returns the output. Nothing else is printed.
     pub(super) fn start_captured(&self, args: &[String]) -> Result<Running, String> {
-        self.spawn(args, Stdio::piped())
+        self.spawn(args, Stdio::piped(), Stdio::null())
     }
 
-    fn spawn(&self, args: &[String], stdout: Stdio) -> Result<Running, String> {
+    fn spawn(&self, args: &[String], stdout: Stdio, stderr: Stdio) -> Result<Running, String> {
         let child = Command::new(&self.path)
             .args(args)
             .stdin(Stdio::null())
             .stdout(stdout)
+            .stderr(stderr)
             .spawn()
             .map_err(|e| format!("prony {}: {e}", args.join(" ")))?;
         Ok(Running(child))

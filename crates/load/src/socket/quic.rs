@@ -30,7 +30,7 @@ const NO_ERROR: u64 = 0x100;
 /// Maximum time for which a wait gathers datagrams. Responses that arrive on a connection within
 /// this time are acknowledged together, and the next requests share a datagram, so the server
 /// handles them together, too.
-const COALESCE_TIME_MAX: Nanos = Nanos::from_micros(200);
+const COALESCE_TIME_MAX: Nanos = Nanos::from_micros(1000);
 /// Size of the memory for arriving datagrams. Streams refer to it until their bytes are read.
 const ARENA_BYTES: usize = 256 * 1024;
 

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use crate::getopt::{OptionArgument, OptionPlacement, OptionSpec, Options};
 
 /// Number of repetitions per user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Repetitions {
     /// Repeat until a time limit or Ctrl-C.
+    #[default]
     Forever,
     /// Request this number of pages.
     Times(u64),

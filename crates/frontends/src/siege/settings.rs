@@ -32,7 +32,7 @@ impl Login {
 }
 
 /// Settings of a run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Settings {
     pub(super) verbose: bool,
     pub(super) color: bool,
@@ -98,30 +98,10 @@ impl Settings {
     /// Returns the values that siege uses for keys that a configuration file doesn't contain.
     pub(super) fn bare() -> Settings {
         Settings {
-            verbose: false,
             color: true,
-            quiet: false,
-            json: false,
-            csv: false,
-            timestamp: false,
-            full_url: false,
-            display_id: false,
-            logging: false,
-            show_log: false,
             log: "/var/log/siege.log".into(),
-            mark: None,
-            get: false,
-            print: false,
-            get_method: Method::Get,
             users: 1,
-            reps: Repetitions::Forever,
-            time_s: None,
-            delay_s: 0.0,
-            benchmark: false,
-            internet: false,
             file: "/etc/siege/urls.txt".into(),
-            url: None,
-            login_urls: Vec::new(),
             user_agent: format!(
                 "Mozilla/5.0 (pc-{}-{}{}) Siege/{VERSION} prony/{}",
                 std::env::consts::ARCH,
@@ -131,27 +111,16 @@ impl Settings {
             ),
             content_type: "application/x-www-form-urlencoded".to_owned(),
             encoding: "*".to_owned(),
-            headers: Vec::new(),
-            http11: false,
-            keep_alive: false,
             timeout_s: 30,
-            parser: false,
-            left_alone: Vec::new(),
             follow: true,
             cookies: true,
-            expire_session: false,
             zero_ok: true,
             escape: true,
             failures: 1024,
             limit: 255,
-            logins: Vec::new(),
             attempts: 5,
-            proxy_host: None,
             proxy_port: 3128,
-            proxy_logins: Vec::new(),
-            certificate: None,
-            key: None,
-            ciphers: None,
+            ..Settings::default()
         }
     }
 

@@ -44,7 +44,7 @@ pub(crate) fn read_plan(
         file: origin,
         diagnostics,
     };
-    reader.known_keys(table, "a plan", KEYS);
+    reader.report_unknown_keys(table, "a plan", KEYS);
     let all_factors = read_all_factors(table, machine.cores.len(), &mut reader)?;
     let (constants, factors) = factors::split_constants(all_factors);
     let listed = table.get("variants");

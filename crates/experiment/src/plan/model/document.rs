@@ -106,11 +106,6 @@ pub(crate) fn read_plan(
         interleave_line: interleave.map_or(0, |node| node.line),
         trial_keys: trial_keys.unwrap_or_default(),
         frozen_files: Vec::new(),
-        replaced_lines: ["folder", "includes"]
-            .into_iter()
-            .filter(|key| table.get(key).is_some())
-            .map(|key| table.line_of(key))
-            .collect(),
     })
 }
 

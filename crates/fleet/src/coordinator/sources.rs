@@ -112,27 +112,12 @@ fn divide_range(range: SourceRange, each: &mut [Vec<SourceRange>]) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     fn agent(name: &str, addresses: &[&str]) -> Registration {
         Registration {
-            schema: String::new(),
-            sender: Default::default(),
-            name: name.parse().unwrap(),
-            instance: String::new(),
-            labels: BTreeMap::new(),
-            cores: 1,
             addresses: addresses.iter().map(|it| it.parse().unwrap()).collect(),
-            system: String::new(),
-            host: String::new(),
-            open_files: 0,
-            clock: None,
-            policy: String::new(),
-            busy_with: None,
-            reserved: None,
-            sending: BTreeSet::new(),
+            ..Registration::new(name.parse().unwrap())
         }
     }
 

@@ -15,7 +15,6 @@ pub mod interleaving;
 mod interrupt;
 pub mod place;
 pub mod plan;
-#[cfg(target_os = "linux")]
 mod program_output;
 pub mod run_state;
 pub mod runner;

@@ -1,12 +1,21 @@
 //! Runs a program with a time limit and returns its output.
 
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+/// Interval at which prony checks if the program has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+/// Timeout for the end of the output after the program has ended. A process that left its process
+/// group may keep the pipes open.
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum number of bytes kept of standard output and of standard error.
-const OUTPUT_BYTES_MAX: u64 = 1 << 20;
+const OUTPUT_BYTES_MAX: u64 = 64 << 10;
 
 /// The output and exit status of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +26,8 @@ pub(crate) struct ProgramOutput {
     pub(crate) success: bool,
 }
 
-/// Starts the command and waits until it exits. A program that runs for longer than `timeout` is
-/// killed.
+/// Starts the command and waits until it exits. The program's process group is killed when the
+/// program ends or after `timeout`.
 ///
 /// # Errors
 /// The program can't be started, or runs for too long.
@@ -26,28 +35,32 @@ pub(crate) fn run_program(
     mut command: Command,
     timeout: Duration,
 ) -> Result<ProgramOutput, String> {
-    let spawned = command
+    command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn();
-    let mut child = spawned.map_err(|error| error.to_string())?;
-    let (sender, receiver) = mpsc::channel();
-    let stdout = child
-        .stdout
-        .take()
-        .map(|pipe| read_pipe(pipe, sender.clone()));
-    let stderr = child.stderr.take().map(|pipe| read_pipe(pipe, sender));
-    // Standard output and standard error end when the program exits.
-    for _ in 0..2 {
-        if receiver.recv_timeout(timeout).is_err() {
-            kill(&mut child);
-            return Err(format!("it did not end within {} s", timeout.as_secs()));
+        .process_group(0);
+    let began = Instant::now();
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let stdout = child.stdout.take().map(read_in_thread);
+    let stderr = child.stderr.take().map(read_in_thread);
+    let group = Pid::from_child(&child);
+    // NOWAIT leaves the zombie for `wait`, so the process ID can't be reused before the kill.
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let ended = loop {
+        match waitid(WaitId::Pid(group), look) {
+            Ok(Some(_)) => break true,
+            Ok(None) if began.elapsed() < timeout => thread::sleep(POLL_INTERVAL),
+            _ => break false,
         }
-    }
+    };
+    let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait().map_err(|error| error.to_string())?;
-    let text = |thread: Option<std::thread::JoinHandle<String>>| {
-        let joined = thread.map(std::thread::JoinHandle::join);
-        joined.and_then(Result::ok).unwrap_or_default()
+    if !ended {
+        return Err(format!("it did not end within {} s", timeout.as_secs()));
+    }
+    let text = |receiver: Option<Receiver<String>>| {
+        let received = receiver.map(|receiver| receiver.recv_timeout(OUTPUT_TIMEOUT));
+        received.and_then(Result::ok).unwrap_or_default()
     };
     Ok(ProgramOutput {
         stdout: text(stdout),
@@ -57,23 +70,16 @@ pub(crate) fn run_program(
     })
 }
 
-fn kill(child: &mut Child) {
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
-/// Reads a pipe on a new thread and signals `done` at its end.
-fn read_pipe(
-    pipe: impl Read + Send + 'static,
-    done: mpsc::Sender<()>,
-) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
+/// Reads a pipe to its end on a new thread, and sends the text.
+fn read_in_thread(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
         let mut bytes = Vec::new();
-        // If a read fails, the bytes before it are still useful.
+        // After an error, the text before it is still sent.
         let _ = pipe.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
-        let _ = done.send(());
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receiver
 }
 
 #[cfg(test)]
@@ -94,6 +100,15 @@ mod tests {
             ("a\n", "b\n")
         );
         assert!(!output.success && output.status.contains('3'), "{output:?}");
+    }
+
+    #[test]
+    fn programs_that_print_too_much_or_leave_a_process_are_ended() {
+        let stdout = |script| shell(script, Duration::from_secs(20)).map(|output| output.stdout);
+        let talker = stdout("head -c 1000000 /dev/zero | tr '\\0' x");
+        assert_eq!(talker.map(|text| text.len()), Ok(64 << 10));
+        // The background process would hold the pipe open forever.
+        assert_eq!(stdout("sleep 1000 & echo 1").as_deref(), Ok("1\n"));
     }
 
     #[test]

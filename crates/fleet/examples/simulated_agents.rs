@@ -21,8 +21,8 @@ use prony_fleet::link::{NatsLink, NatsMessage};
 use prony_fleet::names::{AgentName, RunId};
 use prony_fleet::permissions::Role;
 use prony_fleet::wire::{
-    AGENT_SCHEMA, AgentOrder, Command, EndReason, LoadOrder, PartEnd, ReadyReport, Registration,
-    Reply, ResultMessage, SenderVersion,
+    AgentOrder, Command, EndReason, LoadOrder, PartEnd, ReadyReport, Registration, Reply,
+    ResultMessage,
 };
 use prony_load::{LoadScope, ShardRange};
 use prony_record::{
@@ -351,21 +351,12 @@ impl Agent {
 
     fn register(&self) -> Result<(), String> {
         let registration = Registration {
-            schema: AGENT_SCHEMA.to_owned(),
-            sender: SenderVersion::own(),
-            name: self.name.clone(),
             instance: "simulated".to_owned(),
             labels: [("kind".to_owned(), "simulated".to_owned())].into(),
-            cores: 1,
-            addresses: Vec::new(),
             system: "simulated".to_owned(),
             host: "simulated".to_owned(),
-            open_files: 1024,
-            clock: None,
             policy: "no load; no services".to_owned(),
-            busy_with: None,
-            reserved: None,
-            sending: Default::default(),
+            ..Registration::new(self.name.clone())
         };
         let json = serde_json::to_vec(&registration).map_err(|error| error.to_string())?;
         let subject = format!("$KV.prony_agents.{}", self.name);

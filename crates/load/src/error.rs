@@ -81,7 +81,7 @@ impl SettingsError {
     }
 
     /// Inserts text, such as a file and line, before the error's own text.
-    pub(crate) fn after(mut self, text: impl Into<String>) -> SettingsError {
+    pub(crate) fn prefixed(mut self, text: impl Into<String>) -> SettingsError {
         self.parts.insert(0, MessagePart::Text(text.into()));
         self
     }

@@ -194,7 +194,7 @@ pub(crate) fn encode(
     if method == "CONNECT" {
         let error = SettingsError::value("method", "CONNECT")
             .text(": CONNECT is not supported; use a method that the server itself handles");
-        return Err(error.after(draft.message_prefix.clone()).into());
+        return Err(error.prefixed(draft.message_prefix.clone()).into());
     }
     let parts = SerializedParts::new(draft, settings, proxy);
     let request = parts.spec();

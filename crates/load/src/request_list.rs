@@ -138,7 +138,7 @@ fn check_early_data(draft: &RequestDraft, settings: &LoadSettings) -> Result<(),
         draft.method
     ));
     let error = error.name("early_data").text(")");
-    Err(error.after(draft.message_prefix.clone()))
+    Err(error.prefixed(draft.message_prefix.clone()))
 }
 
 /// Checks that no header sets the cookies of a request whose user has a cookie jar.
@@ -158,7 +158,7 @@ fn check_cookies(draft: &RequestDraft, settings: &LoadSettings) -> Result<(), Se
     let error = error.text(" can't be combined, because each user sends its own cookies");
     Err(error
         .text("; remove one of them")
-        .after(draft.message_prefix.clone()))
+        .prefixed(draft.message_prefix.clone()))
 }
 
 /// Returns the weights of a list's requests, if any request has one. A request without a weight has

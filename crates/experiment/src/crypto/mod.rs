@@ -43,7 +43,7 @@ pub(crate) const AES_NI: u64 = 1 << 57;
 pub(crate) const PCLMULQDQ: u64 = 1 << 33;
 
 /// Cryptography of a server or of a library file.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CryptoReport {
     /// The libcrypto that was measured; `None` if the process maps none.
     pub library: Option<PathBuf>,
@@ -113,7 +113,7 @@ pub struct AlgorithmSpeed {
 }
 
 /// Use of the processor's AES instructions by a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Acceleration {
     /// The server uses the AES instructions.
@@ -125,6 +125,7 @@ pub enum Acceleration {
     /// The processor has no AES instructions.
     NotOnThisProcessor,
     /// Not determined.
+    #[default]
     Unknown,
 }
 
@@ -166,24 +167,6 @@ impl fmt::Display for CryptoError {
 impl std::error::Error for CryptoError {}
 
 impl CryptoReport {
-    pub(crate) fn new() -> CryptoReport {
-        CryptoReport {
-            library: None,
-            mapped: Vec::new(),
-            built_in: Vec::new(),
-            version: None,
-            build: CryptoBuild::default(),
-            environment: None,
-            capabilities: Vec::new(),
-            capabilities_in_process: None,
-            speeds: Vec::new(),
-            ratio: None,
-            cycles_per_byte: None,
-            acceleration: Acceleration::Unknown,
-            undetermined: Vec::new(),
-        }
-    }
-
     /// Finding for an experiment; `None` unless the service is known to run without acceleration.
     #[must_use]
     pub fn finding(&self) -> Option<Finding> {
@@ -398,14 +381,16 @@ pub(crate) fn of_process(files: &ProcessFiles) -> Result<CryptoReport, CryptoErr
     };
     let process = Process::new(files.pid).map_err(|_| CryptoError::Missing(files.pid))?;
     let maps: Vec<MemoryMap> = process.maps().map_err(hidden)?.into_iter().collect();
-    let mut crypto = CryptoReport::new();
-    crypto.mapped = libraries::libraries(&maps);
     let mut variables = process.environ().unwrap_or_default();
     // nginx overwrites its environment with a title; the environment then contains only empty
     // names.
     let environment_is_intact = variables.keys().any(|name| !name.is_empty());
     let value = variables.remove(OsStr::new(MASK.0));
-    crypto.environment = value.map(|value| value.to_string_lossy().into_owned());
+    let mut crypto = CryptoReport {
+        mapped: libraries::libraries(&maps),
+        environment: value.map(|value| value.to_string_lossy().into_owned()),
+        ..CryptoReport::default()
+    };
     let library = crypto
         .mapped
         .iter()
@@ -456,8 +441,10 @@ pub fn of_file(path: &Path) -> Result<CryptoReport, CryptoError> {
         path: path.to_owned(),
         why: error.to_string(),
     })?;
-    let mut crypto = CryptoReport::new();
-    crypto.library = Some(path.to_owned());
+    let mut crypto = CryptoReport {
+        library: Some(path.to_owned()),
+        ..CryptoReport::default()
+    };
     crypto.measure(&file, true, |_| None);
     Ok(crypto)
 }
@@ -523,9 +510,11 @@ mod tests {
     }
 
     fn measured(on: f64, masked: f64, as_server: Option<f64>) -> CryptoReport {
-        let mut crypto = CryptoReport::new();
-        crypto.version = Some("OpenSSL 3.0.17".to_owned());
-        crypto.library = Some("/lib/libcrypto.so.3".into());
+        let mut crypto = CryptoReport {
+            version: Some("OpenSSL 3.0.17".to_owned()),
+            library: Some("/lib/libcrypto.so.3".into()),
+            ..CryptoReport::default()
+        };
         crypto.speeds.push(AlgorithmSpeed {
             algorithm: "aes-128-gcm".to_owned(),
             unit: "bytes/s",
@@ -565,9 +554,11 @@ mod tests {
 
     #[test]
     fn the_servers_capabilities_become_the_mask_of_a_child() {
-        let mut crypto = CryptoReport::new();
-        crypto.capabilities = vec![0xff, 0xf];
-        crypto.environment = Some("~0x1".to_owned());
+        let mut crypto = CryptoReport {
+            capabilities: vec![0xff, 0xf],
+            environment: Some("~0x1".to_owned()),
+            ..CryptoReport::default()
+        };
         assert_eq!(crypto.server_mask().as_deref(), Some("~0x1"));
         crypto.capabilities_in_process = Some(vec![0xf1, 0x0]);
         assert_eq!(crypto.server_mask().as_deref(), Some("~0xe:~0xf"));

@@ -100,8 +100,10 @@ mod tests {
 
     #[test]
     fn the_evidence_names_the_missing_instructions() {
-        let mut crypto = CryptoReport::new();
-        crypto.environment = Some("~0x1".to_owned());
+        let mut crypto = CryptoReport {
+            environment: Some("~0x1".to_owned()),
+            ..CryptoReport::default()
+        };
         assert_eq!(
             mask_evidence(&crypto),
             "OPENSSL_ia32cap=~0x1 in its environment".replace("OPENSSL_ia32cap", MASK.0)

@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn every_state_has_its_check() {
-        let mut crypto = CryptoReport::new();
+        let mut crypto = CryptoReport::default();
         assert_eq!(check(&crypto).checks[0].id, "crypto-none");
         crypto.mapped.push(MappedLibrary::of(
             "/lib/libcrypto.so.3",

@@ -190,8 +190,7 @@ fn check_ports(results: &mut CheckResults) {
         ports / 60
     );
     results.add(PORTS.check(status, text));
-    let sockstat = read("/proc/net/sockstat").unwrap_or_default();
-    match time_wait(&sockstat) {
+    match read("/proc/net/sockstat").and_then(|text| proc_files::time_wait(&text)) {
         Some(waiting) => {
             let status = match waiting as f64 / ports as f64 {
                 share if share > 0.5 => CheckStatus::Warning,
@@ -215,14 +214,6 @@ fn check_ports(results: &mut CheckResults) {
 fn range(text: &str) -> Option<(u64, u64)> {
     let mut words = text.split_whitespace().map(str::parse);
     Some((words.next()?.ok()?, words.next()?.ok()?))
-}
-
-fn time_wait(sockstat: &str) -> Option<u64> {
-    let line = sockstat
-        .lines()
-        .find_map(|line| line.strip_prefix("TCP:"))?;
-    let mut words = line.split_whitespace().skip_while(|word| *word != "tw");
-    words.nth(1)?.parse().ok()
 }
 
 fn check_governor(results: &mut CheckResults) {
@@ -369,11 +360,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernel_files_are_parsed() {
+    fn port_ranges_are_parsed() {
         assert_eq!(range("32768\t60999"), Some((32_768, 60_999)));
         assert_eq!(range("x"), None);
-        let sockstat = "sockets: used 5\nTCP: inuse 1 orphan 0 tw 42 alloc 3 mem 0\n";
-        assert_eq!(time_wait(sockstat), Some(42));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Result of stopping a service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Result of stopping a service. The default is that of a service that was not running.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceStop {
     /// Exit status of the main process, such as `exit status: 0`; `None` if it is unknown.
     pub status: Option<String>,

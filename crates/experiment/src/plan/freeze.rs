@@ -18,6 +18,7 @@ use prony_record::redact;
 
 use super::diagnostic::{DiagnosticKind, PlanError};
 use super::model::{INCLUDES, Plan};
+use super::syntax::without_keys;
 
 /// Name of the file in an experiment's folder that contains the credentials of its plan.
 const SECRETS_FILE: &str = "secrets.json";
@@ -31,17 +32,12 @@ impl Plan {
         let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
         let folder = quoted(&self.folder.base.to_string_lossy());
         let includes = quoted(INCLUDES);
-        let mut text = format!(
-            "# Copy of the plan as it ran; the files that it names are in the includes folder.\n\
-             folder = {folder}\nincludes = {includes}\n\n"
-        );
         let written = self.text.strip_prefix('\u{feff}').unwrap_or(&self.text);
-        for (index, line) in written.split_inclusive('\n').enumerate() {
-            if !self.replaced_lines.contains(&(index + 1)) {
-                text += line;
-            }
-        }
-        text
+        format!(
+            "# Copy of the plan as it ran; the files that it names are in the includes folder.\n\
+             folder = {folder}\nincludes = {includes}\n\n{}",
+            without_keys(written, &["folder", "includes"])
+        )
     }
 
     /// Paths of the copied files, relative to the experiment's folder.

@@ -3,26 +3,17 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use sha2::{Digest, Sha256};
 
 use crate::environment::{Program, version_arguments};
+use crate::program_output::run_program;
 
 /// Timeout for a program to print its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval at which prony checks if the program has ended.
-const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// Timeout for the end of the output after the program has ended. A process that left its process
-/// group may keep the pipes open.
-const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum number of bytes of the output that are kept.
-const OUTPUT_BYTES_MAX: u64 = 64 << 10;
 
 /// Program of a process, as reported by the operating system.
 pub(crate) struct LoadedProgram {
@@ -113,57 +104,19 @@ fn sha256(path: &Path) -> Option<String> {
 fn version(path: &Path, search_path: Option<&OsStr>) -> Option<String> {
     let arguments = version_arguments(path.file_name()?.to_str()?)?;
     let mut command = Command::new(path);
-    command.args(arguments);
+    command.args(arguments).stdin(Stdio::null());
     if let Some(search_path) = search_path {
         command.env("LD_LIBRARY_PATH", search_path);
     }
-    output_of(command, VERSION_TIMEOUT)
+    let output = run_program(command, VERSION_TIMEOUT).ok()?;
+    version_text(&output.stdout, &output.stderr).map(str::to_owned)
 }
 
-/// Runs a program and returns its standard output, or its standard error if standard output is
-/// empty: nginx prints its version to standard error, while Apache prints only warnings there. The
-/// program's process group is killed when it ends or after the timeout. Output beyond
-/// [`OUTPUT_BYTES_MAX`] is dropped.
-fn output_of(mut command: Command, within: Duration) -> Option<String> {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    let began = Instant::now();
-    let mut child = command.spawn().ok()?;
-    let output = child.stdout.take().map(read_in_thread);
-    let errors = child.stderr.take().map(read_in_thread);
-    let group = Pid::from_child(&child);
-    // NOWAIT leaves the zombie for `wait`, so the process ID can't be reused before the kill.
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    let ended = loop {
-        match waitid(WaitId::Pid(group), look) {
-            Ok(Some(_)) => break true,
-            Ok(None) if began.elapsed() < within => std::thread::sleep(POLL_INTERVAL),
-            _ => break false,
-        }
-    };
-    let _ = kill_process_group(group, Signal::KILL);
-    let _ = child.wait();
-    let text_of = |receiver: Option<Receiver<String>>| {
-        let text = receiver?.recv_timeout(OUTPUT_TIMEOUT).ok()?;
-        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
-    };
-    let text = text_of(output).or_else(|| text_of(errors));
-    text.filter(|_| ended)
-}
-
-/// Reads a pipe to its end on a new thread, and sends the text.
-fn read_in_thread(pipe: impl Read + Send + 'static) -> Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // After an error, the text before it is still sent.
-        let _ = pipe.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
-        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
-    });
-    receiver
+/// Returns the standard output, or the standard error if the standard output is empty: nginx prints
+/// its version to standard error, while Apache prints only warnings there.
+fn version_text<'a>(stdout: &'a str, stderr: &'a str) -> Option<&'a str> {
+    let mut texts = [stdout, stderr].into_iter().map(str::trim);
+    texts.find(|text| !text.is_empty())
 }
 
 #[cfg(test)]
@@ -196,32 +149,12 @@ mod tests {
         assert!(found[1].sha256.is_some() && found[0].sha256.is_none());
     }
 
-    fn answer(script: &str) -> Option<String> {
-        let mut command = Command::new("/bin/sh");
-        command.args(["-c", script]);
-        output_of(command, Duration::from_secs(20))
-    }
-
     #[test]
-    fn output_is_read_from_both_streams_for_any_exit_status() {
-        let of = |script| answer(script).unwrap_or_default();
-        assert_eq!(of("echo x 1.2; echo careful >&2; exit 1"), "x 1.2");
-        assert_eq!(
-            of("echo nginx 1.2 >&2; echo --with-y >&2"),
-            "nginx 1.2\n--with-y"
-        );
-        assert_eq!(answer("exit 3"), None);
-    }
-
-    #[test]
-    fn programs_that_talk_or_stay_are_ended() {
-        let talker = answer("head -c 1000000 /dev/zero | tr '\\0' x");
-        assert_eq!(talker.map(|text| text.len()), Some(64 << 10));
-        // The background process would hold the pipe open forever.
-        assert_eq!(answer("sleep 1000 & echo 1").as_deref(), Some("1"));
-        let mut sleeper = Command::new("/bin/sleep");
-        sleeper.arg("1000");
-        assert_eq!(output_of(sleeper, Duration::from_millis(20)), None);
+    fn versions_are_read_from_both_streams() {
+        assert_eq!(version_text("x 1.2\n", "careful\n"), Some("x 1.2"));
+        let stderr = "nginx 1.2\n--with-y\n";
+        assert_eq!(version_text("\n", stderr), Some("nginx 1.2\n--with-y"));
+        assert_eq!(version_text("", ""), None);
     }
 
     #[test]

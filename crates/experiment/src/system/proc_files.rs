@@ -35,8 +35,8 @@ pub(crate) struct NetFiles<'a> {
 
 /// Parses the TCP counters of a network namespace.
 pub(crate) fn tcp_counters(texts: &NetFiles<'_>) -> TcpCounters {
-    let snmp = |name: &str| paired(texts.snmp, "Tcp:", name);
-    let extended = |name: &str| paired(texts.netstat, "TcpExt:", name);
+    let snmp = |name: &str| paired(texts.snmp, "Tcp:", name).unwrap_or(0);
+    let extended = |name: &str| paired(texts.netstat, "TcpExt:", name).unwrap_or(0);
     TcpCounters {
         listen_overflows: extended("ListenOverflows"),
         listen_drops: extended("ListenDrops"),
@@ -47,15 +47,24 @@ pub(crate) fn tcp_counters(texts: &NetFiles<'_>) -> TcpCounters {
         resets_sent: snmp("OutRsts"),
         established_resets: snmp("EstabResets"),
         established: snmp("CurrEstab"),
-        time_wait: listed(texts.sockstat, "TCP:", "tw"),
+        time_wait: time_wait(texts.sockstat).unwrap_or(0),
     }
+}
+
+/// Parses `net/sockstat`: TCP connections in TIME_WAIT.
+pub(crate) fn time_wait(sockstat: &str) -> Option<u64> {
+    let line = sockstat
+        .lines()
+        .find_map(|line| line.strip_prefix("TCP:"))?;
+    let mut words = line.split_whitespace().skip_while(|word| *word != "tw");
+    words.nth(1)?.parse().ok()
 }
 
 /// Parses the UDP counters of a network namespace.
 pub(crate) fn udp_counters(texts: &NetFiles<'_>) -> UdpCounters {
     let both = |name: &str| {
-        let of_version_6 = listed_by_line(texts.snmp6, &format!("Udp6{name}"));
-        paired(texts.snmp, "Udp:", name) + of_version_6
+        let of_version_6 = listed(texts.snmp6, &format!("Udp6{name}"));
+        paired(texts.snmp, "Udp:", name).unwrap_or(0) + of_version_6.unwrap_or(0)
     };
     UdpCounters {
         received: both("InDatagrams"),
@@ -166,9 +175,9 @@ fn core_times<'a>(words: impl Iterator<Item = &'a str>) -> CoreTimes {
 fn softirq_included(stat: &str) -> Option<bool> {
     /// This number of interrupts takes at least tenths of a second, which is many ticks.
     const INTERRUPTS_MIN: u64 = 100_000;
-    let after = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name));
-    let irq_ticks = after("cpu ")?.split_whitespace().nth(5)?;
-    let interrupts = after("intr ").and_then(first_number).unwrap_or(0);
+    let all_cores = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let irq_ticks = all_cores.split_whitespace().nth(5)?;
+    let interrupts = number_after(stat, "intr ").unwrap_or(0);
     match irq_ticks.parse::<u64>().ok()? {
         0 if interrupts >= INTERRUPTS_MIN => Some(true),
         0 => None,
@@ -189,29 +198,23 @@ pub(crate) fn softirq_included_by_config(config: &str) -> Option<bool> {
 /// Parses the boot time from `stat`, in seconds of the UNIX epoch.
 #[cfg(any(target_os = "linux", test))]
 pub(crate) fn boot_time_s(stat: &str) -> Option<u64> {
-    let line = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
-    line.trim().parse().ok()
+    number_after(stat, "btime ")
 }
 
 /// Parses `meminfo`: total memory in bytes.
 pub(crate) fn memory_bytes(meminfo: &str) -> u64 {
-    memory_field(meminfo, "MemTotal:").unwrap_or(0)
+    number_after(meminfo, "MemTotal:").unwrap_or(0) * 1024
 }
 
 /// Parses `meminfo`: available memory in bytes; `None` if the kernel doesn't report it.
 pub(crate) fn memory_available_bytes(meminfo: &str) -> Option<u64> {
-    memory_field(meminfo, "MemAvailable:")
+    Some(number_after(meminfo, "MemAvailable:")? * 1024)
 }
 
 /// Parses `meminfo`: memory in use, in bytes.
 pub(crate) fn memory_used_bytes(meminfo: &str) -> u64 {
     let available = memory_available_bytes(meminfo).unwrap_or(0);
     memory_bytes(meminfo).saturating_sub(available)
-}
-
-fn memory_field(meminfo: &str, name: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-    Some(first_number(line)? * 1024)
 }
 
 /// Parses `sys/fs/file-nr`: number of open files on the whole machine.
@@ -233,10 +236,7 @@ pub(crate) fn run_ns(schedstat: &str) -> Option<u64> {
 /// Parses a thread's `status`: voluntary and involuntary context switches.
 #[cfg(any(target_os = "linux", test))]
 pub(crate) fn switches(status: &str) -> (u64, u64) {
-    let value = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(first_number).unwrap_or(0)
-    };
+    let value = |name: &str| number_after(status, name).unwrap_or(0);
     (
         value("voluntary_ctxt_switches:"),
         value("nonvoluntary_ctxt_switches:"),
@@ -245,19 +245,13 @@ pub(crate) fn switches(status: &str) -> (u64, u64) {
 
 /// Parses `smaps_rollup`: the proportional set size in bytes.
 pub(crate) fn proportional_bytes(smaps_rollup: &str) -> Option<u64> {
-    let line = smaps_rollup
-        .lines()
-        .find_map(|line| line.strip_prefix("Pss:"))?;
-    Some(first_number(line)? * 1024)
+    Some(number_after(smaps_rollup, "Pss:")? * 1024)
 }
 
 /// Parses a process's `io`: read and write calls, and bytes written to disk.
 #[cfg(any(target_os = "linux", test))]
 pub(crate) fn io_counters(io: &str) -> Option<IoCounters> {
-    let value = |name: &str| {
-        let line = io.lines().find_map(|line| line.strip_prefix(name))?;
-        first_number(line)
-    };
+    let value = |name: &str| number_after(io, name);
     Some(IoCounters {
         calls: value("syscr:")? + value("syscw:")?,
         disk_written_bytes: value("write_bytes:")?,
@@ -349,37 +343,25 @@ fn first_number(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
+/// Looks up the number at the start of the first line with this prefix.
+fn number_after(text: &str, prefix: &str) -> Option<u64> {
+    first_number(text.lines().find_map(|line| line.strip_prefix(prefix))?)
+}
+
 /// Looks up a value in a file with pairs of lines (names, then values), both with the same prefix.
-fn paired(text: &str, prefix: &str, name: &str) -> u64 {
+pub(crate) fn paired(text: &str, prefix: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
-    let (Some(names), Some(values)) = (lines.next(), lines.next()) else {
-        return 0;
-    };
-    names
-        .split_whitespace()
-        .zip(values.split_whitespace())
-        .find(|(candidate, _)| *candidate == name)
-        .and_then(|(_, value)| value.parse().ok())
-        .unwrap_or(0)
+    let (names, values) = (lines.next()?, lines.next()?);
+    let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+    let (_, value) = pairs.find(|(candidate, _)| *candidate == name)?;
+    value.parse().ok()
 }
 
 /// Looks up a value in a file with a name and a value per line.
-fn listed_by_line(text: &str, name: &str) -> u64 {
+fn listed(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-    let (_, value) = lines.find(|(candidate, _)| *candidate == name).unzip();
-    value.and_then(first_number).unwrap_or(0)
-}
-
-/// Looks up a value in a line `prefix name value name value …`.
-fn listed(text: &str, prefix: &str, name: &str) -> u64 {
-    let Some(line) = text.lines().find_map(|line| line.strip_prefix(prefix)) else {
-        return 0;
-    };
-    let mut words = line.split_whitespace().skip_while(|word| *word != name);
-    words
-        .nth(1)
-        .and_then(|value| value.parse().ok())
-        .unwrap_or(0)
+    let (_, value) = lines.find(|(candidate, _)| *candidate == name)?;
+    first_number(value)
 }
 
 #[cfg(test)]

@@ -371,10 +371,9 @@ mod tests {
                 core_times: [(3, core)].into(),
                 ..HostSample::default()
             },
-            remote: None,
-            hosts: BTreeMap::new(),
             links: [("wan".to_owned(), crossed)].into(),
             cost: Duration::from_micros(100),
+            ..TelemetrySample::default()
         }
     }
 

@@ -10,7 +10,7 @@ use rustix::system::uname;
 
 use super::settings::AgentSettings;
 use crate::names::RunId;
-use crate::wire::{AGENT_SCHEMA, Registration, SenderVersion};
+use crate::wire::Registration;
 
 /// File in which Linux reports its clock source.
 const CLOCK_SOURCE_PATH: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -49,9 +49,6 @@ impl MachineFacts {
         sending: BTreeSet<RunId>,
     ) -> Registration {
         Registration {
-            schema: AGENT_SCHEMA.to_owned(),
-            sender: SenderVersion::own(),
-            name: settings.name.clone(),
             instance: self.instance.clone(),
             labels: settings.labels.clone(),
             cores: settings.core_count(),
@@ -62,8 +59,8 @@ impl MachineFacts {
             clock: self.clock.clone(),
             policy: settings.policy.summary(),
             busy_with,
-            reserved: None,
             sending,
+            ..Registration::new(settings.name.clone())
         }
     }
 

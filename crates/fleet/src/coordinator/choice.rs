@@ -249,24 +249,13 @@ mod tests {
         let (key, value) = label.split_once('=').unwrap();
         ListedAgent {
             agent: Registration {
-                schema: crate::wire::AGENT_SCHEMA.to_owned(),
                 sender: SenderVersion {
                     prony: version.to_owned(),
                     ..SenderVersion::own()
                 },
-                name: name.parse().unwrap(),
-                instance: "i".to_owned(),
                 labels: BTreeMap::from([(key.to_owned(), value.to_owned())]),
-                cores: 2,
-                addresses: Vec::new(),
-                system: "Linux".to_owned(),
-                host: name.to_owned(),
-                open_files: 1024,
-                clock: None,
-                policy: String::new(),
                 busy_with: busy.map(|run| run.parse().unwrap()),
-                reserved: None,
-                sending: BTreeSet::new(),
+                ..Registration::new(name.parse().unwrap())
             },
             age: Duration::ZERO,
         }

@@ -105,11 +105,11 @@ impl Fleet {
         measured_from: &dyn Fn(Instant),
     ) -> Result<FinishedRun, FleetError> {
         let agents: Vec<&Registration> = agents.iter().collect();
-        let divide_load = divide_load(wanted, &agents, self.timeouts)?;
-        for note in &divide_load.notes {
+        let divided = divide_load(wanted, &agents, self.timeouts)?;
+        for note in &divided.notes {
             (observer.on_event)(FleetEvent::Step(note));
         }
-        let mut manifest = self.manifest(wanted, &divide_load);
+        let mut manifest = self.manifest(wanted, &divided);
         self.store(&manifest)?;
         announce(&manifest, observer);
         let lease = Lease::new(&manifest.run, self.timeouts, manifest.parts.keys());
@@ -121,7 +121,7 @@ impl Fleet {
             scope.spawn(|| leadership.keep(&self.link));
             let replay = self.link.replay(&manifest.run.results_subject())?;
             let prepared = self
-                .prepare(&mut manifest, &divide_load, &lease, observer)
+                .prepare(&mut manifest, &divided, &lease, observer)
                 .and_then(|()| self.start(&mut manifest, observer));
             let began = match prepared {
                 Ok(began) => began,
@@ -156,7 +156,7 @@ impl Fleet {
     }
 
     /// Creates the manifest of a run before its start.
-    fn manifest(&self, wanted: &LoadRequest, divide_load: &DividedLoad) -> RunManifest {
+    fn manifest(&self, wanted: &LoadRequest, divided: &DividedLoad) -> RunManifest {
         let now = SystemTime::now();
         RunManifest {
             schema: RUN_SCHEMA.to_owned(),
@@ -165,11 +165,11 @@ impl Fleet {
             made_at: humantime::format_rfc3339_seconds(now).to_string(),
             // The server keeps the manifest for a week, so it contains no credentials. Those are
             // only in the orders, which are not stored.
-            url: wanted.url.as_ref().map(|_| divide_load.info.url.clone()),
-            load: divide_load.info.clone(),
-            seed: divide_load.seed,
+            url: wanted.url.as_ref().map(|_| divided.info.url.clone()),
+            load: divided.info.clone(),
+            seed: divided.seed,
             clock_bound_ns: u64::try_from(wanted.clock_bound.as_nanos()).unwrap_or(u64::MAX),
-            parts: divide_load
+            parts: divided
                 .parts
                 .iter()
                 .map(|(name, (part, _))| (name.clone(), part.clone()))
@@ -242,13 +242,13 @@ impl Fleet {
     fn prepare(
         &self,
         manifest: &mut RunManifest,
-        divide_load: &DividedLoad,
+        divided: &DividedLoad,
         lease: &Lease,
         observer: LoadObserver<'_>,
     ) -> Result<(), FleetError> {
         let is_called_off = || observer.stop.is_wanted();
         let agents: Vec<AgentName> = manifest.parts.keys().cloned().collect();
-        for (name, bytes) in &divide_load.files {
+        for (name, bytes) in &divided.files {
             for chunk in file_chunks(name, bytes) {
                 let orders = agents
                     .iter()
@@ -263,7 +263,7 @@ impl Fleet {
                 all_done(&agents, replies)?;
             }
         }
-        let orders = divide_load.parts.iter();
+        let orders = divided.parts.iter();
         let orders = orders.map(|(name, (_, load))| (name, Command::Prepare(load.clone())));
         // An agent that was killed never replies, but the failing renewals of its lease reveal
         // this.

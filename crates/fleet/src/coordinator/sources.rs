@@ -5,7 +5,7 @@
 //! parts. Whether the agents can use them becomes clear when they prepare the load.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use prony_load::SourceRange;
 
@@ -37,21 +37,18 @@ pub(super) fn divide(
         notes: Vec::new(),
     };
     for range in given {
-        let (first, last) = (range.first(), range.last());
-        if first.is_loopback() {
-            divide_range(first, last, &mut division.each);
+        if range.first().is_loopback() {
+            divide_range(*range, &mut division.each);
             continue;
         }
         let mut found: BTreeSet<&IpAddr> = BTreeSet::new();
         for (agent, sources) in agents.iter().zip(&mut division.each) {
-            let has = |address: &&IpAddr| {
-                address.is_ipv4() == first.is_ipv4() && first <= **address && **address <= last
-            };
+            let has = |address: &&IpAddr| range.has(**address);
             let mine = agent.addresses.iter().filter(has);
             found.extend(mine.clone());
             sources.extend(mine.map(|address| SourceRange::between(*address, *address)));
         }
-        match (found.len(), first == last) {
+        match (found.len(), range.count() == 1) {
             (1.., true) => {}
             (0, true) => {
                 return Err(format!("--source {range}: no agent has this address"));
@@ -62,7 +59,7 @@ pub(super) fn divide(
                     "--source {range}: no agent is registered with one of these addresses, so each \
                     agent gets part of them, which works if a route makes them local"
                 ));
-                divide_range(first, last, &mut division.each);
+                divide_range(*range, &mut division.each);
             }
         }
     }
@@ -79,9 +76,8 @@ pub(super) fn divide(
         }
         None => {
             let ranges = division.each.iter().flatten();
-            let counts = ranges.map(|range| count(range.first(), range.last()));
-            let all = counts.fold(0u128, u128::saturating_add);
-            division.count = u64::try_from(all).unwrap_or(u64::MAX);
+            let counts = ranges.map(|range| range.count());
+            division.count = counts.fold(0, u64::saturating_add);
             Ok(division)
         }
     }
@@ -89,10 +85,8 @@ pub(super) fn divide(
 
 /// Returns a note about the addresses of a range that no agent has.
 fn unused_note(range: &SourceRange, found_count: usize) -> Option<String> {
-    let count = count(range.first(), range.last());
-    let missing = count
-        .checked_sub(found_count as u128)
-        .filter(|it| *it > 0)?;
+    let count = range.count();
+    let missing = count.checked_sub(found_count as u64).filter(|it| *it > 0)?;
     let (is, all) = match missing {
         1 => ("is", "1 address".to_owned()),
         many => ("are", format!("{many} addresses")),
@@ -102,68 +96,28 @@ fn unused_note(range: &SourceRange, found_count: usize) -> Option<String> {
     ))
 }
 
-/// Returns the number of addresses in a range, at most 2^32.
-fn count(first: IpAddr, last: IpAddr) -> u128 {
-    number_of(last)
-        .saturating_sub(number_of(first))
-        .saturating_add(1)
-}
-
 /// Gives each agent a contiguous part of a range. If there are fewer addresses than agents, every
 /// agent gets all of them.
-fn divide_range(first: IpAddr, last: IpAddr, each: &mut [Vec<SourceRange>]) {
-    let (from, count) = (number_of(first), count(first, last));
-    let agents = each.len() as u128;
-    for (n, sources) in (0u128..).zip(each) {
-        if count < agents {
-            sources.push(SourceRange::between(first, last));
-            continue;
-        }
-        let before = |n: u128| count / agents * n + n.min(count % agents);
-        let begin = address_of(first, from + before(n));
-        let end = address_of(first, from + before(n + 1) - 1);
-        sources.push(SourceRange::between(begin, end));
-    }
-}
-
-fn number_of(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(four) => four.to_bits().into(),
-        IpAddr::V6(six) => six.to_bits(),
-    }
-}
-
-/// Converts a number to an address of the same family.
-fn address_of(family: IpAddr, number: u128) -> IpAddr {
-    match family {
-        IpAddr::V4(_) => Ipv4Addr::from_bits(number as u32).into(),
-        IpAddr::V6(_) => Ipv6Addr::from_bits(number).into(),
+fn divide_range(range: SourceRange, each: &mut [Vec<SourceRange>]) {
+    let (count, agents) = (range.count(), each.len() as u64);
+    for (n, sources) in (0..).zip(each) {
+        let before = |n: u64| count / agents * n + n.min(count % agents);
+        let (begin, end) = match count < agents {
+            true => (0, count),
+            false => (before(n), before(n + 1)),
+        };
+        sources.push(SourceRange::between(range.nth(begin), range.nth(end - 1)));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     fn agent(name: &str, addresses: &[&str]) -> Registration {
         Registration {
-            schema: String::new(),
-            sender: Default::default(),
-            name: name.parse().unwrap(),
-            instance: String::new(),
-            labels: BTreeMap::new(),
-            cores: 1,
             addresses: addresses.iter().map(|it| it.parse().unwrap()).collect(),
-            system: String::new(),
-            host: String::new(),
-            open_files: 0,
-            clock: None,
-            policy: String::new(),
-            busy_with: None,
-            reserved: None,
-            sending: BTreeSet::new(),
+            ..Registration::new(name.parse().unwrap())
         }
     }
 

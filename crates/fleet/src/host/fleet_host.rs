@@ -375,12 +375,7 @@ impl Host for FleetHost {
             Ok(HostReply::Stopped { stopped }) => Ok(stopped),
             Ok(other) => Err(remote.session.error(unexpected(&other))),
             // If the agent is lost, the service ended with it or ends when the lease expires.
-            Err(_) if remote.session.loss().is_some() => Ok(ServiceStop {
-                status: None,
-                killed: false,
-                took: Duration::ZERO,
-                log_bytes_cut: 0,
-            }),
+            Err(_) if remote.session.loss().is_some() => Ok(ServiceStop::default()),
             Err(error) => Err(error),
         }?;
         remote.fetch_log(service)?;

@@ -259,24 +259,12 @@ mod tests {
 
     fn agent(name: &str, label: (&str, &str), version: &str) -> Registration {
         Registration {
-            schema: crate::wire::AGENT_SCHEMA.to_owned(),
             sender: SenderVersion {
                 prony: version.to_owned(),
                 ..SenderVersion::own()
             },
-            name: name.parse().unwrap(),
-            instance: "i".to_owned(),
             labels: [(label.0.to_owned(), label.1.to_owned())].into(),
-            cores: 2,
-            addresses: Vec::new(),
-            system: "Linux".to_owned(),
-            host: name.to_owned(),
-            open_files: 1024,
-            clock: None,
-            policy: String::new(),
-            busy_with: None,
-            reserved: None,
-            sending: Default::default(),
+            ..Registration::new(name.parse().unwrap())
         }
     }
 

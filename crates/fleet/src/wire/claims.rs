@@ -3,9 +3,10 @@
 //! An agent's credentials may be stolen. Nothing that an agent sends may make the coordinator use
 //! unbounded memory or time, reach a terminal unfiltered, or produce absurd results.
 
-use prony_record::{
-    Finding, Generator, Negotiated, QuicUse, SourceSpread, SourceTotals, SourceUse, Summary, XdpUse,
-};
+use prony_record::{Finding, Generator, SourceUse, Summary};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::legible::{FINDING_TEXT_MAX, legible, short};
 use super::result::PartEnd;
@@ -58,9 +59,9 @@ pub(crate) fn part_end(claimed: PartEnd, latest_ns: u64) -> (PartEnd, bool) {
         response_time_us: claimed
             .response_time_us
             .filter(|times| is_plausible(times, latest_ns)),
-        negotiated: negotiated(&claimed.negotiated),
-        quic: claimed.quic.as_ref().map(quic),
-        sources: claimed.sources.as_ref().map(sources),
+        negotiated: bounded(&claimed.negotiated).unwrap_or_default(),
+        quic: claimed.quic.as_ref().and_then(bounded),
+        sources: claimed.sources.as_ref().and_then(sources),
         findings: findings(claimed.findings),
         started_at: if is_moment {
             claimed.started_at
@@ -104,97 +105,42 @@ fn generator(claimed: &Generator) -> Generator {
         queue_share: between(claimed.queue_share, 1.0),
         starved_share: between(claimed.starved_share, 1.0),
         max_rss_bytes: claimed.max_rss_bytes.min(MEMORY_BYTES_MAX),
-        xdp: claimed.xdp.as_ref().map(xdp),
+        xdp: claimed.xdp.as_ref().and_then(bounded),
         // Delays and gaps are derived from the counts instead.
         ..Generator::default()
     }
 }
 
-fn negotiated(claimed: &Negotiated) -> Negotiated {
-    let text = |text: &Option<String>| text.as_deref().map(short);
-    Negotiated {
-        http: text(&claimed.http),
-        tls: text(&claimed.tls),
-        cipher: text(&claimed.cipher),
-        group: text(&claimed.group),
-        server_key_bits: claimed.server_key_bits,
-        alpn: text(&claimed.alpn),
-    }
+/// Limits the number of source addresses, besides all counts and texts.
+fn sources(claimed: &SourceUse) -> Option<SourceUse> {
+    let mut sources = bounded(claimed)?;
+    sources.each.truncate(SOURCES_MAX);
+    Some(sources)
 }
 
-fn xdp(claimed: &XdpUse) -> XdpUse {
-    let count = |count: u64| count.min(COUNT_MAX);
-    XdpUse {
-        mode: short(&claimed.mode),
-        zero_copy: claimed.zero_copy,
-        queues: count(claimed.queues),
-        ring_bytes: count(claimed.ring_bytes),
-        packets_sent: count(claimed.packets_sent),
-        packets_received: count(claimed.packets_received),
-        packets_exchanged: count(claimed.packets_exchanged),
-        exchange_dropped: count(claimed.exchange_dropped),
-        receive_drops: count(claimed.receive_drops),
-        transmit_drops: count(claimed.transmit_drops),
-        bad_packets: count(claimed.bad_packets),
-        out_of_order: count(claimed.out_of_order),
-        retransmitted: count(claimed.retransmitted),
-        timeouts: count(claimed.timeouts),
-        neighbor_replies: count(claimed.neighbor_replies),
-        polls: count(claimed.polls),
-        wakes: count(claimed.wakes),
-        pauses: count(claimed.pauses),
-    }
+/// Limits all counts and texts of a value that came as JSON. Returns `None` if the result can't be
+/// parsed.
+fn bounded<T: Serialize + DeserializeOwned>(claimed: &T) -> Option<T> {
+    let mut json = serde_json::to_value(claimed).ok()?;
+    limit(&mut json);
+    serde_json::from_value(json).ok()
 }
 
-fn quic(claimed: &QuicUse) -> QuicUse {
-    let count = |count: u64| count.min(COUNT_MAX);
-    QuicUse {
-        version: claimed.version,
-        packets_sent: count(claimed.packets_sent),
-        packets_received: count(claimed.packets_received),
-        packets_lost: count(claimed.packets_lost),
-        datagrams_sent: count(claimed.datagrams_sent),
-        datagrams_received: count(claimed.datagrams_received),
-        datagrams_dropped: count(claimed.datagrams_dropped),
-        send_calls: count(claimed.send_calls),
-        receive_calls: count(claimed.receive_calls),
-        mtu_bytes: claimed.mtu_bytes,
-        early_data_offered: count(claimed.early_data_offered),
-        early_data_accepted: count(claimed.early_data_accepted),
-    }
-}
-
-fn sources(claimed: &SourceUse) -> SourceUse {
-    let count = |count: u64| count.min(COUNT_MAX);
-    let totals = |totals: SourceTotals| SourceTotals {
-        connections: count(totals.connections),
-        ok: count(totals.ok),
-        failed: count(totals.failed),
-    };
-    let spread = |spread: SourceSpread| SourceSpread {
-        least: count(spread.least),
-        median: count(spread.median),
-        most: count(spread.most),
-    };
-    let mut each: Vec<_> = claimed.each.iter().take(SOURCES_MAX).copied().collect();
-    each.iter_mut()
-        .for_each(|one| one.totals = totals(one.totals));
-    SourceUse {
-        kind: short(&claimed.kind),
-        order: short(&claimed.order),
-        given: count(claimed.given),
-        used: count(claimed.used),
-        connections: spread(claimed.connections),
-        ok: spread(claimed.ok),
-        failed: spread(claimed.failed),
-        beyond: claimed.beyond.map(totals),
-        each,
+fn limit(json: &mut Value) {
+    match json {
+        Value::Number(number) if number.as_u64() > Some(COUNT_MAX) => *number = COUNT_MAX.into(),
+        Value::String(text) => *text = short(text),
+        Value::Array(items) => items.iter_mut().for_each(limit),
+        Value::Object(fields) => fields.values_mut().for_each(limit),
+        _ => {}
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use prony_record::Severity;
+    use prony_record::{
+        Negotiated, QuicUse, Severity, SourceCount, SourceSpread, SourceTotals, XdpUse,
+    };
 
     use super::super::result::EndReason;
     use super::*;
@@ -207,14 +153,51 @@ mod tests {
             generator: Generator {
                 busy_share: 0.5,
                 cpu_user_s: 1.5,
+                xdp: Some(XdpUse {
+                    mode: "native".to_owned(),
+                    zero_copy: true,
+                    packets_sent: 7,
+                    ..XdpUse::default()
+                }),
                 ..Generator::default()
             },
             response_time_us: None,
-            negotiated: Negotiated::default(),
-            quic: None,
-            sources: None,
+            negotiated: Negotiated {
+                http: Some("HTTP/3".to_owned()),
+                server_key_bits: Some(2_048),
+                ..Negotiated::default()
+            },
+            quic: Some(QuicUse {
+                version: 1,
+                packets_sent: COUNT_MAX,
+                mtu_bytes: u16::MAX,
+                ..QuicUse::default()
+            }),
+            sources: Some(source_use(8)),
             findings: Vec::new(),
             started_at: "2026-01-01T00:00:00Z".to_owned(),
+        }
+    }
+
+    fn source_use(connections: u64) -> SourceUse {
+        let totals = SourceTotals {
+            connections,
+            ok: 5,
+            failed: 1,
+        };
+        let count = SourceCount {
+            address: "fd00::1".parse().unwrap(),
+            totals,
+        };
+        SourceUse {
+            kind: "bound".to_owned(),
+            connections: SourceSpread {
+                least: connections,
+                ..SourceSpread::default()
+            },
+            beyond: Some(totals),
+            each: vec![count; 2],
+            ..SourceUse::default()
         }
     }
 
@@ -258,6 +241,33 @@ mod tests {
             (generator.max_rss_bytes, end.started_at.as_str()),
             (MEMORY_BYTES_MAX, "")
         );
+    }
+
+    #[test]
+    fn counts_and_texts_are_limited_at_any_depth() {
+        let long = "x".repeat(1 << 20);
+        let mut claimed = end();
+        claimed.negotiated.cipher = Some(long.clone());
+        claimed.generator.xdp = Some(XdpUse {
+            mode: "\x1b[2J".to_owned(),
+            polls: u64::MAX,
+            ..XdpUse::default()
+        });
+        claimed.quic = Some(QuicUse {
+            send_calls: u64::MAX,
+            ..QuicUse::default()
+        });
+        let mut claimed_sources = source_use(u64::MAX);
+        claimed_sources.each = vec![claimed_sources.each[0]; 2 * SOURCES_MAX];
+        claimed.sources = Some(claimed_sources);
+        let (end, _) = part_end(claimed, 4_000_000_000);
+        assert_eq!(end.negotiated.cipher, Some(short(&long)));
+        let xdp = end.generator.xdp.unwrap();
+        assert_eq!((xdp.mode.as_str(), xdp.polls), ("\u{fffd}[2J", COUNT_MAX));
+        assert_eq!(end.quic.unwrap().send_calls, COUNT_MAX);
+        let mut expected = source_use(COUNT_MAX);
+        expected.each = vec![expected.each[0]; SOURCES_MAX];
+        assert_eq!(end.sources, Some(expected));
     }
 
     #[test]

@@ -23,6 +23,6 @@ pub(crate) use host_call::{LOG_READ_BYTES_MAX, LOG_SENT_BYTES_MAX, service_file_
 pub use manifest::{PartAssignment, RUN_SCHEMA, RunManifest};
 pub(crate) use order::OrderHeader;
 pub use order::{AgentOrder, CheckReport, Command, LEASE_RANGE_MS, LoadOrder, ReadyReport, Reply};
-pub use registration::{AGENT_SCHEMA, Registration, Reservation};
+pub use registration::{Registration, Reservation};
 pub use result::{EndReason, PartEnd, ResultMessage};
 pub use version::{PRONY_VERSION, SenderVersion, WIRE_VERSION};

@@ -11,7 +11,7 @@ use super::version::SenderVersion;
 use crate::names::{AgentName, RunId};
 
 /// Schema of [`Registration`].
-pub const AGENT_SCHEMA: &str = "prony.agent/1";
+const AGENT_SCHEMA: &str = "prony.agent/1";
 
 /// Maximum plausible number of an agent's cores.
 const CORES_MAX: u32 = 4_096;
@@ -64,6 +64,27 @@ pub struct Registration {
 }
 
 impl Registration {
+    /// Creates the registration of a free agent, without facts about its machine.
+    pub fn new(name: AgentName) -> Registration {
+        Registration {
+            schema: AGENT_SCHEMA.to_owned(),
+            sender: SenderVersion::own(),
+            name,
+            instance: String::new(),
+            labels: BTreeMap::new(),
+            cores: 1,
+            addresses: Vec::new(),
+            system: String::new(),
+            host: String::new(),
+            open_files: 1024,
+            clock: None,
+            policy: String::new(),
+            busy_with: None,
+            reserved: None,
+            sending: BTreeSet::new(),
+        }
+    }
+
     /// Reads an agent's entry from the bucket, and limits its contents. The name is taken from the
     /// key, because an agent's credentials permit it to write only its own key. Returns `None` if
     /// the key or the value can't be read, for example because another version wrote it.

@@ -10,8 +10,8 @@ use prony_fleet::clock::{Clock, ClockReply};
 use prony_fleet::link::{NatsLink, NatsMessage};
 use prony_fleet::names::{AgentName, RunId};
 use prony_fleet::wire::{
-    AGENT_SCHEMA, AgentOrder, CheckReport, Command, EndReason, LoadOrder, PartEnd, ReadyReport,
-    Registration, Reply, ResultMessage, SenderVersion,
+    AgentOrder, CheckReport, Command, EndReason, LoadOrder, PartEnd, ReadyReport, Registration,
+    Reply, ResultMessage,
 };
 use prony_record::{Delta, EncodedDelta, Finding, Generator, LoadInfo, Nanos, Negotiated, Outcome};
 
@@ -178,21 +178,15 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 fn register(link: &NatsLink, name: &AgentName, script: &AgentScript, busy_with: Option<RunId>) {
     let registration = Registration {
-        schema: AGENT_SCHEMA.to_owned(),
-        sender: SenderVersion::own(),
-        name: name.clone(),
         instance: script.instance.clone(),
         labels: BTreeMap::from([("kind".to_owned(), "fake".to_owned())]),
         cores: 2,
         addresses: script.addresses.clone(),
         system: "Fake 1".to_owned(),
         host: "host".to_owned(),
-        open_files: 1024,
-        clock: None,
         policy: "everything".to_owned(),
         busy_with,
-        reserved: None,
-        sending: Default::default(),
+        ..Registration::new(name.clone())
     };
     let json = serde_json::to_vec(&registration).unwrap();
     link.store(&format!("$KV.prony_agents.{name}"), None, json)

@@ -40,7 +40,7 @@ pub(super) enum AbArgumentsError {
 }
 
 /// Parsed ab arguments.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct AbArguments {
     /// Number of requests: `-n`, or the number that `-t` or ab's default implies.
     pub(super) requests: u64,
@@ -247,34 +247,12 @@ impl AbArguments {
         AbArguments {
             requests: 1,
             concurrency: 1,
-            time_limit: None,
             timeout: Duration::from_secs(30),
-            window: None,
-            sources: Vec::new(),
             method: "GET".to_owned(),
-            body_file: None,
-            content_type: None,
-            verbosity: 0,
-            html: None,
-            cookies: Vec::new(),
-            headers: Vec::new(),
-            login: None,
-            proxy_login: None,
-            proxy: None,
-            keepalive: false,
             percentages: true,
             deviations: true,
-            quiet: false,
-            any_length: false,
-            gnuplot: None,
-            csv: None,
-            hides_name: false,
-            ciphers: Vec::new(),
-            tls: None,
-            certificate: None,
-            expected_size: None,
-            start_at: None,
             url,
+            ..AbArguments::default()
         }
     }
 

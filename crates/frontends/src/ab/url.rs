@@ -1,7 +1,7 @@
 //! Parses the URL as ab does.
 
 /// URL of the form `[http[s]://]HOST[:PORT]/PATH`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct AbUrl {
     /// True for `https`.
     pub(super) is_tls: bool,

@@ -82,6 +82,7 @@ fn takes(name: &str) -> Option<FlagValue> {
 }
 
 /// Values of the flags, before they are validated together.
+#[derive(Default)]
 struct FlagValues {
     n: i64,
     c: i64,
@@ -109,39 +110,20 @@ struct FlagValues {
     progress: String,
 }
 
-impl Default for FlagValues {
-    fn default() -> FlagValues {
-        let none = String::new;
+impl FlagValues {
+    /// Creates the values for a command line without flags.
+    fn new() -> FlagValues {
         FlagValues {
             n: 200,
             c: 50,
-            q: 0.0,
-            z: None,
             t: 20,
-            cpus: 0,
-            output: none(),
             method: "GET".to_owned(),
-            header: Vec::new(),
-            old_header: none(),
-            accept: none(),
             content_type: "text/html".to_owned(),
-            user_agent: none(),
-            auth: none(),
-            host: none(),
-            body: none(),
-            body_file: none(),
-            proxy: none(),
-            h2: false,
-            no_compression: false,
-            no_keepalive: false,
-            no_redirects: false,
-            timeline: none(),
             progress: "lines".to_owned(),
+            ..FlagValues::default()
         }
     }
-}
 
-impl FlagValues {
     fn set(&mut self, flag: GoFlag) -> Result<(), FlagError> {
         match flag.name.as_str() {
             "n" => self.n = flag.int()?,
@@ -185,7 +167,7 @@ impl HeyArguments {
     /// See [`HeyError`].
     pub(super) fn read(arguments: &[OsString]) -> Result<HeyArguments, HeyError> {
         let (flags, words) = split(arguments, takes)?;
-        let mut typed = FlagValues::default();
+        let mut typed = FlagValues::new();
         for flag in flags {
             typed.set(flag)?;
         }

@@ -2,14 +2,14 @@
 //! ones.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use crate::getopt::{OptionArgument, OptionPlacement, OptionSpec, Options};
 
 /// Number of repetitions per user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Repetitions {
     /// Repeat until a time limit or Ctrl-C.
+    #[default]
     Forever,
     /// Request this number of pages.
     Times(u64),
@@ -17,34 +17,8 @@ pub(super) enum Repetitions {
     Once,
 }
 
-/// A parsed option.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum SiegeFlag {
-    Version,
-    Help,
-    Config,
-    Verbose,
-    Quiet,
-    Debug,
-    Get,
-    Print,
-    Concurrent(u64),
-    Repetitions(Repetitions),
-    Time(u64),
-    Delay(f64),
-    Benchmark,
-    Internet,
-    File(PathBuf),
-    Rc(PathBuf),
-    Log(Option<PathBuf>),
-    Mark(String),
-    Header(String),
-    UserAgent(String),
-    ContentType(String),
-    Json,
-    NoParser,
-    NoFollow,
-}
+/// The letter of an option, and its value if it has one.
+pub(super) type SiegeFlag = (char, Option<String>);
 
 /// A parsed command line.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -122,7 +96,7 @@ impl SiegeArguments {
         let mut options = Options::new(KNOWN, OptionPlacement::Anywhere, &words);
         while let Some(read) = options.next() {
             let (letter, value) = read.map_err(|slip| slip.to_string())?;
-            flags.push(flag(letter, value)?);
+            flags.push((letter, value.map(str::to_owned)));
             // The manual page documents --get=URL, the usage text -g URL; both have the same
             // meaning.
             if let ('g' | 'p', Some(url)) = (letter, value) {
@@ -134,55 +108,21 @@ impl SiegeArguments {
     }
 }
 
-fn flag(letter: char, attached: Option<&str>) -> Result<SiegeFlag, String> {
-    let value = attached.unwrap_or_default();
-    Ok(match letter {
-        'V' => SiegeFlag::Version,
-        'h' => SiegeFlag::Help,
-        'C' => SiegeFlag::Config,
-        'v' => SiegeFlag::Verbose,
-        'q' => SiegeFlag::Quiet,
-        'D' => SiegeFlag::Debug,
-        'g' => SiegeFlag::Get,
-        'p' => SiegeFlag::Print,
-        'b' => SiegeFlag::Benchmark,
-        'i' => SiegeFlag::Internet,
-        'j' => SiegeFlag::Json,
-        'N' => SiegeFlag::NoParser,
-        'F' => SiegeFlag::NoFollow,
-        'c' => SiegeFlag::Concurrent(number(value, "-c")?),
-        'r' => SiegeFlag::Repetitions(reps(value)?),
-        't' => {
-            let seconds = seconds_of(value);
-            SiegeFlag::Time(
-                seconds.ok_or_else(|| format!("-t \"{value}\": write it like 30S, 5M or 1H"))?,
-            )
-        }
-        'd' => SiegeFlag::Delay(delay(value)?),
-        'f' => SiegeFlag::File(value.into()),
-        'R' => SiegeFlag::Rc(value.into()),
-        'L' | 'l' => SiegeFlag::Log(attached.map(PathBuf::from)),
-        'm' => SiegeFlag::Mark(value.to_owned()),
-        'H' => SiegeFlag::Header(value.to_owned()),
-        'A' => SiegeFlag::UserAgent(value.to_owned()),
-        // Only -T remains.
-        _ => SiegeFlag::ContentType(value.to_owned()),
-    })
-}
-
 fn text(word: &OsString) -> Result<String, String> {
     let text = word.to_str().map(str::to_owned);
     text.ok_or_else(|| format!("\"{}\": not UTF-8 text", word.display()))
 }
 
-fn number(typed: &str, shown: &str) -> Result<u64, String> {
+/// Parses the value of the option that is shown as `shown`.
+pub(super) fn number(typed: &str, shown: &str) -> Result<u64, String> {
     typed
         .trim()
         .parse()
         .map_err(|_| format!("{shown} \"{typed}\": not a number"))
 }
 
-fn reps(typed: &str) -> Result<Repetitions, String> {
+/// Parses the value of `-r`.
+pub(super) fn reps(typed: &str) -> Result<Repetitions, String> {
     if typed.eq_ignore_ascii_case("once") {
         return Ok(Repetitions::Once);
     }
@@ -192,7 +132,13 @@ fn reps(typed: &str) -> Result<Repetitions, String> {
     }
 }
 
-fn delay(typed: &str) -> Result<f64, String> {
+/// Parses the value of `-t`.
+pub(super) fn time(typed: &str) -> Result<u64, String> {
+    seconds_of(typed).ok_or_else(|| format!("-t \"{typed}\": write it like 30S, 5M or 1H"))
+}
+
+/// Parses the value of `-d`.
+pub(super) fn delay(typed: &str) -> Result<f64, String> {
     match typed.trim().parse::<f64>() {
         // As in siege, negative values mean zero.
         Ok(seconds) if seconds.is_finite() => Ok(seconds.max(0.0)),
@@ -225,112 +171,98 @@ pub(super) fn seconds_of(typed: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<SiegeArguments, String> {
-        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+    fn parse(words: &str) -> Result<SiegeArguments, String> {
+        let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
         SiegeArguments::parse(&words)
     }
 
-    fn one(words: &[&str]) -> SiegeFlag {
-        let arguments = parse(words).unwrap();
-        assert_eq!(arguments.operands, Vec::<String>::new(), "{words:?}");
-        assert_eq!(arguments.flags.len(), 1, "{words:?}");
-        arguments.flags[0].clone()
+    fn shown(flags: &[SiegeFlag]) -> String {
+        let flags = flags.iter().map(|(letter, value)| match value {
+            None => letter.to_string(),
+            Some(value) => format!("{letter}={value}"),
+        });
+        flags.collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn each_option_short_long_and_cut_short() {
-        let log = |file: &str| SiegeFlag::Log(Some(file.into()));
-        for (words, flag) in [
-            (&["-V"][..], SiegeFlag::Version),
-            (&["--version"], SiegeFlag::Version),
-            (&["-h"], SiegeFlag::Help),
-            (&["--hel"], SiegeFlag::Help),
-            (&["-C"], SiegeFlag::Config),
-            (&["--config"], SiegeFlag::Config),
-            (&["-v"], SiegeFlag::Verbose),
-            (&["-q"], SiegeFlag::Quiet),
-            (&["--quiet"], SiegeFlag::Quiet),
-            (&["-D"], SiegeFlag::Debug),
-            (&["-g"], SiegeFlag::Get),
-            (&["--print"], SiegeFlag::Print),
-            (&["-c", "25"], SiegeFlag::Concurrent(25)),
-            (&["-c25"], SiegeFlag::Concurrent(25)),
-            (&["--concurrent=25"], SiegeFlag::Concurrent(25)),
-            (&["--conc", "25"], SiegeFlag::Concurrent(25)),
-            (&["-r", "3"], SiegeFlag::Repetitions(Repetitions::Times(3))),
-            (&["--reps=once"], SiegeFlag::Repetitions(Repetitions::Once)),
-            (&["-rONCE"], SiegeFlag::Repetitions(Repetitions::Once)),
-            (&["-t10S"], SiegeFlag::Time(10)),
-            (&["-t", "1m"], SiegeFlag::Time(60)),
-            (&["--time=2H"], SiegeFlag::Time(7200)),
-            (&["-t", "1 S"], SiegeFlag::Time(1)),
-            (&["-t5"], SiegeFlag::Time(300)),
-            (&["-d", "0.5"], SiegeFlag::Delay(0.5)),
-            (&["--delay=-1"], SiegeFlag::Delay(0.0)),
-            (&["-b"], SiegeFlag::Benchmark),
-            (&["--bench"], SiegeFlag::Benchmark),
-            (&["-i"], SiegeFlag::Internet),
-            (&["-f", "u"], SiegeFlag::File("u".into())),
-            (&["-Rrc"], SiegeFlag::Rc("rc".into())),
-            (&["--rc=rc"], SiegeFlag::Rc("rc".into())),
-            (&["-l"], SiegeFlag::Log(None)),
-            (&["-l/x.log"], log("/x.log")),
-            (&["--log=/x.log"], log("/x.log")),
-            (&["--log"], SiegeFlag::Log(None)),
-            (&["-L", "/x.log"], log("/x.log")),
-            (&["-m", "a b"], SiegeFlag::Mark("a b".into())),
-            (&["-H", "A: b"], SiegeFlag::Header("A: b".into())),
-            (&["-A", "x"], SiegeFlag::UserAgent("x".into())),
-            (&["--user-agent=x"], SiegeFlag::UserAgent("x".into())),
-            (&["--agent=x"], SiegeFlag::UserAgent("x".into())),
-            (&["-T", "a/b"], SiegeFlag::ContentType("a/b".into())),
-            (&["--cont=a/b"], SiegeFlag::ContentType("a/b".into())),
-            (&["-j"], SiegeFlag::Json),
-            (&["--json"], SiegeFlag::Json),
-            (&["--no-parser"], SiegeFlag::NoParser),
-            (&["-N"], SiegeFlag::NoParser),
-            (&["--no-follow"], SiegeFlag::NoFollow),
-            (&["-F"], SiegeFlag::NoFollow),
+        for (words, expected) in [
+            ("-V", "V"),
+            ("--version", "V"),
+            ("-h", "h"),
+            ("--hel", "h"),
+            ("-C", "C"),
+            ("--config", "C"),
+            ("-v", "v"),
+            ("-q", "q"),
+            ("--quiet", "q"),
+            ("-D", "D"),
+            ("-g", "g"),
+            ("--print", "p"),
+            ("-c 25", "c=25"),
+            ("-c25", "c=25"),
+            ("--concurrent=25", "c=25"),
+            ("--conc 25", "c=25"),
+            ("-r 3", "r=3"),
+            ("--reps=once", "r=once"),
+            ("-rONCE", "r=ONCE"),
+            ("-t10S", "t=10S"),
+            ("-t 1m", "t=1m"),
+            ("--time=2H", "t=2H"),
+            ("-d 0.5", "d=0.5"),
+            ("--delay=-1", "d=-1"),
+            ("-b", "b"),
+            ("--bench", "b"),
+            ("-i", "i"),
+            ("-f u", "f=u"),
+            ("-Rrc", "R=rc"),
+            ("--rc=rc", "R=rc"),
+            ("-l", "l"),
+            ("-l/x.log", "l=/x.log"),
+            ("--log=/x.log", "l=/x.log"),
+            ("--log", "l"),
+            ("-L /x.log", "L=/x.log"),
+            ("-m a", "m=a"),
+            ("-H A:b", "H=A:b"),
+            ("-A x", "A=x"),
+            ("--user-agent=x", "A=x"),
+            ("--agent=x", "A=x"),
+            ("-T a/b", "T=a/b"),
+            ("--cont=a/b", "T=a/b"),
+            ("-j", "j"),
+            ("--json", "j"),
+            ("--no-parser", "N"),
+            ("-N", "N"),
+            ("--no-follow", "F"),
+            ("-F", "F"),
         ] {
-            assert_eq!(one(words), flag, "{words:?}");
+            let arguments = parse(words).unwrap();
+            assert_eq!(shown(&arguments.flags), expected, "{words}");
+            assert_eq!(arguments.operands, Vec::<String>::new(), "{words}");
         }
     }
 
     #[test]
     fn short_options_stand_together_and_operands_anywhere() {
-        let arguments = parse(&["a.test", "-bqc", "5", "b.test", "-r2"]).unwrap();
-        assert_eq!(
-            arguments.flags,
-            [
-                SiegeFlag::Benchmark,
-                SiegeFlag::Quiet,
-                SiegeFlag::Concurrent(5),
-                SiegeFlag::Repetitions(Repetitions::Times(2))
-            ]
-        );
+        let arguments = parse("a.test -bqc 5 b.test -r2").unwrap();
+        assert_eq!(shown(&arguments.flags), "b q c=5 r=2");
         assert_eq!(arguments.operands, ["a.test", "b.test"]);
-        let arguments = parse(&["-gq", "--get=a.test", "--", "-b"]).unwrap();
+        let arguments = parse("-gq --get=a.test -- -b").unwrap();
         assert_eq!(arguments.operands, ["a.test", "-b"]);
     }
 
     #[test]
     fn mistakes_are_named() {
         for (words, expected) in [
-            (&["--bogus"][..], "unrecognized option '--bogus'"),
+            ("--bogus", "unrecognized option '--bogus'"),
             (
-                &["--co", "1"],
+                "--co 1",
                 "option '--co' is ambiguous; possibilities: '--config' '--concurrent' '--content-type'",
             ),
-            (&["-x"], "invalid option -- 'x'"),
-            (&["-c"], "option requires an argument -- 'c'"),
-            (&["-c", "x"], "-c \"x\": not a number"),
-            (&["-r", "0"], "-r 0: nothing would be requested"),
-            (&["--reps=-1"], "-r \"-1\": not a number"),
-            (&["-t", "S"], "-t \"S\": write it like 30S, 5M or 1H"),
-            (&["-t0S"], "-t \"0S\": write it like 30S, 5M or 1H"),
-            (&["-d", "nan"], "-d \"nan\": not a number of seconds"),
+            ("-x", "invalid option -- 'x'"),
+            ("-c", "option requires an argument -- 'c'"),
         ] {
-            assert_eq!(parse(words).unwrap_err(), expected, "{words:?}");
+            assert_eq!(parse(words).unwrap_err(), expected, "{words}");
         }
     }
 }

@@ -8,8 +8,9 @@ use super::variables::{Variables, is_name};
 use prony_load::input_file::{self, DATA_BYTES_MAX};
 
 /// HTTP method of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) enum Method {
+    #[default]
     Get,
     Head,
     Post,

@@ -21,12 +21,13 @@ mod variables;
 mod verbose;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use prony_load::{HttpProxy, HttpVersion, LoadSettings, LoadSpec};
 
-use self::arguments::{SiegeArguments, SiegeFlag};
+use self::arguments::SiegeArguments;
 use self::listed::{ListedRequest, Method, UrlFile, UrlFileError};
 use self::rc::Rc;
 use self::report::SiegeReport;
@@ -69,21 +70,18 @@ enum Prepared {
 
 fn prepare(words: &[OsString]) -> Result<Prepared, Refusal> {
     let arguments = SiegeArguments::parse(words).map_err(Refusal::Wrong)?;
-    let has = |flag: &SiegeFlag| arguments.flags.contains(flag);
-    if has(&SiegeFlag::Version) {
+    let last = |letter: char| arguments.flags.iter().rev().find(|flag| flag.0 == letter);
+    if last('V').is_some() {
         note(&format!("{}\n", shown::version()));
         return Ok(Prepared::Printed);
     }
-    if has(&SiegeFlag::Help) {
+    if last('h').is_some() {
         note(&format!("{}\n", shown::version()));
         print(shown::usage());
         return Ok(Prepared::Printed);
     }
-    let typed_rc = arguments.flags.iter().rev().find_map(|flag| match flag {
-        SiegeFlag::Rc(file) => Some(file.as_path()),
-        _ => None,
-    });
-    let mut rc = Rc::load(typed_rc).map_err(Refusal::Wrong)?;
+    let typed_rc = last('R').and_then(|(_, file)| file.as_deref());
+    let mut rc = Rc::load(typed_rc.map(Path::new)).map_err(Refusal::Wrong)?;
     rc.settings
         .type_over(&arguments.flags)
         .map_err(Refusal::Wrong)?;
@@ -103,7 +101,7 @@ fn prepare(words: &[OsString]) -> Result<Prepared, Refusal> {
     if let Some(conflict) = rc.settings.settle() {
         note(&format!("{conflict}\n"));
     }
-    if has(&SiegeFlag::Config) {
+    if last('C').is_some() {
         print(&shown::configuration(&rc));
         return Ok(Prepared::Printed);
     }

@@ -1,5 +1,7 @@
 //! Formats siege's report as text, as JSON, and as a line of the log.
 
+use prony_record::Nanos;
+
 use super::tally::{SiegeTally, share};
 
 /// Results of a run.
@@ -25,58 +27,44 @@ impl SiegeReport {
         share(self.tally.time.as_secs_f64(), self.elapsed_s)
     }
 
-    /// Returns the text that is printed after a run.
-    pub(super) fn text(&self) -> String {
+    /// Returns the label, value and unit of each figure.
+    fn figures(&self) -> [(&'static str, String, &'static str); 12] {
         let tally = &self.tally;
-        let counted = |label: &str, count: u64| format!("{label}{count:>12}");
-        let valued = |label: &str, value: f64| format!("{label}{value:>12.2}");
-        let lines = [
-            counted("Transactions:\t\t", tally.transactions) + " hits",
-            valued("Availability:\t\t", tally.availability_percent()) + " %",
-            valued("Elapsed time:\t\t", self.elapsed_s) + " secs",
-            valued("Data transferred:\t", self.megabytes()) + " MB",
-            valued("Response time:\t\t", tally.response_time_s()) + " secs",
-            valued("Transaction rate:\t", self.rate_per_s()) + " trans/sec",
-            valued("Throughput:\t\t", share(self.megabytes(), self.elapsed_s)) + " MB/sec",
-            valued("Concurrency:\t\t", self.concurrency()),
-            counted("Successful transactions:", tally.successful),
-            counted("Failed transactions:\t", tally.failed),
-            valued("Longest transaction:\t", tally.longest.as_secs_f64()),
-            valued("Shortest transaction:\t", tally.shortest().as_secs_f64()),
-            " \n".to_owned(),
-        ];
-        lines.join("\n")
-    }
-
-    /// Returns the report as one JSON object.
-    pub(super) fn json(&self) -> String {
-        let tally = &self.tally;
+        let throughput = share(self.megabytes(), self.elapsed_s);
         let count = |count: u64| format!("{count:>12}");
         let value = |value: f64| format!("{value:>12.2}");
-        let fields = [
-            ("transactions\":\t\t\t", count(tally.transactions)),
-            ("availability\":\t\t\t", value(tally.availability_percent())),
-            ("elapsed_time\":\t\t\t", value(self.elapsed_s)),
-            ("data_transferred\":\t\t", value(self.megabytes())),
-            ("response_time\":\t\t", value(tally.response_time_s())),
-            ("transaction_rate\":\t\t", value(self.rate_per_s())),
-            (
-                "throughput\":\t\t\t",
-                value(share(self.megabytes(), self.elapsed_s)),
-            ),
-            ("concurrency\":\t\t\t", value(self.concurrency())),
-            ("successful_transactions\":\t", count(tally.successful)),
-            ("failed_transactions\":\t\t", count(tally.failed)),
-            (
-                "longest_transaction\":\t\t",
-                value(tally.longest.as_secs_f64()),
-            ),
-            (
-                "shortest_transaction\":\t\t",
-                value(tally.shortest().as_secs_f64()),
-            ),
-        ];
-        let fields = fields.map(|(key, value)| format!("\t\"{key}{value}"));
+        let seconds = |time: Nanos| value(time.as_secs_f64());
+        [
+            ("Transactions", count(tally.transactions), " hits"),
+            ("Availability", value(tally.availability_percent()), " %"),
+            ("Elapsed time", value(self.elapsed_s), " secs"),
+            ("Data transferred", value(self.megabytes()), " MB"),
+            ("Response time", value(tally.response_time_s()), " secs"),
+            ("Transaction rate", value(self.rate_per_s()), " trans/sec"),
+            ("Throughput", value(throughput), " MB/sec"),
+            ("Concurrency", value(self.concurrency()), ""),
+            ("Successful transactions", count(tally.successful), ""),
+            ("Failed transactions", count(tally.failed), ""),
+            ("Longest transaction", seconds(tally.longest), ""),
+            ("Shortest transaction", seconds(tally.shortest()), ""),
+        ]
+    }
+
+    /// Returns the text that is printed after a run.
+    pub(super) fn text(&self) -> String {
+        let lines = self.figures().map(|(label, value, unit)| {
+            let label = tabbed(format!("{label}:"), 24);
+            format!("{label}{value}{unit}\n")
+        });
+        lines.concat() + " \n"
+    }
+
+    /// Returns the report as one JSON object. Its keys are the labels in lower case.
+    pub(super) fn json(&self) -> String {
+        let fields = self.figures().map(|(label, value, _)| {
+            let key = label.to_lowercase().replace(' ', "_");
+            format!("\t{}{value}", tabbed(format!("\"{key}\":"), 32))
+        });
         format!("{{{}\n}}\n", fields.join(",\n"))
     }
 
@@ -99,10 +87,14 @@ impl SiegeReport {
     }
 }
 
+/// Appends tabs up to a column. As in a terminal, tab stops are eight columns apart.
+fn tabbed(text: String, column: usize) -> String {
+    let tabs = column.saturating_sub(text.len()).div_ceil(8);
+    text + &"\t".repeat(tabs)
+}
+
 #[cfg(test)]
 mod tests {
-    use prony_record::Nanos;
-
     use super::super::tally::Verdict;
     use super::*;
 
@@ -143,6 +135,8 @@ mod tests {
             text.starts_with("{\t\"transactions\":\t\t\t           2,\n\t\"availability\""),
             "{text}"
         );
+        let end = ",\n\t\"shortest_transaction\":\t\t        0.25\n}\n";
+        assert!(text.ends_with(end), "{text}");
         let parsed: serde_json::Value = serde_json::from_str(&text).unwrap();
         let keys: Vec<_> = parsed
             .as_object()

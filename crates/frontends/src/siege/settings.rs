@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::arguments::{Repetitions, SiegeFlag};
+use super::arguments::{self, Repetitions, SiegeFlag};
 use super::listed::Method;
 
 /// The siege version that is emulated.
@@ -32,7 +32,7 @@ impl Login {
 }
 
 /// Settings of a run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Settings {
     pub(super) verbose: bool,
     pub(super) color: bool,
@@ -98,30 +98,10 @@ impl Settings {
     /// Returns the values that siege uses for keys that a configuration file doesn't contain.
     pub(super) fn bare() -> Settings {
         Settings {
-            verbose: false,
             color: true,
-            quiet: false,
-            json: false,
-            csv: false,
-            timestamp: false,
-            full_url: false,
-            display_id: false,
-            logging: false,
-            show_log: false,
             log: "/var/log/siege.log".into(),
-            mark: None,
-            get: false,
-            print: false,
-            get_method: Method::Get,
             users: 1,
-            reps: Repetitions::Forever,
-            time_s: None,
-            delay_s: 0.0,
-            benchmark: false,
-            internet: false,
             file: "/etc/siege/urls.txt".into(),
-            url: None,
-            login_urls: Vec::new(),
             user_agent: format!(
                 "Mozilla/5.0 (pc-{}-{}{}) Siege/{VERSION} prony/{}",
                 std::env::consts::ARCH,
@@ -131,27 +111,16 @@ impl Settings {
             ),
             content_type: "application/x-www-form-urlencoded".to_owned(),
             encoding: "*".to_owned(),
-            headers: Vec::new(),
-            http11: false,
-            keep_alive: false,
             timeout_s: 30,
-            parser: false,
-            left_alone: Vec::new(),
             follow: true,
             cookies: true,
-            expire_session: false,
             zero_ok: true,
             escape: true,
             failures: 1024,
             limit: 255,
-            logins: Vec::new(),
             attempts: 5,
-            proxy_host: None,
             proxy_port: 3128,
-            proxy_logins: Vec::new(),
-            certificate: None,
-            key: None,
-            ciphers: None,
+            ..Settings::default()
         }
     }
 
@@ -182,49 +151,55 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Returns a message about an unsupported option.
+    /// Returns a message about an unsupported option or an invalid value.
     pub(super) fn type_over(&mut self, flags: &[SiegeFlag]) -> Result<(), String> {
-        for flag in flags {
-            match flag {
-                SiegeFlag::Version | SiegeFlag::Help | SiegeFlag::Config | SiegeFlag::Rc(_) => {}
-                SiegeFlag::Debug => {
-                    return Err(
-                        "-D/--debug: there is no debug trace; -g and -p show the request and the response"
-                            .to_owned(),
-                    );
-                }
-                SiegeFlag::Verbose => self.verbose = true,
-                SiegeFlag::Quiet => self.quiet = true,
-                SiegeFlag::Get => self.get = true,
-                SiegeFlag::Print => {
-                    self.print = true;
-                    // A single page is requested, unless later options request more.
-                    self.one_page();
-                }
-                SiegeFlag::Concurrent(users) => self.users = *users,
-                SiegeFlag::Repetitions(reps) => self.reps = *reps,
-                SiegeFlag::Time(seconds) => self.time_s = Some(*seconds),
-                SiegeFlag::Delay(seconds) => self.delay_s = *seconds,
-                SiegeFlag::Benchmark => self.benchmark = true,
-                SiegeFlag::Internet => self.internet = true,
-                SiegeFlag::File(file) => self.file.clone_from(file),
-                SiegeFlag::Log(file) => {
-                    self.logging = true;
-                    if let Some(file) = file {
-                        self.log.clone_from(file);
-                    }
-                }
-                SiegeFlag::Mark(text) => {
-                    self.mark = Some(text.clone());
-                    self.logging = true;
-                }
-                SiegeFlag::Header(header) => self.add_header(header)?,
-                SiegeFlag::UserAgent(agent) => self.user_agent.clone_from(agent),
-                SiegeFlag::ContentType(kind) => self.content_type.clone_from(kind),
-                SiegeFlag::Json => self.json = true,
-                SiegeFlag::NoParser => self.parser = false,
-                SiegeFlag::NoFollow => self.follow = false,
+        flags
+            .iter()
+            .try_for_each(|(letter, value)| self.apply(*letter, value.as_deref()))
+    }
+
+    fn apply(&mut self, letter: char, attached: Option<&str>) -> Result<(), String> {
+        let value = attached.unwrap_or_default();
+        match letter {
+            'v' => self.verbose = true,
+            'q' => self.quiet = true,
+            'g' => self.get = true,
+            'p' => {
+                self.print = true;
+                // A single page is requested, unless later options request more.
+                self.one_page();
             }
+            'b' => self.benchmark = true,
+            'i' => self.internet = true,
+            'j' => self.json = true,
+            'N' => self.parser = false,
+            'F' => self.follow = false,
+            'c' => self.users = arguments::number(value, "-c")?,
+            'r' => self.reps = arguments::reps(value)?,
+            't' => self.time_s = Some(arguments::time(value)?),
+            'd' => self.delay_s = arguments::delay(value)?,
+            'f' => self.file = value.into(),
+            'l' | 'L' => {
+                self.logging = true;
+                if let Some(file) = attached {
+                    self.log = file.into();
+                }
+            }
+            'm' => {
+                self.mark = Some(value.to_owned());
+                self.logging = true;
+            }
+            'H' => self.add_header(value)?,
+            'A' => self.user_agent = value.to_owned(),
+            'T' => self.content_type = value.to_owned(),
+            'D' => {
+                return Err(
+                    "-D/--debug: there is no debug trace; -g and -p show the request and the response"
+                        .to_owned(),
+                );
+            }
+            // -V, -h, -C and -R don't change settings.
+            _ => {}
         }
         Ok(())
     }
@@ -292,7 +267,9 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::arguments::seconds_of;
+    use std::ffi::OsString;
+
+    use super::super::arguments::{SiegeArguments, seconds_of};
     use super::*;
 
     #[test]
@@ -324,71 +301,118 @@ mod tests {
         assert_eq!(Login::parse("me").password, "");
     }
 
-    fn settled(flags: &[SiegeFlag]) -> (Settings, Option<String>) {
+    fn flags(words: &[&str]) -> Vec<SiegeFlag> {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        SiegeArguments::parse(&words).unwrap().flags
+    }
+
+    fn settled(words: &[&str]) -> (Settings, Option<String>) {
         let mut settings = Settings::template();
-        settings.type_over(flags).unwrap();
+        settings.type_over(&flags(words)).unwrap();
         let conflict = settings.settle();
         (settings, conflict)
     }
 
+    fn typed(words: &[&str]) -> Result<Settings, String> {
+        let mut settings = Settings {
+            parser: true,
+            ..Settings::bare()
+        };
+        settings.type_over(&flags(words))?;
+        Ok(settings)
+    }
+
+    #[test]
+    fn every_option_has_an_effect() {
+        let words = [
+            "-vqgb", "-ijNF", "-c25", "-r3", "-t1 S", "-d0.5", "-fu", "-l/x.log", "-ma b",
+            "-HA: b", "-Ax", "-Ta/b",
+        ];
+        let expected = Settings {
+            verbose: true,
+            quiet: true,
+            get: true,
+            benchmark: true,
+            internet: true,
+            json: true,
+            parser: false,
+            follow: false,
+            users: 25,
+            reps: Repetitions::Times(3),
+            time_s: Some(1),
+            delay_s: 0.5,
+            file: "u".into(),
+            logging: true,
+            log: "/x.log".into(),
+            mark: Some("a b".into()),
+            headers: vec![("A".into(), "b".into())],
+            user_agent: "x".into(),
+            content_type: "a/b".into(),
+            ..Settings::bare()
+        };
+        assert_eq!(typed(&words), Ok(expected));
+        let unchanged = typed(&["-V", "-h", "-C", "-Rrc"]);
+        assert_eq!(unchanged, typed(&[]));
+    }
+
+    #[test]
+    fn values_have_several_notations() {
+        for once in ["-ronce", "-rONCE"] {
+            assert_eq!(typed(&[once]).unwrap().reps, Repetitions::Once);
+        }
+        assert_eq!(typed(&["-t5"]).unwrap().time_s, Some(300));
+        assert_eq!(typed(&["-d-1"]).unwrap().delay_s, 0.0);
+        let default = Settings::bare().log;
+        for (word, file) in [("-l", default), ("-L/x.log", "/x.log".into())] {
+            let settings = typed(&[word]).unwrap();
+            assert_eq!((settings.logging, settings.log), (true, file), "{word}");
+        }
+    }
+
     #[test]
     fn time_takes_precedence_over_reps_with_a_message() {
-        let (settings, conflict) = settled(&[
-            SiegeFlag::Time(5),
-            SiegeFlag::Repetitions(Repetitions::Times(3)),
-        ]);
+        let (settings, conflict) = settled(&["-t5S", "-r3"]);
         assert_eq!(settings.reps, Repetitions::Forever);
         assert!(conflict.unwrap().ends_with("time-based testing: 5 seconds"));
-        assert_eq!(settled(&[SiegeFlag::Time(5)]).1, None);
-        assert_eq!(
-            settled(&[
-                SiegeFlag::Time(5),
-                SiegeFlag::Repetitions(Repetitions::Once)
-            ])
-            .1,
-            None
-        );
+        assert_eq!(settled(&["-t5S"]).1, None);
+        assert_eq!(settled(&["-t5S", "-ronce"]).1, None);
     }
 
     #[test]
     fn get_and_print_use_one_user_and_one_request() {
-        for flag in [SiegeFlag::Get, SiegeFlag::Print] {
-            let (settings, _) = settled(&[SiegeFlag::Concurrent(9), SiegeFlag::Delay(3.0), flag]);
+        for flag in ["-g", "-p"] {
+            let (settings, _) = settled(&["-c9", "-d3", flag]);
             assert_eq!((settings.users, settings.reps), (1, Repetitions::Times(1)));
             assert_eq!(settings.delay_s, 0.0);
         }
-        let more = [
-            SiegeFlag::Concurrent(2),
-            SiegeFlag::Repetitions(Repetitions::Times(3)),
-        ];
-        let after = |flag| [&[flag], &more[..]].concat();
-        let (settings, _) = settled(&after(SiegeFlag::Print));
+        let (settings, _) = settled(&["-p", "-c2", "-r3"]);
         assert_eq!((settings.users, settings.reps), (2, Repetitions::Times(3)));
-        let (settings, _) = settled(&after(SiegeFlag::Get));
+        let (settings, _) = settled(&["-g", "-c2", "-r3"]);
         assert_eq!((settings.users, settings.reps), (1, Repetitions::Times(1)));
     }
 
     #[test]
     fn json_is_quiet_and_quiet_is_not_verbose() {
         assert!(settled(&[]).0.verbose);
-        let (settings, _) = settled(&[SiegeFlag::Json, SiegeFlag::Verbose]);
+        let (settings, _) = settled(&["-j", "-v"]);
         assert!(settings.quiet && !settings.verbose);
-        assert_eq!(
-            settled(&[SiegeFlag::Benchmark, SiegeFlag::Delay(2.0)])
-                .0
-                .delay_s,
-            0.0
-        );
+        assert_eq!(settled(&["-b", "-d2"]).0.delay_s, 0.0);
     }
 
     #[test]
-    fn what_cannot_be_had_is_refused_by_name() {
-        let mut settings = Settings::bare();
-        let error = settings.type_over(&[SiegeFlag::Debug]).unwrap_err();
+    fn wrong_values_and_unsupported_options_are_named() {
+        for (word, expected) in [
+            ("-cx", "-c \"x\": not a number"),
+            ("-r0", "-r 0: nothing would be requested"),
+            ("--reps=-1", "-r \"-1\": not a number"),
+            ("-tS", "-t \"S\": write it like 30S, 5M or 1H"),
+            ("-t0S", "-t \"0S\": write it like 30S, 5M or 1H"),
+            ("-dnan", "-d \"nan\": not a number of seconds"),
+            ("-Hx", "no ':' in http-header"),
+        ] {
+            assert_eq!(typed(&[word]).unwrap_err(), expected, "{word}");
+        }
+        let error = typed(&["-D"]).unwrap_err();
         assert!(error.starts_with("-D/--debug: "), "{error}");
-        let error = settings
-            .type_over(&[SiegeFlag::Header("x".into())])
-            .unwrap_err();
-        assert_eq!(error, "no ':' in http-header");
     }
 }

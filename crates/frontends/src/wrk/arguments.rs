@@ -5,7 +5,7 @@ use super::url::WrkUrl;
 use crate::getopt::{OptionArgument, OptionPlacement, OptionSpec, Options};
 
 /// Parsed arguments.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct WrkArguments {
     pub(super) connections: u64,
     pub(super) threads: u64,
@@ -86,13 +86,7 @@ impl WrkArguments {
             threads: 2,
             duration_s: 10,
             timeout_s: 2,
-            rate_per_s: None,
-            script: None,
-            headers: Vec::new(),
-            prints_latency: false,
-            prints_uncorrected: false,
-            url: WrkUrl::default(),
-            words: Vec::new(),
+            ..WrkArguments::default()
         };
         let mut options = Options::new(KNOWN, OptionPlacement::Anywhere, words);
         for read in options.by_ref() {

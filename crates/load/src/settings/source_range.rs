@@ -82,7 +82,7 @@ impl SourceRange {
     }
 
     /// Number of addresses in the range, at least one.
-    pub(crate) fn count(self) -> u64 {
+    pub fn count(self) -> u64 {
         self.count
     }
 
@@ -97,12 +97,13 @@ impl SourceRange {
     }
 
     /// The address with this index, which must be less than the count.
-    pub(crate) fn nth(self, index: u64) -> IpAddr {
+    pub fn nth(self, index: u64) -> IpAddr {
         // The sum fits into an address because `from_str` checked the range.
         like(self.first, number(self.first) + u128::from(index))
     }
 
-    pub(crate) fn has(self, address: IpAddr) -> bool {
+    /// Returns true if the address is in the range.
+    pub fn has(self, address: IpAddr) -> bool {
         self.first <= address && address <= self.last()
     }
 

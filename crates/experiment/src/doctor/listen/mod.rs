@@ -13,6 +13,7 @@ use prony_record::number;
 
 use super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::process::ServerProcess;
+use crate::system::proc_files::paired;
 
 /// Minimum backlog. A burst of new connections in a typical load overflows a shorter queue.
 const BACKLOG_MIN: u32 = 1024;
@@ -60,20 +61,8 @@ impl ListenDrops {
         ListenDrops::parse(&text)
     }
 
-    /// Parses a line of names and a line of values, both with the prefix `TcpExt:`.
     fn parse(netstat: &str) -> Option<ListenDrops> {
-        let mut lines = netstat
-            .lines()
-            .filter_map(|line| line.strip_prefix("TcpExt:"));
-        let (names, values) = (lines.next()?, lines.next()?);
-        let value = |name: &str| {
-            let mut pairs = names.split_whitespace().zip(values.split_whitespace());
-            pairs
-                .find(|(candidate, _)| *candidate == name)?
-                .1
-                .parse()
-                .ok()
-        };
+        let value = |name: &str| paired(netstat, "TcpExt:", name);
         Some(ListenDrops {
             overflows: value("ListenOverflows")?,
             drops: value("ListenDrops")?,

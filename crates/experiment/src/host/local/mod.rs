@@ -124,17 +124,11 @@ impl LocalHost {
         let began = Instant::now();
         self.record_processes(&system::processes());
         let keepers = self.keepers();
-        let not_running = ServiceStop {
-            status: None,
-            killed: false,
-            took: Duration::ZERO,
-            log_bytes_cut: 0,
-        };
         let Some(service) = self.services.get_mut(name) else {
-            return Ok(not_running);
+            return Ok(ServiceStop::default());
         };
         let Some(mut running) = service.running.take() else {
-            return Ok(not_running);
+            return Ok(ServiceStop::default());
         };
         let ended = !timeout.is_zero() && running.ask_to_end(timeout);
         if !ended && !running.kill(KILL_TIMEOUT) {

@@ -44,7 +44,7 @@ pub(crate) fn read_plan(
         file: origin,
         diagnostics,
     };
-    reader.known_keys(table, "a plan", KEYS);
+    reader.report_unknown_keys(table, "a plan", KEYS);
     let all_factors = read_all_factors(table, machine.cores.len(), &mut reader)?;
     let (constants, factors) = factors::split_constants(all_factors);
     let listed = table.get("variants");
@@ -106,11 +106,6 @@ pub(crate) fn read_plan(
         interleave_line: interleave.map_or(0, |node| node.line),
         trial_keys: trial_keys.unwrap_or_default(),
         frozen_files: Vec::new(),
-        replaced_lines: ["folder", "includes"]
-            .into_iter()
-            .filter(|key| table.get(key).is_some())
-            .map(|key| table.line_of(key))
-            .collect(),
     })
 }
 

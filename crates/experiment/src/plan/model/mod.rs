@@ -80,8 +80,6 @@ pub struct Plan {
     /// Keys of `[trials]` that the plan sets.
     pub(super) trial_keys: Vec<String>,
     pub(super) frozen_files: Vec<FrozenFile>,
-    /// Lines, from 1, that are replaced in the copy for the experiment's folder.
-    pub(super) replaced_lines: Vec<usize>,
 }
 
 impl Plan {

@@ -63,7 +63,7 @@ pub(crate) fn read_trials(node: Option<&TomlNode>, reader: &mut PlanReader<'_>) 
     let Some(table) = node.and_then(|node| reader.table(node, "trials")) else {
         return trials;
     };
-    reader.known_keys(table, "[trials]", KEYS);
+    reader.report_unknown_keys(table, "[trials]", KEYS);
     if let Some(node) = table.get("blocks") {
         read_blocks(node, &mut trials, reader);
     }
@@ -107,7 +107,7 @@ fn read_blocks(node: &TomlNode, trials: &mut TrialSettings, reader: &mut PlanRea
         }
         return;
     };
-    reader.known_keys(table, "blocks", BLOCKS_KEYS);
+    reader.report_unknown_keys(table, "blocks", BLOCKS_KEYS);
     let min = table
         .get("min")
         .and_then(|node| count(node, "blocks.min", reader));

@@ -121,7 +121,7 @@ pub(super) fn read_level_selection(
     reader: &mut PlanReader<'_>,
 ) -> Option<LevelSelection> {
     let known: Vec<&str> = factors.iter().map(|factor| factor.name.as_str()).collect();
-    reader.known_keys(table, owner, &known);
+    reader.report_unknown_keys(table, owner, &known);
     let mut fine = table.keys().all(|key| known.contains(&key));
     let mut levels = Vec::new();
     for factor in factors {

@@ -95,7 +95,7 @@ fn read_source<'n>(
         reader.report_with_hint(kind, node.line, message, FILE_SOURCES_HINT);
         return None;
     };
-    reader.known_keys(table, subject, FILE_SOURCES);
+    reader.report_unknown_keys(table, subject, FILE_SOURCES);
     let [entry] = table.entries.as_slice() else {
         let message = format!("{subject} needs exactly one of {}", FILE_SOURCES.join(", "));
         let kind = DiagnosticKind::Structure;

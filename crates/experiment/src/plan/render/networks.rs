@@ -64,7 +64,7 @@ pub(super) fn read_places(
     for section in sections {
         let owner = format!("place \"{}\"", section.name);
         let rendered = context.table(&section.table, reader);
-        reader.known_keys(&section.table, &owner, PLACE_KEYS);
+        reader.report_unknown_keys(&section.table, &owner, PLACE_KEYS);
         read.places.push(read_place(section, &rendered, reader));
         read.lines
             .push((section.line, section.table.line_of("sysctl")));
@@ -238,7 +238,7 @@ fn read_link(
     reader: &mut PlanReader<'_>,
 ) -> Option<NetworkLink> {
     let owner = format!("link \"{}\"", section.name);
-    reader.known_keys(&section.table, &owner, LINK_KEYS);
+    reader.report_unknown_keys(&section.table, &owner, LINK_KEYS);
     let Some(between) = rendered.get("between") else {
         let message = format!("{owner} doesn't name the places to join");
         let hint = "name two: between = [\"clients\", \"front\"]";

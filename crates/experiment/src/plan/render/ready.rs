@@ -67,7 +67,7 @@ pub(super) fn read_ready(
         return ready;
     };
     let subject = |key: &str| format!("ready.{key} of {owner}");
-    reader.known_keys(table, &format!("ready of {owner}"), READY_KEYS);
+    reader.report_unknown_keys(table, &format!("ready of {owner}"), READY_KEYS);
     ready.get = table
         .get("get")
         .and_then(|node| read_path(node, &subject("get"), reader));

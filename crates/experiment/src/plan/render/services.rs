@@ -57,7 +57,7 @@ pub(crate) fn read_service(
     reader: &mut PlanReader<'_>,
 ) -> ResolvedService {
     let owner = format!("service \"{}\"", layout.name);
-    reader.known_keys(table, &owner, KEYS);
+    reader.report_unknown_keys(table, &owner, KEYS);
     // Templates in `files` belong to the files, so they are not rendered here.
     let mut without_files = table.clone();
     without_files.entries.retain(|entry| entry.key != "files");

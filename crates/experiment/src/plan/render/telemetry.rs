@@ -31,7 +31,7 @@ pub(super) fn read_telemetry(
     let Some(table) = table else {
         return telemetry;
     };
-    reader.known_keys(table, "[telemetry]", KEYS);
+    reader.report_unknown_keys(table, "[telemetry]", KEYS);
     let table = &context.table(table, reader);
     if let Some(node) = table.get("counters") {
         let word = reader.choice(node, "counters", &["cores", "processes", "off"]);

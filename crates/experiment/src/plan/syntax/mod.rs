@@ -4,6 +4,6 @@ mod node;
 mod notation;
 mod reader;
 
-pub(crate) use node::{TomlEntry, TomlNode, TomlTable, TomlValue, parse};
+pub(crate) use node::{TomlEntry, TomlNode, TomlTable, TomlValue, parse, without_keys};
 pub(crate) use notation::{host_port, is_name, signal};
 pub(crate) use reader::PlanReader;

@@ -1,5 +1,6 @@
 //! TOML as a tree of owned values, each with its line.
 
+use std::cmp::Reverse;
 use std::path::Path;
 
 use toml::Spanned;
@@ -151,6 +152,27 @@ pub(crate) fn parse(text: &str, file: &Path, diagnostics: &mut Diagnostics) -> O
     }
     .table(document.get_ref(), 1);
     (diagnostics.count() == before).then_some(table)
+}
+
+/// Removes top-level keys and their values from a valid text. Removes whole lines, because a value
+/// may span several lines and a comment may follow it.
+pub(crate) fn without_keys(text: &str, keys: &[&str]) -> String {
+    let (document, _) = DeTable::parse_recoverable(text);
+    let mut spans: Vec<_> = document
+        .get_ref()
+        .iter()
+        .filter(|(key, _)| keys.contains(&&**key.get_ref()))
+        .map(|(key, value)| (key.span().start, value.span().end))
+        .collect();
+    // The last one is removed first, so that the offsets of the others stay valid.
+    spans.sort_by_key(|span| Reverse(*span));
+    let mut text = text.to_owned();
+    for (start, end) in spans {
+        let start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let end = text[end..].find('\n').map_or(text.len(), |at| end + at + 1);
+        text.replace_range(start..end, "");
+    }
+    text
 }
 
 /// Byte offsets of all newlines.

@@ -43,7 +43,7 @@ impl PlanReader<'_> {
     }
 
     /// Reports the keys that are not in `known`.
-    pub(crate) fn known_keys(&mut self, table: &TomlTable, owner: &str, known: &[&str]) {
+    pub(crate) fn report_unknown_keys(&mut self, table: &TomlTable, owner: &str, known: &[&str]) {
         for entry in table
             .entries
             .iter()

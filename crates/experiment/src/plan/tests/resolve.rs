@@ -387,6 +387,21 @@ fn a_frozen_plan_can_be_read_after_the_originals_are_removed() {
 }
 
 #[test]
+fn a_frozen_plan_replaces_folders_that_span_several_lines() {
+    let study = Study::new();
+    let folder = study.path("");
+    let folder = folder.display();
+    let folders = format!(
+        "includes = '''\n{folder}''' # a comment\n\"folder\" = \"\"\"\\\n  \\\n{folder}\"\"\"\n"
+    );
+    let plan = study.read(&format!("{folders}{GOOD}")).unwrap();
+    let text = plan.frozen_text();
+    let (head, rest) = text.split_once("\n\n").unwrap();
+    assert_eq!(head.lines().count(), 3, "{head}");
+    assert_eq!(rest, GOOD);
+}
+
+#[test]
 fn the_starter_is_a_plan() {
     let folder = tempfile::tempdir().unwrap();
     let plan = Plan::from_str(

@@ -287,31 +287,24 @@ pub fn network_bytes(
 /// description differs in this FreeBSD release are 0.
 #[must_use]
 pub fn tcp_counters(text: &str) -> TcpCounters {
-    let count = |what: &str| {
+    let find = |is_it: &dyn Fn(&str) -> bool| -> Option<u64> {
         let mut lines = text
             .lines()
             .filter_map(|line| line.trim_start().split_once(' '));
-        lines
-            .find(|(_, words)| words.contains(what))
-            .and_then(|(number, _)| number.parse().ok())
-            .unwrap_or(0)
+        let found = lines.find(|(_, words)| is_it(words));
+        found.and_then(|(number, _)| number.parse().ok())
+    };
+    let count = |what: &str| find(&|words: &str| words.contains(what)).unwrap_or(0);
+    let count_between = |begin: &str, end: &str| {
+        let is_it = |words: &str| words.starts_with(begin) && words.ends_with(end);
+        find(&is_it).unwrap_or(0)
     };
     TcpCounters {
         listen_overflows: count("listen queue overflow"),
         listen_drops: count("listen queue overflow"),
-        retransmitted_segments: text
-            .lines()
-            .filter_map(|line| line.trim_start().split_once(' '))
-            .find(|(_, words)| words.starts_with("data packet") && words.ends_with("retransmitted"))
-            .and_then(|(number, _)| number.parse().ok())
-            .unwrap_or(0),
+        retransmitted_segments: count_between("data packet", "retransmitted"),
         connects: count("connection request"),
-        segments_sent: text
-            .lines()
-            .filter_map(|line| line.trim_start().split_once(' '))
-            .find(|(_, words)| words.starts_with("packet") && words.ends_with("sent"))
-            .and_then(|(number, _)| number.parse().ok())
-            .unwrap_or(0),
+        segments_sent: count_between("packet", "sent"),
         resets_sent: 0,        // reported only as a sum with SYN and FIN
         established_resets: 0, // reported only as a sum with other drops
         syn_cookies_sent: count("cookies sent"),

@@ -135,10 +135,8 @@ impl FreeBsdSampler {
             t_s: began.duration_since(self.born).as_secs_f64(),
             services,
             host,
-            remote: None,
-            hosts: BTreeMap::new(),
-            links: BTreeMap::new(),
             cost: began.elapsed(),
+            ..TelemetrySample::default()
         }
     }
 }

@@ -125,10 +125,8 @@ impl Sampler {
             t_s: began.duration_since(self.born).as_secs_f64(),
             services,
             host,
-            remote: None,
-            hosts: BTreeMap::new(),
-            links: BTreeMap::new(),
             cost: began.elapsed(),
+            ..TelemetrySample::default()
         }
     }
 

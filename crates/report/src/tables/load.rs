@@ -25,6 +25,15 @@ pub(crate) fn outcomes(record: &Record) -> Table {
     table
 }
 
+/// The slices of a series, each with its length in seconds.
+pub(crate) fn with_lengths(series: &[Slice]) -> impl Iterator<Item = (f64, &Slice)> {
+    let mut previous_s = 0.0;
+    series.iter().map(move |slice| {
+        let length_s = slice.t_s - std::mem::replace(&mut previous_s, slice.t_s);
+        (length_s, slice)
+    })
+}
+
 /// Number of rows in the table of offered rates.
 const RATE_RANGES: u32 = 8;
 
@@ -36,12 +45,10 @@ pub(crate) fn by_offered_rate(record: &Record) -> Table {
     if record.load.stages.is_empty() {
         return table;
     }
-    let mut previous_s = 0.0;
-    let slices = record.series.iter().filter_map(|slice| {
-        let length_s = slice.t_s - std::mem::replace(&mut previous_s, slice.t_s);
-        Some((slice.offered_per_s?, length_s, slice))
-    });
-    let slices: Vec<_> = slices.collect();
+    let slices = with_lengths(&record.series);
+    let slices: Vec<_> = slices
+        .filter_map(|(length_s, slice)| Some((slice.offered_per_s?, length_s, slice)))
+        .collect();
     let rates = || slices.iter().map(|(offered, ..)| *offered);
     let (lowest, highest) = (
         rates().fold(f64::MAX, f64::min),

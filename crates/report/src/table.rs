@@ -269,6 +269,14 @@ pub fn plain(text: &str) -> String {
     text.chars().map(safe).collect()
 }
 
+/// Escapes text for XML: content, and attributes between double quotes.
+pub(crate) fn xml(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
 /// Escapes text for Markdown, including HTML, so it is shown unchanged.
 pub fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -3,26 +3,21 @@
 use prony_record::{Outcome, Record, Slice};
 
 use crate::number;
-use crate::table::{Align, Table};
+use crate::table::Table;
 use crate::wording::load::meaning;
 
 /// Requests by outcome, with an explanation of each outcome. Requests that were in flight at the
 /// end have no outcome and are omitted.
 pub(crate) fn outcomes(record: &Record) -> Table {
-    let mut table = Table::new(&["outcome", "requests", "share", "meaning"]);
-    table.columns[3].1 = Align::Left;
     let totals = &record.totals;
-    let all = totals.ok + totals.failed + totals.unstarted;
+    let all = (totals.ok + totals.failed + totals.unstarted).max(1) as f64;
     let known = record.outcomes.iter();
-    for (&outcome, &n) in known.filter(|(outcome, _)| **outcome != Outcome::Unfinished) {
-        table.push(vec![
-            outcome.name().to_owned(),
-            number::count(n),
-            number::share(n as f64 / all.max(1) as f64),
-            meaning(outcome).to_owned(),
-        ]);
-    }
-    table
+    Table::of(known.filter(|(outcome, _)| **outcome != Outcome::Unfinished))
+        .left("outcome", |(outcome, _)| outcome.name())
+        .right("requests", |(_, n)| number::count(*n))
+        .right("share", |(_, n)| number::share(*n as f64 / all))
+        .left("meaning", |(outcome, _)| meaning(*outcome))
+        .build()
 }
 
 /// The slices of a series, each with its length in seconds.
@@ -93,38 +88,24 @@ pub(crate) fn by_offered_rate(record: &Record) -> Table {
 
 /// Each agent's share of a load. If the load had no agents, the table has no rows.
 pub(crate) fn agents(record: &Record) -> Table {
-    let headings = [
-        "agent",
-        "ok/s",
-        "p99",
-        "failed",
-        "CPU",
-        "start skew",
-        "ended",
-    ];
-    let mut table = Table::new(&headings);
     let or_none = |cell: Option<String>| cell.unwrap_or_else(|| "–".to_owned());
-    for agent in record.fleet.iter().flat_map(|fleet| &fleet.agents) {
-        let at_least = if agent.p99_at_least { "≥ " } else { "" };
-        table.push(vec![
-            agent.name.clone(),
-            or_none(
-                agent
-                    .ok_per_s
-                    .map(|rate| number::count(rate.round() as u64)),
-            ),
-            or_none(
-                agent
-                    .p99_us
-                    .map(|us| format!("{at_least}{}", number::time(us))),
-            ),
-            number::count(agent.failed),
-            or_none(agent.cpu_percent.map(|percent| format!("{percent:.0}%"))),
-            or_none(agent.start_skew_us.map(number::time)),
-            agent.ended_because.clone(),
-        ]);
-    }
-    table
+    Table::of(record.fleet.iter().flat_map(|fleet| &fleet.agents))
+        .left("agent", |it| it.name.as_str())
+        .right("ok/s", |it| {
+            let rate = it.ok_per_s.map(|rate| rate.round() as u64);
+            or_none(rate.map(number::count))
+        })
+        .right("p99", |it| {
+            let at_least = if it.p99_at_least { "≥ " } else { "" };
+            or_none(it.p99_us.map(|us| format!("{at_least}{}", number::time(us))))
+        })
+        .right("failed", |it| number::count(it.failed))
+        .right("CPU", |it| {
+            or_none(it.cpu_percent.map(|percent| format!("{percent:.0}%")))
+        })
+        .right("start skew", |it| or_none(it.start_skew_us.map(number::time)))
+        .right("ended", |it| it.ended_because.as_str())
+        .build()
 }
 
 #[cfg(test)]

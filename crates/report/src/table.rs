@@ -313,6 +313,11 @@ pub fn plain(text: &str) -> String {
     text.chars().map(safe).collect()
 }
 
+/// Like [`plain`], but also replaces characters that XML forbids.
+pub(crate) fn xml_plain(text: &str) -> String {
+    plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
+}
+
 /// Escapes text for XML: content, and attributes between double quotes.
 pub(crate) fn xml(text: &str) -> String {
     text.replace('&', "&amp;")

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::palette::{self, Color};
+use crate::table::xml_plain;
 
 /// The alignment of text at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,11 +108,6 @@ pub(crate) enum Shape {
     },
 }
 
-/// Removes control characters, direction overrides and characters that XML forbids.
-pub(super) fn harmless(text: &str) -> String {
-    crate::table::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
-}
-
 /// A canvas that records shapes.
 #[derive(Debug, Default)]
 pub(super) struct Canvas {
@@ -121,7 +117,7 @@ pub(super) struct Canvas {
 impl Canvas {
     /// Draws text that is centered vertically at the position.
     pub(super) fn text(&mut self, at: (f64, f64), text: &str, style: TextStyle) {
-        let text = harmless(text);
+        let text = xml_plain(text);
         self.shapes.push(Shape::Text { at, text, style });
     }
 

@@ -249,7 +249,9 @@ pub(super) fn highest(values: impl Iterator<Item = f64>) -> f64 {
 
 /// The positions of those points whose values are finite.
 pub(super) fn positions(points: &[(f64, f64)], x: &Axis, y: &Axis) -> Vec<(f64, f64)> {
-    let finite = points.iter().filter(|(a, b)| a.is_finite() && b.is_finite());
+    let finite = points
+        .iter()
+        .filter(|(a, b)| a.is_finite() && b.is_finite());
     finite.map(|&(a, b)| (x.at(a), y.at(b))).collect()
 }
 

@@ -101,7 +101,8 @@ pub(super) fn series_columns<'a, T: Copy>(
     table: DataTableBuilder<T>,
     slice: impl Fn(T) -> (f64, &'a Slice),
 ) -> DataTableBuilder<T> {
-    let percentile = |it: T, pick: fn(&Slice) -> f64| Some(pick(slice(it).1)).filter(|us| *us > 0.0);
+    let percentile =
+        |it: T, pick: fn(&Slice) -> f64| Some(pick(slice(it).1)).filter(|us| *us > 0.0);
     table
         .column("t_s", |it| slice(it).1.t_s)
         .column("ok", |it| slice(it).1.ok)

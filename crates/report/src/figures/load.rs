@@ -207,8 +207,8 @@ fn distribution(record: &Record) -> Option<Chart> {
 
 /// A value of each slice in which a request finished, at the middle of the slice.
 fn points(series: &[Slice], pick: fn(&Slice) -> f64) -> Vec<(f64, f64)> {
-    let all = with_lengths(series)
-        .map(|(length_s, slice)| (slice.t_s - length_s / 2.0, pick(slice)));
+    let all =
+        with_lengths(series).map(|(length_s, slice)| (slice.t_s - length_s / 2.0, pick(slice)));
     all.filter(|(_, value)| *value > 0.0).collect()
 }
 

@@ -151,5 +151,8 @@ fn times_section(record: &Record, percentiles: &[f64]) -> Section {
         .with(Everyone, Block::Table(table))
         .with(Everyone, bounds)
         .with(Everyone, caveat)
-        .with(Terminal, (!bins.is_empty()).then_some(Block::Histogram(bins)))
+        .with(
+            Terminal,
+            (!bins.is_empty()).then_some(Block::Histogram(bins)),
+        )
 }

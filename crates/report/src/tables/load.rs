@@ -97,13 +97,18 @@ pub(crate) fn agents(record: &Record) -> Table {
         })
         .right("p99", |it| {
             let at_least = if it.p99_at_least { "≥ " } else { "" };
-            or_none(it.p99_us.map(|us| format!("{at_least}{}", number::time(us))))
+            or_none(
+                it.p99_us
+                    .map(|us| format!("{at_least}{}", number::time(us))),
+            )
         })
         .right("failed", |it| number::count(it.failed))
         .right("CPU", |it| {
             or_none(it.cpu_percent.map(|percent| format!("{percent:.0}%")))
         })
-        .right("start skew", |it| or_none(it.start_skew_us.map(number::time)))
+        .right("start skew", |it| {
+            or_none(it.start_skew_us.map(number::time))
+        })
         .right("ended", |it| it.ended_because.as_str())
         .build()
 }

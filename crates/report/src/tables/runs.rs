@@ -20,7 +20,8 @@ pub(crate) fn sides(document: &RunsDocument) -> Table {
 }
 
 fn or_dash(text: Option<&String>) -> &str {
-    text.filter(|text| !text.is_empty()).map_or("–", String::as_str)
+    text.filter(|text| !text.is_empty())
+        .map_or("–", String::as_str)
 }
 
 fn counted(run: &RunInfo) -> String {

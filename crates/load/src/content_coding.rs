@@ -102,6 +102,21 @@ pub(crate) fn decode(
     digest(reader)
 }
 
+/// Decodes the beginning of a body with one coding: at most `most` bytes, up to the first error.
+/// `None` if the coding is unknown.
+pub fn decode_beginning(coding: &str, body: &[u8], most: usize) -> Option<Vec<u8>> {
+    let mut decoded = Vec::new();
+    match decoder(&coding.to_ascii_lowercase(), Box::new(body)) {
+        Ok(reader) => {
+            // The error is ignored, because a truncated body still yields its beginning.
+            let _ = reader.take(most as u64).read_to_end(&mut decoded);
+        }
+        Err(DecodeError::UnknownCoding(_)) => return None,
+        Err(_) => {}
+    }
+    Some(decoded)
+}
+
 /// Returns a reader that decodes the bytes of `inner`.
 fn decoder<'a>(coding: &str, inner: Box<dyn Read + 'a>) -> Result<Box<dyn Read + 'a>, DecodeError> {
     Ok(match coding {

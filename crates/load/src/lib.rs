@@ -76,7 +76,7 @@ mod url_list;
 mod worker;
 mod writer;
 
-pub use content_coding::{BodyDigest, DecodeError};
+pub use content_coding::{BodyDigest, DecodeError, decode_beginning};
 pub use cookies::{CookieJar, CookieUrl};
 pub use credentials::{Credentials, split_url};
 pub use draft::Braces;

@@ -209,8 +209,11 @@ impl Section {
         }
     }
 
-    pub(crate) fn with(mut self, audience: Audience, block: Block) -> Section {
-        self.blocks.add(audience, block);
+    /// Adds a block, if there is one.
+    pub(crate) fn with(mut self, audience: Audience, block: impl Into<Option<Block>>) -> Section {
+        if let Some(block) = block.into() {
+            self.blocks.add(audience, block);
+        }
         self
     }
 

@@ -12,7 +12,6 @@
 mod chart;
 pub mod ci;
 pub mod csv;
-mod csv_text;
 pub mod data;
 pub mod doctor;
 mod document;

@@ -93,6 +93,12 @@ impl From<&str> for TableCell {
     }
 }
 
+impl From<String> for TableCell {
+    fn from(text: String) -> TableCell {
+        TableCell::from(text.as_str())
+    }
+}
+
 /// A table with a heading for each column. Missing cells at the end of a row count as empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
@@ -116,6 +122,16 @@ impl Table {
         }
     }
 
+    /// Starts a table with a row for each item.
+    pub(crate) fn of<T>(items: impl IntoIterator<Item = T>) -> TableBuilder<T> {
+        let items: Vec<T> = items.into_iter().collect();
+        let table = Table {
+            rows: vec![Vec::new(); items.len()],
+            ..Table::default()
+        };
+        TableBuilder { items, table }
+    }
+
     /// Returns true if the table has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
@@ -126,21 +142,10 @@ impl Table {
         self.rows.len()
     }
 
-    /// Aligns every column.
-    pub fn align_all(&mut self, align: Align) {
-        for column in &mut self.columns {
-            column.1 = align;
-        }
-    }
-
     /// Adds a row of plain texts.
     pub fn push(&mut self, row: Vec<String>) {
         let cells = row.iter().map(|text| TableCell::from(text.as_str()));
         self.rows.push(cells.collect());
-    }
-
-    pub(crate) fn push_cells(&mut self, row: Vec<TableCell>) {
-        self.rows.push(row);
     }
 
     /// The headings and the rows, each cell as one line.
@@ -243,6 +248,45 @@ impl Table {
     }
 }
 
+/// A table under construction: the items that its rows describe, and the columns so far.
+pub(crate) struct TableBuilder<T> {
+    items: Vec<T>,
+    table: Table,
+}
+
+impl<T: Copy> TableBuilder<T> {
+    /// Adds a column of names or sentences. `cell` returns an item's text.
+    pub(crate) fn left<C: Into<TableCell>>(self, heading: &str, cell: impl Fn(T) -> C) -> Self {
+        self.column(heading, Align::Left, cell)
+    }
+
+    /// Adds a column of numbers.
+    pub(crate) fn right<C: Into<TableCell>>(self, heading: &str, cell: impl Fn(T) -> C) -> Self {
+        self.column(heading, Align::Right, cell)
+    }
+
+    fn column<C: Into<TableCell>>(
+        mut self,
+        heading: &str,
+        align: Align,
+        cell: impl Fn(T) -> C,
+    ) -> Self {
+        self.table.columns.push((heading.to_owned(), align));
+        for (row, item) in self.table.rows.iter_mut().zip(&self.items) {
+            row.push(cell(*item).into());
+        }
+        self
+    }
+
+    pub(crate) fn build(self) -> Table {
+        self.table
+    }
+
+    pub(crate) fn build_as(self, kind: TableKind) -> Table {
+        Table { kind, ..self.table }
+    }
+}
+
 /// The width of each column in characters.
 fn widths(lines: &[Vec<String>]) -> Vec<usize> {
     let columns = lines.first().map_or(0, Vec::len);
@@ -267,6 +311,19 @@ pub fn plain(text: &str) -> String {
         c => c,
     };
     text.chars().map(safe).collect()
+}
+
+/// Like [`plain`], but also replaces characters that XML forbids.
+pub(crate) fn xml_plain(text: &str) -> String {
+    plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
+}
+
+/// Escapes text for XML: content, and attributes between double quotes.
+pub(crate) fn xml(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }
 
 /// Escapes text for Markdown, including HTML, so it is shown unchanged.

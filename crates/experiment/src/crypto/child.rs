@@ -30,8 +30,8 @@ pub const MASK: (&str, &str) = ("OPENSSL_armcap", "0x1");
 
 /// If this process was started to probe a library, probes it and returns the exit status.
 ///
-/// [`of_pid`](super::of_pid) and [`of_file`](super::of_file) start the program again, so a program
-/// that calls them must call this function first.
+/// [`of_pid`](super::of_pid) starts the program again, so a program that calls it must call this
+/// function first.
 pub fn run_if_asked() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != PROBE_ARGUMENT {

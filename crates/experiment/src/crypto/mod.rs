@@ -1,10 +1,10 @@
 //! The cryptographic library that a server uses, and its speed on this machine.
 //!
-//! The input is a process or a library file. The result contains the mapped library, its version
-//! and build, and its speed with and without the processor's AES instructions, both measured with
-//! that file in a child process. A library that is equally fast with and without the instructions
-//! doesn't use them. A library that is faster with them may still run with the instructions masked
-//! in the server; the server's memory shows this.
+//! The input is a process. The result contains the mapped library, its version and build, and its
+//! speed with and without the processor's AES instructions, both measured with that file in a child
+//! process. A library that is equally fast with and without the instructions doesn't use them. A
+//! library that is faster with them may still run with the instructions masked in the server; the
+//! server's memory shows this.
 
 mod built_in;
 mod child;
@@ -17,7 +17,7 @@ pub(crate) mod sentences;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use procfs::process::{MemoryMap, Process};
 use prony_record::{Finding, FindingId, Severity};
@@ -141,13 +141,6 @@ pub enum CryptoError {
         /// Error message of the system.
         why: String,
     },
-    /// The file can't be opened.
-    File {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error message of the system.
-        why: String,
-    },
 }
 
 impl fmt::Display for CryptoError {
@@ -159,7 +152,6 @@ impl fmt::Display for CryptoError {
                 "the libraries of process {pid} can't be read ({why}); run prony as root or as \
                  the process's user"
             ),
-            CryptoError::File { path, why } => write!(f, "{}: {why}", path.display()),
         }
     }
 }
@@ -432,23 +424,6 @@ pub(crate) fn of_process(files: &ProcessFiles) -> Result<CryptoReport, CryptoErr
     Ok(crypto)
 }
 
-/// Examines a libcrypto file. Its code runs as prony's user, so the file must be trustworthy.
-///
-/// # Errors
-/// The file can't be opened.
-pub fn of_file(path: &Path) -> Result<CryptoReport, CryptoError> {
-    let file = File::open(path).map_err(|error| CryptoError::File {
-        path: path.to_owned(),
-        why: error.to_string(),
-    })?;
-    let mut crypto = CryptoReport {
-        library: Some(path.to_owned()),
-        ..CryptoReport::default()
-    };
-    crypto.measure(&file, true, |_| None);
-    Ok(crypto)
-}
-
 /// Completes the report about a process that maps no libcrypto.
 fn without_library(crypto: &mut CryptoReport, files: &ProcessFiles) {
     let others = crypto
@@ -567,9 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_files_and_processes_are_errors() {
-        let error = of_file(Path::new("/no/such")).unwrap_err();
-        assert!(error.to_string().starts_with("/no/such: "), "{error}");
+    fn a_missing_process_is_an_error() {
         assert!(matches!(of_pid(1 << 30), Err(CryptoError::Missing(_))));
     }
 }

@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::io::Read;
 
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
+use prony_load::decode_beginning;
 
-use super::response::Coding;
 use super::url::SiegeUrl;
 
 /// Maximum number of body bytes in a page that are captured.
@@ -26,7 +25,7 @@ pub(super) struct Page {
 
 impl Page {
     /// Parses a page that was loaded from `url`. Skips references that can't be requested.
-    pub(super) fn read(body: &[u8], coding: Coding, url: &SiegeUrl, escape: bool) -> Page {
+    pub(super) fn read(body: &[u8], coding: Option<&str>, url: &SiegeUrl, escape: bool) -> Page {
         let html = unpacked(body, coding, DECODED_BYTES_MAX);
         let mut emitter = DefaultEmitter::default();
         // This prevents tags from being recognized within the text of scripts and style sheets.
@@ -90,28 +89,11 @@ fn refresh(tag: &StartTag<()>) -> Option<String> {
     (is_url && !url.is_empty()).then(|| url.to_owned())
 }
 
-/// Decodes a body up to the first error, but at most `most` bytes.
-pub(super) fn unpacked(body: &[u8], coding: Coding, most: usize) -> Cow<'_, [u8]> {
-    let mut plain = Vec::new();
-    let most = most as u64;
-    // The error is ignored, because a truncated body still yields its beginning.
-    let _ = match coding {
-        Coding::Plain => return Cow::Borrowed(body),
-        Coding::Gzip => flate2::read::MultiGzDecoder::new(body)
-            .take(most)
-            .read_to_end(&mut plain),
-        // Deflate means the zlib format (RFC 9110, section 8.4.1.2), but some servers send raw
-        // deflate.
-        Coding::Deflate if body.first().is_some_and(|byte| byte & 0x0f == 8) => {
-            flate2::read::ZlibDecoder::new(body)
-                .take(most)
-                .read_to_end(&mut plain)
-        }
-        Coding::Deflate => flate2::read::DeflateDecoder::new(body)
-            .take(most)
-            .read_to_end(&mut plain),
-    };
-    Cow::Owned(plain)
+/// Decodes a body up to the first error, but at most `most` bytes. A body without a coding, or with
+/// an unknown one, is returned whole.
+pub(super) fn unpacked<'a>(body: &'a [u8], coding: Option<&str>, most: usize) -> Cow<'a, [u8]> {
+    let decoded = coding.and_then(|coding| decode_beginning(coding, body, most));
+    decoded.map_or(Cow::Borrowed(body), Cow::Owned)
 }
 
 #[cfg(test)]
@@ -125,7 +107,7 @@ mod tests {
 
     fn read(html: &str) -> Page {
         let url = SiegeUrl::parse("http://a.test/dir/page", true).unwrap();
-        Page::read(html.as_bytes(), Coding::Plain, &url, true)
+        Page::read(html.as_bytes(), None, &url, true)
     }
 
     fn parts(html: &str) -> Vec<String> {
@@ -199,17 +181,14 @@ mod tests {
         zlib.write_all(html).unwrap();
         let mut bare = DeflateEncoder::new(Vec::new(), Compression::fast());
         bare.write_all(html).unwrap();
-        let gzip = gzip.finish().unwrap();
-        assert_eq!(&*unpacked(&gzip, Coding::Gzip, 1000), html);
-        assert_eq!(
-            &*unpacked(&zlib.finish().unwrap(), Coding::Deflate, 1000),
-            html
-        );
-        assert_eq!(
-            &*unpacked(&bare.finish().unwrap(), Coding::Deflate, 1000),
-            html
-        );
-        assert!(html.starts_with(&unpacked(&gzip[..gzip.len() - 9], Coding::Gzip, 1000)));
-        assert_eq!(&*unpacked(b"no gzip", Coding::Gzip, 1000), b"");
+        let (gzip, zlib) = (gzip.finish().unwrap(), zlib.finish().unwrap());
+        let bare = bare.finish().unwrap();
+        assert_eq!(&*unpacked(&gzip, Some("GZIP"), 1000), html);
+        assert_eq!(&*unpacked(&zlib, Some("deflate"), 1000), html);
+        assert_eq!(&*unpacked(&bare, Some("deflate"), 1000), html);
+        assert_eq!(&*unpacked(&gzip, Some("gzip"), 4), b"<img");
+        assert_eq!(&*unpacked(html, Some("unknown"), 1000), html);
+        assert!(html.starts_with(&unpacked(&gzip[..gzip.len() - 9], Some("gzip"), 1000)));
+        assert_eq!(&*unpacked(b"no gzip", Some("gzip"), 1000), b"");
     }
 }

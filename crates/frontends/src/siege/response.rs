@@ -2,16 +2,6 @@
 
 use prony_load::response_head::texts;
 
-/// Content coding of a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Coding {
-    /// No content coding, or one that this front end doesn't decode.
-    #[default]
-    Plain,
-    Gzip,
-    Deflate,
-}
-
 /// Parsed headers of a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Head<'a> {
@@ -20,7 +10,8 @@ pub(super) struct Head<'a> {
     pub(super) status: u16,
     /// True if the body is an HTML page to parse.
     pub(super) is_html: bool,
-    pub(super) coding: Coding,
+    /// Value of the Content-Encoding header.
+    pub(super) coding: Option<&'a str>,
     pub(super) location: Option<&'a str>,
     pub(super) set_cookies: Vec<&'a str>,
     /// Values of the WWW-Authenticate headers.
@@ -48,11 +39,7 @@ impl<'a> Head<'a> {
                 let kind = value.split(';').next().unwrap_or_default().trim();
                 head.is_html = kind.eq_ignore_ascii_case("text/html");
             } else if is("content-encoding") {
-                head.coding = match value.to_ascii_lowercase().as_str() {
-                    "gzip" | "x-gzip" => Coding::Gzip,
-                    "deflate" => Coding::Deflate,
-                    _ => Coding::Plain,
-                };
+                head.coding = Some(value);
             } else if is("location") {
                 head.location = Some(value);
             } else if is("set-cookie") {
@@ -78,7 +65,7 @@ mod tests {
             protocol: "HTTP/1.0",
             status: 302,
             is_html: true,
-            coding: Coding::Gzip,
+            coding: Some("GZIP"),
             location: Some("/x:y"),
             set_cookies: vec!["a=1", "b=2; Path=/"],
             challenges: vec!["Basic realm=\"r\""],

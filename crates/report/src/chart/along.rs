@@ -3,7 +3,7 @@
 
 use prony_stats::ScalingPoint;
 
-use super::canvas::{Axis, Canvas, Side, TextStyle};
+use super::canvas::{Axis, Canvas, TextStyle, highest};
 use super::palette::{self, Color};
 use super::panels::short;
 use super::{Chart, DrawingSize, chart};
@@ -44,11 +44,7 @@ fn draw(
     number: &str,
     panels: &[ScalingPanel],
 ) -> f64 {
-    let columns = match (size, panels.len()) {
-        (DrawingSize::Narrow, _) | (_, 0 | 1) => 1,
-        (_, 2 | 4) => 2,
-        _ => 3,
-    };
+    let columns = size.columns(panels.len());
     let width = size.width() / columns as f64;
     let height = if columns == 1 { 200.0 } else { 150.0 };
     canvas.text((0.0, 8.0), unit, TextStyle::AXIS);
@@ -68,9 +64,7 @@ fn draw(
         draw_panel(canvas, panel, (left, right), frame);
         bottom = bottom.max(frame.1);
     }
-    let middle = TextStyle::AXIS.side(Side::Middle);
-    canvas.text((size.width() / 2.0, bottom + 32.0), number, middle);
-    bottom + 42.0
+    canvas.caption(size.width() / 2.0, bottom, number)
 }
 
 /// Draws the lines' names below the panel's title. Returns the lower end of the last name.
@@ -93,28 +87,16 @@ fn draw_panel(
     (top, bottom): (f64, f64),
 ) {
     let points = || panel.lines.iter().flat_map(|line| &line.points);
-    let max_of = |values: &mut dyn Iterator<Item = f64>| {
-        let finite = values.filter(|value| value.is_finite());
-        finite.fold(0.0_f64, f64::max)
-    };
     let last = points().map(|point| point.at).max().map_or(1.0, f64::from);
-    let highest = max_of(&mut points().map(|point| point.high.unwrap_or(point.level())));
+    let highest = highest(points().map(|point| point.high.unwrap_or(point.level())));
     let highest = (highest * 1.06).max(1e-9);
     let x = Axis::new(0.0..last * 1.04, left..right);
     let y = Axis::new(0.0..highest, bottom..top);
-    for value in y.marks(5) {
-        let color = match value == 0.0 {
-            true => palette::REFERENCE,
-            false => palette::GRID,
-        };
-        canvas.line((left, y.at(value)), (right, y.at(value)), color, 1.0);
-        let style = TextStyle::AXIS.side(Side::End);
-        canvas.text((left - 8.0, y.at(value)), &short(value), style);
-    }
-    for value in x.marks(7).into_iter().filter(|value| value.fract() == 0.0) {
-        let style = TextStyle::AXIS.side(Side::Middle);
-        canvas.text((x.at(value), bottom + 13.0), &short(value), style);
-    }
+    canvas.grid(&y, (left, right), (5, 0.0), short);
+    canvas.marks_below(&x, bottom, 7, |value| match value.fract() == 0.0 {
+        true => short(value),
+        false => String::new(),
+    });
     for line in &panel.lines {
         let points = || line.points.iter().filter(|point| point.level().is_finite());
         if let Some(first) = points().next() {

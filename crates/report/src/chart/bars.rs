@@ -1,6 +1,6 @@
 //! Bar chart of the variants' CPU time, split into user and system time.
 
-use super::canvas::{Axis, Canvas, Side, TextStyle};
+use super::canvas::{Axis, Canvas, Side, TextStyle, highest};
 use super::palette::{self, Color};
 use super::{Chart, DrawingSize, chart};
 use crate::number;
@@ -74,10 +74,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, bars: &[Bar], measure: CpuMeasur
         let left = longest.fold(80.0_f64, f64::max).min(180.0) + 14.0;
         (left, size.width() - 190.0, 34.0)
     };
-    let totals = bars.iter().map(|bar| bar.total);
-    let highest = totals
-        .filter(|total| total.is_finite())
-        .fold(0.0_f64, f64::max);
+    let highest = highest(bars.iter().map(|bar| bar.total));
     let (step, unit) = measure.axis(highest);
     let least = if measure == CpuMeasure::OfOneCore {
         1.0

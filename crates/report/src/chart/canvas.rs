@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::palette::{self, Color};
+use crate::table::xml_plain;
 
 /// The alignment of text at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,11 +108,6 @@ pub(crate) enum Shape {
     },
 }
 
-/// Removes control characters, direction overrides and characters that XML forbids.
-pub(super) fn harmless(text: &str) -> String {
-    crate::table::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
-}
-
 /// A canvas that records shapes.
 #[derive(Debug, Default)]
 pub(super) struct Canvas {
@@ -121,7 +117,7 @@ pub(super) struct Canvas {
 impl Canvas {
     /// Draws text that is centered vertically at the position.
     pub(super) fn text(&mut self, at: (f64, f64), text: &str, style: TextStyle) {
-        let text = harmless(text);
+        let text = xml_plain(text);
         self.shapes.push(Shape::Text { at, text, style });
     }
 
@@ -165,6 +161,56 @@ impl Canvas {
         });
     }
 
+    /// Draws a line across at each mark of the vertical axis, at most `most`, with its text on the
+    /// left unless that is empty. The line of `reference` is darker.
+    pub(super) fn grid(
+        &mut self,
+        y: &Axis,
+        (left, right): (f64, f64),
+        (most, reference): (usize, f64),
+        text: impl Fn(f64) -> String,
+    ) {
+        for value in y.marks(most) {
+            let at = y.at(value);
+            // Marks have rounding errors.
+            let color = match (at - y.at(reference)).abs() < 1e-6 {
+                true => palette::REFERENCE,
+                false => palette::GRID,
+            };
+            self.line((left, at), (right, at), color, 1.0);
+            let text = text(value);
+            if !text.is_empty() {
+                self.text((left - 8.0, at), &text, TextStyle::AXIS.side(Side::End));
+            }
+        }
+    }
+
+    /// Draws the text of each mark of the horizontal axis, at most `most`, unless it is empty.
+    /// `bottom` is the lower end of the vertical axis.
+    pub(super) fn marks_below(
+        &mut self,
+        x: &Axis,
+        bottom: f64,
+        most: usize,
+        text: impl Fn(f64) -> String,
+    ) {
+        for value in x.marks(most) {
+            let text = text(value);
+            if !text.is_empty() {
+                let style = TextStyle::AXIS.side(Side::Middle);
+                self.text((x.at(value), bottom + 13.0), &text, style);
+            }
+        }
+    }
+
+    /// Draws a caption below the marks of the horizontal axis, centered at `middle`. Returns the
+    /// lower end of the drawing.
+    pub(super) fn caption(&mut self, middle: f64, bottom: f64, text: &str) -> f64 {
+        let style = TextStyle::AXIS.side(Side::Middle);
+        self.text((middle, bottom + 32.0), text, style);
+        bottom + 42.0
+    }
+
     /// Draws a filled disc.
     pub(super) fn dot(&mut self, center: (f64, f64), radius: f64, color: Color, opacity: f64) {
         self.shapes.push(Shape::Dot {
@@ -188,6 +234,25 @@ fn halves(name: &str, style: TextStyle, width: f64) -> Option<(&str, &str)> {
     let longer = |&end: &usize| name[..end].chars().count().max(name[end..].chars().count());
     let end = inside.min_by_key(longer)?;
     Some((name[..end].trim_end(), &name[end..]))
+}
+
+/// Formats a value of an axis with up to three decimals.
+pub(super) fn decimal(value: f64) -> String {
+    format!("{}", (value * 1000.0).round() / 1000.0)
+}
+
+/// The highest of the finite values; zero if there are none.
+pub(super) fn highest(values: impl Iterator<Item = f64>) -> f64 {
+    let finite = values.filter(|value| value.is_finite());
+    finite.fold(0.0, f64::max)
+}
+
+/// The positions of those points whose values are finite.
+pub(super) fn positions(points: &[(f64, f64)], x: &Axis, y: &Axis) -> Vec<(f64, f64)> {
+    let finite = points
+        .iter()
+        .filter(|(a, b)| a.is_finite() && b.is_finite());
+    finite.map(|&(a, b)| (x.at(a), y.at(b))).collect()
 }
 
 /// An axis: maps values to pixels and places marks.

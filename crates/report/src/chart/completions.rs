@@ -3,8 +3,8 @@
 //! The chart is for loads with a fixed number of requests: the line of a faster variant ends
 //! earlier.
 
-use super::canvas::{Axis, Canvas, Side, TextStyle};
-use super::palette::{self, Color};
+use super::canvas::{Axis, Canvas, TextStyle, decimal, highest, positions};
+use super::palette::Color;
 use super::panels::short;
 use super::{Chart, DrawingSize, chart};
 use crate::number;
@@ -53,56 +53,31 @@ const HEIGHT: f64 = 220.0;
 fn draw(canvas: &mut Canvas, size: DrawingSize, runs: &[VariantTrials], every_s: f64) -> f64 {
     let right = size.width() - 10.0;
     let points = || runs.iter().flat_map(|run| run.lines.iter().flatten());
-    let max_of = |values: &mut dyn Iterator<Item = f64>| {
-        let finite = values.filter(|value| value.is_finite());
-        finite.fold(0.0_f64, f64::max)
-    };
-    let longest = max_of(&mut points().map(|point| point.0)).max(every_s);
-    let highest = (max_of(&mut points().map(|point| point.1)) * 1.06).max(1.0);
+    let longest = highest(points().map(|point| point.0)).max(every_s);
+    let most = (highest(points().map(|point| point.1)) * 1.06).max(1.0);
     let top = names(canvas, size, runs) + 26.0;
     let bottom = top + HEIGHT;
     let x = Axis::new(0.0..longest, LEFT..right);
-    let y = Axis::new(0.0..highest, bottom..top);
+    let y = Axis::new(0.0..most, bottom..top);
     let unit = format!("completions, each {}", number::span(every_s));
     canvas.text((0.0, top - 14.0), &unit, TextStyle::AXIS);
-    for value in y.marks(6) {
-        let color = match value == 0.0 {
-            true => palette::REFERENCE,
-            false => palette::GRID,
-        };
-        canvas.line((LEFT, y.at(value)), (right, y.at(value)), color, 1.0);
-        let style = TextStyle::AXIS.side(Side::End);
-        canvas.text((LEFT - 8.0, y.at(value)), &short(value), style);
-    }
-    let marks = if size.is_narrow() { 6 } else { 12 };
-    for value in x.marks(marks) {
-        let text = format!("{}", (value * 1000.0).round() / 1000.0);
-        let style = TextStyle::AXIS.side(Side::Middle);
-        canvas.text((x.at(value), bottom + 13.0), &text, style);
-    }
+    canvas.grid(&y, (LEFT, right), (6, 0.0), short);
+    canvas.marks_below(&x, bottom, if size.is_narrow() { 6 } else { 12 }, decimal);
     for run in runs {
         let opacity = if run.lines.len() > 1 { 0.6 } else { 0.9 };
         for line in &run.lines {
-            let finite = line.iter().filter(|(t, n)| t.is_finite() && n.is_finite());
-            let points: Vec<_> = finite.map(|&(t, n)| (x.at(t), y.at(n))).collect();
+            let points = positions(line, &x, &y);
             canvas.path(&points, run.color, 1.8, opacity);
             if let Some(&end) = points.last() {
                 canvas.dot(end, 3.5, run.color, 0.9);
             }
         }
     }
-    let caption = "seconds since the measurement started; the dot marks the last request";
-    let caption = if size.is_narrow() {
-        "seconds; the dot marks the last request"
-    } else {
-        caption
+    let caption = match size.is_narrow() {
+        true => "seconds; the dot marks the last request",
+        false => "seconds since the measurement started; the dot marks the last request",
     };
-    canvas.text(
-        (size.width() / 2.0, bottom + 32.0),
-        caption,
-        TextStyle::AXIS.side(Side::Middle),
-    );
-    bottom + 42.0
+    canvas.caption(size.width() / 2.0, bottom, caption)
 }
 
 /// Draws the variants' names in their colors, in as many rows as needed. Returns the lower end of
@@ -125,6 +100,7 @@ fn names(canvas: &mut Canvas, size: DrawingSize, runs: &[VariantTrials]) -> f64 
 
 #[cfg(test)]
 mod tests {
+    use super::super::palette;
     use super::*;
 
     fn run(name: &str, lines: Vec<Vec<(f64, f64)>>) -> VariantTrials {

@@ -42,15 +42,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, bins: &[Bin], marked: &[(String,
     let x = Axis::new(log(first.up_to_us) - step..log(last.up_to_us), LEFT..right);
     let y = Axis::new(0.0..(highest * 1.06).max(1e-9), bottom..TOP);
     canvas.text((0.0, TOP - 34.0), "share of requests", TextStyle::AXIS);
-    for value in y.marks(6) {
-        let color = match value == 0.0 {
-            true => palette::REFERENCE,
-            false => palette::GRID,
-        };
-        canvas.line((LEFT, y.at(value)), (right, y.at(value)), color, 1.0);
-        let style = TextStyle::AXIS.side(Side::End);
-        canvas.text((LEFT - 8.0, y.at(value)), &number::share(value), style);
-    }
+    canvas.grid(&y, (LEFT, right), (6, 0.0), number::share);
     let mut from = log(first.up_to_us) - step;
     for bin in bins {
         let to = log(bin.up_to_us);
@@ -84,12 +76,8 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, bins: &[Bin], marked: &[(String,
             free_from = at;
         }
     }
-    canvas.text(
-        (size.width() / 2.0, bottom + 32.0),
-        "response time, logarithmic",
-        TextStyle::AXIS.side(Side::Middle),
-    );
-    bottom + 42.0
+    let caption = "response time, logarithmic";
+    canvas.caption(size.width() / 2.0, bottom, caption)
 }
 
 /// Returns round times between two limits in microseconds, with their labels.

@@ -89,6 +89,15 @@ impl DrawingSize {
     fn is_narrow(self) -> bool {
         self == DrawingSize::Narrow
     }
+
+    /// The number of columns in which to arrange panels.
+    fn columns(self, panels: usize) -> usize {
+        match (self, panels) {
+            (DrawingSize::Narrow, _) | (_, 0 | 1) => 1,
+            (_, 2 | 4) => 2,
+            _ => 3,
+        }
+    }
 }
 
 /// Draws a chart in both sizes. `draw` returns the height of the drawing.

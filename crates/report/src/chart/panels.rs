@@ -1,8 +1,8 @@
 //! Small multiples of rates over time: one panel for each variant and one line for each trial, all
 //! on the same scale.
 
-use super::canvas::{Axis, Canvas, Side, TextStyle};
-use super::palette::{self, Color};
+use super::canvas::{Axis, Canvas, TextStyle, decimal, highest, positions};
+use super::palette::Color;
 use super::{Chart, DrawingSize, chart};
 use crate::number;
 
@@ -31,11 +31,7 @@ const TITLE: f64 = 26.0;
 const TALL_TITLE: f64 = 38.0;
 
 fn draw(canvas: &mut Canvas, size: DrawingSize, panels: &[RatePanel]) -> f64 {
-    let columns = match (size, panels.len()) {
-        (DrawingSize::Narrow, _) | (_, 0 | 1) => 1,
-        (_, 2 | 4) => 2,
-        _ => 3,
-    };
+    let columns = size.columns(panels.len());
     let rows = panels.len().div_ceil(columns);
     let plot_height = match (size, rows) {
         (DrawingSize::Wide, 1) => 170.0,
@@ -69,24 +65,14 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, panels: &[RatePanel]) -> f64 {
         draw_panel(canvas, panel, &frame, (left, left + width), bottom);
     }
     let caption = "seconds since the measurement started";
-    canvas.text(
-        (size.width() / 2.0, bottom + 32.0),
-        caption,
-        TextStyle::AXIS.side(Side::Middle),
-    );
-    bottom + 42.0
+    canvas.caption(size.width() / 2.0, bottom, caption)
 }
 
 /// The ends of both axes: the length of the longest trial, and slightly more than the highest rate.
 fn extent(panels: &[RatePanel]) -> (f64, f64) {
-    let max_of = |values: &mut dyn Iterator<Item = f64>| {
-        values
-            .filter(|value| value.is_finite())
-            .fold(0.0_f64, f64::max)
-    };
     let points = panels.iter().flat_map(|p| p.lines.iter().flatten());
-    let longest = max_of(&mut panels.iter().map(|panel| panel.length_s));
-    let highest = max_of(&mut points.map(|&(_, rate)| rate));
+    let longest = highest(panels.iter().map(|panel| panel.length_s));
+    let highest = highest(points.map(|&(_, rate)| rate));
     (longest.max(0.5), (highest * 1.06).max(1.0))
 }
 
@@ -105,37 +91,19 @@ fn draw_panel(
     (left, right): (f64, f64),
     bottom: f64,
 ) {
-    for value in frame.y.marks(6) {
-        let y = frame.y.at(value);
-        let color = if value == 0.0 {
-            palette::REFERENCE
-        } else {
-            palette::GRID
-        };
-        canvas.line((left, y), (right, y), color, 1.0);
-        if frame.marks_y {
-            let text = short(value);
-            canvas.text((left - 8.0, y), &text, TextStyle::AXIS.side(Side::End));
+    canvas.grid(&frame.y, (left, right), (6, 0.0), |value| {
+        match frame.marks_y {
+            true => short(value),
+            false => String::new(),
         }
-    }
+    });
     if frame.marks_x {
-        for value in frame.x.marks(7) {
-            let text = format!("{}", (value * 1000.0).round() / 1000.0);
-            canvas.text(
-                (frame.x.at(value), bottom + 13.0),
-                &text,
-                TextStyle::AXIS.side(Side::Middle),
-            );
-        }
+        canvas.marks_below(&frame.x, bottom, 7, decimal);
     }
     // If many trials overlap, each line is fainter.
     let opacity = if panel.lines.len() > 3 { 0.6 } else { 0.85 };
     for line in &panel.lines {
-        let points: Vec<(f64, f64)> = line
-            .iter()
-            .filter(|(t, rate)| t.is_finite() && rate.is_finite())
-            .map(|&(t, rate)| (frame.x.at(t), frame.y.at(rate)))
-            .collect();
+        let points = positions(line, &frame.x, &frame.y);
         canvas.path(&points, panel.color, 1.6, opacity);
     }
 }
@@ -158,6 +126,7 @@ pub(crate) fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::palette;
     use super::*;
 
     #[test]

@@ -64,10 +64,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, axis: &GoalAxis, variants: &[Pro
         canvas.text((LEFT - 8.0, at), &text, style);
     }
     canvas.line((LEFT, bottom), (right, bottom), palette::REFERENCE, 1.0);
-    for value in x.marks(if size.is_narrow() { 4 } else { 8 }) {
-        let style = TextStyle::AXIS.side(Side::Middle);
-        canvas.text((x.at(value), bottom + 13.0), &short(value), style);
-    }
+    canvas.marks_below(&x, bottom, if size.is_narrow() { 4 } else { 8 }, short);
     let goal_at = y.at(axis.limit.ln());
     canvas.line((LEFT, goal_at), (right, goal_at), palette::INK, 1.4);
     canvas.text(
@@ -88,12 +85,8 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, axis: &GoalAxis, variants: &[Pro
             canvas.dot((x.at(rate), y.at(value.ln())), 3.2, variant.color, 0.75);
         }
     }
-    canvas.text(
-        (size.width() / 2.0, bottom + 32.0),
-        "offered rate, requests per second",
-        TextStyle::AXIS.side(Side::Middle),
-    );
-    bottom + 42.0
+    let caption = "offered rate, requests per second";
+    canvas.caption(size.width() / 2.0, bottom, caption)
 }
 
 /// Draws each variant's name and capacity in its color. Returns the lower end of the legend.

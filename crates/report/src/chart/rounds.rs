@@ -1,7 +1,7 @@
 //! Chart of the rounds of interleaved blocks: both variants in the upper panel, and their ratio in
 //! the lower one.
 
-use super::canvas::{Axis, Canvas, Side, TextStyle};
+use super::canvas::{Axis, Canvas, Side, TextStyle, highest};
 use super::palette::{self, Color};
 use super::{Chart, DrawingSize, chart};
 use crate::number;
@@ -71,10 +71,7 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, lines: &RoundLines) -> f64 {
     let bottom = top + RATIOS;
     ratios(canvas, (&x, right), (top, bottom), lines, &blocks);
     names_of_blocks(canvas, &x, bottom + 13.0, &blocks);
-    let style = TextStyle::AXIS.side(Side::Middle);
-    let middle = (LEFT + right) / 2.0;
-    canvas.text((middle, bottom + 32.0), "rounds of each block", style);
-    bottom + 42.0
+    canvas.caption((LEFT + right) / 2.0, bottom, "rounds of each block")
 }
 
 /// Merges neighboring rounds of a block to reduce the chart to about `most` points.
@@ -137,20 +134,10 @@ fn values(
     blocks: &[RoundBlock],
 ) {
     let points = blocks.iter().flat_map(|block| &block.rounds);
-    let values = points.flat_map(|point| [point.variant, point.against]);
-    let finite = values.filter(|value| value.is_finite());
-    let highest = finite.fold(0.0_f64, f64::max);
+    let highest = highest(points.flat_map(|point| [point.variant, point.against]));
     let y = Axis::new(0.0..(highest * 1.06).max(1e-9), bottom..top);
     canvas.text((0.0, top - 14.0), lines.unit, TextStyle::AXIS);
-    for value in y.marks(5) {
-        let color = match value == 0.0 {
-            true => palette::REFERENCE,
-            false => palette::GRID,
-        };
-        canvas.line((LEFT, y.at(value)), (right, y.at(value)), color, 1.0);
-        let style = TextStyle::AXIS.side(Side::End);
-        canvas.text((LEFT - 8.0, y.at(value)), &(lines.mark)(value), style);
-    }
+    canvas.grid(&y, (LEFT, right), (5, 0.0), lines.mark);
     let against = |place: f64, point: &RoundPoint| (x.at(place), y.at(point.against));
     line(canvas, blocks, against, (lines.against.1, 1.4));
     let variant = |place: f64, point: &RoundPoint| (x.at(place), y.at(point.variant));
@@ -175,17 +162,9 @@ fn ratios(
         let to = to.min(from - 1.0);
         canvas.rect((LEFT, to), (right, from), lines.variant.1, 0.25);
     }
-    for value in y.marks(5) {
-        let is_none = (value - 1.0).abs() < 1e-9;
-        let color = match is_none {
-            true => palette::REFERENCE,
-            false => palette::GRID,
-        };
-        canvas.line((LEFT, y.at(value)), (right, y.at(value)), color, 1.0);
-        let style = TextStyle::AXIS.side(Side::End);
-        let text = change(value, high > FACTOR_ABOVE);
-        canvas.text((LEFT - 8.0, y.at(value)), &text, style);
-    }
+    canvas.grid(&y, (LEFT, right), (5, 1.0), |value| {
+        change(value, high > FACTOR_ABOVE)
+    });
     let ratio = |place: f64, point: &RoundPoint| {
         let ratio = point.ratio.clamp(low, high);
         (x.at(place), y.at(ratio))

@@ -1,7 +1,7 @@
 //! Dot strips, with one panel for each percentile, one row for each variant, and one dot for each
 //! trial.
 
-use super::canvas::{Axis, Canvas, Side, TextStyle};
+use super::canvas::{Axis, Canvas, Side, TextStyle, decimal, highest};
 use super::palette::{self, Color};
 use super::{Chart, DrawingSize, chart};
 use crate::number;
@@ -72,11 +72,8 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, groups: &[StripGroup]) -> f64 {
 }
 
 fn draw_group(canvas: &mut Canvas, group: &StripGroup, (left, right): (f64, f64), top: f64) {
-    let all = || group.strips.iter().flat_map(|s| s.values_us.iter());
-    let highest = all()
-        .map(|(us, _)| *us)
-        .filter(|us| us.is_finite())
-        .fold(0.0_f64, f64::max);
+    let all = group.strips.iter().flat_map(|strip| &strip.values_us);
+    let highest = highest(all.map(|(us, _)| *us));
     let (unit, scale) = unit_for(highest);
     let axis = Axis::new(0.0..(highest * scale * 1.08).max(1e-9), left..right);
     let bottom = top + HEAD + ROW * group.strips.len() as f64;
@@ -84,15 +81,12 @@ fn draw_group(canvas: &mut Canvas, group: &StripGroup, (left, right): (f64, f64)
     for value in axis.marks(4) {
         let x = axis.at(value);
         canvas.line((x, top + HEAD), (x, bottom), palette::GRID, 1.0);
-        let mut text = format!("{}", (value * 1000.0).round() / 1000.0);
-        if value == 0.0 {
-            text = format!("0 {unit}");
-        }
-        canvas.text(
-            (x, bottom + 13.0),
-            &text,
-            TextStyle::AXIS.side(Side::Middle),
-        );
+        let text = match value == 0.0 {
+            true => format!("0 {unit}"),
+            false => decimal(value),
+        };
+        let style = TextStyle::AXIS.side(Side::Middle);
+        canvas.text((x, bottom + 13.0), &text, style);
     }
     for (row, strip) in group.strips.iter().enumerate() {
         let y = top + HEAD + ROW * (row as f64 + 0.5);
@@ -126,24 +120,15 @@ fn unit_for(highest_us: f64) -> (&'static str, f64) {
 
 /// The range of a group in words, for the chart's label.
 pub(crate) fn range_in_words(strip: &Strip) -> String {
-    let finite = || {
-        strip
-            .values_us
-            .iter()
-            .map(|v| v.0)
-            .filter(|v| v.is_finite())
-    };
-    let low = finite().fold(f64::INFINITY, f64::min);
-    let high = finite().fold(0.0_f64, f64::max);
+    let values = || strip.values_us.iter().map(|(us, _)| *us);
+    let finite = values().filter(|us| us.is_finite());
+    let low = finite.fold(f64::INFINITY, f64::min);
+    let high = highest(values());
     if low > high {
         return format!("{}: none", strip.name);
     }
-    format!(
-        "{}: {} to {}",
-        strip.name,
-        number::time(low),
-        number::time(high)
-    )
+    let (low, high) = (number::time(low), number::time(high));
+    format!("{}: {low} to {high}", strip.name)
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use super::Drawing;
-use super::canvas::{Shape, Side, TextStyle, harmless};
+use super::canvas::{Shape, Side, TextStyle};
 use super::palette::{self, Color};
+use crate::table::{xml, xml_plain};
 
 /// Number of units per pixel. Coordinates are whole numbers of units.
 const UNITS_PER_PIXEL: f64 = 10.0;
@@ -110,17 +111,7 @@ fn elements(shapes: &[Shape]) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for c in harmless(text).chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out
+    xml(&xml_plain(text))
 }
 
 /// Renders a drawing as part of a page. The drawing shrinks to fit narrow windows, but is never
@@ -159,7 +150,7 @@ pub(super) fn standalone(drawing: &Drawing, title: &str, label: &str) -> String 
     };
     let heading = Shape::Text {
         at: (0.0, 8.0 - TITLE_HEIGHT),
-        text: heading.fit(&harmless(title), drawing.width),
+        text: heading.fit(&xml_plain(title), drawing.width),
         style: heading,
     };
     let body = elements(&[&[heading], drawing.shapes.as_slice()].concat());

@@ -1,7 +1,7 @@
 //! Charts of one load's rates, percentiles or failures, over time or against the offered rate.
 
-use super::canvas::{Axis, Canvas, Side, TextStyle};
-use super::palette::{self, Color};
+use super::canvas::{Axis, Canvas, TextStyle, decimal, highest, positions};
+use super::palette::Color;
 use super::panels::short;
 use super::{Chart, DrawingSize, chart};
 
@@ -43,12 +43,13 @@ pub(crate) fn timed(
         let length_s = if length_s.is_finite() { length_s } else { 0.0 };
         let x_axis = HorizontalAxis {
             end: length_s.max(0.5),
-            mark: seconds,
+            mark: decimal,
             title: "seconds since the measurement started",
         };
-        let axes = draw_axes(canvas, size, (unit, mark), &x_axis, highest(points()));
+        let highest = highest(points().map(|point| point.1));
+        let axes = draw_axes(canvas, size, (unit, mark), &x_axis, highest);
         for line in lines {
-            let at = axes.positions(&line.points);
+            let at = positions(&line.points, &axes.x, &axes.y);
             canvas.path(&at, line.color, 1.8, 0.9);
             if let [only] = at[..] {
                 canvas.dot(only, 3.0, line.color, 0.9);
@@ -78,24 +79,15 @@ pub(crate) fn against_rate(
             mark: short,
             title: "offered requests per second",
         };
-        let axes = draw_axes(canvas, size, (unit, mark), &x_axis, highest(points()));
+        let highest = highest(points().map(|point| point.1));
+        let axes = draw_axes(canvas, size, (unit, mark), &x_axis, highest);
         for each in dots {
-            for at in axes.positions(&each.points) {
+            for at in positions(&each.points, &axes.x, &axes.y) {
                 canvas.dot(at, 2.2, each.color, 0.7);
             }
         }
         axes.lower_end
     })
-}
-
-/// The highest of the values; zero if there are none.
-fn highest<'a>(points: impl Iterator<Item = &'a (f64, f64)>) -> f64 {
-    let finite = points.filter(|(_, value)| value.is_finite());
-    finite.fold(0.0_f64, |most, (_, value)| most.max(*value))
-}
-
-fn seconds(value: f64) -> String {
-    format!("{}", (value * 1000.0).round() / 1000.0)
 }
 
 const LEFT: f64 = 62.0;
@@ -117,16 +109,6 @@ struct DrawnAxes {
     lower_end: f64,
 }
 
-impl DrawnAxes {
-    /// Returns the positions of the points with finite values.
-    fn positions(&self, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-        let finite = points
-            .iter()
-            .filter(|(x, y)| x.is_finite() && y.is_finite());
-        finite.map(|&(x, y)| (self.x.at(x), self.y.at(y))).collect()
-    }
-}
-
 /// Draws the axes below the legend.
 fn draw_axes(
     canvas: &mut Canvas,
@@ -141,30 +123,11 @@ fn draw_axes(
     let x = Axis::new(0.0..x_axis.end, LEFT..right);
     let y = Axis::new(0.0..(highest * 1.06).max(1e-9), bottom..top);
     canvas.text((0.0, top - 14.0), unit, TextStyle::AXIS);
-    for value in y.marks(6) {
-        let color = match value == 0.0 {
-            true => palette::REFERENCE,
-            false => palette::GRID,
-        };
-        canvas.line((LEFT, y.at(value)), (right, y.at(value)), color, 1.0);
-        let style = TextStyle::AXIS.side(Side::End);
-        canvas.text((LEFT - 8.0, y.at(value)), &mark(value), style);
-    }
-    for value in x.marks(if size.is_narrow() { 5 } else { 9 }) {
-        let text = (x_axis.mark)(value);
-        let style = TextStyle::AXIS.side(Side::Middle);
-        canvas.text((x.at(value), bottom + 13.0), &text, style);
-    }
-    canvas.text(
-        (size.width() / 2.0, bottom + 32.0),
-        x_axis.title,
-        TextStyle::AXIS.side(Side::Middle),
-    );
-    DrawnAxes {
-        x,
-        y,
-        lower_end: bottom + 42.0,
-    }
+    canvas.grid(&y, (LEFT, right), (6, 0.0), mark);
+    let marks_max = if size.is_narrow() { 5 } else { 9 };
+    canvas.marks_below(&x, bottom, marks_max, x_axis.mark);
+    let lower_end = canvas.caption(size.width() / 2.0, bottom, x_axis.title);
+    DrawnAxes { x, y, lower_end }
 }
 
 /// Draws names in their colors.
@@ -180,6 +143,7 @@ fn legend<'a>(canvas: &mut Canvas, names: impl Iterator<Item = (&'a str, Color)>
 
 #[cfg(test)]
 mod tests {
+    use super::super::palette;
     use super::*;
 
     #[test]

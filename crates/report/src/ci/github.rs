@@ -4,7 +4,7 @@ use super::{Case, CaseStatus, RunVerdicts};
 use crate::document::Document;
 use crate::markdown;
 use crate::stored::StoredContent;
-use crate::table::{Align, Table, markdown as escaped, plain};
+use crate::table::{Table, markdown as escaped, plain};
 use crate::tables;
 use crate::wording::captions;
 
@@ -65,24 +65,21 @@ fn headline(cases: &[Case]) -> String {
 }
 
 fn table(cases: &[&Case]) -> Table {
-    let mut table = Table::new(&["result", "what", "in words"]);
-    table.align_all(Align::Left);
-    for case in cases {
-        let mark = match (case.status, case.word) {
-            (CaseStatus::Failed, _) => "×",
-            (CaseStatus::Skipped, _) => "?",
-            (CaseStatus::Passed, "faster") => "▲",
-            (CaseStatus::Passed, "slower") => "▼",
-            (CaseStatus::Passed, "equivalent") => "=",
-            (CaseStatus::Passed, _) => "✓",
-        };
-        table.push(vec![
-            format!("{mark} {}", case.word),
-            case.name.clone(),
-            case.text.clone(),
-        ]);
-    }
-    table
+    Table::of(cases.iter().copied())
+        .left("result", |case| {
+            let mark = match (case.status, case.word) {
+                (CaseStatus::Failed, _) => "×",
+                (CaseStatus::Skipped, _) => "?",
+                (CaseStatus::Passed, "faster") => "▲",
+                (CaseStatus::Passed, "slower") => "▼",
+                (CaseStatus::Passed, "equivalent") => "=",
+                (CaseStatus::Passed, _) => "✓",
+            };
+            format!("{mark} {}", case.word)
+        })
+        .left("what", |case| case.name.as_str())
+        .left("in words", |case| case.text.as_str())
+        .build()
 }
 
 fn folded(title: &str, markdown: &str) -> String {

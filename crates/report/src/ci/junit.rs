@@ -6,7 +6,7 @@ use quick_xml::events::{BytesDecl, BytesText, Event};
 use super::{Case, CaseStatus, RunVerdicts};
 use crate::environment::flattened;
 use crate::stored::StoredContent;
-use crate::table;
+use crate::table::xml_plain as plain;
 
 /// Returns the document. Undecided cases are skipped. The message of a failure is its sentence.
 pub fn junit(judged: &RunVerdicts<'_>) -> String {
@@ -93,11 +93,6 @@ fn suite(
             Ok(())
         })?;
     Ok(())
-}
-
-/// Removes characters that XML can't represent.
-fn plain(text: &str) -> String {
-    table::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
 /// Replaces the dots in a name, because readers would split the name at them.

@@ -13,6 +13,7 @@ use prony_stats::runs::RunsDocument;
 use prony_stats::{Comparison, Verdict};
 
 use crate::stored::{Stored, StoredContent};
+use crate::tables::runs;
 use crate::wording::runs::ruling_word;
 use crate::wording::verdict::word;
 
@@ -85,7 +86,7 @@ impl RunVerdicts<'_> {
             let against = self.runs.map_or("", |runs| runs.old.label.as_str());
             cases.push(Case {
                 kind: "against",
-                name: format!("{} of {} against {against}", one.metric, named(&one.name)),
+                name: format!("{} of {} against {against}", one.metric, runs::name(one)),
                 status,
                 word: word(verdict),
                 text: one.text.clone(),
@@ -148,10 +149,6 @@ impl RunVerdicts<'_> {
                 .map_or_else(String::new, |record| record.load.url.clone()),
         }
     }
-}
-
-fn named(name: &str) -> &str {
-    if name.is_empty() { "the load" } else { name }
 }
 
 fn of_verdict(verdict: Verdict) -> CaseStatus {

@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 
 use prony_record::Outcome;
 use prony_stats::gate::GateResult;
-use prony_stats::{BottleneckKind, EffectKind, Levels, Metric, MovementRole, VerdictDocument};
+use prony_stats::{
+    BottleneckKind, Comparison, Effect, EffectKind, Levels, Metric, MovementRole, VariantSummary,
+    VerdictDocument,
+};
 
-use super::load::{ENTRY_COLUMNS, SERIES, entry_cells, record_cells, record_columns, series_rows};
-use super::{DataCell, DataTable};
+use super::load::{entry_columns, record_columns, series_columns};
+use super::{DataCell, DataTable, DataTableBuilder};
 use crate::environment::flattened;
-use crate::tables::entry_comparison::EntryComparison;
-use crate::text::severity_name;
+use crate::tables::effect_of;
+use crate::tables::entry_comparison::{EntryComparison, EntryStanding};
+use crate::tables::load::with_lengths;
 use crate::wording::verdict::word;
 use crate::{Experiment, Trial};
 
@@ -30,7 +34,9 @@ pub fn experiment(experiment: &Experiment, gates: &[GateResult]) -> Vec<DataTabl
         entries(verdict),
         order(verdict),
         looks(verdict),
-        findings(verdict),
+        DataTable::of("findings", &verdict.findings)
+            .finding(|it| it)
+            .build(),
         environment(experiment),
         super::runs::gates(gates),
     ];
@@ -39,384 +45,318 @@ pub fn experiment(experiment: &Experiment, gates: &[GateResult]) -> Vec<DataTabl
     tables
 }
 
-fn factors(verdict: &VerdictDocument) -> Vec<String> {
-    let first = verdict.variants.first();
-    first.map_or(Vec::new(), |variant| {
-        variant.levels.keys().cloned().collect()
-    })
-}
-
-/// Names of the factors' columns. They are `factor_NAME`, to avoid conflicts with other columns.
-fn factor_columns(factors: &[String]) -> impl Iterator<Item = String> + '_ {
-    factors.iter().map(|factor| format!("factor_{factor}"))
-}
-
-fn level_cells(factors: &[String], levels: &Levels) -> Vec<DataCell> {
-    factors
-        .iter()
-        .map(|factor| levels.get(factor).into())
-        .collect()
+/// Adds a column for each factor with the variant's level. The columns' names begin with `prefix`.
+fn factor_columns<'a, T: Copy>(
+    mut table: DataTableBuilder<T>,
+    prefix: &str,
+    verdict: &VerdictDocument,
+    variant: impl Fn(T) -> &'a VariantSummary,
+) -> DataTableBuilder<T> {
+    let factors = verdict.variants.first().map(|it| it.levels.keys());
+    for factor in factors.into_iter().flatten() {
+        let level = |it: T| variant(it).levels.get(factor);
+        table = table.column(&format!("{prefix}{factor}"), level);
+    }
+    table
 }
 
 /// Joins several factors in one cell: `a=1, b=2`.
-fn joined(levels: &Levels) -> DataCell {
+fn joined(levels: &Levels) -> String {
     let each = levels
         .iter()
         .map(|(factor, level)| format!("{factor}={level}"));
-    DataCell::Text(each.collect::<Vec<_>>().join(", "))
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// A row of the table of comparisons.
+struct ComparedPair<'a> {
+    variant: String,
+    against: String,
+    metric: Metric,
+    blocks: u32,
+    effect: &'a Effect,
+    /// `None` for a comparison without a verdict.
+    judged: Option<&'a Comparison>,
+    text: &'a str,
 }
 
 /// All comparisons, including those without a verdict.
 fn comparisons(verdict: &VerdictDocument) -> DataTable {
-    let columns = [
-        "variant",
-        "against",
-        "metric",
-        "blocks",
-        "ratio",
-        "difference",
-        "low",
-        "high",
-        "verdict",
-        "more_blocks",
-        "text",
-    ];
-    let mut table = DataTable::new("comparisons", &columns);
     let name = |levels: &Levels| {
         let mut variants = verdict.variants.iter();
         let found = variants.find(|variant| variant.levels == *levels);
-        found.map_or_else(|| joined(levels), |variant| DataCell::from(&variant.name))
+        found.map_or_else(|| joined(levels), |variant| variant.name.clone())
     };
-    for one in &verdict.comparisons {
-        table.push(vec![
-            (&one.name).into(),
-            (&one.against_name).into(),
-            one.metric.name().into(),
-            one.blocks.into(),
-            one.effect.ratio.into(),
-            one.effect.difference.into(),
-            one.effect.low.into(),
-            one.effect.high.into(),
-            word(one.verdict).into(),
-            one.more_blocks.into(),
-            (&one.text).into(),
-        ]);
-    }
-    for one in &verdict.described {
-        table.push(vec![
-            name(&one.levels),
-            name(&one.against),
-            one.metric.name().into(),
-            one.blocks.into(),
-            one.effect.ratio.into(),
-            one.effect.difference.into(),
-            one.effect.low.into(),
-            one.effect.high.into(),
-            DataCell::Empty,
-            DataCell::Empty,
-            (&one.text).into(),
-        ]);
-    }
-    table
+    let judged = verdict.comparisons.iter().map(|it| ComparedPair {
+        variant: it.name.clone(),
+        against: it.against_name.clone(),
+        metric: it.metric,
+        blocks: it.blocks,
+        effect: &it.effect,
+        judged: Some(it),
+        text: &it.text,
+    });
+    let described = verdict.described.iter().map(|it| ComparedPair {
+        variant: name(&it.levels),
+        against: name(&it.against),
+        metric: it.metric,
+        blocks: it.blocks,
+        effect: &it.effect,
+        judged: None,
+        text: &it.text,
+    });
+    let all: Vec<_> = judged.chain(described).collect();
+    DataTable::of("comparisons", &all)
+        .column("variant", |it| &it.variant)
+        .column("against", |it| &it.against)
+        .column("metric", |it| it.metric.name())
+        .column("blocks", |it| it.blocks)
+        .effect(|it| it.effect)
+        .column("verdict", |it| it.judged.map(|it| word(it.verdict)))
+        .column("more_blocks", |it| it.judged.and_then(|it| it.more_blocks))
+        .column("text", |it| it.text)
+        .build()
 }
 
 /// A row for each variant and entry of its list, with results over all trials. Entries without
 /// their own results share one row per variant.
 fn entries(verdict: &VerdictDocument) -> DataTable {
+    let compared = EntryComparison::of(verdict);
+    let standings = compared.iter().flat_map(EntryComparison::standings);
+    let standings: Vec<EntryStanding<'_>> = standings.collect();
+    let table = DataTable::of("entries", &standings)
+        .column("variant", |it| &verdict.variants[it.variant].name);
+    let mut table = entry_columns(table, |it| it.result);
     let changes = [
         "ok_per_s_ratio",
         "failed_share_difference",
         "p50_ratio",
         "p99_ratio",
     ];
-    let mut table = DataTable::new("entries", &["variant"]);
-    let columns = ENTRY_COLUMNS.iter().chain(&changes);
-    table.columns.extend(columns.map(|it| (*it).to_owned()));
-    let compared = EntryComparison::of(verdict);
-    for standing in compared.iter().flat_map(EntryComparison::standings) {
-        let mut row = vec![DataCell::from(&verdict.variants[standing.variant].name)];
-        row.extend(entry_cells(standing.result));
-        let changes = standing.changes.iter();
-        row.extend(changes.map(|it| it.as_ref().and_then(|it| it.value()).into()));
-        table.push(row);
+    for (place, name) in changes.into_iter().enumerate() {
+        table = table.column(name, |it| {
+            let change = it.changes[place].as_ref();
+            change.and_then(|change| change.value())
+        });
     }
-    table
+    table.build()
 }
 
 fn metrics(verdict: &VerdictDocument) -> DataTable {
-    let factors = factors(verdict);
-    let mut table = DataTable::new("metrics", &["variant"]);
-    table.columns.extend(factor_columns(&factors));
-    let rest = ["metric", "trials", "median", "low", "high", "best", "mean"];
-    table.columns.extend(rest.map(str::to_owned));
-    for variant in &verdict.variants {
-        for (metric, summary) in &variant.metrics {
-            let mut row = vec![DataCell::from(&variant.name)];
-            row.extend(level_cells(&factors, &variant.levels));
-            row.extend([
-                metric.name().into(),
-                variant.trials.into(),
-                summary.median.into(),
-                summary.low.into(),
-                summary.high.into(),
-                summary.best.into(),
-                summary.level(*metric).into(),
-            ]);
-            table.push(row);
-        }
-    }
-    table
+    let rows = verdict.variants.iter().flat_map(|variant| {
+        let metrics = variant.metrics.iter();
+        metrics.map(move |(&metric, summary)| (variant, metric, summary))
+    });
+    let table = DataTable::of("metrics", rows).column("variant", |(variant, ..)| &variant.name);
+    factor_columns(table, "factor_", verdict, |(variant, ..)| variant)
+        .column("metric", |(_, metric, _)| metric.name())
+        .column("trials", |(variant, ..)| variant.trials)
+        .column("median", |(.., summary)| summary.median)
+        .column("low", |(.., summary)| summary.low)
+        .column("high", |(.., summary)| summary.high)
+        .column("best", |(.., summary)| summary.best)
+        .column("mean", |(_, metric, summary)| summary.level(metric))
+        .build()
+}
+
+/// A row for each variant and metric that was measured, with its comparison, in the format of
+/// `prony report --csv`.
+pub(crate) fn compared_metrics(verdict: &VerdictDocument) -> DataTable {
+    let variants = verdict.variants.iter().enumerate();
+    let rows = variants.flat_map(|(place, variant)| {
+        Metric::ALL.iter().filter_map(move |&metric| {
+            let summary = variant.metrics.get(&metric)?;
+            let compared = effect_of(verdict, place, metric);
+            Some((variant, (metric, summary), compared))
+        })
+    });
+    let table = DataTable::of("verdict", rows).column("variant", |(variant, ..)| &variant.name);
+    factor_columns(table, "", verdict, |(variant, ..)| variant)
+        .column("metric", |(_, (metric, _), _)| metric.name())
+        .column("trials", |(variant, ..)| variant.trials)
+        .column("median", |(_, (_, summary), _)| summary.median)
+        .column("low", |(_, (_, summary), _)| summary.low)
+        .column("high", |(_, (_, summary), _)| summary.high)
+        .column("best", |(_, (_, summary), _)| summary.best)
+        .column("ratio", |(.., it)| it.and_then(|(effect, _)| effect.ratio))
+        .column("difference", |(.., it)| {
+            it.and_then(|(effect, _)| effect.difference)
+        })
+        .column("effect_low", |(.., it)| {
+            it.and_then(|(effect, _)| effect.low)
+        })
+        .column("effect_high", |(.., it)| {
+            it.and_then(|(effect, _)| effect.high)
+        })
+        .column("verdict", |(.., it)| {
+            let judged = it.and_then(|(_, judged)| judged);
+            judged.map(|comparison| word(comparison.verdict))
+        })
+        .column("mean", |(_, (metric, summary), _)| summary.level(metric))
+        .build()
 }
 
 fn effects(verdict: &VerdictDocument) -> DataTable {
-    let columns = [
-        "kind",
-        "metric",
-        "levels",
-        "against",
-        "ratio",
-        "difference",
-        "low",
-        "high",
-        "text",
-    ];
-    let mut table = DataTable::new("effects", &columns);
-    for one in &verdict.effects {
-        let kind = match one.kind {
+    DataTable::of("effects", &verdict.effects)
+        .column("kind", |it| match it.kind {
             EffectKind::Main => "main",
             EffectKind::Interaction => "interaction",
-        };
-        table.push(vec![
-            kind.into(),
-            one.metric.name().into(),
-            joined(&one.levels),
-            joined(&one.against),
-            one.effect.ratio.into(),
-            one.effect.difference.into(),
-            one.effect.low.into(),
-            one.effect.high.into(),
-            (&one.text).into(),
-        ]);
-    }
-    table
+        })
+        .column("metric", |it| it.metric.name())
+        .column("levels", |it| joined(&it.levels))
+        .column("against", |it| joined(&it.against))
+        .effect(|it| &it.effect)
+        .column("text", |it| &it.text)
+        .build()
 }
 
 /// The metrics that changed together with each difference.
 fn moved(verdict: &VerdictDocument) -> DataTable {
-    let columns = [
-        "variant",
-        "against",
-        "metric",
-        "part",
-        "value",
-        "against_value",
-        "ratio",
-        "difference",
-        "low",
-        "high",
-        "text",
-    ];
-    let mut table = DataTable::new("why", &columns);
-    for why in &verdict.why {
-        for one in &why.moved {
-            let part = match one.part {
-                MovementRole::With => "with",
-                MovementRole::Aside => "aside",
-                MovementRole::Against => "against",
-            };
-            table.push(vec![
-                (&why.name).into(),
-                (&why.against_name).into(),
-                one.metric.name().into(),
-                part.into(),
-                one.value.into(),
-                one.against_value.into(),
-                one.effect.ratio.into(),
-                one.effect.difference.into(),
-                one.effect.low.into(),
-                one.effect.high.into(),
-                (&one.text).into(),
-            ]);
-        }
-    }
-    table
+    let why = verdict.why.iter();
+    let rows = why.flat_map(|why| why.moved.iter().map(move |moved| (why, moved)));
+    DataTable::of("why", rows)
+        .column("variant", |(why, _)| &why.name)
+        .column("against", |(why, _)| &why.against_name)
+        .column("metric", |(_, moved)| moved.metric.name())
+        .column("part", |(_, moved)| match moved.part {
+            MovementRole::With => "with",
+            MovementRole::Aside => "aside",
+            MovementRole::Against => "against",
+        })
+        .column("value", |(_, moved)| moved.value)
+        .column("against_value", |(_, moved)| moved.against_value)
+        .effect(|(_, moved)| &moved.effect)
+        .column("text", |(_, moved)| &moved.text)
+        .build()
 }
 
 /// The resource that limited each side of a difference.
 fn limits(verdict: &VerdictDocument) -> DataTable {
-    let columns = ["variant", "against", "name", "limit", "text"];
-    let mut table = DataTable::new("limits", &columns);
-    for why in &verdict.why {
-        for one in &why.limits {
-            let kind = match one.kind {
-                BottleneckKind::ServerCores => "server_cores",
-                BottleneckKind::Machine => "machine",
-                BottleneckKind::Generator => "generator",
-                BottleneckKind::Link => "link",
-                BottleneckKind::Schedule => "schedule",
-                BottleneckKind::Waiting => "waiting",
-                BottleneckKind::Unknown => "unknown",
-            };
-            table.push(vec![
-                (&why.name).into(),
-                (&why.against_name).into(),
-                (&one.name).into(),
-                kind.into(),
-                (&one.text).into(),
-            ]);
-        }
-    }
-    table
+    let why = verdict.why.iter();
+    let rows = why.flat_map(|why| why.limits.iter().map(move |limit| (why, limit)));
+    DataTable::of("limits", rows)
+        .column("variant", |(why, _)| &why.name)
+        .column("against", |(why, _)| &why.against_name)
+        .column("name", |(_, limit)| &limit.name)
+        .column("limit", |(_, limit)| match limit.kind {
+            BottleneckKind::ServerCores => "server_cores",
+            BottleneckKind::Machine => "machine",
+            BottleneckKind::Generator => "generator",
+            BottleneckKind::Link => "link",
+            BottleneckKind::Schedule => "schedule",
+            BottleneckKind::Waiting => "waiting",
+            BottleneckKind::Unknown => "unknown",
+        })
+        .column("text", |(_, limit)| &limit.text)
+        .build()
 }
 
 fn scaling(verdict: &VerdictDocument) -> DataTable {
-    let columns = [
-        "factor",
-        "levels",
-        "metric",
-        "at",
-        "median",
-        "low",
-        "high",
-        "in_step_share",
-        "slope",
-        "straightness",
-    ];
-    let mut table = DataTable::new("scaling", &columns);
-    for line in &verdict.scaling {
-        for point in &line.points {
-            table.push(vec![
-                (&line.factor).into(),
-                joined(&line.levels),
-                line.metric.name().into(),
-                point.at.into(),
-                point.median.into(),
-                point.low.into(),
-                point.high.into(),
-                point.in_step.into(),
-                line.slope.into(),
-                line.straightness.into(),
-            ]);
-        }
-    }
-    table
+    let lines = verdict.scaling.iter();
+    let rows = lines.flat_map(|line| line.points.iter().map(move |point| (line, point)));
+    DataTable::of("scaling", rows)
+        .column("factor", |(line, _)| &line.factor)
+        .column("levels", |(line, _)| joined(&line.levels))
+        .column("metric", |(line, _)| line.metric.name())
+        .column("at", |(_, point)| point.at)
+        .column("median", |(_, point)| point.median)
+        .column("low", |(_, point)| point.low)
+        .column("high", |(_, point)| point.high)
+        .column("in_step_share", |(_, point)| point.in_step)
+        .column("slope", |(line, _)| line.slope)
+        .column("straightness", |(line, _)| line.straightness)
+        .build()
 }
 
 /// All trials, including those of incomplete blocks.
 fn trials(experiment: &Experiment) -> DataTable {
-    let verdict = &experiment.verdict;
-    let factors = factors(verdict);
-    let measured: Vec<Metric> = Metric::ALL
-        .iter()
-        .copied()
-        .filter(|metric| {
-            let mut trials = experiment.trials.iter();
-            trials.any(|trial| trial.values.contains_key(metric))
+    let table = DataTable::of("trials", with_variants(experiment))
+        .column("block", |(trial, _)| trial.block)
+        .column("position", |(trial, _)| {
+            trial.position.map(|position| position as u64 + 1)
         })
-        .collect();
-    let mut table = DataTable::new("trials", &["block", "position", "variant"]);
-    table.columns.extend(factor_columns(&factors));
-    table.columns.extend(record_columns());
-    let metrics = measured.iter().map(|metric| format!("metric_{metric}"));
-    table.columns.extend(metrics);
-    for (trial, variant) in with_variants(experiment) {
-        let position = trial.position.map(|position| position as u64 + 1);
-        let mut row = vec![trial.block.into(), position.into(), (&variant.name).into()];
-        row.extend(level_cells(&factors, &variant.levels));
-        row.extend(record_cells(&trial.record));
-        let values = measured.iter();
-        row.extend(values.map(|metric| DataCell::from(trial.values.get(metric).copied())));
-        table.push(row);
+        .column("variant", |(_, variant)| &variant.name);
+    let verdict = &experiment.verdict;
+    let table = factor_columns(table, "factor_", verdict, |(_, variant)| variant);
+    let mut table = record_columns(table, |(trial, _)| &trial.record);
+    for metric in Metric::ALL {
+        let mut trials = experiment.trials.iter();
+        if trials.any(|trial| trial.values.contains_key(metric)) {
+            table = table.column(&format!("metric_{metric}"), |(trial, _)| {
+                trial.values.get(metric).copied()
+            });
+        }
     }
-    table
+    table.build()
 }
 
-fn with_variants(
-    experiment: &Experiment,
-) -> impl Iterator<Item = (&Trial, &prony_stats::VariantSummary)> {
+fn with_variants(experiment: &Experiment) -> impl Iterator<Item = (&Trial, &VariantSummary)> {
     let variants = &experiment.verdict.variants;
     let trials = experiment.trials.iter();
     trials.filter_map(|trial| Some((trial, variants.get(trial.variant)?)))
 }
 
 fn series(experiment: &Experiment) -> DataTable {
-    let mut table = DataTable::new("series", &["block", "variant"]);
-    table.columns.extend(SERIES.map(str::to_owned));
-    for (trial, variant) in with_variants(experiment) {
-        for row in series_rows(&trial.record) {
-            let mut cells = vec![trial.block.into(), DataCell::from(&variant.name)];
-            cells.extend(row);
-            table.push(cells);
-        }
-    }
-    table
+    let rows = with_variants(experiment).flat_map(|(trial, variant)| {
+        let slices = with_lengths(&trial.record.series);
+        slices.map(move |slice| (trial, variant, slice))
+    });
+    let table = DataTable::of("series", rows)
+        .column("block", |(trial, ..)| trial.block)
+        .column("variant", |(_, variant, _)| &variant.name);
+    series_columns(table, |(.., slice)| slice).build()
 }
 
 /// Requests by outcome, over all trials of a variant.
 fn outcomes(experiment: &Experiment) -> DataTable {
-    let mut table = DataTable::new("outcomes", &["variant", "outcome", "requests"]);
-    for (place, variant) in experiment.verdict.variants.iter().enumerate() {
-        let mut sums: BTreeMap<Outcome, u64> = BTreeMap::new();
-        for trial in experiment.trials.iter().filter(|t| t.variant == place) {
-            for (outcome, count) in &trial.record.outcomes {
-                *sums.entry(*outcome).or_default() += count;
-            }
-        }
-        for (outcome, count) in sums {
-            table.push(vec![
-                (&variant.name).into(),
-                outcome.name().into(),
-                count.into(),
-            ]);
+    let mut sums: BTreeMap<(usize, Outcome), u64> = BTreeMap::new();
+    for (trial, _) in with_variants(experiment) {
+        for (outcome, count) in &trial.record.outcomes {
+            *sums.entry((trial.variant, *outcome)).or_default() += count;
         }
     }
-    table
+    let variants = &experiment.verdict.variants;
+    DataTable::of("outcomes", &sums)
+        .column("variant", |((variant, _), _)| &variants[*variant].name)
+        .column("outcome", |((_, outcome), _)| outcome.name())
+        .column("requests", |(_, count)| *count)
+        .build()
 }
 
 fn order(verdict: &VerdictDocument) -> DataTable {
-    let mut table = DataTable::new("order", &["block", "position", "variant"]);
-    for (block, names) in (1_u64..).zip(&verdict.order) {
-        for (position, name) in (1_u64..).zip(names) {
-            table.push(vec![block.into(), position.into(), name.into()]);
-        }
-    }
-    table
+    let blocks = (1_u64..).zip(&verdict.order);
+    let rows = blocks.flat_map(|(block, names)| {
+        let places = (1_u64..).zip(names);
+        places.map(move |(position, name)| (block, position, name))
+    });
+    DataTable::of("order", rows)
+        .column("block", |(block, ..)| block)
+        .column("position", |(_, position, _)| position)
+        .column("variant", |(.., name)| name)
+        .build()
 }
 
 fn looks(verdict: &VerdictDocument) -> DataTable {
-    let mut table = DataTable::new("looks", &["blocks", "spent_share"]);
-    for look in &verdict.looks {
-        table.push(vec![look.blocks.into(), look.spent_share.into()]);
-    }
-    table
-}
-
-fn findings(verdict: &VerdictDocument) -> DataTable {
-    let mut table = DataTable::new("findings", &["severity", "id", "text"]);
-    for finding in &verdict.findings {
-        table.push(vec![
-            severity_name(finding.severity).into(),
-            finding.id.as_str().into(),
-            (&finding.text).into(),
-        ]);
-    }
-    table
+    DataTable::of("looks", &verdict.looks)
+        .column("blocks", |it| it.blocks)
+        .column("spent_share", |it| it.spent_share)
+        .build()
 }
 
 fn environment(experiment: &Experiment) -> DataTable {
-    let mut table = DataTable::new("environment", &["name", "value"]);
-    for (name, value) in flattened(&experiment.environment) {
-        table.push(vec![
-            DataCell::Text(name.replace(" › ", ".")),
-            DataCell::Text(value),
-        ]);
-    }
-    table
+    DataTable::of("environment", &flattened(&experiment.environment))
+        .column("name", |(name, _)| name.replace(" › ", "."))
+        .column("value", |(_, value)| value)
+        .build()
 }
 
 /// All samples of all trials, with the columns as stored; `None` without telemetry.
 fn telemetry(experiment: &Experiment) -> Option<DataTable> {
-    let mut table = DataTable::new("telemetry", &["block", "variant"]);
+    let mut table = DataTable {
+        name: "telemetry",
+        columns: vec!["block".to_owned(), "variant".to_owned()],
+        rows: Vec::new(),
+    };
     for (trial, variant) in with_variants(experiment) {
         let mut reader = ::csv::ReaderBuilder::new()
             .flexible(true)

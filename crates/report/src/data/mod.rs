@@ -8,11 +8,17 @@ mod load;
 mod rounds;
 mod runs;
 
+use prony_record::Finding;
+use prony_stats::Effect;
 use serde_json::{Map, Value};
 
+use crate::text::severity_name;
+
+pub(crate) use experiment::compared_metrics;
 pub use experiment::experiment;
 pub use load::load;
 pub(crate) use load::series;
+pub(crate) use runs::comparisons as run_comparisons;
 pub use runs::runs;
 
 /// A table for other programs.
@@ -48,6 +54,12 @@ impl From<&str> for DataCell {
 impl From<&String> for DataCell {
     fn from(text: &String) -> DataCell {
         DataCell::Text(text.clone())
+    }
+}
+
+impl From<String> for DataCell {
+    fn from(text: String) -> DataCell {
+        DataCell::Text(text)
     }
 }
 
@@ -98,26 +110,64 @@ impl DataCell {
     }
 }
 
-impl DataTable {
-    fn new(name: &'static str, columns: &[&str]) -> DataTable {
-        DataTable {
-            name,
-            columns: columns.iter().map(|&column| column.to_owned()).collect(),
-            rows: Vec::new(),
+/// A table under construction: the items that its rows describe, and the columns so far.
+struct DataTableBuilder<T> {
+    items: Vec<T>,
+    table: DataTable,
+}
+
+impl<T: Copy> DataTableBuilder<T> {
+    /// Adds a column. `cell` returns an item's value.
+    fn column<C: Into<DataCell>>(mut self, name: &str, cell: impl Fn(T) -> C) -> Self {
+        self.table.columns.push(name.to_owned());
+        for (row, item) in self.table.rows.iter_mut().zip(&self.items) {
+            row.push(cell(*item).into());
         }
+        self
     }
 
-    fn push(&mut self, row: Vec<DataCell>) {
-        debug_assert_eq!(row.len(), self.columns.len(), "{}", self.name);
-        self.rows.push(row);
+    /// Adds the columns of an effect and its interval.
+    fn effect<'a>(self, effect: impl Fn(T) -> &'a Effect) -> Self {
+        self.column("ratio", |it| effect(it).ratio)
+            .column("difference", |it| effect(it).difference)
+            .column("low", |it| effect(it).low)
+            .column("high", |it| effect(it).high)
+    }
+
+    /// Adds the columns of a finding.
+    fn finding<'a>(self, finding: impl Fn(T) -> &'a Finding) -> Self {
+        self.column("severity", |it| severity_name(finding(it).severity))
+            .column("id", |it| finding(it).id.as_str())
+            .column("text", |it| &finding(it).text)
+    }
+
+    fn build(self) -> DataTable {
+        self.table
+    }
+}
+
+impl DataTable {
+    /// Starts a table with a row for each item.
+    fn of<T>(name: &'static str, items: impl IntoIterator<Item = T>) -> DataTableBuilder<T> {
+        let items: Vec<T> = items.into_iter().collect();
+        let table = DataTable {
+            name,
+            columns: Vec::new(),
+            rows: vec![Vec::new(); items.len()],
+        };
+        DataTableBuilder { items, table }
     }
 
     /// Returns the table as CSV (RFC 4180, but lines end with only a line feed).
     pub fn to_csv(&self) -> String {
-        let headings: Vec<&str> = self.columns.iter().map(String::as_str).collect();
-        let rows = self.rows.iter();
-        let texts = rows.map(|row| row.iter().map(DataCell::text).collect());
-        crate::csv_text::write(&headings, texts)
+        let mut out = ::csv::Writer::from_writer(Vec::new());
+        // Writing to memory can't fail.
+        let _ = out.write_record(&self.columns);
+        for row in &self.rows {
+            let _ = out.write_record(row.iter().map(DataCell::text));
+        }
+        let bytes = out.into_inner().unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Returns the table as a JSON array with an object for each row. Empty values are null.
@@ -132,5 +182,19 @@ impl DataTable {
         });
         let rows: Vec<Value> = rows.collect();
         format!("{:#}\n", Value::Array(rows))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_csv_are_quoted_if_they_need_it() {
+        let table = DataTable::of("table", [("x,\"y\"", -1.5)])
+            .column("a", |(text, _)| text)
+            .column("b", |(_, number)| number)
+            .build();
+        assert_eq!(table.to_csv(), "a,b\n\"x,\"\"y\"\"\",-1.5\n");
     }
 }

@@ -2,7 +2,7 @@
 
 use prony_stats::{RoundMetric, VerdictDocument};
 
-use super::{DataCell, DataTable};
+use super::DataTable;
 use crate::Experiment;
 
 /// A table of the slices of all trials, and one of the comparisons by rounds. Without interleaved
@@ -15,77 +15,42 @@ pub(super) fn of_experiment(experiment: &Experiment) -> Vec<DataTable> {
 }
 
 fn slices(experiment: &Experiment) -> DataTable {
-    let columns = [
-        "block",
-        "round",
-        "position",
-        "variant",
-        "length_s",
-        "ok",
-        "failed",
-        "mean_response_us",
-        "drain_s",
-    ];
-    let mut table = DataTable::new("slices", &columns);
-    for trial in &experiment.trials {
-        let variant = experiment.verdict.variants.get(trial.variant);
-        let variant: DataCell = variant.map(|variant| &variant.name).into();
-        for slice in &trial.slices {
-            table.push(vec![
-                trial.block.into(),
-                slice.round.saturating_add(1).into(),
-                slice.position.saturating_add(1).into(),
-                variant.clone(),
-                slice.length_s.into(),
-                slice.ok.into(),
-                slice.failed.into(),
-                slice.mean_response_us.into(),
-                slice.drain_s.into(),
-            ]);
-        }
-    }
-    table
+    let trials = experiment.trials.iter();
+    let rows = trials.flat_map(|trial| trial.slices.iter().map(move |slice| (trial, slice)));
+    let variants = &experiment.verdict.variants;
+    DataTable::of("slices", rows)
+        .column("block", |(trial, _)| trial.block)
+        .column("round", |(_, slice)| slice.round.saturating_add(1))
+        .column("position", |(_, slice)| slice.position.saturating_add(1))
+        .column("variant", |(trial, _)| {
+            variants.get(trial.variant).map(|variant| &variant.name)
+        })
+        .column("length_s", |(_, slice)| slice.length_s)
+        .column("ok", |(_, slice)| slice.ok)
+        .column("failed", |(_, slice)| slice.failed)
+        .column("mean_response_us", |(_, slice)| slice.mean_response_us)
+        .column("drain_s", |(_, slice)| slice.drain_s)
+        .build()
 }
 
 fn rounds(verdict: &VerdictDocument) -> DataTable {
-    let columns = [
-        "variant",
-        "against",
-        "metric",
-        "blocks",
-        "rounds",
-        "rounds_without_ratio",
-        "ratio",
-        "low",
-        "high",
-        "rounds_ratio",
-        "rounds_low",
-        "rounds_high",
-        "error_ratio",
-        "text",
-    ];
-    let mut table = DataTable::new("rounds", &columns);
-    for one in &verdict.rounds {
-        let metric = match one.metric {
+    DataTable::of("rounds", &verdict.rounds)
+        .column("variant", |it| &it.name)
+        .column("against", |it| &it.against_name)
+        .column("metric", |it| match it.metric {
             RoundMetric::RatePerS => "rate_per_s",
             RoundMetric::MeanResponseUs => "mean_response_us",
-        };
-        table.push(vec![
-            DataCell::from(&one.name),
-            (&one.against_name).into(),
-            metric.into(),
-            one.blocks.into(),
-            one.rounds.into(),
-            one.rounds_without_ratio.into(),
-            one.effect.ratio.into(),
-            one.effect.low.into(),
-            one.effect.high.into(),
-            one.rounds_ratio.into(),
-            one.rounds_low.into(),
-            one.rounds_high.into(),
-            one.error_ratio.into(),
-            (&one.text).into(),
-        ]);
-    }
-    table
+        })
+        .column("blocks", |it| it.blocks)
+        .column("rounds", |it| it.rounds)
+        .column("rounds_without_ratio", |it| it.rounds_without_ratio)
+        .column("ratio", |it| it.effect.ratio)
+        .column("low", |it| it.effect.low)
+        .column("high", |it| it.effect.high)
+        .column("rounds_ratio", |it| it.rounds_ratio)
+        .column("rounds_low", |it| it.rounds_low)
+        .column("rounds_high", |it| it.rounds_high)
+        .column("error_ratio", |it| it.error_ratio)
+        .column("text", |it| &it.text)
+        .build()
 }

@@ -1,135 +1,76 @@
 //! The tables of two compared runs.
 
-use prony_stats::gate::GateResult;
-use prony_stats::runs::{RunComparison, RunsDocument};
+use prony_stats::gate::{GateResult, GateScale};
+use prony_stats::runs::RunsDocument;
 
-use super::{DataCell, DataTable};
-use crate::text::severity_name;
+use super::DataTable;
 use crate::wording::verdict::word;
 
 /// All tables of two compared runs.
 pub fn runs(document: &RunsDocument) -> Vec<DataTable> {
-    let mut differences = DataTable::new("differences", &["part", "name", "old", "new"]);
-    for one in &document.differences {
-        differences.push(vec![
-            one.part.name().into(),
-            (&one.name).into(),
-            one.old.as_ref().into(),
-            one.new.as_ref().into(),
-        ]);
-    }
-    let mut findings = DataTable::new("findings", &["run", "severity", "id", "text"]);
-    for one in &document.findings {
-        findings.push(vec![
-            (&one.run).into(),
-            severity_name(one.finding.severity).into(),
-            one.finding.id.as_str().into(),
-            (&one.finding.text).into(),
-        ]);
-    }
-    let all = document.comparisons.iter().chain(&document.described);
     vec![
-        comparisons(all),
+        comparisons(document),
         relative(document),
-        differences,
+        DataTable::of("differences", &document.differences)
+            .column("part", |it| it.part.name())
+            .column("name", |it| &it.name)
+            .column("old", |it| it.old.as_ref())
+            .column("new", |it| it.new.as_ref())
+            .build(),
         gates(&document.gates),
-        findings,
+        DataTable::of("findings", &document.findings)
+            .column("run", |it| &it.run)
+            .finding(|it| &it.finding)
+            .build(),
     ]
 }
 
-fn comparisons<'a>(all: impl Iterator<Item = &'a RunComparison>) -> DataTable {
-    let columns = [
-        "variant",
-        "metric",
-        "old",
-        "new",
-        "old_trials",
-        "new_trials",
-        "ratio",
-        "difference",
-        "low",
-        "high",
-        "verdict",
-        "regression",
-        "text",
-    ];
-    let mut table = DataTable::new("comparisons", &columns);
-    for between in all {
-        let effect = &between.effect;
-        table.push(vec![
-            (&between.name).into(),
-            between.metric.name().into(),
-            between.old.into(),
-            between.new.into(),
-            between.old_trials.into(),
-            between.new_trials.into(),
-            effect.ratio.into(),
-            effect.difference.into(),
-            effect.low.into(),
-            effect.high.into(),
-            between.verdict.map(word).into(),
-            between.regression.map(|ruling| ruling.name()).into(),
-            (&between.text).into(),
-        ]);
-    }
-    table
+/// A row for each variant and metric that two runs have in common.
+pub(crate) fn comparisons(document: &RunsDocument) -> DataTable {
+    let all = document.comparisons.iter().chain(&document.described);
+    DataTable::of("comparisons", all)
+        .column("variant", |it| &it.name)
+        .column("metric", |it| it.metric.name())
+        .column("old", |it| it.old)
+        .column("new", |it| it.new)
+        .column("old_trials", |it| it.old_trials)
+        .column("new_trials", |it| it.new_trials)
+        .effect(|it| &it.effect)
+        .column("verdict", |it| it.verdict.map(word))
+        .column("regression", |it| it.regression.map(|ruling| ruling.name()))
+        .column("text", |it| &it.text)
+        .build()
 }
 
 fn relative(document: &RunsDocument) -> DataTable {
-    let columns = [
-        "variant",
-        "against",
-        "metric",
-        "old",
-        "new",
-        "ratio",
-        "difference",
-        "low",
-        "high",
-        "text",
-    ];
-    let mut table = DataTable::new("relative", &columns);
-    for one in &document.relative {
-        table.push(vec![
-            (&one.name).into(),
-            (&one.against_name).into(),
-            one.metric.name().into(),
-            one.old.into(),
-            one.new.into(),
-            one.effect.ratio.into(),
-            one.effect.difference.into(),
-            one.effect.low.into(),
-            one.effect.high.into(),
-            (&one.text).into(),
-        ]);
-    }
-    table
+    DataTable::of("relative", &document.relative)
+        .column("variant", |it| &it.name)
+        .column("against", |it| &it.against_name)
+        .column("metric", |it| it.metric.name())
+        .column("old", |it| it.old)
+        .column("new", |it| it.new)
+        .effect(|it| &it.effect)
+        .column("text", |it| &it.text)
+        .build()
 }
 
 /// The results of conditions.
 pub(super) fn gates(gates: &[GateResult]) -> DataTable {
-    let columns = [
-        "gate", "variant", "measure", "ruling", "scale", "value", "low", "high", "limit", "text",
-    ];
-    let mut table = DataTable::new("gates", &columns);
-    for gate in gates {
-        let scale = gate.scale.map(|scale| match scale {
-            prony_stats::gate::GateScale::Value => "value",
-            prony_stats::gate::GateScale::Ratio => "ratio",
-            prony_stats::gate::GateScale::Difference => "difference",
-        });
-        table.push(vec![
-            (&gate.gate).into(),
-            (&gate.name).into(),
-            (&gate.measure).into(),
-            gate.ruling.name().into(),
-            scale.into(),
-            gate.value.into(),
-            gate.low.into(),
-            gate.high.into(),
-            gate.limit.into(),
-            DataCell::from(&gate.text),
-        ]);
-    }
-    table
+    let scale = |scale: GateScale| match scale {
+        GateScale::Value => "value",
+        GateScale::Ratio => "ratio",
+        GateScale::Difference => "difference",
+    };
+    DataTable::of("gates", gates)
+        .column("gate", |it| &it.gate)
+        .column("variant", |it| &it.name)
+        .column("measure", |it| &it.measure)
+        .column("ruling", |it| it.ruling.name())
+        .column("scale", |it| it.scale.map(scale))
+        .column("value", |it| it.value)
+        .column("low", |it| it.low)
+        .column("high", |it| it.high)
+        .column("limit", |it| it.limit)
+        .column("text", |it| &it.text)
+        .build()
 }

@@ -17,10 +17,6 @@ pub(crate) fn forest(
     standings: &[Standing],
 ) -> Option<Figure> {
     let ratios = |effect: &Effect| (effect.ratio, effect.ratio.and(effect.low.zip(effect.high)));
-    let shown = |standing: &Standing| match standing.is_reference {
-        true => "reference".to_owned(),
-        false => standing.verdict.to_owned(),
-    };
     // Show the reference only if there is just one. With several, each of their rows would show no
     // change.
     let references = standings.iter().filter(|s| s.is_reference).count();
@@ -37,7 +33,7 @@ pub(crate) fn forest(
                 interval,
                 change: standing.change.clone(),
                 interval_text: standing.interval.clone(),
-                verdict: shown(standing),
+                verdict: standing.word().to_owned(),
             }
         })
         .collect();

@@ -7,6 +7,7 @@ use super::titled;
 use crate::chart::{self, Chart, RateDots, TimedLine, palette};
 use crate::document::Figure;
 use crate::number;
+use crate::tables::load::with_lengths;
 use crate::tables::times;
 use crate::wording::captions;
 use crate::wording::load::{headline, time_at};
@@ -161,13 +162,8 @@ fn percentiles(record: &Record) -> Option<Chart> {
         time_at(times, "p99", times.p99)
     );
     let length_s = record.totals.elapsed_s;
-    Some(chart::timed(
-        label,
-        "response time",
-        number::time,
-        length_s,
-        &lines,
-    ))
+    let (unit, mark) = ("response time", number::time);
+    Some(chart::timed(label, unit, mark, length_s, &lines))
 }
 
 /// Failures per second; `None` if nothing failed.
@@ -175,11 +171,8 @@ fn failures(record: &Record) -> Option<Chart> {
     if record.series.iter().all(|slice| slice.failed == 0) {
         return None;
     }
-    let mut previous_s = 0.0;
-    let rates = record.series.iter().map(|slice| {
-        let length_s = slice.t_s - std::mem::replace(&mut previous_s, slice.t_s);
-        (slice.t_s - length_s / 2.0, slice.failed as f64 / length_s)
-    });
+    let rates = with_lengths(&record.series)
+        .map(|(length_s, slice)| (slice.t_s - length_s / 2.0, slice.failed as f64 / length_s));
     let line = TimedLine {
         name: "failed".to_owned(),
         color: palette::variant(1),
@@ -190,14 +183,8 @@ fn failures(record: &Record) -> Option<Chart> {
         number::plural(record.totals.failed, "request", "requests")
     );
     let length_s = record.totals.elapsed_s;
-    let mark = number::rate_figure;
-    Some(chart::timed(
-        label,
-        "failures per second",
-        mark,
-        length_s,
-        &[line],
-    ))
+    let (unit, mark) = ("failures per second", number::rate_figure);
+    Some(chart::timed(label, unit, mark, length_s, &[line]))
 }
 
 /// The distribution of response times; `None` if the record has no histogram.
@@ -220,11 +207,8 @@ fn distribution(record: &Record) -> Option<Chart> {
 
 /// A value of each slice in which a request finished, at the middle of the slice.
 fn points(series: &[Slice], pick: fn(&Slice) -> f64) -> Vec<(f64, f64)> {
-    let mut previous_s = 0.0;
-    let all = series.iter().map(|slice| {
-        let length_s = slice.t_s - std::mem::replace(&mut previous_s, slice.t_s);
-        (slice.t_s - length_s / 2.0, pick(slice))
-    });
+    let all =
+        with_lengths(series).map(|(length_s, slice)| (slice.t_s - length_s / 2.0, pick(slice)));
     all.filter(|(_, value)| *value > 0.0).collect()
 }
 

@@ -1,11 +1,12 @@
 //! Two compared runs.
 
-use prony_stats::runs::{RunComparison, RunsDocument};
-use prony_stats::{Change, Metric};
+use prony_stats::Metric;
+use prony_stats::runs::RunsDocument;
 
 use super::titled;
 use crate::chart::{self, ForestRow, palette};
 use crate::document::Figure;
+use crate::tables::{change_texts, runs};
 use crate::wording::captions;
 use crate::wording::verdict::{capitalized, word};
 
@@ -17,22 +18,18 @@ pub(crate) fn of_runs(document: &RunsDocument, metric: Metric) -> Option<Figure>
         .iter()
         .filter(|between| between.metric == metric)
         .enumerate()
-        .map(|(place, between)| ForestRow {
-            name: match between.name.as_str() {
-                "" => "the load".to_owned(),
-                name => name.to_owned(),
-            },
-            color: palette::variant(place),
-            ratio: between.effect.ratio,
-            interval: between
-                .effect
-                .ratio
-                .and(between.effect.low.zip(between.effect.high)),
-            change: change_of(between).map_or(String::new(), |change| change.signed()),
-            interval_text: change_of(between)
-                .and_then(|change| change.signed_range())
-                .unwrap_or_default(),
-            verdict: between.verdict.map_or("", word).to_owned(),
+        .map(|(place, between)| {
+            let effect = &between.effect;
+            let (change, interval_text) = change_texts(metric, effect);
+            ForestRow {
+                name: runs::name(between).to_owned(),
+                color: palette::variant(place),
+                ratio: effect.ratio,
+                interval: effect.ratio.and(effect.low.zip(effect.high)),
+                change,
+                interval_text,
+                verdict: between.verdict.map_or("", word).to_owned(),
+            }
         })
         .collect();
     rows.iter().any(|row| row.ratio.is_some()).then(|| {
@@ -49,8 +46,4 @@ pub(crate) fn of_runs(document: &RunsDocument, metric: Metric) -> Option<Figure>
             ..titled(&capitalized(metric.noun()), chart)
         }
     })
-}
-
-fn change_of(between: &RunComparison) -> Option<Change> {
-    Change::of(between.metric, &between.effect)
 }

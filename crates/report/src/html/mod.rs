@@ -10,6 +10,7 @@ use prony_record::{Finding, FindingId, Severity};
 use crate::chart::palette;
 use crate::document::{Block, Callout, Document, Figure, Medium, Section, VerdictLine};
 use crate::figures::file_name;
+use crate::table::xml;
 
 /// Renders the report as a page.
 pub fn render(document: &Document) -> String {
@@ -56,18 +57,7 @@ fn style() -> String {
 
 /// Escapes text for content and attributes.
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
+    xml(text).replace('\'', "&#39;")
 }
 
 fn section(section: &Section, blocks: &[&Block]) -> String {

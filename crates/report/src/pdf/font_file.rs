@@ -64,29 +64,22 @@ pub(super) fn table(data: &[u8], tag: [u8; 4]) -> Option<&[u8]> {
     data.get(offset..offset.checked_add(length)?)
 }
 
-/// Reads all characters of a `cmap` table with their glyphs, from the Unicode subtables.
+/// Reads all characters of a `cmap` table with their glyphs, from the Unicode subtables. Formats
+/// other than 4 are ignored, because the embedded fonts have no characters above U+FFFF.
 fn glyphs(cmap: &[u8]) -> Option<HashMap<char, u16>> {
     let mut all = HashMap::new();
     for place in 0..usize::from(u16_at(cmap, 2)?) {
         let entry = 4 + place * 8;
         let is_unicode = matches!(
             (u16_at(cmap, entry)?, u16_at(cmap, entry + 2)?),
-            (0, _) | (3, 1 | 10)
+            (0, _) | (3, 1)
         );
         let subtable = cmap.get(u32_at(cmap, entry + 4)?..)?;
-        match u16_at(subtable, 0)? {
-            4 if is_unicode => segments(subtable, &mut all)?,
-            12 if is_unicode => groups(subtable, &mut all)?,
-            _ => {}
+        if is_unicode && u16_at(subtable, 0)? == 4 {
+            segments(subtable, &mut all)?;
         }
     }
     Some(all)
-}
-
-fn insert(all: &mut HashMap<char, u16>, code: u32, glyph: u16) {
-    if let (Some(c), 1..) = (char::from_u32(code), glyph) {
-        all.insert(c, glyph);
-    }
 }
 
 /// Reads a subtable of format 4: ranges of characters up to U+FFFF.
@@ -113,20 +106,9 @@ fn segments(subtable: &[u8], all: &mut HashMap<char, u16>) -> Option<()> {
                     }
                 }
             };
-            insert(all, code.into(), glyph);
-        }
-    }
-    Some(())
-}
-
-/// Reads a subtable of format 12: ranges of any characters.
-fn groups(subtable: &[u8], all: &mut HashMap<char, u16>) -> Option<()> {
-    for group in 0..u32_at(subtable, 12)? {
-        let entry = 16 + group * 12;
-        let field = |place: usize| u32::try_from(u32_at(subtable, entry + place)?).ok();
-        let (start, end, first) = (field(0)?, field(4)?, field(8)?);
-        for code in start..=end {
-            insert(all, code, u16::try_from(first + (code - start)).ok()?);
+            if let (Some(c), 1..) = (char::from_u32(code.into()), glyph) {
+                all.insert(c, glyph);
+            }
         }
     }
     Some(())

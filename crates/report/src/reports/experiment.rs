@@ -4,7 +4,7 @@ use prony_record::Severity;
 use prony_stats::{Metric, TrialMode, VerdictDocument};
 
 use super::findings_section;
-use super::load::{ENTRIES_SHOWN_MAX, with_note};
+use super::load::ENTRIES_SHOWN_MAX;
 use crate::document::Audience::{Everyone, Files, Pages, Terminal};
 use crate::document::{Block, Blocks, Callout, Document, Figure, Section, VerdictLine};
 use crate::environment::{environment_rank, flattened};
@@ -149,14 +149,12 @@ fn results(document: &mut Document, verdict: &VerdictDocument) {
 
 fn result(verdict: &VerdictDocument, metric: Metric) -> Section {
     let standings = tables::standings(verdict, metric);
-    let mut section = Section::new(&capitalized(metric.noun()))
+    let figure = figures::forest(verdict, metric, &standings);
+    Section::new(&capitalized(metric.noun()))
         .intro(captions::RESULT)
         .with(Terminal, Block::Table(result_list(verdict, metric)))
-        .with(Files, Block::Table(tables::results(verdict, &standings)));
-    if let Some(figure) = figures::forest(verdict, metric, &standings) {
-        section = section.with(Pages, Block::Chart(figure));
-    }
-    section
+        .with(Files, Block::Table(tables::results(verdict, &standings)))
+        .with(Pages, figure.map(Block::Chart))
 }
 
 fn overview(verdict: &VerdictDocument) -> Section {
@@ -193,54 +191,40 @@ fn why_section(verdict: &VerdictDocument) -> Section {
             let limits = why.limits.iter().map(|limit| limit.text.clone());
             section = section.with(Everyone, Block::List(limits.collect()));
         }
-        if let Some(table) = tables::moved_table(why, TERMINAL_CHANGES_MAX) {
-            section = section.with(Terminal, Block::Table(table));
-        }
         let more = why.moved.len().saturating_sub(TERMINAL_CHANGES_MAX);
-        if more > 0 {
-            let text = format!("{more} more are in the report");
-            section = section.with(Terminal, Block::Note(text));
-        }
-        if let Some(table) = tables::moved_table(why, usize::MAX) {
-            let table = Block::Table(table);
-            let block = match whys.len() > UNFOLDED_WHYS_MAX {
-                true => Block::Folded {
-                    summary: "What changed".to_owned(),
-                    blocks: vec![table],
-                },
-                false => table,
-            };
-            section = section.with(Files, block);
-        }
+        let more = (more > 0).then(|| format!("{more} more are in the report"));
+        let first = tables::moved_table(why, TERMINAL_CHANGES_MAX).map(Block::Table);
+        let all = tables::moved_table(why, usize::MAX).map(Block::Table);
+        let all = all.map(|table| match whys.len() > UNFOLDED_WHYS_MAX {
+            true => Block::Folded {
+                summary: "What changed".to_owned(),
+                blocks: vec![table],
+            },
+            false => table,
+        });
         let rest = why::rest(why);
-        if !rest.is_empty() {
-            section = section.with(Files, Block::Note(rest.join(" ")));
-        }
+        let rest = (!rest.is_empty()).then(|| Block::Note(rest.join(" ")));
+        section = section
+            .with(Terminal, first)
+            .with(Terminal, more.map(Block::Note))
+            .with(Files, all)
+            .with(Files, rest);
     }
     section
 }
 
 fn cpu(verdict: &VerdictDocument) -> Section {
-    let mut section = Section::new("CPU of the services");
+    let section = Section::new("CPU of the services");
     let (figure, table) = (figures::cpu(verdict), tables::cpu_table(verdict));
-    if figure.is_none() && table.is_none() {
-        return section;
-    }
-    section = match &table {
-        Some(_) => section.intro(&format!(
-            "{} {}",
-            captions::CPU,
-            captions::softirq(verdict.softirq_included)
-        )),
-        None => section.intro(captions::CPU),
+    let softirq = captions::softirq(verdict.softirq_included);
+    let section = match (&figure, &table) {
+        (None, None) => return section,
+        (_, Some(_)) => section.intro(&format!("{} {softirq}", captions::CPU)),
+        (_, None) => section.intro(captions::CPU),
     };
-    if let Some(figure) = figure {
-        section = section.with(Pages, Block::Chart(figure));
-    }
-    if let Some(table) = table {
-        section = section.with(Everyone, Block::Table(table));
-    }
     section
+        .with(Pages, figure.map(Block::Chart))
+        .with(Everyone, table.map(Block::Table))
 }
 
 /// The probes of capacity searches.
@@ -293,23 +277,25 @@ fn entries_section(entries: &EntryComparison<'_>) -> Section {
     let count = entries.len();
     let caption = captions::ENTRIES_POOLED;
     let rows = entry_wording::rows_compared(entries.is_grouped, entries.summed_up);
+    let rows = rows.map(Block::Note);
     if count <= ENTRIES_SHOWN_MAX {
-        let section = Section::new("Entries")
+        return Section::new("Entries")
             .intro(caption)
             .with(Everyone, Block::Table(entries.table()))
-            .with(Terminal, Block::Note(caption.to_owned()));
-        return with_note(section, Everyone, rows);
+            .with(Terminal, Block::Note(caption.to_owned()))
+            .with(Everyone, rows);
     }
     let order = entry_wording::worst_compared(count as u64 + entries.summed_up, ENTRIES_SHOWN_MAX);
     let folded = Block::Folded {
         summary: entry_wording::all_compared(count, entries.summed_up),
         blocks: vec![Block::Table(entries.table())],
     };
-    let section = Section::new("Worst entries")
+    Section::new("Worst entries")
         .intro(&format!("{order} {caption}"))
         .with(Everyone, Block::Table(entries.worst(ENTRIES_SHOWN_MAX)))
-        .with(Terminal, Block::Note(format!("{order} {caption}")));
-    with_note(section, Files, rows).with(Files, folded)
+        .with(Terminal, Block::Note(format!("{order} {caption}")))
+        .with(Files, rows)
+        .with(Files, folded)
 }
 
 /// Completions and response times of all trials.

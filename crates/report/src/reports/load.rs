@@ -4,7 +4,7 @@ use prony_record::{EntryResults, Record};
 
 use super::findings_section;
 use crate::document::Audience::{Everyone, Files, Pages, Terminal};
-use crate::document::{Audience, Block, Blocks, Callout, Document, Section};
+use crate::document::{Block, Blocks, Callout, Document, Section};
 use crate::figures;
 use crate::tables::{self, times};
 use crate::tone::Tone;
@@ -114,56 +114,45 @@ fn entries_section(entries: &EntryResults) -> Section {
     let all = tables::entries::table(entries.rows());
     let count = all.len();
     if count <= ENTRIES_SHOWN_MAX {
-        let section = Section::new("Entries").with(Everyone, Block::Table(all));
-        return with_note(section, Everyone, entry_wording::rows(entries));
+        return Section::new("Entries")
+            .with(Everyone, Block::Table(all))
+            .with(Everyone, entry_wording::rows(entries).map(Block::Note));
     }
     let worst = tables::entries::worst_entries(entries, ENTRIES_SHOWN_MAX);
     let folded = Block::Folded {
         summary: entry_wording::all(entries),
         blocks: vec![Block::Table(all)],
     };
-    let section = Section::new("Worst entries")
-        .intro(&entry_wording::worst(entries, worst.len()))
-        .with(
-            Everyone,
-            Block::Table(tables::entries::table(worst.iter().copied())),
-        )
-        .with(
-            Terminal,
-            Block::Note(entry_wording::worst(entries, worst.len())),
-        );
-    let section = with_note(section, Terminal, entry_wording::grouping(entries));
-    with_note(section, Files, entry_wording::rows(entries)).with(Files, folded)
-}
-
-pub(super) fn with_note(
-    section: Section,
-    audience: Audience,
-    note: Option<impl Into<String>>,
-) -> Section {
-    match note {
-        Some(note) => section.with(audience, Block::Note(note.into())),
-        None => section,
-    }
+    let order = entry_wording::worst(entries, worst.len());
+    Section::new("Worst entries")
+        .intro(&order)
+        .with(Everyone, Block::Table(tables::entries::table(worst)))
+        .with(Terminal, Block::Note(order))
+        .with(Terminal, entry_wording::grouping(entries).map(Block::Note))
+        .with(Files, entry_wording::rows(entries).map(Block::Note))
+        .with(Files, folded)
 }
 
 /// Percentiles with a caveat about them and, on a terminal, the distribution.
 fn times_section(record: &Record, percentiles: &[f64]) -> Section {
-    let mut section = Section::new("Times").untitled_on_terminal();
+    let section = Section::new("Times").untitled_on_terminal();
     let table = times::table(record, percentiles);
-    if table.rows.is_empty() {
+    if table.is_empty() {
         return section;
     }
-    section = section.with(Everyone, Block::Table(table));
-    if !record.response_time_us.at_least.is_empty() {
-        section = section.with(Everyone, Block::Note(captions::LOWER_BOUNDS.to_owned()));
-    }
-    if let Some(caveat) = wording::closed_loop_caveat(record) {
-        section = section.with(Everyone, Block::Note(caveat.to_owned()));
-    }
+    let has_bounds = !record.response_time_us.at_least.is_empty();
+    let notes = [
+        has_bounds.then_some(captions::LOWER_BOUNDS),
+        wording::closed_loop_caveat(record),
+    ];
+    let [bounds, caveat] = notes.map(|note| note.map(|text| Block::Note(text.to_owned())));
     let bins = times::bins(record, HISTOGRAM_ROWS);
-    if !bins.is_empty() {
-        section = section.with(Terminal, Block::Histogram(bins));
-    }
     section
+        .with(Everyone, Block::Table(table))
+        .with(Everyone, bounds)
+        .with(Everyone, caveat)
+        .with(
+            Terminal,
+            (!bins.is_empty()).then_some(Block::Histogram(bins)),
+        )
 }

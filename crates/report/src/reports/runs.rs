@@ -27,12 +27,10 @@ impl Document {
         };
         for metric in wording::family(runs) {
             let table = tables::results(runs, metric);
+            let figure = figures::of_runs(runs, metric);
             let section = Section::new(&capitalized(metric.noun()));
-            let mut section = section.with(Everyone, Block::Table(table));
-            if let Some(figure) = figures::of_runs(runs, metric) {
-                section = section.with(Pages, Block::Chart(figure));
-            }
-            document.push(section);
+            let section = section.with(Everyone, Block::Table(table));
+            document.push(section.with(Pages, figure.map(Block::Chart)));
         }
         if !runs.relative.is_empty() {
             let texts = runs.relative.iter().map(|one| one.text.clone()).collect();
@@ -109,13 +107,9 @@ fn described(runs: &RunsDocument) -> Section {
     if table.is_some() || unchanged.is_some() {
         section = section.intro(captions::DESCRIBED_RUNS);
     }
-    if let Some(table) = table {
-        section = section.with(Everyone, Block::Table(table));
-    }
-    if let Some(unchanged) = unchanged {
-        section = section.with(Everyone, Block::Paragraph(unchanged));
-    }
     section
+        .with(Everyone, table.map(Block::Table))
+        .with(Everyone, unchanged.map(Block::Paragraph))
 }
 
 fn findings(runs: &RunsDocument) -> Section {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{Stored, StoredContent};
 use crate::environment::flattened;
+use crate::number;
 
 /// Stored properties by name.
 type Facts = BTreeMap<String, String>;
@@ -228,21 +229,14 @@ fn plans(found: &mut Vec<Difference>, old: &str, new: &str) {
         let table: toml::Table = text.parse().ok()?;
         Some(facts(&serde_json::to_value(table).ok()?))
     };
+    let length = |text: &str| number::plural(text.lines().count() as u64, "line", "lines");
     match (read(old), read(new)) {
         (Some(old), Some(new)) => add(found, DifferencePart::Plan, &old, &new),
         _ => found.push(Difference {
             part: DifferencePart::Plan,
             name: "text".to_owned(),
-            old: Some(crate::number::plural(
-                old.lines().count() as u64,
-                "line",
-                "lines",
-            )),
-            new: Some(crate::number::plural(
-                new.lines().count() as u64,
-                "line",
-                "lines",
-            )),
+            old: Some(length(old)),
+            new: Some(length(new)),
         }),
     }
 }

@@ -3,7 +3,7 @@
 use prony_record::{EntryResult, EntryResults};
 
 use crate::number;
-use crate::table::{Align, Table};
+use crate::table::Table;
 use crate::wording::load::time_at;
 
 /// Number of rows reserved for the entries with the largest share of failures.
@@ -30,24 +30,30 @@ pub(super) fn worst_first<T>(mut rows: Vec<(T, (f64, f64))>, most: usize) -> Vec
 
 /// A row for each of these entries.
 pub(crate) fn table<'a>(rows: impl IntoIterator<Item = &'a EntryResult>) -> Table {
-    let headings = ["entry", "requests", "ok/s", "failed", "p50", "p99"];
-    let mut table = Table::new(&headings);
-    table.columns[0].1 = Align::Left;
-    for row in rows {
-        let time = |name: &str, us: f64| match row.response_time_us.max {
-            max if max > 0.0 => time_at(&row.response_time_us, name, us),
-            _ => "–".to_owned(),
-        };
-        table.push(vec![
-            row.name.clone(),
-            number::count(row.started),
-            number::rate_figure(row.ok_per_s),
-            failed(row),
-            time("p50", row.response_time_us.p50),
-            time("p99", row.response_time_us.p99),
-        ]);
+    Table::of(rows)
+        .left("entry", |it| it.name.as_str())
+        .right("requests", |it| number::count(it.started))
+        .right("ok/s", |it| number::rate_figure(it.ok_per_s))
+        .right("failed", failed)
+        .right("p50", p50)
+        .right("p99", p99)
+        .build()
+}
+
+/// The median response time; `–` if no request finished.
+pub(super) fn p50(row: &EntryResult) -> String {
+    time(row, "p50", row.response_time_us.p50)
+}
+
+pub(super) fn p99(row: &EntryResult) -> String {
+    time(row, "p99", row.response_time_us.p99)
+}
+
+fn time(row: &EntryResult, name: &str, us: f64) -> String {
+    match row.response_time_us.max {
+        max if max > 0.0 => time_at(&row.response_time_us, name, us),
+        _ => "–".to_owned(),
     }
-    table
 }
 
 /// Failed requests with their share.

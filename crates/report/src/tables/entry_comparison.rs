@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use prony_record::{EntryGrouping, EntryResult, EntryResults};
 use prony_stats::{Change, Effect, Metric, VerdictDocument};
 
-use super::entries::{failed, worst_first};
+use super::entries::{failed, p50, p99, worst_first};
 use super::standing::reference_of;
 use crate::number;
-use crate::table::{Align, Emphasis, Table, TableCell};
-use crate::wording::load::time_at;
+use crate::table::{Emphasis, Table, TableCell};
 
 /// The entries of a list, with the pooled results of each variant.
 #[derive(Debug, Clone)]
@@ -151,50 +150,39 @@ impl<'a> EntryComparison<'a> {
     where
         'a: 'r,
     {
-        let headings = ["entry", "variant", "ok/s", "failed", "p50", "p99"];
-        let mut table = Table::new(&headings);
-        table.columns[1].1 = Align::Left;
-        for row in rows {
-            for (place, standing) in self.standings_of(row).iter().enumerate() {
-                let name = match place {
-                    0 => standing.result.name.as_str(),
-                    _ => "",
-                };
-                table.push_cells(self.cells(name, standing));
-            }
-        }
-        table
-    }
-
-    fn cells(&self, name: &str, standing: &EntryStanding<'_>) -> Vec<TableCell> {
-        let EntryStanding {
-            variant,
-            result,
-            changes,
-        } = standing;
-        let times = &result.response_time_us;
-        let time = |name: &str, us: f64| match times.max {
-            max if max > 0.0 => time_at(times, name, us),
-            _ => "–".to_owned(),
-        };
-        let figures = [
-            number::rate_figure(result.ok_per_s),
-            failed(result),
-            time("p50", times.p50),
-            time("p99", times.p99),
-        ];
-        let cells = figures.iter().zip(changes).map(|(figure, change)| {
-            let change = change.as_ref().map_or(String::new(), EntryChange::text);
-            TableCell::from(figure.as_str()).line(&change, Emphasis::Muted)
+        let standings = rows.into_iter().flat_map(|row| {
+            let standings = self.standings_of(row);
+            standings.into_iter().enumerate()
         });
-        let variant_name = &self.verdict.variants[*variant].name;
-        let names = [
-            TableCell::from(name),
-            TableCell::from(variant_name.as_str()).swatch(*variant),
+        let standings: Vec<(usize, EntryStanding<'_>)> = standings.collect();
+        let mut table = Table::of(&standings)
+            .left("entry", |(place, standing)| match place {
+                0 => standing.result.name.as_str(),
+                _ => "",
+            })
+            .left("variant", |(_, standing)| {
+                let name = self.verdict.variants[standing.variant].name.as_str();
+                TableCell::from(name).swatch(standing.variant)
+            });
+        let figures: [(&str, Figure); 4] = [
+            ("ok/s", |it| number::rate_figure(it.ok_per_s)),
+            ("failed", failed),
+            ("p50", p50),
+            ("p99", p99),
         ];
-        names.into_iter().chain(cells).collect()
+        for (place, (heading, figure)) in figures.into_iter().enumerate() {
+            table = table.right(heading, |(_, standing)| {
+                let change = standing.changes[place].as_ref();
+                let change = change.map_or(String::new(), EntryChange::text);
+                TableCell::from(figure(standing.result)).line(&change, Emphasis::Muted)
+            });
+        }
+        table.build()
     }
 }
+
+/// Text of one figure of an entry.
+type Figure = fn(&EntryResult) -> String;
 
 /// Computes the changes against a reference. Those that can't be computed are empty.
 fn changes(result: &EntryResult, reference: &EntryResult) -> [Option<EntryChange>; 4] {

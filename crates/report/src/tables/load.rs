@@ -3,26 +3,30 @@
 use prony_record::{Outcome, Record, Slice};
 
 use crate::number;
-use crate::table::{Align, Table};
+use crate::table::Table;
 use crate::wording::load::meaning;
 
 /// Requests by outcome, with an explanation of each outcome. Requests that were in flight at the
 /// end have no outcome and are omitted.
 pub(crate) fn outcomes(record: &Record) -> Table {
-    let mut table = Table::new(&["outcome", "requests", "share", "meaning"]);
-    table.columns[3].1 = Align::Left;
     let totals = &record.totals;
-    let all = totals.ok + totals.failed + totals.unstarted;
+    let all = (totals.ok + totals.failed + totals.unstarted).max(1) as f64;
     let known = record.outcomes.iter();
-    for (&outcome, &n) in known.filter(|(outcome, _)| **outcome != Outcome::Unfinished) {
-        table.push(vec![
-            outcome.name().to_owned(),
-            number::count(n),
-            number::share(n as f64 / all.max(1) as f64),
-            meaning(outcome).to_owned(),
-        ]);
-    }
-    table
+    Table::of(known.filter(|(outcome, _)| **outcome != Outcome::Unfinished))
+        .left("outcome", |(outcome, _)| outcome.name())
+        .right("requests", |(_, n)| number::count(*n))
+        .right("share", |(_, n)| number::share(*n as f64 / all))
+        .left("meaning", |(outcome, _)| meaning(*outcome))
+        .build()
+}
+
+/// The slices of a series, each with its length in seconds.
+pub(crate) fn with_lengths(series: &[Slice]) -> impl Iterator<Item = (f64, &Slice)> {
+    let mut previous_s = 0.0;
+    series.iter().map(move |slice| {
+        let length_s = slice.t_s - std::mem::replace(&mut previous_s, slice.t_s);
+        (length_s, slice)
+    })
 }
 
 /// Number of rows in the table of offered rates.
@@ -36,12 +40,10 @@ pub(crate) fn by_offered_rate(record: &Record) -> Table {
     if record.load.stages.is_empty() {
         return table;
     }
-    let mut previous_s = 0.0;
-    let slices = record.series.iter().filter_map(|slice| {
-        let length_s = slice.t_s - std::mem::replace(&mut previous_s, slice.t_s);
-        Some((slice.offered_per_s?, length_s, slice))
-    });
-    let slices: Vec<_> = slices.collect();
+    let slices = with_lengths(&record.series);
+    let slices: Vec<_> = slices
+        .filter_map(|(length_s, slice)| Some((slice.offered_per_s?, length_s, slice)))
+        .collect();
     let rates = || slices.iter().map(|(offered, ..)| *offered);
     let (lowest, highest) = (
         rates().fold(f64::MAX, f64::min),
@@ -86,38 +88,29 @@ pub(crate) fn by_offered_rate(record: &Record) -> Table {
 
 /// Each agent's share of a load. If the load had no agents, the table has no rows.
 pub(crate) fn agents(record: &Record) -> Table {
-    let headings = [
-        "agent",
-        "ok/s",
-        "p99",
-        "failed",
-        "CPU",
-        "start skew",
-        "ended",
-    ];
-    let mut table = Table::new(&headings);
     let or_none = |cell: Option<String>| cell.unwrap_or_else(|| "–".to_owned());
-    for agent in record.fleet.iter().flat_map(|fleet| &fleet.agents) {
-        let at_least = if agent.p99_at_least { "≥ " } else { "" };
-        table.push(vec![
-            agent.name.clone(),
+    Table::of(record.fleet.iter().flat_map(|fleet| &fleet.agents))
+        .left("agent", |it| it.name.as_str())
+        .right("ok/s", |it| {
+            let rate = it.ok_per_s.map(|rate| rate.round() as u64);
+            or_none(rate.map(number::count))
+        })
+        .right("p99", |it| {
+            let at_least = if it.p99_at_least { "≥ " } else { "" };
             or_none(
-                agent
-                    .ok_per_s
-                    .map(|rate| number::count(rate.round() as u64)),
-            ),
-            or_none(
-                agent
-                    .p99_us
+                it.p99_us
                     .map(|us| format!("{at_least}{}", number::time(us))),
-            ),
-            number::count(agent.failed),
-            or_none(agent.cpu_percent.map(|percent| format!("{percent:.0}%"))),
-            or_none(agent.start_skew_us.map(number::time)),
-            agent.ended_because.clone(),
-        ]);
-    }
-    table
+            )
+        })
+        .right("failed", |it| number::count(it.failed))
+        .right("CPU", |it| {
+            or_none(it.cpu_percent.map(|percent| format!("{percent:.0}%")))
+        })
+        .right("start skew", |it| {
+            or_none(it.start_skew_us.map(number::time))
+        })
+        .right("ended", |it| it.ended_because.as_str())
+        .build()
 }
 
 #[cfg(test)]

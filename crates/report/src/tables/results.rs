@@ -3,8 +3,8 @@
 use prony_record::Outcome;
 use prony_stats::{Metric, VerdictDocument, is_named_with_factor, level_name};
 
-use super::standing::{Standing, figure, level, standings};
-use crate::table::{Align, Emphasis, Table, TableCell, TableKind};
+use super::standing::{Standing, figure, is_measured, standings};
+use crate::table::{Emphasis, Table, TableBuilder, TableCell, TableKind};
 use crate::{Experiment, number};
 
 /// The factors with two levels or more, each with its levels in the variants' order.
@@ -66,41 +66,24 @@ fn cross(verdict: &VerdictDocument) -> Option<CrossTable> {
     })
 }
 
-/// Columns for the names of variants: one for each varying factor, headed by its name. If no factor
-/// varies, there is one column without a heading.
-struct NameColumns {
-    factors: Vec<String>,
-}
-
-impl NameColumns {
-    fn of(verdict: &VerdictDocument) -> NameColumns {
-        let factors = varying(verdict).into_iter();
-        NameColumns {
-            factors: factors.map(|(name, _)| name).collect(),
-        }
+/// Adds columns with the names of variants: one for each varying factor, headed by its name. If no
+/// factor varies, there is one column without a heading.
+fn name_columns<T: Copy>(
+    mut table: TableBuilder<T>,
+    verdict: &VerdictDocument,
+    variant: impl Fn(T) -> usize,
+) -> TableBuilder<T> {
+    let factors = varying(verdict);
+    if factors.is_empty() {
+        return table.left("", |it| verdict.variants[variant(it)].name.as_str());
     }
-
-    fn headings(&self) -> Vec<&str> {
-        match self.factors.is_empty() {
-            true => vec![""],
-            false => self.factors.iter().map(String::as_str).collect(),
-        }
+    for (factor, _) in &factors {
+        table = table.left(factor, |it| {
+            let level = verdict.variants[variant(it)].levels.get(factor);
+            level.map_or("", String::as_str)
+        });
     }
-
-    fn cells(&self, verdict: &VerdictDocument, variant: usize) -> Vec<String> {
-        let variant = &verdict.variants[variant];
-        if self.factors.is_empty() {
-            return vec![variant.name.clone()];
-        }
-        let level = |factor: &String| variant.levels.get(factor).cloned().unwrap_or_default();
-        self.factors.iter().map(level).collect()
-    }
-
-    fn align(&self, table: &mut Table) {
-        for (_, align) in table.columns.iter_mut().take(self.factors.len()) {
-            *align = Align::Left;
-        }
-    }
+    table
 }
 
 /// The results for one metric, as shown in files: a cross table if there are two factors, otherwise
@@ -109,19 +92,16 @@ pub(crate) fn results(verdict: &VerdictDocument, standings: &[Standing]) -> Tabl
     let Some(cross) = cross(verdict) else {
         return stacked_list(verdict, standings);
     };
-    let mut headings = vec![cross.corner.as_str()];
-    headings.extend(cross.columns.iter().map(String::as_str));
-    let mut table = Table::new(&headings);
-    table.kind = TableKind::Results;
-    for (level, cells) in &cross.rows {
-        let cell = |index: &Option<usize>| match index.and_then(|index| standings.get(index)) {
-            Some(standing) => standing_cell(standing),
-            None => TableCell::from("–"),
-        };
-        let row = std::iter::once(TableCell::new(level, Emphasis::Strong));
-        table.push_cells(row.chain(cells.iter().map(cell)).collect());
+    let mut table = Table::of(&cross.rows).left(&cross.corner, |(level, _)| {
+        TableCell::new(level, Emphasis::Strong)
+    });
+    for (place, column) in cross.columns.iter().enumerate() {
+        table = table.right(column, |(_, variants)| {
+            let standing = variants[place].and_then(|variant| standings.get(variant));
+            standing.map_or(TableCell::from("–"), standing_cell)
+        });
     }
-    table
+    table.build_as(TableKind::Results)
 }
 
 /// A cell with the mean of a variant, and the change and its interval below it.
@@ -137,52 +117,30 @@ fn standing_cell(standing: &Standing) -> TableCell {
 
 /// A row for each variant, with the change and its interval in one cell.
 fn stacked_list(verdict: &VerdictDocument, standings: &[Standing]) -> Table {
-    let mut table = Table::new(&["", "mean", "change, 95% interval", "verdict"]);
-    table.kind = TableKind::Results;
-    table.columns[3].1 = Align::Left;
-    for standing in standings {
-        let name = &verdict.variants[standing.variant].name;
-        let name = TableCell::new(name, Emphasis::Strong).swatch(standing.variant);
-        let change = TableCell::new(&standing.change, Emphasis::Strong);
-        table.push_cells(vec![
-            name,
-            TableCell::new(&standing.figure, Emphasis::Strong),
-            change.line(&standing.interval, Emphasis::Muted),
-            match standing.is_reference {
-                true => "reference".into(),
-                false => standing.verdict.into(),
-            },
-        ]);
-    }
-    table
+    Table::of(standings)
+        .left("", |it| {
+            let name = &verdict.variants[it.variant].name;
+            TableCell::new(name, Emphasis::Strong).swatch(it.variant)
+        })
+        .right("mean", |it| TableCell::new(&it.figure, Emphasis::Strong))
+        .right("change, 95% interval", |it| {
+            let change = TableCell::new(&it.change, Emphasis::Strong);
+            change.line(&it.interval, Emphasis::Muted)
+        })
+        .left("verdict", Standing::word)
+        .build_as(TableKind::Results)
 }
 
 /// The results for one metric, as shown on terminals: a row for each variant with its change and
 /// verdict.
 pub(crate) fn result_list(verdict: &VerdictDocument, metric: Metric) -> Table {
-    let names = NameColumns::of(verdict);
-    let mut headings = names.headings();
-    headings.extend(["mean", "change", "95% interval", "verdict"]);
-    let mut table = Table::new(&headings);
-    names.align(&mut table);
-    if let Some(last) = table.columns.last_mut() {
-        last.1 = Align::Left;
-    }
-    for standing in standings(verdict, metric) {
-        let word = match standing.is_reference {
-            true => "reference",
-            false => standing.verdict,
-        };
-        let mut row = names.cells(verdict, standing.variant);
-        row.extend([
-            standing.figure,
-            standing.change,
-            standing.interval,
-            word.to_owned(),
-        ]);
-        table.push(row);
-    }
-    table
+    let standings = standings(verdict, metric);
+    name_columns(Table::of(&standings), verdict, |it| it.variant)
+        .right("mean", |it| it.figure.as_str())
+        .right("change", |it| it.change.as_str())
+        .right("95% interval", |it| it.interval.as_str())
+        .left("verdict", Standing::word)
+        .build()
 }
 
 /// Rate, response times and failures of each variant, if they were measured.
@@ -194,52 +152,29 @@ pub(crate) fn variants_table(verdict: &VerdictDocument) -> Table {
         ("p99", Metric::P99Us),
         ("failed", Metric::FailedShare),
     ];
-    let names = NameColumns::of(verdict);
     let variants = 0..verdict.variants.len();
-    let measured = |metric| {
-        let mut levels = variants.clone().map(|place| level(verdict, place, metric));
-        levels.any(|level| level.is_some())
-    };
-    let shown: Vec<_> = SHOWN
-        .into_iter()
-        .filter(|&(_, metric)| measured(metric))
-        .collect();
-    let mut headings = names.headings();
-    headings.extend(shown.iter().map(|(heading, _)| *heading));
-    let mut table = Table::new(&headings);
-    names.align(&mut table);
-    for variant in variants {
-        let mut row = names.cells(verdict, variant);
-        let cells = shown.iter();
-        row.extend(cells.map(|&(_, metric)| figure(verdict, variant, metric)));
-        table.push(row);
+    let mut table = name_columns(Table::of(variants), verdict, |variant| variant);
+    for (heading, metric) in SHOWN {
+        if is_measured(verdict, metric) {
+            table = table.right(heading, |variant| figure(verdict, variant, metric));
+        }
     }
-    table
+    table.build()
 }
 
 /// A row for each metric that was measured and a column for each variant, at most `columns_max`
 /// variants in one table. The values are means over the blocks.
 pub(crate) fn metrics_tables(verdict: &VerdictDocument, columns_max: usize) -> Vec<Table> {
-    let is_measured = |metric: &Metric| {
-        let mut variants = verdict.variants.iter();
-        variants.any(|variant| variant.metrics.contains_key(metric))
-    };
-    let metrics: Vec<Metric> = Metric::ALL.iter().copied().filter(is_measured).collect();
+    let metrics = Metric::ALL.iter().copied();
+    let metrics: Vec<Metric> = metrics.filter(|it| is_measured(verdict, *it)).collect();
     let places: Vec<usize> = (0..verdict.variants.len()).collect();
     let tables = places.chunks(columns_max.max(1)).map(|places| {
-        let mut headings = vec!["mean over the blocks"];
-        headings.extend(
-            places
-                .iter()
-                .map(|&place| verdict.variants[place].name.as_str()),
-        );
-        let mut table = Table::new(&headings);
-        for &metric in &metrics {
-            let cells = places.iter().map(|&place| figure(verdict, place, metric));
-            let row = std::iter::once(metric.noun().to_owned()).chain(cells);
-            table.push(row.collect());
+        let mut table = Table::of(&metrics).left("mean over the blocks", |metric| metric.noun());
+        for &place in places {
+            let name = &verdict.variants[place].name;
+            table = table.right(name, |metric| figure(verdict, place, *metric));
         }
-        table
+        table.build()
     });
     tables.collect()
 }
@@ -258,25 +193,21 @@ pub(crate) fn outcomes_table(experiment: &Experiment) -> Option<Table> {
             Outcome::ALL.iter().map(count).collect()
         })
         .collect();
-    let is_shown = |place: &usize| {
-        let happened = counts.iter().any(|counts| counts[*place] > 0);
-        match Outcome::ALL[*place] {
+    let rows = variants.iter().zip(&counts);
+    let mut table = Table::of(rows).left("requests", |(variant, _)| variant.name.as_str());
+    for (place, outcome) in Outcome::ALL.iter().enumerate() {
+        let is_shown = match outcome {
             Outcome::Ok | Outcome::Timeout => true,
             // Every closed loop has requests in flight at its end.
             Outcome::Unfinished | Outcome::Unstarted => false,
-            _ => happened,
+            _ => counts.iter().any(|counts| counts[place] > 0),
+        };
+        if is_shown {
+            table = table.right(outcome.name(), |(_, counts)| number::count(counts[place]));
         }
-    };
-    let shown: Vec<usize> = (0..Outcome::ALL.len()).filter(is_shown).collect();
-    let names = shown.iter().map(|&place| Outcome::ALL[place].name());
-    let headings: Vec<&str> = std::iter::once("requests").chain(names).collect();
-    let mut table = Table::new(&headings);
-    for (variant, counts) in variants.iter().zip(&counts) {
-        let cells = shown.iter().map(|&place| number::count(counts[place]));
-        table.push(std::iter::once(variant.name.clone()).chain(cells).collect());
     }
     let any = counts.iter().flatten().any(|&count| count > 0);
-    any.then_some(table)
+    any.then(|| table.build())
 }
 
 #[cfg(test)]

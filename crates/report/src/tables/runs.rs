@@ -3,28 +3,25 @@
 use prony_stats::runs::{RunComparison, RunInfo, RunsDocument};
 use prony_stats::{Change, Metric};
 
+use super::change_texts;
 use crate::number;
-use crate::table::{Align, Table, TableKind};
+use crate::table::{Table, TableBuilder, TableKind};
 use crate::wording::verdict::word;
 
 /// The origin of each run.
 pub(crate) fn sides(document: &RunsDocument) -> Table {
-    let mut table = Table::new(&["", "from", "experiment", "started", "measured"]);
-    table.align_all(Align::Left);
-    for run in [&document.old, &document.new] {
-        table.push(vec![
-            run.label.clone(),
-            run.source.clone(),
-            if run.name.is_empty() {
-                "–".to_owned()
-            } else {
-                run.name.clone()
-            },
-            run.started_at.clone(),
-            counted(run),
-        ]);
-    }
-    table
+    Table::of([&document.old, &document.new])
+        .left("", |it| it.label.as_str())
+        .left("from", |it| it.source.as_str())
+        .left("experiment", |it| or_dash(Some(&it.name)))
+        .left("started", |it| it.started_at.as_str())
+        .left("measured", counted)
+        .build()
+}
+
+fn or_dash(text: Option<&String>) -> &str {
+    text.filter(|text| !text.is_empty())
+        .map_or("–", String::as_str)
 }
 
 fn counted(run: &RunInfo) -> String {
@@ -34,69 +31,61 @@ fn counted(run: &RunInfo) -> String {
 
 /// The stored facts that differ between the runs; `None` if nothing differs.
 pub(crate) fn differences(document: &RunsDocument) -> Option<Table> {
-    let (old, new) = (&document.old.label, &document.new.label);
-    let mut table = Table::new(&["", "what", old, new]);
-    table.kind = TableKind::Lookup;
-    table.align_all(Align::Left);
-    let text = |side: &Option<String>| match side.as_deref() {
-        None | Some("") => "–".to_owned(),
-        Some(text) => text.to_owned(),
-    };
-    for difference in &document.differences {
-        table.push(vec![
-            difference.part.name().to_owned(),
-            difference.name.clone(),
-            text(&difference.old),
-            text(&difference.new),
-        ]);
-    }
-    (!table.rows.is_empty()).then_some(table)
+    let table = Table::of(&document.differences)
+        .left("", |it| it.part.name())
+        .left("what", |it| it.name.as_str())
+        .left(&document.old.label, |it| or_dash(it.old.as_ref()))
+        .left(&document.new.label, |it| or_dash(it.new.as_ref()))
+        .build_as(TableKind::Lookup);
+    (!table.is_empty()).then_some(table)
 }
 
 /// One metric of each variant in both runs.
 pub(crate) fn results(document: &RunsDocument, metric: Metric) -> Table {
-    let (old, new) = (&document.old.label, &document.new.label);
-    let mut table = Table::new(&["", old, new, "change", "95% interval", "verdict"]);
-    if let Some(last) = table.columns.last_mut() {
-        last.1 = Align::Left;
-    }
     let all = document.comparisons.iter();
-    for between in all.filter(|between| between.metric == metric) {
-        table.push(row(between));
+    let table = Table::of(all.filter(|between| between.metric == metric)).left("", name);
+    value_columns(table, document)
+        .right("change", |it| change_texts(it.metric, &it.effect).0)
+        .right("95% interval", |it| change_texts(it.metric, &it.effect).1)
+        .left("verdict", |it| it.verdict.map_or("", word))
+        .build()
+}
+
+/// The name of the variant, or `the load`.
+pub(crate) fn name(between: &RunComparison) -> &str {
+    match between.name.as_str() {
+        "" => "the load",
+        name => name,
     }
+}
+
+/// Adds the values of both runs.
+fn value_columns<'a>(
+    table: TableBuilder<&'a RunComparison>,
+    document: &RunsDocument,
+) -> TableBuilder<&'a RunComparison> {
+    let shown = |it: &RunComparison, value: Option<f64>| {
+        value.map_or("–".to_owned(), |value| super::value(it.metric, value))
+    };
     table
+        .right(&document.old.label, |it| shown(it, it.old))
+        .right(&document.new.label, |it| shown(it, it.new))
 }
 
 /// A table of the metrics without verdicts that changed, and a sentence that names the others.
 pub(crate) fn described(document: &RunsDocument) -> (Option<Table>, Option<String>) {
-    let (old, new) = (&document.old.label, &document.new.label);
-    let mut table = Table::new(&["", "metric", old, new, "change, 95% interval"]);
-    table.columns[1].1 = Align::Left;
+    let all = || document.described.iter();
+    let changed: Vec<&RunComparison> = all().filter(|it| has_changed(it)).collect();
     let mut same: Vec<&'static str> = Vec::new();
-    let mut changed: Vec<Metric> = Vec::new();
-    for between in &document.described {
-        if !has_changed(between) {
-            if !same.contains(&between.metric.noun()) {
-                same.push(between.metric.noun());
-            }
-            continue;
+    for between in all().filter(|it| !has_changed(it)) {
+        if !same.contains(&between.metric.noun()) {
+            same.push(between.metric.noun());
         }
-        changed.push(between.metric);
-        let mut cells = row(between);
-        cells.pop();
-        // The interval shares a column with the change, so all columns fit on a page.
-        if let Some(interval) = cells.pop().filter(|interval| !interval.is_empty())
-            && let Some(change) = cells.last_mut()
-        {
-            *change = format!("{change} ({interval})");
-        }
-        cells.insert(1, between.metric.noun().to_owned());
-        table.push(cells);
     }
     let same: Vec<String> = same
         .iter()
         .map(
-            |noun| match changed.iter().any(|metric| metric.noun() == *noun) {
+            |noun| match changed.iter().any(|it| it.metric.noun() == *noun) {
                 true => format!("{noun} (of the other variants)"),
                 false => (*noun).to_owned(),
             },
@@ -104,7 +93,19 @@ pub(crate) fn described(document: &RunsDocument) -> (Option<Table>, Option<Strin
         .collect();
     let same =
         (!same.is_empty()).then(|| format!("No change was established in: {}.", same.join(", ")));
-    ((!table.rows.is_empty()).then_some(table), same)
+    let table = Table::of(changed)
+        .left("", name)
+        .left("metric", |it| it.metric.noun());
+    let table = value_columns(table, document)
+        // The interval shares a column with the change, so all columns fit on a page.
+        .right("change, 95% interval", |it| {
+            match change_texts(it.metric, &it.effect) {
+                (change, interval) if interval.is_empty() => change,
+                (change, interval) => format!("{change} ({interval})"),
+            }
+        })
+        .build();
+    ((!table.is_empty()).then_some(table), same)
 }
 
 /// Returns true if a change is established or, without an interval, if there is any change.
@@ -114,25 +115,4 @@ fn has_changed(between: &RunComparison) -> bool {
         Some(_) => change.is_one_sided(),
         None => !change.is_none_at_all(),
     })
-}
-
-fn row(between: &RunComparison) -> Vec<String> {
-    let shown = |value: Option<f64>| {
-        value.map_or("–".to_owned(), |value| {
-            super::value(between.metric, value)
-        })
-    };
-    let change = Change::of(between.metric, &between.effect);
-    let interval = change.as_ref().and_then(Change::signed_range);
-    vec![
-        match between.name.as_str() {
-            "" => "the load".to_owned(),
-            name => name.to_owned(),
-        },
-        shown(between.old),
-        shown(between.new),
-        change.map_or(String::new(), |change| change.signed()),
-        interval.unwrap_or_default(),
-        between.verdict.map_or("", word).to_owned(),
-    ]
 }

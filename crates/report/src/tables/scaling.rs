@@ -31,21 +31,18 @@ pub(crate) fn table(factor: &str, metric: Metric, lines: &[&Scaling]) -> Table {
         .collect();
     numbers.sort_unstable();
     numbers.dedup();
-    let mut headings = vec![String::new()];
-    headings.extend(numbers.iter().map(|number| format!("{factor} = {number}")));
-    headings.extend(["efficiency", "slope", "R²"].map(str::to_owned));
-    let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-    let mut table = Table::new(&headings);
-    for line in lines {
-        let mut row = vec![name(line)];
-        row.extend(numbers.iter().map(|number| {
-            let point = line.points.iter().find(|point| point.at == *number);
+    let mut table = Table::of(lines.iter().copied()).left("", name);
+    for number in numbers {
+        table = table.right(&format!("{factor} = {number}"), |line| {
+            let point = line.points.iter().find(|point| point.at == number);
             point.map_or("–".to_owned(), |point| value(metric, point.level()))
-        }));
-        row.extend([efficiency(line), slope(line), r_squared(line)]);
-        table.push(row);
+        });
     }
     table
+        .right("efficiency", efficiency)
+        .right("slope", slope)
+        .right("R²", r_squared)
+        .build()
 }
 
 fn efficiency(line: &Scaling) -> String {

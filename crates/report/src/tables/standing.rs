@@ -21,6 +21,20 @@ pub(crate) fn level(verdict: &VerdictDocument, variant: usize, metric: Metric) -
     Some(summary.level(metric))
 }
 
+/// Returns true if a metric was measured for any variant.
+pub(crate) fn is_measured(verdict: &VerdictDocument, metric: Metric) -> bool {
+    let mut variants = verdict.variants.iter();
+    variants.any(|variant| variant.metrics.contains_key(&metric))
+}
+
+/// The change that an effect is, and its interval. Both are empty if they can't be expressed.
+pub(crate) fn change_texts(metric: Metric, effect: &Effect) -> (String, String) {
+    let change = Change::of(metric, effect);
+    let interval = change.as_ref().and_then(Change::signed_range);
+    let change = change.map_or(String::new(), |change| change.signed());
+    (change, interval.unwrap_or_default())
+}
+
 /// The result of one variant for one metric, compared with its baseline.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Standing {
@@ -36,6 +50,16 @@ pub(crate) struct Standing {
     pub(crate) verdict: &'static str,
     /// True if the variant is a baseline.
     pub(crate) is_reference: bool,
+}
+
+impl Standing {
+    /// The verdict, or `reference` for a baseline.
+    pub(crate) fn word(&self) -> &'static str {
+        match self.is_reference {
+            true => "reference",
+            false => self.verdict,
+        }
+    }
 }
 
 /// Returns true if a variant has the baseline's levels.
@@ -88,13 +112,13 @@ pub(crate) fn standings(verdict: &VerdictDocument, metric: Metric) -> Vec<Standi
     each.map(|variant| {
         let is_reference = is_reference(verdict, variant);
         let compared = effect_of(verdict, variant, metric).filter(|_| !is_reference);
-        let change = compared.and_then(|(effect, _)| Change::of(metric, effect));
-        let interval = change.as_ref().and_then(Change::signed_range);
+        let texts = compared.map(|(effect, _)| change_texts(metric, effect));
+        let (change, interval) = texts.unwrap_or_default();
         Standing {
             variant,
             figure: figure(verdict, variant, metric),
-            change: change.map_or(String::new(), |change| change.signed()),
-            interval: interval.unwrap_or_default(),
+            change,
+            interval,
             verdict: match compared {
                 Some((_, Some(comparison))) => word(comparison.verdict),
                 _ => "",

@@ -1,9 +1,9 @@
 //! Tables of what changed together with each difference, and of the CPU time by variant.
 
-use prony_stats::{Change, Explanation, Metric, Verdict, VerdictDocument, changed_cost};
+use prony_stats::{Explanation, Metric, Verdict, VerdictDocument, changed_cost};
 
-use super::standing::{figure, level, value};
-use crate::table::{Align, Table};
+use super::standing::{change_texts, figure, is_measured, level, value};
+use crate::table::Table;
 use crate::wording::why::relation;
 
 /// The explanations of established differences, and of pairs whose CPU time or instructions per
@@ -23,29 +23,20 @@ pub(crate) fn whys(verdict: &VerdictDocument) -> Vec<&Explanation> {
 
 /// At most `rows_max` changes, the likeliest explanations first; `None` if nothing changed.
 pub(crate) fn moved_table(why: &Explanation, rows_max: usize) -> Option<Table> {
-    let headings = [
-        "what changed",
-        "variant",
-        "baseline",
-        "change",
-        "95% interval",
-        "",
-    ];
-    let mut table = Table::new(&headings);
-    table.columns[5].1 = Align::Left;
-    for moved in why.moved.iter().take(rows_max) {
-        let change = Change::of(moved.metric, &moved.effect);
-        let interval = change.as_ref().and_then(Change::signed_range);
-        table.push(vec![
-            moved.metric.noun().to_owned(),
-            value(moved.metric, moved.value),
-            value(moved.metric, moved.against_value),
-            change.map_or("–".to_owned(), |change| change.signed()),
-            interval.unwrap_or_default(),
-            relation(why, moved).to_owned(),
-        ]);
-    }
-    (!table.rows.is_empty()).then_some(table)
+    let table = Table::of(why.moved.iter().take(rows_max))
+        .left("what changed", |it| it.metric.noun())
+        .right("variant", |it| value(it.metric, it.value))
+        .right("baseline", |it| value(it.metric, it.against_value))
+        .right("change", |it| {
+            match change_texts(it.metric, &it.effect).0.as_str() {
+                "" => "–".to_owned(),
+                change => change.to_owned(),
+            }
+        })
+        .right("95% interval", |it| change_texts(it.metric, &it.effect).1)
+        .left("", |it| relation(why, it))
+        .build();
+    (!table.is_empty()).then_some(table)
 }
 
 /// The CPU time per request by variant, and the share of each mode; `None` if it was not measured.
@@ -55,31 +46,27 @@ pub(crate) fn cpu_table(verdict: &VerdictDocument) -> Option<Table> {
         Metric::ServerCpuUserUsPerRequest,
         Metric::ServerCpuSystemUsPerRequest,
     ];
-    let measured = |metric: Metric| {
-        let mut variants = verdict.variants.iter();
-        variants.any(|variant| variant.metrics.contains_key(&metric))
-    };
-    if !measured(modes[0]) {
+    if !is_measured(verdict, modes[0]) {
         return None;
     }
-    let has_softirq = measured(Metric::HostSoftirqUsPerRequest);
-    let mut headings = vec!["", "CPU per request", "user", "system"];
-    headings.extend(has_softirq.then_some("machine's softirq"));
-    let mut table = Table::new(&headings);
-    for (place, variant) in verdict.variants.iter().enumerate() {
-        let of_modes = modes.map(|mode| level(verdict, place, mode).unwrap_or(0.0));
-        let whole: f64 = of_modes.iter().sum();
-        let share = |part: f64| match whole > 0.0 {
-            true => format!("{:.0}%", 100.0 * part / whole),
+    let of_mode = |place, mode| level(verdict, place, mode).unwrap_or(0.0);
+    let share = |place: usize, mode: Metric| {
+        let whole: f64 = modes.iter().map(|mode| of_mode(place, *mode)).sum();
+        match whole > 0.0 {
+            true => format!("{:.0}%", 100.0 * of_mode(place, mode) / whole),
             false => "–".to_owned(),
-        };
-        let mut row = vec![
-            variant.name.clone(),
-            figure(verdict, place, Metric::ServerCpuUsPerRequest),
-        ];
-        row.extend(of_modes.map(share));
-        row.extend(has_softirq.then(|| figure(verdict, place, Metric::HostSoftirqUsPerRequest)));
-        table.push(row);
+        }
+    };
+    let mut table = Table::of(0..verdict.variants.len())
+        .left("", |place| verdict.variants[place].name.as_str())
+        .right("CPU per request", |place| {
+            figure(verdict, place, Metric::ServerCpuUsPerRequest)
+        })
+        .right("user", |place| share(place, modes[0]))
+        .right("system", |place| share(place, modes[1]));
+    let softirq = Metric::HostSoftirqUsPerRequest;
+    if is_measured(verdict, softirq) {
+        table = table.right("machine's softirq", |place| figure(verdict, place, softirq));
     }
-    Some(table)
+    Some(table.build())
 }

@@ -7,7 +7,7 @@ use super::TextOptions;
 use super::paint::Paint;
 use crate::chart::Bin;
 use crate::number;
-use crate::table::{Align, Table};
+use crate::table::Table;
 
 /// The length of the histogram's longest bar, in characters.
 const BAR_LENGTH: usize = 40;
@@ -19,16 +19,11 @@ pub(super) fn histogram(bins: &[Bin], paint: Paint) -> String {
     if most == 0 {
         return String::new();
     }
-    let mut table = Table::new(&["", "", ""]);
-    table.columns[0].1 = Align::Right;
-    table.columns[1].1 = Align::Left;
-    for bin in bins {
-        table.push(vec![
-            format!("≤ {}", number::time(bin.up_to_us)),
-            bar(bin.count as f64 / most as f64),
-            number::share(bin.count as f64 / all as f64),
-        ]);
-    }
+    let table = Table::of(bins)
+        .right("", |bin| format!("≤ {}", number::time(bin.up_to_us)))
+        .left("", |bin| bar(bin.count as f64 / most as f64))
+        .right("", |bin| number::share(bin.count as f64 / all as f64))
+        .build();
     format!(
         "{}\n{}",
         paint.dim("response times, share of requests"),

@@ -62,13 +62,13 @@ pub(crate) fn all(entries: &EntryResults) -> String {
 }
 
 /// Explains names that stand for several URLs.
-pub(crate) fn grouping(entries: &EntryResults) -> Option<&'static str> {
-    (entries.grouping == EntryGrouping::Path).then_some(GROUPED)
+pub(crate) fn grouping(entries: &EntryResults) -> Option<String> {
+    (entries.grouping == EntryGrouping::Path).then(|| GROUPED.to_owned())
 }
 
 /// Explains the rows of the complete table.
 pub(crate) fn rows(entries: &EntryResults) -> Option<String> {
-    let grouped = grouping(entries).map(str::to_owned);
+    let grouped = grouping(entries);
     let summed_up = entries.count - entries.each.len() as u64;
     let other = entries.other.as_ref().map(|other| match summed_up {
         0 => format!(

@@ -100,10 +100,7 @@ fn of_experiments() -> Vec<(String, String)> {
             put("html", html::render(&document));
         }
         match name {
-            "gunicorn-sockets" => {
-                put("csv", csv::verdict(verdict));
-                put("trials.csv", csv::trials(&experiment));
-            }
+            "gunicorn-sockets" => put("csv", csv::verdict(verdict)),
             "errors" => put("ansi", text::render(&document, TextOptions::COLORED)),
             _ => {}
         }

@@ -3,7 +3,7 @@
 use pdf_writer::{Pdf, Ref, TextStr};
 
 use crate::pdf::PdfInfo;
-use crate::table::plain;
+use crate::table::{plain, xml};
 
 /// The language of all reports.
 pub(super) const LANGUAGE: &str = "en";
@@ -19,7 +19,7 @@ pub(super) fn write(pdf: &mut Pdf, (reference, xmp): (Ref, Ref), info: &PdfInfo)
     written.creator(TextStr(&tool));
     written.producer(TextStr("prony"));
     drop(written);
-    let (title, tool) = (escaped(&title), escaped(&tool));
+    let (title, tool) = (xml(&title), xml(&tool));
     let packet = format!(
         "<?xpacket begin=\"\u{feff}\" id=\"W5M0MpCehiHzreSzNTczkc9d\"?>\n\
          <x:xmpmeta xmlns:x=\"adobe:ns:meta/\">\n\
@@ -34,9 +34,4 @@ pub(super) fn write(pdf: &mut Pdf, (reference, xmp): (Ref, Ref), info: &PdfInfo)
          </rdf:Description>\n</rdf:RDF>\n</x:xmpmeta>\n<?xpacket end=\"r\"?>"
     );
     pdf.metadata(xmp, packet.as_bytes());
-}
-
-fn escaped(text: &str) -> String {
-    let text = text.replace('&', "&amp;");
-    text.replace('<', "&lt;").replace('>', "&gt;")
 }

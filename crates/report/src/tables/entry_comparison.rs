@@ -164,7 +164,7 @@ impl<'a> EntryComparison<'a> {
                 let name = self.verdict.variants[standing.variant].name.as_str();
                 TableCell::from(name).swatch(standing.variant)
             });
-        let figures: [(&str, Figure); 4] = [
+        let figures: [(&str, FigureText); 4] = [
             ("ok/s", |it| number::rate_figure(it.ok_per_s)),
             ("failed", failed),
             ("p50", p50),
@@ -182,7 +182,7 @@ impl<'a> EntryComparison<'a> {
 }
 
 /// Text of one figure of an entry.
-type Figure = fn(&EntryResult) -> String;
+type FigureText = fn(&EntryResult) -> String;
 
 /// Computes the changes against a reference. Those that can't be computed are empty.
 fn changes(result: &EntryResult, reference: &EntryResult) -> [Option<EntryChange>; 4] {

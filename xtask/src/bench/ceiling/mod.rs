@@ -54,6 +54,8 @@ struct Ceiling {
 /// Results of all rotations.
 pub(super) struct Ceilings {
     versions: String,
+    /// The tools that ran, prony included.
+    tools: Vec<Tool>,
     /// For each rotation, the tools that sustained any rate.
     rotations: Vec<BTreeMap<Tool, Ceiling>>,
 }
@@ -121,6 +123,7 @@ pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings
     }
     Ok(Ceilings {
         versions,
+        tools,
         rotations,
     })
 }
@@ -265,11 +268,14 @@ impl Ceilings {
         Some((spread, pairs().any(|(own, _)| own.server_limited)))
     }
 
+    fn has_kept_a_rate(&self, tool: Tool) -> bool {
+        self.rotations.iter().any(|rates| rates.contains_key(&tool))
+    }
+
     /// Returns true if prony sustained a rate and its median ratio to every tool is at least 1.
     pub(super) fn all_met(&self) -> bool {
         let mut leads = PEERS.iter().filter_map(|&tool| self.lead(tool));
-        let kept = self.rotations.iter().any(|r| r.contains_key(&Tool::Prony));
-        kept && leads.all(|(spread, _)| spread.median >= 1.0)
+        self.has_kept_a_rate(Tool::Prony) && leads.all(|(spread, _)| spread.median >= 1.0)
     }
 
     /// Renders versions and results as Markdown.
@@ -277,14 +283,19 @@ impl Ceilings {
         let mut table =
             "| tool | prony's highest rate ÷ the tool's | prony ahead |\n|---|---|---|\n"
                 .to_owned();
-        for &tool in PEERS {
+        for &tool in PEERS.iter().filter(|tool| self.tools.contains(tool)) {
+            let name = tool.name();
             let Some((spread, server_limited)) = self.lead(tool) else {
+                let (result, ahead) = match self.has_kept_a_rate(Tool::Prony) {
+                    true => ("the tool kept no rate", "yes"),
+                    false => ("prony kept no rate", "no"),
+                };
+                table.push_str(&format!("| {name} | {result} | {ahead} |\n"));
                 continue;
             };
             let Spread { median, min, max } = spread;
             let sign = if server_limited { "≥ " } else { "" };
             let ahead = if median >= 1.0 { "yes" } else { "no" };
-            let name = tool.name();
             table.push_str(&format!(
                 "| {name} | {sign}{median:.2} ({min:.2}–{max:.2}) | {ahead} |\n"
             ));
@@ -311,6 +322,7 @@ mod tests {
         };
         Ceilings {
             versions: String::new(),
+            tools: vec![Tool::Prony, Tool::Oha, Tool::Vegeta, Tool::Zrk],
             rotations: vec![rates.iter().map(ceiling).collect()],
         }
     }
@@ -322,6 +334,11 @@ mod tests {
             found
                 .render()
                 .contains("| oha | ≥ 2.50 (2.50–2.50) | yes |")
+        );
+        assert!(
+            found
+                .render()
+                .contains("| vegeta | the tool kept no rate | yes |")
         );
         assert!(found.all_met());
     }

@@ -109,6 +109,9 @@ pub(super) fn over_link(work: impl FnOnce(XdpSockets<'static>) + Send) {
     });
 }
 
+/// Maximum number of attempts to find the neighbors of a new link.
+const CHECKS_MAX: u32 = 5;
+
 fn link() -> Arc<XdpLink> {
     let options = XdpOptions {
         interface: "near".to_owned(),
@@ -118,6 +121,8 @@ fn link() -> Arc<XdpLink> {
     let targets = [FAR_V4, FAR_V6].map(|it| SocketAddr::new(it.parse().unwrap(), 80));
     let sources = ["10.9.0.1", "fd09::1", FOREIGN[0], FOREIGN[1]]
         .map(|it| prony_xdp::AddressRange::single(it.parse().unwrap()));
-    let setup = XdpSetup::check(options, targets.to_vec(), &sources);
-    XdpLink::attach(&setup.unwrap(), 1).unwrap()
+    // On a busy machine, a new link may lose so many neighbor solicitations that the kernel gives up.
+    let check = || XdpSetup::check(options.clone(), targets.to_vec(), &sources);
+    let setup = (0..CHECKS_MAX).find_map(|_| check().ok());
+    XdpLink::attach(&setup.unwrap_or_else(|| check().unwrap()), 1).unwrap()
 }

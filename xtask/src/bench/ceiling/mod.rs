@@ -110,7 +110,7 @@ pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings
                     let sign = if server_limited { "≥ " } else { "" };
                     format!("{sign}{rate}/s")
                 }
-                None => "doesn't support a fixed rate".to_owned(),
+                None => "kept no rate".to_owned(),
             };
             println!(
                 "{ID:<14} {number}/{} {:<8} {text}",

@@ -32,12 +32,13 @@ impl EdgeResults {
     }
 
     /// Returns the logarithm of the lowest rate at which a goal is exceeded, computed from the
-    /// probes within `reach` of `log_rate`, an earlier estimate.
+    /// probes within `reach` of `log_rate`, an earlier estimate. Negative infinity if a goal is
+    /// exceeded at all rates and no line fits.
     pub(super) fn refined_crossing(&self, log_rate: f64, reach: f64) -> f64 {
         let refine = |points: &[FitPoint]| {
             let first = match crossing(points) {
                 Crossing::At { log_rate: at, .. } if (at - log_rate).abs() <= reach => at,
-                Crossing::Below => self.range().0,
+                Crossing::Below => f64::NEG_INFINITY,
                 _ => log_rate,
             };
             // The window is centered on the rate around which the probes were chosen, not on the
@@ -51,7 +52,10 @@ impl EdgeResults {
             .filter(|&goal| crossing(&self.points(goal)) != Crossing::Above)
             .map(|goal| refine(&self.points(goal)))
             .fold(f64::INFINITY, f64::min);
-        if lowest.is_finite() { lowest } else { log_rate }
+        match lowest == f64::INFINITY {
+            true => log_rate,
+            false => lowest,
+        }
     }
 
     /// Returns true if the generator was saturated in most of the failed probes within `reach` of a

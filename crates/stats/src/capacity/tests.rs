@@ -405,6 +405,21 @@ fn a_short_probe_at_the_lowest_rate_does_not_end_the_search() {
 }
 
 #[test]
+fn a_goal_that_is_exceeded_at_all_rates_has_no_capacity() {
+    // The excess doesn't depend on the rate, and is too small to end the search early.
+    let exceeded = search(settings(7), |rate| {
+        let mut result = result(rate, &[1e6]);
+        (result.goals[0].met, result.goals[0].excess) = (false, 5.0);
+        result
+    });
+    let found = exceeded.outcome();
+    assert!(
+        matches!(found, Some(SearchOutcome::Below { .. })),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn probes_of_a_fixed_length_keep_it() {
     let settings = SearchSettings {
         probe_s: Some(2.0),

@@ -121,7 +121,7 @@ fn link() -> Arc<XdpLink> {
     let targets = [FAR_V4, FAR_V6].map(|it| SocketAddr::new(it.parse().unwrap(), 80));
     let sources = ["10.9.0.1", "fd09::1", FOREIGN[0], FOREIGN[1]]
         .map(|it| prony_xdp::AddressRange::single(it.parse().unwrap()));
-    // On a busy machine, a new link may lose so many neighbor solicitations that the kernel gives up.
+    // On a busy machine, the kernel may give up before a new link passes neighbor solicitations.
     let check = || XdpSetup::check(options.clone(), targets.to_vec(), &sources);
     let setup = (0..CHECKS_MAX).find_map(|_| check().ok());
     XdpLink::attach(&setup.unwrap_or_else(|| check().unwrap()), 1).unwrap()

@@ -14,8 +14,8 @@ use prony_load::{
 use prony_record::Record;
 use prony_report::{Document, number, text};
 use prony_stats::capacity::{
-    CapacityCondition, CapacityDocument, Goal, ProbeReport, Search, SearchEnd, SearchReport,
-    between,
+    CapacityCondition, CapacityDocument, Goal, ProbeReport, RATE_MIN, Search, SearchEnd,
+    SearchReport, SearchSettings, between,
 };
 use prony_stats::gate::GateOutcome;
 
@@ -331,21 +331,15 @@ fn conclude(
         true => Ending::Done,
         false => Ending::Doubtful,
     };
-    let settings = goals.search(0, None);
-    if let Some(below) = document.below_per_s
-        && below >= settings.rate_min()
-        && settings.rate_min() > 1.0
-        && settings.probe_s.is_none()
-    {
-        // Suggest a search time for a tenth of the rate, which is nearly always low enough.
-        let time = Duration::from_secs_f64(settings.time_s_to_judge(below / 10.0).ceil());
-        let time = humantime::format_duration(time)
-            .to_string()
-            .replace(' ', "");
-        progress.warn(&format!(
-            "prony: --search-time {time} judges rates from {}; a lower percentile needs less time",
-            number::rate(below / 10.0)
-        ));
+    if let Some(below_per_s) = document.below_per_s {
+        let probes = document.searches.iter().flat_map(|search| &search.probes);
+        let closed_loops = probes.filter(|probe| probe.rate_per_s.is_none());
+        let reached_per_s = closed_loops
+            .map(|probe| probe.achieved_per_s)
+            .reduce(f64::min);
+        if let Some(hint) = length_hint(below_per_s, reached_per_s, &goals.search(0, None)) {
+            progress.warn(&format!("prony: {hint}"));
+        }
     }
     for result in &document.conditions {
         match result.ruling {
@@ -362,6 +356,32 @@ fn conclude(
         }
     }
     ending
+}
+
+/// If searches or probes were too short for lower rates, suggests a length for a tenth of the rate
+/// that failed, or for half of the rate that the closed loop reached, if that is lower.
+fn length_hint(
+    below_per_s: f64,
+    reached_per_s: Option<f64>,
+    settings: &SearchSettings,
+) -> Option<String> {
+    if below_per_s < settings.rate_min() || settings.rate_min() <= RATE_MIN {
+        return None;
+    }
+    let half = 0.5 * reached_per_s.unwrap_or(f64::INFINITY);
+    let rate = half.min(below_per_s / 10.0).max(RATE_MIN);
+    let (option, time_s) = match settings.probe_s {
+        Some(_) => ("--probe", settings.requests_min / rate),
+        None => ("--search-time", settings.time_s_to_judge(rate)),
+    };
+    let time = Duration::from_secs_f64(time_s.ceil());
+    let time = humantime::format_duration(time)
+        .to_string()
+        .replace(' ', "");
+    Some(format!(
+        "{option} {time} judges rates from {}; a lower percentile needs less time",
+        number::rate(rate)
+    ))
 }
 
 /// Explains as a clause why the result doesn't decide a condition.
@@ -398,4 +418,36 @@ fn command_line(typed: &CapacityArgs, load: &LoadSettings) -> String {
         command.push_str(&format!(" --max-rate {rate}"));
     }
     format!("{command} --repeats {}", typed.repeats)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_names_the_length_that_a_server_of_this_speed_needs() {
+        let settings = |probe_s| SearchSettings {
+            requests_min: 100_000.0,
+            limit_s: 0.01,
+            time_s: 60.0,
+            time_s_max: 300.0,
+            probe_s,
+            rate_max: None,
+            start_at: None,
+            seed: 0,
+        };
+        let one_second = settings(Some(1.0));
+        assert_eq!(
+            length_hint(100_000.0, Some(1_000.0), &one_second).as_deref(),
+            Some("--probe 3m20s judges rates from 500 req/s; a lower percentile needs less time")
+        );
+        assert_eq!(
+            length_hint(100_000.0, Some(90_000.0), &one_second).as_deref(),
+            Some("--probe 10s judges rates from 10,000 req/s; a lower percentile needs less time")
+        );
+        let hint = length_hint(7_000.0, Some(1_000.0), &settings(None)).unwrap();
+        assert!(hint.starts_with("--search-time "), "{hint}");
+        // The rate could be judged, so a longer search would not help.
+        assert_eq!(length_hint(50_000.0, Some(60_000.0), &one_second), None);
+    }
 }

@@ -45,13 +45,28 @@ impl fmt::Debug for Distribution {
 /// Distributions are equal if all buckets are equal.
 impl PartialEq for Distribution {
     fn eq(&self, other: &Self) -> bool {
-        self.known == other.known && self.bounds() == other.bounds()
+        let recorded = |times: &Histogram<u64>| -> Vec<(u64, u64)> {
+            let buckets = times.iter_recorded();
+            buckets
+                .map(|it| (it.value_iterated_to(), it.count_at_value()))
+                .collect()
+        };
+        let both = |it: &Distribution| (recorded(&it.known), it.bounds().map(recorded));
+        both(self) == both(other)
     }
 }
 
+/// Creates a histogram that grows with its longest time, since most are empty or have short times.
 fn empty_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS)
-        .expect("bounds and digits are constants within the library's limits")
+    Histogram::new(SIGNIFICANT_DIGITS).expect("the number of digits is within the library's limits")
+}
+
+/// Adds `count` equal times to a histogram.
+#[inline]
+fn add_times(histogram: &mut Histogram<u64>, time: Nanos, count: u64) {
+    histogram
+        .record_n(time.0.min(LONGEST_NS), count)
+        .expect("histograms grow up to the longest time");
 }
 
 impl Distribution {
@@ -66,14 +81,12 @@ impl Distribution {
     /// Adds a complete time.
     #[inline]
     pub fn record(&mut self, time: Nanos) {
-        self.known.saturating_record(time.0);
+        add_times(&mut self.known, time, 1);
     }
 
     /// Adds a lower bound: the true time is at least this long.
     pub fn record_at_least(&mut self, time: Nanos) {
-        self.censored
-            .get_or_insert_with(|| Box::new(empty_histogram()))
-            .saturating_record(time.0);
+        self.record_many_at_least(time, 1);
     }
 
     /// Adds all times of another distribution.
@@ -113,7 +126,11 @@ impl Distribution {
     /// Returns how many of the times and lower bounds are at least `time`.
     pub fn count_from(&self, time: Nanos) -> u64 {
         let both = [Some(&self.known), self.bounds()];
-        let from = |times: &Histogram<u64>| times.count_between(time.0, LONGEST_NS);
+        // `count_between` would count the last bucket for any time beyond the histogram's range.
+        let from = |times: &Histogram<u64>| match time.0 > times.max() {
+            true => 0,
+            false => times.count_between(time.0, LONGEST_NS),
+        };
         both.into_iter().flatten().map(from).sum()
     }
 
@@ -150,14 +167,15 @@ impl Distribution {
 
     /// Adds `count` equal lower bounds.
     pub(crate) fn record_many_at_least(&mut self, time: Nanos, count: u64) {
-        self.censored
-            .get_or_insert_with(|| Box::new(empty_histogram()))
-            .saturating_record_n(time.0, count);
+        let bounds = self
+            .censored
+            .get_or_insert_with(|| Box::new(empty_histogram()));
+        add_times(bounds, time, count);
     }
 
     /// Adds `count` equal times.
     pub fn record_many(&mut self, time: Nanos, count: u64) {
-        self.known.saturating_record_n(time.0, count);
+        add_times(&mut self.known, time, count);
     }
 
     /// Returns the value at `quantile` (0 to 1), and whether it is only a lower bound. Times of
@@ -272,6 +290,10 @@ impl Distribution {
     pub fn decode(encoded: &str) -> Option<Distribution> {
         let bytes = BASE64.decode(encoded).ok()?;
         let read: Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).ok()?;
+        // Earlier versions stored longer times, up to the end of the last bucket.
+        if read.max() >= LONGEST_NS.next_power_of_two() {
+            return None;
+        }
         let mut all = Distribution::new();
         all.known.add(read).ok()?;
         Some(all)
@@ -283,25 +305,28 @@ fn add(into: &mut Histogram<u64>, from: &Histogram<u64>) {
     // second usually differ little, so only the buckets between the shortest and the longest matter.
     let (min, max) = (from.min_nz(), from.max());
     if min.leading_zeros() <= max.leading_zeros() + NARROW_OCTAVES {
-        into.saturating_record_n(0, from.count_at(0));
+        add_times(into, Nanos::ZERO, from.count_at(0));
         let mut value = min;
         while value <= max {
             let count = from.count_at(value);
             if count > 0 {
-                into.saturating_record_n(value, count);
+                add_times(into, Nanos(value), count);
             }
             value = from.next_non_equivalent(value);
         }
         return;
     }
     into.add(from)
-        .expect("all histograms of this crate have the same bounds and digits");
+        .expect("all histograms of this crate have the same digits and can grow");
 }
 
 fn encode(histogram: &Histogram<u64>) -> Option<String> {
+    // The encoded form contains the range, which must not depend on the order of growth.
+    let mut full = Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS).ok()?;
+    full.add(histogram).ok()?;
     let mut bytes = Vec::new();
     V2DeflateSerializer::new()
-        .serialize(histogram, &mut bytes)
+        .serialize(&full, &mut bytes)
         .ok()?;
     Some(BASE64.encode(bytes))
 }

@@ -24,7 +24,9 @@ impl Chunk<'_> {
 /// Chunks in the order in which they are sent.
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue<'a> {
-    chunks: VecDeque<Chunk<'a>>,
+    /// The first chunk. Usually there is no other, and the queue needs no memory of its own.
+    first: Option<Chunk<'a>>,
+    others: VecDeque<Chunk<'a>>,
     /// Number of acknowledged bytes in the first chunk.
     acknowledged: usize,
     /// Number of bytes that are not acknowledged.
@@ -39,13 +41,16 @@ impl<'a> SendQueue<'a> {
 
     pub(crate) fn push(&mut self, chunk: Chunk<'a>) {
         self.length += chunk.bytes().len();
-        self.chunks.push_back(chunk);
+        match self.first {
+            None => self.first = Some(chunk),
+            Some(_) => self.others.push_back(chunk),
+        }
     }
 
     /// Copies bytes to `target`, beginning at this offset from the first unacknowledged byte.
     pub(crate) fn copy(&self, mut offset: usize, mut target: &mut [u8]) {
         offset += self.acknowledged;
-        for chunk in &self.chunks {
+        for chunk in self.first.iter().chain(&self.others) {
             let bytes = chunk.bytes();
             if let Some(bytes) = bytes.get(offset..).filter(|b| !b.is_empty()) {
                 let count = bytes.len().min(target.len());
@@ -67,23 +72,22 @@ impl<'a> SendQueue<'a> {
         let bytes = bytes.min(self.length);
         self.length -= bytes;
         self.acknowledged += bytes;
-        while let Some(first) = self.chunks.front() {
+        while let Some(first) = &self.first {
             let size = first.bytes().len();
             if self.acknowledged < size {
                 return;
             }
             self.acknowledged -= size;
-            if let Some(Chunk::Owned(buffer)) = self.chunks.pop_front() {
+            let next = self.others.pop_front();
+            if let Some(Chunk::Owned(buffer)) = std::mem::replace(&mut self.first, next) {
                 spare.push(buffer);
             }
         }
     }
 
-    /// Empties the queue but keeps its memory, for another connection.
-    pub(crate) fn clear(&mut self, spare: &mut Vec<Vec<u8>>) {
+    /// Adds all buffers to `spare`.
+    pub(crate) fn free(mut self, spare: &mut Vec<Vec<u8>>) {
         self.acknowledge(self.length, spare);
-        self.chunks.clear();
-        self.acknowledged = 0;
     }
 }
 
@@ -109,7 +113,9 @@ mod tests {
         assert_eq!(copy(&queue, 1, 4), "fghi");
         queue.acknowledge(3, &mut spare);
         assert_eq!(spare, [b"defg".to_vec()]);
-        queue.clear(&mut spare);
-        assert_eq!(queue.len(), 0);
+        assert_eq!(copy(&queue, 0, 2), "hi");
+        queue.push(Chunk::Owned(b"jk".to_vec()));
+        queue.free(&mut spare);
+        assert_eq!(spare, [b"defg".to_vec(), b"jk".to_vec()]);
     }
 }

@@ -112,9 +112,9 @@ pub(crate) struct Sender<'a> {
 impl<'a> Sender<'a> {
     /// Creates the state after the SYN with the initial sequence number `iss`, before its
     /// acknowledgment.
-    pub(crate) fn new(queue: SendQueue<'a>, iss: Sequence, nodelay: bool) -> Sender<'a> {
+    pub(crate) fn new(iss: Sequence, nodelay: bool) -> Sender<'a> {
         Sender {
-            queue,
+            queue: SendQueue::default(),
             unacknowledged: iss,
             next: iss,
             sent: iss,
@@ -206,7 +206,7 @@ impl<'a> Sender<'a> {
         !sequence.is_before(self.unacknowledged) && sequence.is_before(self.sent)
     }
 
-    /// Removes and returns the queue, to be reused.
+    /// Returns the queue, whose buffers can be reused.
     pub(crate) fn into_queue(self) -> SendQueue<'a> {
         self.queue
     }

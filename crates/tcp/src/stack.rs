@@ -10,7 +10,7 @@ use crate::initial_sequence::InitialSequences;
 use crate::packet::{IpPacket, PROTOCOL_ICMP_V4, PROTOCOL_ICMP_V6, PROTOCOL_TCP};
 use crate::receiver::Receiver;
 use crate::segment::{ChecksumState, Flags, Malformed, Segment};
-use crate::send_queue::{Chunk, SendQueue};
+use crate::send_queue::Chunk;
 use crate::sender::Sender;
 use crate::sequence::Sequence;
 use crate::slots::{Handle, Slots};
@@ -27,7 +27,7 @@ const STRAY_RESETS_MAX: usize = 256;
 /// Maximum number of closed connections that may still deliver data and FIN. Additional ones are
 /// aborted.
 const DETACHED_MAX: usize = 65_536;
-/// Maximum number of spare buffers and of spare queues that are kept.
+/// Maximum number of spare buffers that are kept.
 const SPARE_MAX: usize = 1_024;
 /// Minimum IPv4 MTU that a router's report may set, in bytes.
 const MTU_MIN_V4: u32 = 128;
@@ -179,7 +179,6 @@ pub struct TcpStack<'a> {
     events: VecDeque<Event>,
     resets: VecDeque<Reset>,
     spare_buffers: Vec<Vec<u8>>,
-    spare_queues: Vec<SendQueue<'a>>,
     sequences: InitialSequences,
     next_port: u32,
     stored: usize,
@@ -206,7 +205,6 @@ impl<'a> TcpStack<'a> {
             events: VecDeque::new(),
             resets: VecDeque::new(),
             spare_buffers: Vec::new(),
-            spare_queues: Vec::new(),
             sequences: InitialSequences::new(config.clock_base_millis, config.secret),
             next_port: config.secret as u32,
             stored: 0,
@@ -301,8 +299,7 @@ impl<'a> TcpStack<'a> {
         let scale = (window >> 16)
             .checked_ilog2()
             .map_or(0, |log| log as u8 + 1);
-        let queue = self.spare_queues.pop().unwrap_or_default();
-        let sender = Sender::new(queue, self.sequences.next(&tuple, now), options.nodelay);
+        let sender = Sender::new(self.sequences.next(&tuple, now), options.nodelay);
         let receiver = Receiver::new(window, scale, self.config.mtu.saturating_sub(40));
         let connection = Connection::new(tuple, tag, sender, receiver, scale, now);
         let handle = self.slots.insert(connection);
@@ -597,6 +594,11 @@ impl<'a> TcpStack<'a> {
         self.events.clear();
     }
 
+    /// Number of resets that wait for [`TcpStack::poll_transmit`].
+    pub fn queued_resets(&self) -> usize {
+        self.resets.len()
+    }
+
     /// Returns true if [`TcpStack::poll_transmit`] may have a packet.
     pub fn wants_transmit(&self) -> bool {
         !self.ready.is_empty() || !self.resets.is_empty()
@@ -715,11 +717,8 @@ impl<'a> TcpStack<'a> {
         let losses = connection.sender.losses();
         self.counts.retransmitted += u64::from(losses.retransmitted);
         self.counts.timeouts += u64::from(losses.timeouts);
-        let mut queue = connection.sender.into_queue();
-        queue.clear(&mut self.spare_buffers);
-        if self.spare_queues.len() < SPARE_MAX {
-            self.spare_queues.push(queue);
-        }
+        let queue = connection.sender.into_queue();
+        queue.free(&mut self.spare_buffers);
     }
 }
 

@@ -313,7 +313,7 @@ impl Fleet {
             return Err(error);
         }
         report_forecasts(&ready, observer);
-        manifest.load = combined(manifest, &ready);
+        manifest.load = load_with_backend(&manifest.load, &ready);
         Ok(())
     }
 
@@ -521,12 +521,12 @@ fn part(
 
 /// Returns the load as ordered, with the socket backend that the agents chose. Ignores other claims
 /// of the agents.
-fn combined(manifest: &RunManifest, ready: &[(&AgentName, ReadyReport)]) -> LoadInfo {
+fn load_with_backend(load: &LoadInfo, ready: &[(&AgentName, ReadyReport)]) -> LoadInfo {
     let mut backends = ready.iter().map(|(_, ready)| ready.load.io.as_str());
     let io = backends.find(|io| ["poll", "uring", "xdp"].contains(io));
     LoadInfo {
         io: io.unwrap_or_default().to_owned(),
-        ..manifest.load.clone()
+        ..load.clone()
     }
 }
 

@@ -89,10 +89,14 @@ pub(super) fn saturated(record: &Record) -> Option<Finding> {
     } else {
         return None;
     };
+    // Each share is the maximum over the workers, so the text doesn't attribute two to one worker.
     let seen = if late {
-        "started requests late".to_owned()
+        "requests started late".to_owned()
     } else {
-        format!("{:.0}% of its connections waited for it", queued * 100.0)
+        format!(
+            "up to {:.0}% of a worker's connections waited for it",
+            queued * 100.0
+        )
     };
     let busy = format!("busy {:.0}% of the time", generator.busy_share * 100.0);
     // A worker without a core was limited by the lack of it, not by its own speed.
@@ -100,7 +104,7 @@ pub(super) fn saturated(record: &Record) -> Option<Finding> {
         (severity, busy)
     } else {
         let starved = generator.starved_share * 100.0;
-        let busy = format!("{busy} and had no core for {starved:.0}% of it");
+        let busy = format!("{busy}, a worker had no core for {starved:.0}% of it");
         (Severity::Warning, busy)
     };
     Some(Finding::new(

@@ -36,4 +36,4 @@ pub use reading::{GoalReading, TailCount};
 pub use search::Search;
 pub use search_report::{GoalValue, ProbeReport, ProbeTimes, SearchEnd, SearchReport};
 pub use sentences::{between, estimated};
-pub use settings::SearchSettings;
+pub use settings::{RATE_MIN, SearchSettings};

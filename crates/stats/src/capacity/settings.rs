@@ -114,7 +114,7 @@ impl SearchSettings {
 }
 
 /// Lowest rate that any search probes, in requests per second.
-pub(super) const RATE_MIN: f64 = 1.0;
+pub const RATE_MIN: f64 = 1.0;
 
 /// Returns the shortest duration of a search, in seconds.
 fn time_s_min(limit_s: f64) -> f64 {

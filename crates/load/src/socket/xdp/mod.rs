@@ -47,6 +47,9 @@ const WINDOW_MIN: usize = 32 * 1024;
 const WINDOW_MAX: usize = 512 * 1024;
 /// Maximum number of packets that are sent before received packets are handled.
 const PACKETS_PER_WAIT_MAX: u32 = 1024;
+/// Number of queued resets at which they are sent without waiting for the next turn, so that the
+/// queue stays short when a load ends.
+const QUEUED_RESETS_MAX: usize = 256;
 /// Maximum time to wait for the orderly end of closed connections when the backend is dropped.
 const LINGER: Nanos = Nanos::from_millis(500);
 /// Number of received packets at which a coalesced wait ends. Handling them takes longer than a
@@ -470,6 +473,10 @@ impl<'run> Sockets<'run> for XdpSockets<'run> {
         };
         if let Some(handle) = connection.handle {
             self.stack.close(handle, mode, self.clock.cached());
+        }
+        if self.stack.queued_resets() >= QUEUED_RESETS_MAX {
+            // If this fails, the next turn reports it.
+            let _ = self.transmit(self.clock.cached());
         }
     }
 

@@ -19,6 +19,8 @@ pub(super) struct Usage {
     /// Peak memory. It is never below a few MiB, because the kernel includes the memory of the
     /// process that it was forked from.
     pub(super) peak_bytes: u64,
+    /// Highest sample of the memory that no file backs, so without the program's code.
+    pub(super) anonymous_bytes: u64,
 }
 
 /// Starts a command on a core, with the highest allowed limit on open files. The process receives
@@ -54,6 +56,9 @@ pub(super) enum End {
 /// Time limit for a process to end after SIGTERM.
 const TERMINATION_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Time between samples of a process's memory.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Runs a command on a core and waits until it ends.
 pub(super) fn run_on(core: usize, end: End, command: &mut Command) -> io::Result<Usage> {
     let started = Instant::now();
@@ -74,13 +79,15 @@ pub(super) fn terminate_and_wait(child: &Child, limit: Duration) -> io::Result<U
 
 fn follow(child: &Child, started: Instant, end: End) -> io::Result<Usage> {
     let pid = child.id() as libc::pid_t;
+    let mut anonymous_bytes = 0;
+    let mut wait = |limit| wait_until_ended(pid, limit, &mut anonymous_bytes);
     let ended = match end {
-        End::ByItself(limit) => wait_until_ended(pid, limit),
-        End::Terminated(after) => wait_until_ended(pid, after).and_then(|early| {
+        End::ByItself(limit) => wait(limit),
+        End::Terminated(after) => wait(after).and_then(|early| {
             if !early {
                 terminate(child);
             }
-            wait_until_ended(pid, TERMINATION_TIMEOUT)
+            wait(TERMINATION_TIMEOUT)
         }),
     };
     let wall = started.elapsed();
@@ -103,11 +110,17 @@ fn follow(child: &Child, started: Instant, end: End) -> io::Result<Usage> {
         wall,
         cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
         peak_bytes: usage.ru_maxrss.unsigned_abs() * 1024,
+        anonymous_bytes,
     })
 }
 
 /// Waits until a child has ended, without reaping it. Returns false if `limit` passes first.
-fn wait_until_ended(pid: libc::pid_t, limit: Duration) -> io::Result<bool> {
+/// Raises `anonymous_bytes` to the highest sample of the child's anonymous memory.
+fn wait_until_ended(
+    pid: libc::pid_t,
+    limit: Duration,
+    anonymous_bytes: &mut u64,
+) -> io::Result<bool> {
     // SAFETY: the call takes no pointers; the result is checked before use.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as i32;
     checked(fd)?;
@@ -118,11 +131,26 @@ fn wait_until_ended(pid: libc::pid_t, limit: Duration) -> io::Result<bool> {
         events: libc::POLLIN,
         revents: 0,
     };
-    let timeout_ms = limit.as_millis().try_into().unwrap_or(i32::MAX);
-    // SAFETY: the pointer refers to one `pollfd`, and the count is 1.
-    let found = unsafe { libc::poll(&mut poll, 1, timeout_ms) };
-    checked(found)?;
-    Ok(found > 0)
+    let deadline = Instant::now() + limit;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout_ms = left.min(SAMPLE_INTERVAL).as_millis() as i32;
+        // SAFETY: the pointer refers to one `pollfd`, and the count is 1.
+        let found = unsafe { libc::poll(&mut poll, 1, timeout_ms) };
+        checked(found)?;
+        if found > 0 || left.is_zero() {
+            return Ok(found > 0);
+        }
+        *anonymous_bytes = (*anonymous_bytes).max(anonymous_memory(pid).unwrap_or(0));
+    }
+}
+
+/// Reads a process's anonymous memory in bytes.
+fn anonymous_memory(pid: libc::pid_t) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib * 1024)
 }
 
 /// Sends SIGTERM to a child process.
@@ -226,5 +254,12 @@ mod tests {
         let end = End::Terminated(Duration::from_millis(50));
         let usage = run_on(0, end, &mut shell("exec sleep 60")).unwrap();
         assert_eq!(usage.status.signal(), Some(libc::SIGTERM));
+    }
+
+    #[test]
+    fn the_anonymous_memory_of_a_process_is_read() {
+        let own = anonymous_memory(std::process::id() as libc::pid_t).unwrap();
+        assert!(own > 0 && own.is_multiple_of(1024), "{own}");
+        assert_eq!(anonymous_memory(-1), None);
     }
 }

@@ -342,6 +342,7 @@ mod tests {
             wall: Duration::from_secs(2),
             cpu: Duration::from_secs(1),
             peak_bytes: 5 << 20,
+            anonymous_bytes: 3 << 20,
         };
         let run = figures(&usage, 100_000);
         assert!((run.cpu_us - 10.0).abs() < 1e-9);

@@ -349,6 +349,14 @@ mod tests {
         assert_eq!(trust(&document).0, Tone::Care);
         let all = lines(&document);
         assert_eq!((all.len(), all[0].summarized.len()), (1, 2), "{all:?}");
+        for one in &mut document.comparisons {
+            one.metric = Metric::CapacityPerS;
+        }
+        let text = noise(&document).unwrap();
+        assert!(
+            text.contains("Use longer searches (--search-time)"),
+            "{text}"
+        );
         // More blocks would decide every comparison of this document.
         for one in &mut document.comparisons {
             one.more_blocks = Some(4);

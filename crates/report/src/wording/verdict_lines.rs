@@ -189,11 +189,18 @@ pub(crate) fn noise(verdict: &VerdictDocument) -> Option<String> {
         .find(|one| one.id == FindingId::NoisyMachine);
     let others = others.and_then(|one| one.text.split_once(". "));
     let others = others.map_or(String::new(), |(seen, _)| format!(" {seen}."));
+    let longer = match widest
+        .iter()
+        .all(|(metric, _)| *metric == Metric::CapacityPerS)
+    {
+        true => "searches (--search-time)",
+        false => "trials (--duration)",
+    };
     Some(format!(
         "This machine is too noisy for {} of {}: the 95% intervals reach {}, which hides smaller \
-         differences (the margin is {}). More blocks would not help.{others} Use longer trials \
-         (--duration), stop other programs, give the services and the load dedicated cores (cores \
-         = \"…\"), or set a larger margin.",
+         differences (the margin is {}). More blocks would not help.{others} Use longer \
+         {longer}, stop other programs, give the services and the load dedicated cores (cores = \
+         \"…\"), or set a larger margin.",
         open.len(),
         number::plural(verdict.comparisons.len() as u64, "verdict", "verdicts"),
         parts.collect::<Vec<_>>().join(", "),

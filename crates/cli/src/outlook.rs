@@ -108,8 +108,8 @@ fn unknown_time(why: &UnknownTime) -> String {
                 .to_owned()
         }
         UnknownTime::RemoteService(service) => format!(
-            "the load ends after a number of requests, and a dry run does not load service \
-             \"{service}\", which prony does not start"
+            "the load ends after a number of requests, and a dry run sends none to service \
+             \"{service}\", because prony does not start it"
         ),
         UnknownTime::ServiceOnHost { service, host } => format!(
             "the load ends after a number of requests, and a dry run does not start service \

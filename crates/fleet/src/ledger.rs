@@ -101,8 +101,8 @@ impl Ledger {
             .is_some_and(|account| account.of == Some(account.below))
     }
 
-    /// Returns the number of missing messages. It is counted up to the last message if that has
-    /// arrived, otherwise up to the highest number so far.
+    /// Returns how many messages are missing. If the agent's last message has arrived, all gaps are
+    /// counted; otherwise only those below the highest sequence number received so far.
     pub fn missing(&self, agent: &str) -> u64 {
         let Some(account) = self.accounts.get(agent) else {
             return 0;

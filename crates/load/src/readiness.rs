@@ -12,7 +12,7 @@ use crate::worker::refusals::target_names;
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Time limit of one attempt.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Interval between two reports of a wait.
+/// Interval between progress messages while waiting for the server.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Reason why a wait for a server ended without success.
@@ -41,8 +41,8 @@ impl fmt::Display for NotReady {
                 last,
             } => write!(
                 f,
-                "nothing listens at {targets} after {limit:?} ({last}); start the server, correct the \
-                 address, or wait longer with --wait-for-server=TIME"
+                "nothing was listening on {targets} after {limit:?} ({last}); start the server, \
+                 correct the address, or wait longer with --wait-for-server=TIME"
             ),
         }
     }

@@ -132,7 +132,7 @@ impl ScriptInterrupt {
     }
 }
 
-/// Watches the calls of one state.
+/// Watches the calls of one Lua state, which end at an interrupt or a time limit.
 struct CallWatch {
     interrupt: Arc<ScriptInterrupt>,
     call_time_max: Option<Duration>,

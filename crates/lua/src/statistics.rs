@@ -90,12 +90,13 @@ impl Statistics {
         })
     }
 
-    /// The value at a share from 0 to 1. The rank is HdrHistogram's: the exact rank, rounded.
+    /// The value at a quantile, 0 to 1, with the rank that HdrHistogram computes: the exact rank,
+    /// rounded.
     pub fn at_share(&self, share: f64) -> u64 {
         self.at_rank((share * self.count() as f64).round() as u64)
     }
 
-    /// The value at a percentage. The rank is wrk's: the exact rank plus a half, rounded.
+    /// The value at a percentile, with the rank that wrk computes: the exact rank plus 0.5, rounded.
     pub fn percentile(&self, percent: f64) -> u64 {
         let rank = (percent / 100.0 * self.count() as f64 + 0.5)
             .round()

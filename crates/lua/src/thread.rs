@@ -27,7 +27,7 @@ impl ThreadHandle {
         }))
     }
 
-    /// The address of the thread's connections.
+    /// The server address that the thread's connections use (`thread.addr` in wrk).
     pub(crate) fn address(&self) -> Option<Address> {
         *self.lock()
     }

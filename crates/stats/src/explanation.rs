@@ -101,8 +101,8 @@ pub struct Bottleneck {
 pub enum BottleneckKind {
     /// The cores available to the services were fully used.
     ServerCores,
-    /// The cores were fully used, or services may have had to wait for them, and processes other
-    /// than the services contributed.
+    /// Other processes competed with the services for the CPU: the cores were fully used, or
+    /// services may have had to wait for a core.
     Machine,
     /// The load generator reached its own limit.
     Generator,

@@ -1,5 +1,5 @@
-//! Names of levels and variants in sentences and tables: `unix`, but `keepalive = off` and `cores =
-//! 1`.
+//! Names of levels and variants in sentences and tables. A level that is clear on its own is shown
+//! alone (`unix`), others with their factor (`keepalive = off`, `cores = 1`).
 
 /// Words that are meaningless without their factor's name.
 const BARE_WORDS: [&str; 22] = [

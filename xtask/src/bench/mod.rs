@@ -186,7 +186,7 @@ fn bench_bypass(options: &BenchOptions, own: &Path) -> Result<bool, String> {
     Ok(outcomes.all_met())
 }
 
-/// Returns true if all targets are met.
+/// Measures prony and the other tools in all selected rows. Returns true if all targets are met.
 fn bench_tools(options: &BenchOptions, own: &Path) -> Result<bool, String> {
     let prony = options.prony.as_deref();
     let peers: Vec<Tool> = tool::PEERS

@@ -24,9 +24,9 @@ pub(super) fn render(outcomes: &[Outcome]) -> String {
         Some(format!("{:.0}", memory.median))
     });
     format!(
-        "CPU time per request as a ratio to the row's reference (less is better): median of the \
+        "CPU time per request as a ratio to the row's reference (lower is better): median of the \
          rotations, with minimum and maximum.\n\n{cost}\nRequests per second as a ratio to the \
-         row's reference (more is better; open loops have a fixed rate).\n\n{rate}\nMedian of \
+         row's reference (higher is better; open loops have a fixed rate).\n\n{rate}\nMedian of \
          the peak memory in MiB.\n\n{memory}\nprony's targets:\n\n{}{}",
         targets(outcomes),
         notes(outcomes)

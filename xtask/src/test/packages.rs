@@ -19,11 +19,11 @@ pub(crate) struct Need {
 /// Way to detect if a requirement is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Probe {
-    /// One of these programs is on the path.
+    /// One of these programs is in `PATH`.
     Program(&'static [&'static str]),
     /// The Python that runs gunicorn can import this module.
     PythonModule(&'static str),
-    /// One of these programs is on the path and supports `--version`. Ubuntu's browser packages
+    /// One of these programs is in `PATH` and supports `--version`. Ubuntu's browser packages
     /// only contain a stub that refers to snap.
     Browser(&'static [&'static str]),
 }

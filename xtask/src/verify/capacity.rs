@@ -134,7 +134,7 @@ fn request_cpu_promptly() {
     }
 }
 
-/// Does nothing: other systems have no such request.
+/// Does nothing: only Linux has these time slices.
 #[cfg(not(target_os = "linux"))]
 fn request_cpu_promptly() {}
 

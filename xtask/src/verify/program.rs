@@ -100,7 +100,7 @@ impl Prony {
             }
             if started.elapsed() > Duration::from_secs(10) {
                 return Err(format!(
-                    "prony origin does not listen on {address} after 10 s"
+                    "prony origin was not listening on {address} after 10 s"
                 ));
             }
             std::thread::sleep(Duration::from_millis(10));

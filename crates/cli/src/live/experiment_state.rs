@@ -42,7 +42,8 @@ pub(crate) struct ExperimentState {
     pub(crate) phase: TrialPhase,
     /// Load of the current trial, or of the last one.
     pub(crate) load: Option<LoadFigures>,
-    /// Rounds of the current block, or of the last one, if blocks are interleaved.
+    /// Rounds of the current block or, between blocks, of the last one. `None` if blocks aren't
+    /// interleaved.
     pub(crate) rounds: Option<Rounds>,
     /// CPU usage of the services and the machine.
     pub(crate) cpu: Vec<CpuUse>,

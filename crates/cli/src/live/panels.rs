@@ -353,8 +353,8 @@ pub(super) fn times(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, th
     frame.render_widget(table, area);
 }
 
-/// Draws the number of requests by outcome (`ok`, then failures, then the others; the most frequent
-/// first), then the number of responses by status code.
+/// Draws the number of requests by outcome (`ok`, then failures, then other outcomes; within each
+/// group, the most frequent first), and below it the number of responses by status code.
 pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
     let all: u64 = figures.outcomes.iter().map(|(_, n)| n).sum();
     let mut outcomes = figures.outcomes.clone();

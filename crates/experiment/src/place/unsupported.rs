@@ -1,4 +1,4 @@
-//! Stub for named places on systems that don't support them.
+//! Stub for named places (network namespaces, jails) on systems that support neither.
 
 use std::collections::BTreeMap;
 

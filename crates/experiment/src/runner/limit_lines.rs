@@ -156,7 +156,8 @@ pub(crate) fn finding<'a>(logs: impl Iterator<Item = (&'a str, String)>) -> Opti
             ));
         }
     }
-    let meaning = "The figures reflect this limit. Change the limit unless you want to compare it.";
+    let meaning =
+        "The figures reflect this limit. Raise it, unless the limit itself is what you compare.";
     (!sentences.is_empty()).then(|| {
         let text = format!("{} {meaning}", sentences.join(" "));
         Finding::new(FindingId::ServiceLimit, Severity::Warning, text)

@@ -75,7 +75,7 @@ impl Fleet {
             };
             if began.elapsed() > timeouts.winding_down() {
                 let text = format!(
-                    "agent {loading} is still loading, because a coordinator renews its lease; watch it with `prony fleet attach {}`",
+                    "agent {loading} is still generating load, because a coordinator renews its lease; watch it with `prony fleet attach {}`",
                     manifest.run
                 );
                 let run = manifest.run.clone();
@@ -83,7 +83,7 @@ impl Fleet {
             }
             if !has_waited {
                 (observer.on_event)(FleetEvent::Step(&format!(
-                    "agent {loading} is still loading; it stops when its lease ends, within {} s",
+                    "agent {loading} is still generating load; it stops when its lease ends, within {} s",
                     timeouts.lease.as_secs()
                 )));
                 has_waited = true;

@@ -83,7 +83,7 @@ pub(super) fn late(manifest: &RunManifest, collector: &ResultCollector) -> Optio
     };
     let bound_ms = manifest.clock_bound_ns as f64 / 1e6;
     let text = format!(
-        "Agents started later than ordered by more than {bound_ms:.1} ms (--clock-bound): {each}. The order arrived late, the machine was busy, or connecting took too long. {meaning}"
+        "Agents started later than ordered by more than {bound_ms:.1} ms (--clock-bound): {each}. The start order arrived late, the machine was busy, or connecting took too long. {meaning}"
     );
     Some(Finding::new(FindingId::LateStart, severity, text))
 }

@@ -135,7 +135,8 @@ impl FleetHost {
         remote.is_some_and(|remote| remote.session.agent() == session.agent())
     }
 
-    /// Returns true if an agent runs on this machine or shares its machine with another agent.
+    /// Returns true if this agent runs on the coordinator's machine, or on the same machine as another
+    /// agent.
     fn shares_machine(&self, session: &AgentSession) -> bool {
         let sessions = self.reservations.sessions();
         let mut others = sessions

@@ -31,7 +31,7 @@ use crate::permissions::Role;
 /// Setup of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSetup {
-    /// Folder of the server.
+    /// Folder with the configuration, keys, data and log of the server.
     pub folder: PathBuf,
     /// Address to listen on.
     pub listen: SocketAddr,

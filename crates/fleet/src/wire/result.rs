@@ -59,7 +59,7 @@ pub enum EndReason {
     Stopped,
     /// The agent's process was stopped, for example by SIGTERM.
     AgentEnded,
-    /// The lease expired without contact to the coordinator.
+    /// The agent lost contact with the coordinator, so its lease expired.
     LeaseEnded,
     /// The engine failed. A finding contains the details.
     Failed,

@@ -1,7 +1,7 @@
-//! HTTP/3 on one QUIC connection: one response for each stream number.
+//! HTTP/3 on one QUIC connection, with at most one response in progress per request slot.
 //!
-//! A *stream number* is the index of a request slot on the connection, from 0. Successive QUIC
-//! streams reuse it.
+//! A *stream number* is the index of such a slot, from 0. It isn't the QUIC stream's ID: successive
+//! streams reuse a slot.
 
 use prony_protocol::h3::{
     H3Connection, H3ErrorCode, H3Event, H3Request, H3Settings, H3StartError, H3Violation,

@@ -122,8 +122,8 @@ fn hint_of_certificate(error: &rustls::CertificateError) -> &'static str {
     };
     match error {
         UnknownIssuer => {
-            "; pass the CA that signed the certificate with --ca, or accept any certificate with \
-             --insecure, for example a self-signed one"
+            "; use --ca to pass the CA that signed the certificate, or --insecure to accept any \
+             certificate, including a self-signed one"
         }
         NotValidForName | NotValidForNameContext { .. } => {
             "; use a name in the certificate, set it with --sni, or accept any certificate with \

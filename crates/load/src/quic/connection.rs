@@ -63,7 +63,7 @@ pub(crate) enum EarlyData {
     Unused,
     /// Streams can be used while the handshake is in progress.
     Offered,
-    /// The server has accepted everything that was sent during the handshake.
+    /// The server has accepted the early data.
     Accepted,
     /// The server has discarded the data and the streams on which it was sent. The numbers of these
     /// streams are used again.

@@ -61,7 +61,7 @@ impl QuicEnd {
             },
             ConnectionError::VersionMismatch => aborted(
                 Outcome::ConnectFailed,
-                "the server supports no version of QUIC that prony supports (1, RFC 9000)",
+                "the server does not support QUIC version 1 (RFC 9000), the only one that prony supports",
             ),
             ConnectionError::Reset => aborted(
                 Outcome::Reset,

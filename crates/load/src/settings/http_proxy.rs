@@ -1,11 +1,11 @@
-//! The HTTP proxy of a load, as typed: `--proxy`.
+//! The HTTP proxy of a load, as the user entered it (`--proxy`).
 
 use std::str::FromStr;
 
 use crate::credentials::Credentials;
 use crate::url::Url;
 
-/// A proxy as typed: `HOST`, `HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`. The default port is
+/// A proxy as the user entered it: `HOST`, `HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`. The default port is
 /// 80.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpProxy {

@@ -102,7 +102,7 @@ impl ConnectRamp {
         }
     }
 
-    /// Returns true if no other connection may begin now.
+    /// Returns true if no further connection attempt may start now.
     pub(super) fn is_full(&self, now: Nanos) -> bool {
         let renewed = now.0 / IN_FLIGHT_RENEWAL.0 * u64::from(IN_FLIGHT_MAX);
         let is_crowded = self.in_flight >= IN_FLIGHT_MAX && u64::from(self.begun) >= renewed;

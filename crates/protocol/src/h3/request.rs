@@ -27,14 +27,13 @@ pub struct H3Request {
 }
 
 impl H3Request {
-    /// Encodes a request.
-    ///
-    /// It has the same fields as [`h2::EncodedRequest`](crate::h2::EncodedRequest::new).
+    /// Encodes a request with the same header fields as
+    /// [`h2::EncodedRequest::new`](crate::h2::EncodedRequest::new).
     ///
     /// # Errors
     ///
-    /// Returns the part of the request that isn't valid HTTP, or whose framing contradicts the
-    /// body.
+    /// The error names the part of the request that isn't valid HTTP, or whose framing contradicts
+    /// the body.
     pub fn new(spec: &RequestSpec, scheme: RequestScheme) -> Result<H3Request, RequestError> {
         let block = RequestBlock::new::<Qpack>(spec, scheme)?;
         let mut request = H3Request {

@@ -89,7 +89,8 @@ pub(super) const LATE_START: FindingInfo = FindingInfo {
             "the agent started after the warm-up, so the measured part began without it",
         ),
     ],
-    meaning: "The order arrived late, the agent's machine was busy, or connecting took long.",
+    meaning: "The start order arrived late, the agent's machine was busy, or connecting took too \
+        long.",
     action: "Use a warm-up that is longer than the delay.",
     ..BASE
 };
@@ -105,7 +106,7 @@ pub(super) const CLOCK_DOUBTFUL: FindingInfo = FindingInfo {
 };
 
 pub(super) const CLOCK_UNCHECKED: FindingInfo = FindingInfo {
-    seen: "An agent's clock could not be compared again after the load.",
+    seen: "An agent's clock could not be compared with the coordinator's again after the load.",
     severities: &[(Note, "")],
     meaning: "A change of the clock during the load would go unnoticed.",
     action: "Nothing, unless the agents' start times matter.",

@@ -23,8 +23,8 @@ pub(super) const GENERATOR_SATURATED: FindingInfo = FindingInfo {
     meaning: "A saturated generator makes servers look alike. If only the faster of two variants \
         reached the generator's limit, the direction of the difference is still right, and the \
         true difference is at least as large as measured. With few connections, the one that a \
-        worker is handling is a large share; the thresholds of 30% and 50% therefore allow for \
-        0.35 connections per worker.",
+        worker is handling is a large share of them even if the generator is not saturated. \
+        Therefore, 0.35 connections per worker are added to the thresholds of 30% and 50%.",
     action: "Give the generator more cores (`--cores`, `--threads`), or reduce the load.",
     ..BASE
 };

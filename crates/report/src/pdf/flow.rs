@@ -4,7 +4,7 @@ use super::PdfInfo;
 use super::block::{DrawOp, PageBlock, Story};
 use super::style::{BOTTOM, FOOT, FontStyle, LINE, MARGIN, PAGE_WIDTH, TOP, WIDTH};
 
-/// A page, in points from its upper left corner.
+/// A page. Coordinates are in points, measured from its upper left corner.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Page {
     pub(super) ops: Vec<DrawOp>,

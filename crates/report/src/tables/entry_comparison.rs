@@ -14,8 +14,8 @@ use crate::table::{Emphasis, Table, TableCell};
 #[derive(Debug, Clone)]
 pub(crate) struct EntryComparison<'a> {
     verdict: &'a VerdictDocument,
-    /// The entries in the order of the list, followed by those that only other variants' lists
-    /// contain.
+    /// The entries in the order of the first variant's list, followed by those that appear only in
+    /// later variants' lists.
     rows: Vec<EntryRow<'a>>,
     /// The sum of all other entries.
     other: Option<EntryRow<'a>>,

@@ -32,8 +32,8 @@ impl EdgeResults {
     }
 
     /// Returns the logarithm of the lowest rate at which a goal is exceeded, computed from the
-    /// probes within `reach` of `log_rate`, an earlier estimate. Negative infinity if a goal is
-    /// exceeded at all rates and no line fits.
+    /// probes within `reach` of `log_rate`, an earlier estimate. Returns negative infinity if a goal
+    /// is exceeded at all rates and no line can be fitted.
     pub(super) fn refined_crossing(&self, log_rate: f64, reach: f64) -> f64 {
         let refine = |points: &[FitPoint]| {
             let first = match crossing(points) {

@@ -3,10 +3,10 @@
 /// Rate of the first probe, in requests per second.
 const FIRST_RATE: u32 = 8_000;
 
-/// Lowest rate that is tried.
+/// Lowest rate that is tried, in requests per second.
 const RATE_MIN: u32 = 250;
 
-/// Highest rate that is tried: no single core sends as many requests.
+/// Highest rate that is tried, in requests per second. No single core can send this many.
 const RATE_MAX: u32 = 1_024_000;
 
 /// Number of bisections between the highest rate that was sustained and the lowest that was missed.

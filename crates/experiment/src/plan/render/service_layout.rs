@@ -176,8 +176,8 @@ fn read_service(
         file_names: file_names.unwrap_or_default(),
     };
     if let (Some(host), PlaceKind::Named(_)) = (&layout.host, layout.place) {
-        let message = format!("service \"{name}\" has host \"{host}\" and a place of this machine");
-        let hint = "[place.NAME] is a network of the machine that runs prony; remove host or place";
+        let message = format!("service \"{name}\" has both host \"{host}\" and a place");
+        let hint = "places exist only on the machine that runs prony; remove host or place";
         reader.report_with_hint(DiagnosticKind::Structure, layout.place_line, message, hint);
     }
     layout

@@ -3,9 +3,9 @@
 /// Indexes in start order, or the names of services that need each other in a cycle.
 pub(super) type StartOrder<'a> = Result<Vec<usize>, Vec<&'a str>>;
 
-/// Sorts services so that each comes after those that it needs, and otherwise in the given order.
-/// Each service is a pair of its name and the names of the services that it needs, which must be in
-/// the list too.
+/// Sorts services so that each comes after the services it depends on, and otherwise keeps the given
+/// order. Each item is a service's name and the names of its dependencies, which must also be in the
+/// list.
 pub(super) fn start_order<'a>(services: &[(&'a str, &'a [String])]) -> StartOrder<'a> {
     let mut order: Vec<usize> = Vec::with_capacity(services.len());
     while order.len() < services.len() {

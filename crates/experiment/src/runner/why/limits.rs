@@ -55,7 +55,7 @@ fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
     if let Some((who, parties)) = full.find(|(_, parties)| parties.used_share() >= FULL_SHARE) {
         let were = if parties.cores == 1 { "was" } else { "were" };
         let text = format!("{} {were} full: {}.", cores(parties), used_by(who, parties));
-        return (kind_of_full(parties), text);
+        return (bottleneck_of_full_cores(parties), text);
     }
     if machine.used_share() >= FULL_SHARE {
         let text = format!(
@@ -63,14 +63,14 @@ fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
             cores(&machine),
             used_by("services", &machine)
         );
-        return (kind_of_full(&machine), text);
+        return (bottleneck_of_full_cores(&machine), text);
     }
     nothing_full(&groups, &machine, trials)
 }
 
-/// Returns the kind of limit if cores are full: the services, or their neighbors if the neighbors
-/// used part of the cores.
-fn kind_of_full(parties: &CoreParties) -> BottleneckKind {
+/// Classifies fully used cores: the services are the bottleneck, unless other processes used part of
+/// the CPU time.
+fn bottleneck_of_full_cores(parties: &CoreParties) -> BottleneckKind {
     match parties.lost_percent() < NEIGHBORS_PERCENT {
         true => BottleneckKind::ServerCores,
         false => BottleneckKind::Machine,

@@ -172,8 +172,8 @@ impl XdpLink {
         }
     }
 
-    /// The route to a target. A target that was not known before the load is added. Resolving its
-    /// MAC address blocks this worker.
+    /// Returns the route to a target. If the load started without this target, it is added, and the
+    /// worker is blocked while the MAC address is resolved.
     ///
     /// # Errors
     ///

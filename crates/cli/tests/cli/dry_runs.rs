@@ -87,7 +87,7 @@ fn requests_that_may_change_data_and_running_servers_are_not_probed() {
         .expect(0);
     let why = "time unknown: the load ends after a number of requests";
     assert!(output.out.contains(why), "{}", output.out);
-    let why = "which prony does not start";
+    let why = "prony does not start it";
     assert!(output.out.contains(why), "{}", output.out);
     assert_eq!(output.err, "");
 }

@@ -24,8 +24,8 @@ const PARTS: &[&[u8]] = &[
     b"abc",
 ];
 
-/// Interprets each byte as an operation: start an exchange, close, or read a single byte or one of
-/// [`PARTS`].
+/// Interprets each byte as an operation, which starts an exchange, closes it, or reads either a
+/// single byte or one of [`PARTS`].
 pub fn run(data: &[u8]) {
     let mut parser = ResponseParser::new(Limits::default());
     let mut failed = None;

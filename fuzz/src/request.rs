@@ -3,8 +3,8 @@
 
 use prony_protocol::h1::{RequestSpec, Version, encode_request};
 
-/// The first byte determines the version and keepalive. The other bytes are parts separated by `|`:
-/// method, target, host, body, then header names and values.
+/// Encodes an arbitrary request. The first byte determines the version and keepalive. The other
+/// bytes are parts separated by `|`: method, target, host, body, then header names and values.
 pub fn run(data: &[u8]) {
     let Some((&choice, parts)) = data.split_first() else {
         return;

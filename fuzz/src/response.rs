@@ -4,8 +4,8 @@ use prony_protocol::h1::{Expects, Limits, ResponseParser};
 
 use super::drive::{drive, pieces};
 
-/// The first byte determines the kind of request and the limits; the next four determine how the
-/// response is split. The rest is the response.
+/// Parses an arbitrary response. The first byte determines the kind of request and the limits; the
+/// next four determine how the response is split. The other bytes are the response.
 pub fn run(data: &[u8]) {
     let Some((&[choice, steps @ ..], answer)) = data.split_first_chunk::<5>() else {
         return;

@@ -56,9 +56,9 @@ struct LastSegment {
     timestamp: u32,
 }
 
-/// Runs operations: segments with valid and invalid fields, garbage, sends, closes, and time.
-/// Nothing panics, no packet exceeds the MTU, and each operation causes a bounded number of packets
-/// and events.
+/// Runs operations: segments with valid and invalid fields, garbage, sends, closes, and the passing
+/// of time. Checks that no packet exceeds the MTU, and that each operation causes a bounded number
+/// of packets and events.
 pub fn run(data: &[u8]) -> Vec<EventKind> {
     let mut input = Input(data);
     let config = StackConfig {
@@ -176,7 +176,8 @@ fn transmit(stack: &mut TcpStack, mtu: usize, now: u64, last: &mut LastSegment) 
     panic!("too many packets");
 }
 
-/// A segment to the client with a correct checksum, mostly with numbers close to the expected ones.
+/// Creates a segment to the client with a correct checksum, mostly with numbers close to the
+/// expected ones.
 fn segment(input: &mut Input, last: LastSegment) -> Vec<u8> {
     let shape = input.byte();
     let near = |base: u32, input: &mut Input| match input.byte() {

@@ -5,7 +5,7 @@
 
 use prony_load::LoadSettings;
 
-/// Resolves a load with the text in the URL, in a header and in the body. None of them may panic,
+/// Resolves a load with the text in the URL, in a header and in the body. None of these may panic,
 /// and a body without `{{` must be valid. Returns the number of positions in which the text is
 /// valid.
 pub fn run(data: &[u8]) -> u32 {

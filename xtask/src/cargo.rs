@@ -4,13 +4,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The workspace root: the parent directory of this crate.
+/// Returns the workspace root: the parent directory of this crate.
 pub(crate) fn workspace_root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_path_buf()
 }
 
-/// A cargo command that runs in the workspace root. See [`command`].
+/// Returns a cargo command that runs in the workspace root. See [`command`] for its environment.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = command(&program);
@@ -18,9 +18,10 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// A command with the environment of the outer `cargo run`. The variables that cargo sets for a
-/// running program are removed: they would make build scripts run again, and the library path would
-/// affect the servers that the tests start.
+/// Returns a command with the environment that the outer `cargo run` was started with. Variables
+/// that cargo adds for the running program are removed, because they would make build scripts run
+/// again. Cargo's library paths are removed, because they would affect the servers that the tests
+/// start.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {

@@ -133,8 +133,8 @@ fn regenerate(
     Ok(result)
 }
 
-/// Returns the output of `prony ARGS`, formatted for 100 columns. Cargo puts the program next to
-/// this one.
+/// Returns the output of `prony ARGS`, formatted for 100 columns. Cargo places the program in the
+/// same folder as this one.
 fn help(args: &[&str]) -> Result<String, String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let output = Command::new(program.with_file_name("prony"))

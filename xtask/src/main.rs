@@ -21,18 +21,18 @@ cargo xtask TASK
 
   test [--no-install] [--only STEP]   install what the tests need, then run every check and test
                                       (steps: install, fmt, tidy, build, docs, test)
-  tidy [CRATE|PATH]                   the rules that a compiler doesn't know: layers, sizes, words,
+  tidy [CRATE|PATH]                   check rules that the compiler doesn't: layers, sizes, words,
                                       language, type names, module cycles
-  verify [CHECK...] [--list]          compare what prony says with what is true, in real time
+  verify [CHECK...] [--list]          compare prony's results with known true values, in real time
   bench [--quick] [--rows LIST] [--rotations N] [--seconds S] [--peers LIST] [--prony PATH] ...
-                                      compare prony with its peers (see bench --help)
-  docs [--check]                      rewrite (or compare) the generated parts of the documents
+                                      compare prony with other load generators (see bench --help)
+  docs [--check]                      update (or only check) the generated parts of the documents
   package                             pack every crate and build it from its package, without
                                       publishing
   archive NAME                        pack the release build with completions and manual pages into
                                       target/archive/NAME.tar.gz
 
-Exit status: 0 all is well, 1 something is not, 2 wrong arguments, 3 something is missing here.
+Exit status: 0 success, 1 a check failed, 2 invalid arguments, 3 a requirement is missing.
 ";
 
 /// Result of a task.

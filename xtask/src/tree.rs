@@ -1,5 +1,5 @@
-//! The project's files as text in memory. The rules of `tidy` read only this, so tests can run them
-//! on tiny trees.
+//! The project's files as text in memory. The rules of `tidy` read nothing else, so tests can run
+//! them on tiny trees.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +24,7 @@ impl Tree {
                 paths
             }
         };
-        // Skip symbolic links: git lists their targets separately.
+        // Symbolic links are skipped, because git lists their targets separately.
         paths.retain(|p| root.join(p).symlink_metadata().is_ok_and(|m| m.is_file()));
         let mut tree = Tree::default();
         for path in paths {

@@ -17,12 +17,12 @@ use toml::Spanned;
 use crate::ending::Failure;
 use crate::plan_file::wrong_plan;
 
-/// A study's plan after the variants that this machine can't run were removed.
+/// A study's plan without the variants that this machine can't run.
 pub(crate) struct AdaptedPlan {
     pub(crate) text: String,
-    /// One sentence per removed variant, with the reason.
+    /// One line for each limitation of this machine, with the variants that it removed.
     pub(crate) left_out: Vec<String>,
-    /// The reasons alone, in the same order as `left_out`.
+    /// The limitations alone, without the variants, in the same order as `left_out`.
     reasons: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ fn classify(errors: &PlanErrors) -> CannotAdapt {
     match lacks {
         true => {
             // Several parts of the plan may fail because this machine lacks the same feature. Print
-            // the first error, and only count the others.
+            // only the first error, with the number of further errors.
             let more = match errors.iter().count() as u64 - 1 {
                 0 => String::new(),
                 more => format!(
@@ -203,7 +203,7 @@ pub(crate) fn to_machine(
     };
     let read = |text: &str| Plan::from_str(text, origin, machine.clone());
     let mut plan = read(text).map_err(|errors| wrong_plan(&errors))?;
-    // A check may stop before it finds all errors, and each round removes variants.
+    // A check may stop before it finds all errors, so repeat it after each removal of variants.
     while let Err(errors) = plan.check_machine() {
         let Some((kept, why)) = runnable_variants(&plan, &errors) else {
             return Err(classify(&errors));
@@ -224,7 +224,8 @@ pub(crate) fn to_machine(
 }
 
 /// Returns the variants that this machine can run, and the reasons why it can't run the others.
-/// Returns `None` if an error affects all variants or is not a limitation of the machine.
+/// Returns `None` if an error affects all variants or is not a limitation of the machine, or if
+/// fewer than two variants remain.
 fn runnable_variants(
     plan: &Plan,
     errors: &PlanErrors,
@@ -248,8 +249,8 @@ fn runnable_variants(
     (kept.len() > 1).then(|| (kept, why.collect()))
 }
 
-/// Returns the text of the plan reduced to these variants. Removes the levels that none of them
-/// uses; if that isn't enough, adds an explicit list of variants.
+/// Returns the text of the plan reduced to the variants in `kept`. Removes the levels that none of
+/// these variants uses. If that isn't enough, adds an explicit list of variants.
 fn narrowed(text: &str, plan: &Plan, kept: &[LevelSelection]) -> Option<String> {
     let mut text = text.to_owned();
     let mut product = 1;
@@ -264,7 +265,8 @@ fn narrowed(text: &str, plan: &Plan, kept: &[LevelSelection]) -> Option<String> 
             .iter()
             .filter(|level| has(&level.name))
             .count();
-        // If only one level remains, it must be a table with a name, not a plain value.
+        // If only one level of a factor remains, the level must be a table with a name, not a plain
+        // value.
         let named = plan.baseline.get(&factor.name).is_some_and(has);
         let can_shrink = used > 1 || named && is_table(&text, &factor.name)?;
         if used < factor.levels.len() && can_shrink {
@@ -325,7 +327,7 @@ fn is_table(text: &str, factor: &str) -> Option<bool> {
     Some(levels.iter().all(|level| level.get_ref().is_table()))
 }
 
-/// Removes one level and the comma before it from the text.
+/// Removes one level of a factor, with its comma, from the text of a plan.
 fn without_level(text: &str, factor: &str, name: &str) -> Option<String> {
     let places = plan_spans(text)?;
     let levels = places.factors.get(factor)?;

@@ -54,7 +54,7 @@ fn levels_that_need_more_cores_are_removed_and_named() {
     assert_eq!(
         cores.unwrap().levels.len(),
         2,
-        "no level is left that nothing has"
+        "every remaining level is used by a variant"
     );
     let [line] = &adapted.left_out[..] else {
         panic!("{:?}", adapted.left_out)

@@ -32,7 +32,7 @@ pub(crate) fn run(typed: AgentArgs) -> Result<Ending, Failure> {
         signal_set.store(number, Ordering::Relaxed);
         stop_set.store(true, Ordering::Relaxed);
         if count > 1 {
-            // A second signal doesn't wait for results to be sent.
+            // After a second signal, exit without waiting until the results are sent.
             std::process::exit(130);
         }
     })?;
@@ -45,7 +45,7 @@ pub(crate) fn run(typed: AgentArgs) -> Result<Ending, Failure> {
         Ok(WorkAtExit::None) | Err(AgentError::Interrupted) => Ok(Ending::Done),
         Ok(WorkAtExit::CutShort) => {
             terminal::print_message(
-                "prony: stopped in the middle of a run; the run lacks the rest of this agent's part",
+                "prony: stopped during a run; the results lack the rest of this agent's share",
             );
             Ok(Ending::Doubtful)
         }

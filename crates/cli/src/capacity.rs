@@ -208,7 +208,7 @@ fn search(
         watch.search_ended(number + 1, &report);
         let is_capacity = report.capacity_per_s().is_some();
         searches.push(report);
-        // A bound or an unmet goal has no interval, so more searches would add nothing.
+        // If a search finds no capacity, there is no interval, so more searches would add nothing.
         if !is_capacity {
             break;
         }
@@ -246,8 +246,8 @@ struct SearchWatcher<'a> {
 }
 
 impl SearchWatcher<'_> {
-    /// Reports an event of search number `search`, counted from 1, to progress output and the live
-    /// view.
+    /// Reports an event of search number `search`, counted from 1, to the progress output and the
+    /// live view.
     fn observe(&self, search: u64, event: SearchEvent<'_>) {
         match event {
             SearchEvent::Begun {
@@ -255,7 +255,7 @@ impl SearchWatcher<'_> {
                 spec,
                 control,
             } => {
-                // Results are merged only if the live view shows them.
+                // Merging interim results takes time, so do it only if the live view shows them.
                 if self.progress.mode() == ProgressMode::View {
                     let load = RunningLoad::here(control, spec.info());
                     let planned = spec.planned().map(Duration::from);
@@ -319,7 +319,7 @@ fn conclude(
     is_interrupted: bool,
 ) -> Ending {
     if is_interrupted {
-        progress.warn("prony: interrupted; the result covers the probes until then");
+        progress.warn("prony: interrupted; the result covers only the probes until the interrupt");
         return Ending::Interrupted;
     }
     let last = document.searches.last().map(|search| search.end);
@@ -358,8 +358,9 @@ fn conclude(
     ending
 }
 
-/// If searches or probes were too short for lower rates, suggests a length for a tenth of the rate
-/// that failed, or for half of the rate that the closed loop reached, if that is lower.
+/// Suggests a longer search or probe if the current length was too short to judge lower rates than
+/// the one that failed. The suggested length suits a tenth of the failed rate or half of the closed
+/// loop's rate, whichever is lower.
 fn length_hint(
     below_per_s: f64,
     reached_per_s: Option<f64>,
@@ -379,12 +380,12 @@ fn length_hint(
         .to_string()
         .replace(' ', "");
     Some(format!(
-        "{option} {time} judges rates from {}; a lower percentile needs less time",
+        "{option} {time} can judge rates of {} and above; a lower percentile needs less time",
         number::rate(rate)
     ))
 }
 
-/// Explains as a clause why the result doesn't decide a condition.
+/// Returns a clause that explains why the result doesn't decide a condition.
 fn inconclusive_reason(document: &CapacityDocument) -> String {
     if let Some(per_s) = document.at_least_per_s {
         let bound = number::rate(per_s);
@@ -439,15 +440,20 @@ mod tests {
         let one_second = settings(Some(1.0));
         assert_eq!(
             length_hint(100_000.0, Some(1_000.0), &one_second).as_deref(),
-            Some("--probe 3m20s judges rates from 500 req/s; a lower percentile needs less time")
+            Some(
+                "--probe 3m20s can judge rates of 500 req/s and above; a lower percentile needs less time"
+            )
         );
         assert_eq!(
             length_hint(100_000.0, Some(90_000.0), &one_second).as_deref(),
-            Some("--probe 10s judges rates from 10,000 req/s; a lower percentile needs less time")
+            Some(
+                "--probe 10s can judge rates of 10,000 req/s and above; a lower percentile needs less time"
+            )
         );
         let hint = length_hint(7_000.0, Some(1_000.0), &settings(None)).unwrap();
         assert!(hint.starts_with("--search-time "), "{hint}");
-        // The rate could be judged, so a longer search would not help.
+        // The rate that failed is below the lowest rate that a probe can judge, so a longer probe
+        // would not help.
         assert_eq!(length_hint(50_000.0, Some(60_000.0), &one_second), None);
     }
 }

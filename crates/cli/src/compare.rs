@@ -175,7 +175,7 @@ fn refuse_lengths(typed: &CompareArgs) -> Result<(), Failure> {
 }
 
 fn refuse_load_options(typed: &CompareArgs) -> Result<(), Failure> {
-    // Only typed settings count: the environment may set `public` for other commands.
+    // Ignore `public`, because the environment may set it for other commands.
     let given = typed.load.settings.given();
     let mut given = given.iter().filter(|setting| setting.key != "public");
     match given.next() {

@@ -9,9 +9,9 @@ use prony_load::{GivenSetting, input_file};
 use crate::arguments::LoadArgs;
 use crate::command_line::quoted;
 
-/// Maximum size in bytes of a command.
+/// Maximum size in bytes of a curl command.
 const COMMAND_BYTES_MAX: u64 = 16 << 20;
-/// Name of the flag, with which error messages start.
+/// Name of the flag, used as a prefix of error messages.
 const FLAG: &str = "--curl";
 
 /// Joins the words after `--curl curl` into one argument. If the user pasted the command without
@@ -34,7 +34,7 @@ pub(crate) fn join_pasted(arguments: impl Iterator<Item = OsString>) -> Vec<OsSt
     arguments
 }
 
-/// Replaces `--curl` with the URL and settings of the command.
+/// Replaces `--curl` with the URL and the settings of the curl command.
 ///
 /// # Errors
 ///
@@ -64,7 +64,8 @@ fn contradiction(both: &GivenSetting) -> String {
     format!("the curl command contradicts {flag}; remove the flag, or edit the command")
 }
 
-/// Returns the text of the command: as typed, or read from `@FILE` or standard input.
+/// Returns the text of the curl command: the typed text, or the content of `@FILE` or standard
+/// input.
 fn text_of(typed: &str) -> Result<String, String> {
     let too_long = || format!("longer than {} MiB", COMMAND_BYTES_MAX >> 20);
     if typed == "-" {

@@ -9,7 +9,7 @@ use crate::arguments::DemoArgs;
 use crate::ending::{Ending, Failure};
 use crate::{experiment, plan_file, runs_folder};
 
-/// The built-in plan. The command `prony` in it refers to this binary.
+/// The built-in plan, in which the command `prony` refers to this binary.
 const PLAN: &str = include_str!("demo.toml");
 
 /// Keys of `[trials]` for trials that run one after another.
@@ -44,8 +44,8 @@ pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
     experiment::run(&plan, &settings, typed.progress, None, None)
 }
 
-/// Returns the plan for this machine, with these keys of `[trials]`. On a machine with two or more
-/// cores, the server and the load get separate cores.
+/// Returns the plan for this machine. `trials` contains the keys of its `[trials]` table. On a
+/// machine with two or more cores, the server and the load get separate cores.
 fn plan(machine: &MachineProfile, trials: &str) -> Result<Plan, Failure> {
     let text = PLAN.replace("@trials", trials);
     let text = match machine.cores.as_slice() {

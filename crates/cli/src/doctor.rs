@@ -17,7 +17,7 @@ pub(crate) fn run(typed: &DoctorArgs) -> Result<Ending, Failure> {
     }
     let interfaces = interfaces(&typed.interface)?;
     let mut report = examine(&typed.pid).map_err(Failure::wrong)?;
-    // This machine comes last.
+    // The last subject is this machine, so insert the interfaces before it.
     let last = report.subjects.len().saturating_sub(1);
     report.subjects.splice(last..last, interfaces);
     let json = serde_json::to_string_pretty(&report).map_err(Failure::refused)? + "\n";

@@ -1,5 +1,5 @@
-//! `--dry-run`: prints a plan's variants, their order and the time. If the plan doesn't determine
-//! the time, a short probe estimates it.
+//! `--dry-run`: prints a plan's variants, their order and the expected duration. If the plan
+//! doesn't determine the duration, a short probe estimates it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::hosts::Hosts;
 use crate::progress::Progress;
 use crate::{outlook, signals, terminal};
 
-/// Prints the variants, order and time of an experiment.
+/// Prints the variants, the order and the expected duration of an experiment.
 pub(crate) fn run(
     plan: &Plan,
     settings: &RunSettings,

@@ -7,14 +7,18 @@ use prony_experiment::abort::AbortRulesError;
 
 /// Exit statuses and their meanings, as printed in the manual.
 pub(crate) const STATUSES: [(&str, &str); 5] = [
-    ("0", "Done. An undecided verdict is a result, too."),
+    ("0", "Done. An undecided verdict also counts as a result."),
     (
         "1",
-        "Done, but a --fail-if held, a --require did not, an --abort-if ended the load, no request \
-         succeeded, a verdict was withheld, or a variant is certainly worse than in the run that --against names.",
+        "Done, but a --fail-if condition held, a --require condition did not hold, an --abort-if \
+         condition ended the load, no request succeeded, a verdict was withheld, or a variant is \
+         certainly worse than in the run that --against names.",
     ),
     ("2", "The arguments or the plan are wrong; nothing was run."),
-    ("3", "The environment refused."),
+    (
+        "3",
+        "The environment refused an operation, such as starting a service or opening a port.",
+    ),
     (
         "130",
         "Interrupted; the results so far are printed and stored.",

@@ -126,13 +126,14 @@ pub(crate) fn run(
     Ok(conclude(&finished, settings, &reports))
 }
 
-/// Returns true if the experiment can't be resumed, because it is complete or a condition ended it.
+/// Returns true if the experiment is complete or was ended by a condition. Such an experiment can't
+/// be resumed.
 fn is_final(finished: &ExperimentOutcome) -> bool {
     let failed = finished.failed.as_ref().map(|failed| &*failed.error);
     !finished.interrupted && matches!(failed, None | Some(TrialError::Aborted { .. }))
 }
 
-/// Asks the experiment to stop, and prints a message.
+/// Prints a message and asks the experiment to stop.
 pub(crate) fn stop_at(interrupt: &Interrupt, progress: &Progress) {
     progress.warn(match interrupt.is_stopped() {
         false => "prony: interrupted; stopping the services and cleaning up",
@@ -224,7 +225,7 @@ fn conclude(finished: &ExperimentOutcome, settings: &RunSettings, reports: &Repo
     }
 }
 
-/// States which blocks are stored and how to resume.
+/// Returns a sentence that names the stored blocks and the command to resume.
 fn resume_hint(blocks: u32, settings: &RunSettings) -> String {
     let out = settings.out.display();
     let stored = stored_blocks(blocks, &out);
@@ -240,7 +241,7 @@ fn resume_hint(blocks: u32, settings: &RunSettings) -> String {
     format!("{stored}; resume with: prony compare --resume {out}{typed}{bodies}")
 }
 
-/// States which blocks are stored.
+/// Returns a clause that names the stored blocks.
 fn stored_blocks(blocks: u32, out: &impl fmt::Display) -> String {
     match blocks {
         0 => "no block was completed".to_owned(),
@@ -279,9 +280,10 @@ impl Reports<'_> {
         self.file("report.html", html::render(&report).as_bytes())
     }
 
-    /// Prints the load that a condition ended, if there is one.
+    /// Prints a report on the load that an abort condition ended, if there is such a load.
     fn print_aborted_trial(&self) {
-        // If reading fails, writing the reports has already printed the error.
+        // If the folder can't be read, the attempt to write the reports has already printed the
+        // error.
         let Ok(experiment) = folder::read(self.out) else {
             return;
         };

@@ -46,7 +46,8 @@ fn title(scope: FindingScope) -> &'static str {
     }
 }
 
-/// States how findings of trials become findings of the experiment.
+/// Returns a paragraph that explains how the findings of trials are combined into findings of the
+/// experiment.
 fn folding() -> String {
     let worst: Vec<String> = FindingId::ALL
         .iter()
@@ -98,11 +99,13 @@ fn section(id: FindingId) -> String {
     }
     if info.incomplete_load {
         text.push_str(&format!(
-            "\n`prony load` exits with status 1, and `--fail-if {id}` is a condition.\n"
+            "\nThe finding makes `prony load` exit with status 1. `--fail-if {id}` is a condition.\n"
         ));
     }
     for former in id.former_ids() {
-        text.push_str(&format!("\nEarlier versions called it `{former}`.\n"));
+        text.push_str(&format!(
+            "\nEarlier versions called the finding `{former}`.\n"
+        ));
     }
     text
 }

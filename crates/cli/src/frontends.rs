@@ -1,6 +1,6 @@
-//! Starts the front ends `prony hey`, `prony wrk`, `prony ab` and `prony siege`, also if prony is
-//! started through a symbolic link with the tool's name. All arguments after the name belong to the
-//! tool.
+//! Starts the front ends `prony hey`, `prony wrk`, `prony ab` and `prony siege`. A symbolic link to
+//! prony that has the name of a tool also starts that tool's front end. All arguments after the
+//! name belong to the tool.
 
 use std::env;
 use std::ffi::OsString;

@@ -21,7 +21,8 @@ use crate::terminal;
 /// Error probability of an interval when the data is analyzed only once.
 const SINGLE_LOOK_ALPHA: f64 = 0.05;
 
-/// Labels of the stored run, which `--against` names, and of the run that is compared with it.
+/// Labels of the two runs in a comparison: the stored run, which `--against` names, and the new
+/// run.
 pub(crate) const LABELS: [&str; 2] = ["stored", "new"];
 
 /// The conditions and outputs from the command line, parsed and checked.
@@ -35,11 +36,11 @@ pub(crate) struct GateSettings {
     summary: Option<PathBuf>,
 }
 
-/// Results, and the run that they are compared with.
+/// Results of a run, and the stored run that they are compared with, if any.
 pub(crate) struct Verdicts<'a> {
-    /// The results that the conditions are evaluated on.
+    /// The results for which the conditions are evaluated.
     pub(crate) new: &'a Stored,
-    /// The other run and its label.
+    /// The run to compare with, and its label.
     pub(crate) old: Option<(&'a Stored, &'a str)>,
     /// The comparison of the two runs.
     pub(crate) runs: Option<RunsDocument>,
@@ -297,7 +298,7 @@ fn check_common(known: &GateScope, stored: &Stored) -> Result<(), Failure> {
     }
     let names: Vec<&str> = run.variants.iter().map(|one| one.name.as_str()).collect();
     Err(Failure::wrong(format!(
-        "--against {}: it has none of these variants; it has {}",
+        "--against {}: the stored run has none of the new run's variants; it has {}",
         stored.source,
         names.join("; ")
     )))
@@ -344,7 +345,8 @@ fn report_rulings(judged: &RunVerdicts<'_>, strict: bool) {
     }
 }
 
-/// Prints to standard output if standard output carries text, otherwise to standard error.
+/// Prints text to standard output if standard output carries text, or to standard error if it
+/// carries data.
 pub(crate) fn print_text(is_text: bool, text: &str) {
     match is_text {
         true => terminal::print(text),
@@ -352,7 +354,7 @@ pub(crate) fn print_text(is_text: bool, text: &str) {
     }
 }
 
-/// Appends to a summary file. Several steps of a CI job write to the same file.
+/// Appends text to a summary file, because several steps of a CI job may write to the same file.
 fn append(path: &Path, text: &str) -> Result<(), Failure> {
     let refused = |error| Failure::file(format!("--github {}", path.display()), &error);
     let mut options = OpenOptions::new();

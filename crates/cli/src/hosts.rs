@@ -1,4 +1,4 @@
-//! Finds and checks the agents of a plan, and connects their machines with this one.
+//! Finds and checks the agents of a plan, and connects their machines with this machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -27,12 +27,13 @@ use crate::plan_file::wrong_plan;
 use crate::progress::Progress;
 use crate::{fleet, terminal};
 
-/// Maximum number of agents that are listed by name.
+/// Maximum number of a load's agents that are listed by name.
 const LISTED_MAX: usize = 12;
 
-/// Interval for reading registrations while waiting for agents.
+/// Interval between reads of the registrations while waiting for agents.
 const WAIT_INTERVAL: Duration = Duration::from_millis(500);
-/// Maximum forecast duration in a reservation, which other users can see.
+/// Limit on the forecast duration that a reservation states. Longer forecasts are omitted. Other
+/// users can see the reservation.
 const RESERVATION_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// Reads registrations, and waits for missing agents that the plan needs.
@@ -42,7 +43,7 @@ fn registered(link: &NatsLink, plan: &Plan, wait: Duration) -> Result<Roster, Li
     loop {
         let roster = Roster::read(link)?;
         let mut missing = Vec::new();
-        // Ignore errors of the plan itself: the check that follows reports them.
+        // Ignore errors in the plan itself, because a later check reports them.
         let _ = plan.check_hosts(&mut |wanted| {
             missing.extend(roster.missing(wanted));
             Vec::new()
@@ -66,14 +67,15 @@ pub(crate) struct Hosts {
     roster: Roster,
     typed: HostsArgs,
     creds: PathBuf,
-    /// Names of the services on each host, by the host's name in the plan.
+    /// Names of the services on each host. The key is the host's name in the plan.
     services: BTreeMap<String, BTreeSet<String>>,
     /// Selectors of the agents that generate loads, as written in the plan.
     loads: BTreeSet<String>,
 }
 
 impl Hosts {
-    /// Finds and checks the agents that a plan needs. Returns `None` without connecting if it needs none.
+    /// Finds and checks the agents that a plan needs. Returns `None`, without connecting to a
+    /// server, if the plan needs no agents.
     pub(crate) fn of_plan(plan: &Plan, typed: &HostsArgs) -> Result<Option<Hosts>, Failure> {
         if !plan.needs_agents() {
             return Ok(None);
@@ -120,7 +122,7 @@ impl Hosts {
             FleetEvent::Warning(text) => progress.warn(&format!("prony: {text}")),
             FleetEvent::Progress(_) => {}
         };
-        // No signal handler is installed yet: Ctrl-C ends the process.
+        // No signal handler is installed yet, so Ctrl-C ends the process.
         let stop = StopRequest::new();
         let observer = LoadObserver {
             on_event: &on_event,
@@ -170,7 +172,7 @@ impl Hosts {
         })
     }
 
-    /// Returns the address on which services of this host listen for other machines, if known.
+    /// Returns the address on which the services of `host` listen for other machines, if known.
     pub(crate) fn address_of(&self, host: Option<&str>) -> Option<IpAddr> {
         self.roster.address_of(host)
     }
@@ -199,7 +201,7 @@ impl Hosts {
     }
 
     /// Connects this machine with the machines of the agents. `time_max` is the maximum duration of
-    /// the experiment; `None` means unknown.
+    /// the experiment, or `None` if unknown.
     pub(crate) fn join(
         &self,
         here: LocalHost,
@@ -241,7 +243,7 @@ impl Hosts {
     }
 }
 
-/// Describes an agent in a few words.
+/// Describes an agent in a few words: name, system, cores and addresses.
 fn describe(agent: &Registration) -> String {
     let addresses = agent.addresses.iter();
     let addresses: String = addresses.map(|address| format!(", {address}")).collect();

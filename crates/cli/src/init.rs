@@ -1,5 +1,5 @@
-//! `prony init`: writes a commented plan as a starting point, and the JSON schema with which
-//! editors complete its keys.
+//! `prony init`: writes a commented plan as a starting point, and a JSON schema that lets editors
+//! complete its keys.
 
 use std::fs::File;
 use std::io::Write;
@@ -40,7 +40,7 @@ pub(crate) fn run(typed: &InitArgs) -> Result<Ending, Failure> {
     } else {
         Some(write_schema(&typed.file)?)
     };
-    // Editors look for this directive in the first line.
+    // Editors look for the schema directive in the first line.
     let directive = match schema {
         Some(_) => format!("#:schema ./{SCHEMA_FILE}\n"),
         None => String::new(),

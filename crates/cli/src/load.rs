@@ -54,7 +54,7 @@ struct LoadRules {
     abort: Option<AbortRules>,
 }
 
-/// Opens the outputs of a load. Error messages name the option of each.
+/// Opens the outputs of a load. If an output can't be opened, the error message names its option.
 fn outputs(typed: &LoadArgs) -> Result<LoadOutputs, Failure> {
     LoadOutputs::open([
         ("--json", typed.json.as_deref()),
@@ -169,7 +169,7 @@ fn end_script(script: Option<&dyn LoadedScript>, failure: Option<String>) -> Res
     }
 }
 
-/// The script of a load, or the outcome if the load was interrupted while the script was loading.
+/// Result of loading a script: the script, or an interrupt that arrived in the meantime.
 enum LoadedOrStopped {
     Loaded(Option<Box<dyn LoadedScript>>),
     Stopped,
@@ -286,7 +286,7 @@ fn lines(spec: &LoadSpec, control: &Control, progress: &Progress, is_done: &Rece
     }
 }
 
-/// Describes the remaining part of a load after this time and number of finished requests.
+/// Describes what remains of a load, given the elapsed time and the number of finished requests.
 fn left(spec: &LoadSpec, elapsed: Duration, ended: u64) -> String {
     let requests = spec.info().requests.map(|limit| {
         format!(

@@ -57,8 +57,8 @@ fn lower_case_start(text: &str) -> String {
     }
 }
 
-/// Returns true if a default is a literal value of the flag, which needs quotes in TOML, rather
-/// than a description.
+/// Returns true if the default is a literal value of the flag rather than a description. Literal
+/// values need quotes in TOML.
 fn is_word_of(arg: &Arg, default: &str) -> bool {
     let mut choices = arg.get_possible_values().into_iter();
     let is_method = default.chars().all(|c| c.is_ascii_uppercase());
@@ -67,7 +67,7 @@ fn is_word_of(arg: &Arg, default: &str) -> bool {
     has_word && !default.is_empty() && !default.contains(' ') && default.parse::<f64>().is_err()
 }
 
-/// Derives the type of a key from the declaration of the flag.
+/// Derives the type of a plan key from the declaration of its flag.
 fn type_of(arg: &Arg) -> ValueType {
     let choices: Vec<String> = arg
         .get_possible_values()

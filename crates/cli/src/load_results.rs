@@ -67,7 +67,7 @@ pub(crate) struct LoadOutputs {
 
 impl LoadOutputs {
     /// Opens the requested outputs: JSON, CSV, an HTML page and a timeline. `all` contains the
-    /// option and the path of each.
+    /// option and the path of each output.
     pub(crate) fn open(all: [(&str, Option<&Path>); 4]) -> Result<LoadOutputs, Failure> {
         check_distinct(&all)?;
         let [json, csv, html, timeline] = all;

@@ -1,4 +1,4 @@
-//! The `prony` binary. It resolves the typed arguments into settings and runs the other crates.
+//! The `prony` binary. It turns the command line into settings and calls the other crates.
 //!
 //! Input: the command line. Output: results on standard output, progress and warnings on standard
 //! error, files where requested, and an exit status (see [`ending`]). It measures, computes and
@@ -96,7 +96,7 @@ fn run(command: Command) -> Result<Ending, Failure> {
         Command::Doctor(typed) => doctor::run(&typed),
         Command::Completions(typed) => Ok(pages::completions(&typed)),
         Command::Man(typed) => pages::man(&typed),
-        // `frontends::typed` has already handled these commands.
+        // `frontends::typed` has already handled the commands of the front ends.
         Command::Hey(_) | Command::Wrk(_) | Command::Ab(_) | Command::Siege(_) => Ok(Ending::Done),
     }
 }

@@ -1,6 +1,6 @@
-//! Hints for options of other load tools that mean something else in prony or don't exist. prony
-//! rejects these options and prints the hint. Options with the same meaning are aliases of the
-//! flags of `prony load`.
+//! Hints for options of other load tools that have a different meaning in prony or don't exist in
+//! it. prony rejects these options and prints the hint. Options that mean the same as in another
+//! tool are aliases of flags of `prony load`.
 
 /// Options of other tools, and the hint for each.
 const HINTS: &[(&[&str], &str)] = &[
@@ -42,7 +42,10 @@ const HINTS: &[(&[&str], &str)] = &[
         &["-s", "--script"],
         "prony wrk runs wrk's Lua scripts: prony wrk -s FILE URL",
     ),
-    (&["--concurrency", "--users"], "-c N sets the connections"),
+    (
+        &["--concurrency", "--users"],
+        "-c N sets the number of connections",
+    ),
     (
         &["--max-time"],
         "for each request, use --timeout TIME; for the whole load, use -d TIME",

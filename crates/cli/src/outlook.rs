@@ -1,4 +1,4 @@
-//! Describes an experiment before it starts: variants, order, time and settings.
+//! Describes an experiment before it starts: variants, order, expected duration and settings.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -26,7 +26,8 @@ const SHOWN_BLOCKS: u32 = 5;
 /// starts.
 const FIRST_PORT: u16 = 40_001;
 
-/// Summarizes the variants, blocks and time of a plan, followed by notes for its author.
+/// Summarizes a plan's variants, blocks and expected duration, followed by notes for the plan's
+/// author.
 pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTime) -> String {
     let forecast = forecast(plan, settings, block_time);
     let (least, most) = forecast.blocks;
@@ -76,7 +77,7 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
     lines.join("\n")
 }
 
-/// Returns the time of a block if the plan alone determines it, without a probe. `mode` states
+/// Returns the duration of a block if the plan alone determines it, without a probe. `mode` states
 /// whether trials are interleaved.
 pub(crate) fn planned_block_time(plan: &Plan, mode: Option<&TrialMode>) -> BlockTime {
     match resolved(plan, &|_| None) {
@@ -117,7 +118,7 @@ fn unknown_time(why: &UnknownTime) -> String {
         ),
         UnknownTime::UnsafeRequests(variant) => format!(
             "the load ends after a number of requests, and a dry run does not send those of \
-             variant {variant}, which may change data"
+             variant {variant}, because they may change data"
         ),
         UnknownTime::ProbeFailed(variant) => {
             format!("too few requests succeeded in the probe of variant {variant}")
@@ -157,8 +158,8 @@ fn length(plan: &Plan) -> String {
     format!("{measures} after {warmup} of warm-up")
 }
 
-/// Returns the address on which services of a host listen for other machines. `None` as the host
-/// means this machine.
+/// A function that returns the address on which a host's services listen for other machines. The
+/// host `None` is this machine.
 type AddressOf<'a> = &'a dyn Fn(Option<&str>) -> Option<IpAddr>;
 
 /// Resolves every variant. Addresses that prony assigns when the experiment starts are shown as
@@ -171,7 +172,7 @@ pub(crate) fn resolved(plan: &Plan, address_of: AddressOf<'_>) -> Result<Vec<Res
     (0..plan.variants.len()).map(resolve).collect()
 }
 
-/// Lists the order of the trials, and what each of them starts.
+/// Lists the order of the trials, and the services and loads that each trial starts.
 pub(crate) fn details(plan: &Plan, settings: &RunSettings, variants: &[Resolved]) -> String {
     let mut text = "\nvariants, by the names of their folders:\n".to_owned();
     let ids = plan.variants.iter().map(|variant| variant.id.as_str());
@@ -260,7 +261,7 @@ fn settings_of(resolved: &Resolved) -> Vec<Setting> {
 fn networks(topology: &Topology) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     for place in &topology.places {
-        // A missing permission to query the kernel has already been reported.
+        // If prony may not query the kernel, the error has already been reported.
         let sorted = sort_settings(&place.settings).unwrap_or_default();
         let mut parts = vec!["a separate network".to_owned()];
         let addresses: u64 = place.sources.iter().map(AddressBlock::size).sum();
@@ -293,7 +294,7 @@ fn networks(topology: &Topology) -> Vec<(String, String)> {
     lines
 }
 
-/// Names the agents that generate a load, from the selector in the plan.
+/// Describes the agents that generate a load. `agents` is the selector in the plan.
 fn by_agents(agents: &str) -> String {
     match agents.parse() {
         Ok(count) => format!("by {}", number::plural(count, "agent", "agents")),
@@ -334,7 +335,7 @@ fn started(service: &ResolvedService, topology: &Topology) -> String {
     }
 }
 
-/// Returns placeholder endpoints.
+/// Returns placeholders for endpoints that prony assigns when the experiment starts.
 fn made_up(wanted: &[Allocation], address_of: AddressOf<'_>) -> BTreeMap<String, Allocated> {
     let mut ports = FIRST_PORT..;
     let allocated = wanted.iter().map(|wanted| {
@@ -363,8 +364,8 @@ fn span(span: Duration) -> String {
     number::span(span.as_secs_f64())
 }
 
-/// Rounds a forecast to whole seconds up to 100 s, and to whole minutes above, because it is no
-/// more precise.
+/// Rounds a forecast to whole seconds up to 100 s, and to whole minutes above, because forecasts
+/// are not more precise.
 fn coarse(span: Duration) -> String {
     let seconds = span.as_secs_f64().max(1.0);
     number::span(if seconds < 100.0 {

@@ -17,7 +17,7 @@ pub(crate) enum Output {
 }
 
 impl Output {
-    /// Opens the file or stream of `option`; `-` means standard output.
+    /// Opens the file or stream that `option` names; `-` means standard output.
     pub(crate) fn open(option: &str, path: Option<&Path>) -> Result<Option<Output>, Failure> {
         match path {
             None => Ok(None),
@@ -26,8 +26,8 @@ impl Output {
         }
     }
 
-    /// Opens a file that is never standard output, because its content is not text or must not mix
-    /// with it.
+    /// Opens a file. Rejects standard output, because the content is not text or must not mix with
+    /// other output.
     pub(crate) fn open_file(option: &str, path: Option<&Path>) -> Result<Option<Output>, Failure> {
         match path {
             Some(path) if path == Path::new("-") => {
@@ -58,7 +58,7 @@ impl Output {
         }
     }
 
-    /// Writes binary content, which is never allowed on standard output.
+    /// Writes binary content to a file. Standard output is rejected, because it accepts only text.
     pub(crate) fn write_bytes(self, bytes: &[u8]) -> Result<(), Failure> {
         match self {
             Output::Standard => Err(Failure::wrong("standard output accepts only text")),
@@ -84,7 +84,7 @@ pub(crate) fn check_distinct(outputs: &[(&str, Option<&Path>)]) -> Result<(), Fa
             _ => path.display().to_string(),
         };
         return Err(Failure::wrong(format!(
-            "{first} and {option} can't both go to {place}; name a file for one of them"
+            "{first} and {option} can't both be written to {place}; name another file for one of them"
         )));
     }
     Ok(())
@@ -102,7 +102,7 @@ mod tests {
         ]);
         assert_eq!(
             clash.unwrap_err().to_string(),
-            "--json and --csv can't both go to standard output; name a file for one of them"
+            "--json and --csv can't both be written to standard output; name another file for one of them"
         );
         let apart = [
             ("--json", Some(Path::new("a"))),

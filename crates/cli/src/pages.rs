@@ -47,8 +47,8 @@ pub(crate) fn man(typed: &ManArgs) -> Result<Ending, Failure> {
     }
     let page = written(page).map(|page| String::from_utf8_lossy(&page).into_owned());
     let page = page.map_err(|error| Failure::refused(format!("manual page: {error}")))?;
-    // Each rendered section starts with the same macro that defines an apostrophe; keep only the
-    // first.
+    // Each rendered section starts with a macro that defines an apostrophe. Keep only the first of
+    // these macros.
     let begins = page.find(".TH").unwrap_or(0);
     let (preamble, rest) = page.split_at(begins);
     let rest = match preamble.is_empty() {
@@ -97,7 +97,7 @@ fn written(page: clap::Command) -> std::io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Text after a command's options, by kind.
+/// The text that follows the options on a help page, split into notes and examples.
 #[derive(Debug, Default, PartialEq)]
 struct Sections {
     /// Paragraphs of explanation.
@@ -132,7 +132,7 @@ fn sections(text: &str) -> Sections {
     sections
 }
 
-/// Adds a paragraph; indented lines stay separate.
+/// Adds a paragraph. Indented lines stay on separate lines.
 fn lines(roff: &mut Roff, text: &str) {
     for line in text.lines() {
         if line.starts_with("  ") {

@@ -14,7 +14,7 @@ pub(crate) fn command() -> clap::Command {
     let command = Cli::command().mut_subcommand("compare", |compare| {
         let length = "Length of each trial's measurement, such as 500ms, 30s or 5m [default: 10s]";
         let warmup = "Duration of each trial's warm-up [default: 2s]";
-        let seed = "Seed of the order within blocks [default: drawn, and stored]";
+        let seed = "Seed of the order within blocks [default: random, and stored]";
         compare
             .mut_arg("duration", |arg| arg.help(length))
             .mut_arg("warmup", |arg| arg.help(warmup))

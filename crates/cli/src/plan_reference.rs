@@ -37,7 +37,7 @@ fn row(key: &ReferenceKey) -> String {
         true => String::new(),
         false => format!("`{}`", value.replace('|', "\\|")),
     };
-    // Numbers are formatted as code; defaults in words are not.
+    // Format literal values as code, but not defaults that are described in words.
     let is_number = key.default.parse::<f64>().is_ok();
     let is_value = is_number || key.default == "false" || key.default.starts_with(['"', '{', '[']);
     let default = match (key.required, is_value) {

@@ -9,7 +9,7 @@ use crate::terminal;
 /// Maximum number of messages that are kept for the live view.
 const MESSAGES_MAX: usize = 50;
 
-/// The form in which progress is shown.
+/// Form of the progress output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgressMode {
     /// A live view that takes over the terminal.
@@ -20,25 +20,26 @@ pub(crate) enum ProgressMode {
     Nothing,
 }
 
-/// Writes all lines to standard error while something runs. Threads share it.
+/// Writes progress lines and warnings to standard error while work is running. Several threads
+/// share it.
 #[derive(Debug)]
 pub(crate) struct Progress {
     mode: ProgressMode,
     held: Mutex<HeldMessages>,
 }
 
-/// Messages held back since the view took over the terminal.
+/// Messages held back since the live view took over the terminal.
 #[derive(Debug, Default)]
 struct HeldMessages {
     is_held: bool,
-    /// Messages that the view shows, the newest last.
+    /// Messages that the live view shows, the newest last.
     shown: Vec<String>,
-    /// Warnings to print when the view ends.
+    /// Warnings to print when the live view ends.
     warnings: Vec<String>,
 }
 
 impl Progress {
-    /// Creates the progress output that the option selects.
+    /// Creates the progress output that `--progress` selects.
     pub(crate) fn new(flag: ProgressFlag) -> Progress {
         let mode = match flag {
             ProgressFlag::Auto if terminal::is_live() => ProgressMode::View,
@@ -51,12 +52,12 @@ impl Progress {
         }
     }
 
-    /// Returns the form in which progress is shown.
+    /// Returns the form of the progress output.
     pub(crate) fn mode(&self) -> ProgressMode {
         self.mode
     }
 
-    /// Prints a step of the run if progress is shown as plain lines. The view shows the steps
+    /// Prints a step of the run if progress is shown as plain lines. The live view shows the steps
     /// itself.
     pub(crate) fn step(&self, text: &str) {
         if self.mode == ProgressMode::Lines {
@@ -64,7 +65,7 @@ impl Progress {
         }
     }
 
-    /// Prints a line unless the option asks for warnings only.
+    /// Prints a line unless `--progress` asks for warnings only.
     pub(crate) fn line(&self, text: &str) {
         if self.mode != ProgressMode::Nothing {
             self.warn(text);
@@ -84,7 +85,7 @@ impl Progress {
         held.shown.drain(..too_many);
     }
 
-    /// Starts holding back lines, because the view has the terminal.
+    /// Starts holding back lines while the live view occupies the terminal.
     pub(crate) fn hold(&self) {
         self.lock().is_held = true;
     }
@@ -99,7 +100,7 @@ impl Progress {
         held.shown.clear();
     }
 
-    /// Returns the messages since the view took over the terminal, the newest last.
+    /// Returns the messages since the live view took over the terminal, the newest last.
     pub(crate) fn messages(&self) -> Vec<String> {
         self.lock().shown.clone()
     }

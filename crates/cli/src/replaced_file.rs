@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// Maximum number of symbolic links to follow; the kernel's limit is the same.
+/// Maximum number of symbolic links to follow, the same as the kernel's limit.
 const LINKS_MAX: usize = 40;
 
 /// Mode of a new file, before the umask is applied.
 const NEW_FILE_MODE: u32 = 0o666;
 
-/// A file that was checked to be writable and will be written once.
+/// A file that has been found writable and will be written once.
 #[derive(Debug)]
 pub(crate) enum ReplacedFile {
     /// A regular file, or a file that doesn't exist yet. Symbolic links in the path are resolved.
@@ -141,7 +141,8 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let file = ReplacedFile::prepare(&path).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-        // The folder contains only the target, so a killed process would leave no temporary file.
+        // Before the write, the folder contains only the target. A killed process would leave no
+        // temporary file.
         assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
         file.write(b"new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");

@@ -24,7 +24,7 @@ pub(crate) struct LoadSnapshot {
     pub(crate) delta: Delta,
     /// Time since the start of the load up to which the results are complete.
     pub(crate) reaches: Nanos,
-    /// Requests in flight at the end of the results.
+    /// Number of requests in flight at the time `reaches`.
     pub(crate) in_flight: u64,
 }
 
@@ -109,7 +109,7 @@ impl RunningLoad {
         }
     }
 
-    /// Returns findings that qualify the results so far.
+    /// Returns the findings that qualify the results so far.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         match self {
             RunningLoad::Here(control, info) => control.findings(info),
@@ -117,7 +117,8 @@ impl RunningLoad {
         }
     }
 
-    /// Returns the record as if the load ended now, or `None` before the load has started.
+    /// Returns the record that the load would have if it ended now, or `None` if the load has not
+    /// started.
     pub(crate) fn record(&self) -> Option<Record> {
         match self {
             RunningLoad::Here(control, info) => Some(control.record_so_far(info)),

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 /// Folder for results if the command line names none.
 pub(crate) const RUNS_DIR: &str = "prony-runs";
 
-/// Returns the folder for an experiment with this name that starts now.
+/// Returns the folder for an experiment named `name` that starts now.
 pub(crate) fn for_new_run(name: &str) -> PathBuf {
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let time = time
@@ -18,7 +18,7 @@ pub(crate) fn for_new_run(name: &str) -> PathBuf {
         .map(|c| if c.is_whitespace() { '-' } else { c })
         .collect();
     let first = PathBuf::from(RUNS_DIR).join(format!("{time}-{name}"));
-    // Add a number if another experiment of this name started within the same second.
+    // Add a number if another experiment with the same name started within the same second.
     let others = (2..1000).map(|n| PathBuf::from(RUNS_DIR).join(format!("{time}-{name}-{n}")));
     std::iter::once(first.clone())
         .chain(others)

@@ -14,11 +14,11 @@ pub(crate) const QUIET_LOADER: LuaLoader = LuaLoader {
     prints_to_stderr: true,
 };
 
-/// Like [`check_syntax`], for all scripts of a plan.
+/// Checks all scripts of a plan in the same way as [`check_syntax`].
 ///
 /// # Errors
 ///
-/// The first error, with its file and line.
+/// Returns the first error, with its file and line.
 pub(crate) fn check_plan(plan: &Plan) -> Result<(), Failure> {
     plan.scripts().iter().try_for_each(|file| check_file(file))
 }
@@ -27,7 +27,7 @@ pub(crate) fn check_plan(plan: &Plan) -> Result<(), Failure> {
 ///
 /// # Errors
 ///
-/// The first error, with its file and line.
+/// Returns the first error, with its file and line.
 pub(crate) fn check_syntax(settings: &LoadSettings) -> Result<(), Failure> {
     match &settings.script {
         Some(file) => check_file(file),

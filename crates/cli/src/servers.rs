@@ -41,7 +41,7 @@ pub(crate) struct Servers<'a> {
     pub(crate) names: Option<&'a str>,
     /// `--judge`: the metrics that decide.
     pub(crate) judge: &'a [Metric],
-    /// `--bodies`: rule by which response bodies have to agree.
+    /// `--bodies`: rule for comparing response bodies.
     pub(crate) bodies: Option<BodyComparison>,
     /// Conditions that end the experiment.
     pub(crate) abort: AbortKeys<'a>,
@@ -69,7 +69,8 @@ impl AbortKeys<'_> {
         load.extend(window.map(|window| ("abort_window".to_owned(), window)));
     }
 
-    /// Checks the conditions here, so that error messages name the flags.
+    /// Checks the conditions before they become part of a plan, so that error messages name the
+    /// flags.
     fn check(self) -> Result<(), Failure> {
         match AbortRules::read(self.conditions, self.window) {
             Ok(_) => Ok(()),
@@ -149,7 +150,7 @@ pub(crate) fn plan(given: Servers<'_>, settings: &LoadSettings) -> Result<Plan, 
     })
 }
 
-/// Parses the URL of a server. The resolver of the load engine checks the rest.
+/// Parses the URL of a server. Resolving a load with this URL checks the rest of it.
 fn server(typed: &str, settings: &LoadSettings) -> Result<Server, Failure> {
     let mut settings = settings.clone();
     let (remote, url) = match typed.strip_prefix("unix:") {
@@ -187,7 +188,7 @@ fn server(typed: &str, settings: &LoadSettings) -> Result<Server, Failure> {
     if settings.urls.is_some() {
         load::resolve(Some(&url), &settings)?;
     }
-    // The request's name is its method and URL, without a default port.
+    // The request's name consists of its method and its URL without a default port.
     let request = spec.request_name(0);
     let url = request.split_once(' ').map_or(request, |(_, url)| url);
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
@@ -224,7 +225,7 @@ fn name(url: &str) -> String {
     }
 }
 
-/// Makes names unique. Servers may have the same URL, for an A/A experiment.
+/// Makes the names of the servers unique, because an A/A experiment uses the same URL twice.
 fn make_names_unique(servers: &mut [Server]) {
     let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     let is_shared = |name: &String| names.iter().filter(|other| *other == name).count() > 1;
@@ -338,7 +339,7 @@ fn plan_name(servers: &[Server]) -> &'static str {
     }
 }
 
-/// Formulates the question of the experiment with the names of the servers.
+/// Returns the question of the experiment, which contains the names of the servers.
 fn question(servers: &[Server]) -> String {
     let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
     match names.as_slice() {

@@ -23,7 +23,7 @@ pub(crate) struct Setting {
     pub(crate) value: SettingValue,
 }
 
-/// The form in which a setting is printed.
+/// Value of a setting, by the form in which it is printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SettingValue {
     /// Words that are printed on one line with the other words of the same subject.
@@ -97,7 +97,8 @@ pub(crate) fn folded(plan: &Plan, variants: &[Vec<Setting>]) -> String {
     text
 }
 
-/// Returns a setting as printed for each variant. For a file, this is only the lines that differ.
+/// Returns the printed form of a setting for each variant. Of a file, only the lines that differ
+/// are printed.
 fn shown((subject, part): (&str, &str), variants: &[Vec<Setting>]) -> Vec<Option<Setting>> {
     let find = |settings: &Vec<Setting>| {
         let mut settings = settings.iter();
@@ -171,7 +172,7 @@ fn file_lines(name: &str, bytes: &[u8], everywhere: &BTreeSet<String>) -> String
     lines.join("\n")
 }
 
-/// Returns the factor that alone determines a setting.
+/// Returns the index of the factor that alone determines a setting, if there is one.
 fn factor_of(plan: &Plan, values: &[Option<Setting>]) -> Option<usize> {
     plan.factors.iter().position(|factor| {
         let mut seen: BTreeMap<&str, &Option<Setting>> = BTreeMap::new();
@@ -197,10 +198,10 @@ fn by_level(
     levels
 }
 
-/// Formats a heading and its settings. The words of a subject share a line.
+/// Formats a heading and the settings below it. All words of a subject share a line.
 fn section(heading: &str, settings: &[Setting]) -> String {
     if settings.is_empty() {
-        return format!("  {heading}: nothing more\n");
+        return format!("  {heading}: no further settings\n");
     }
     let mut lines: Vec<(String, bool, String)> = Vec::new();
     for setting in settings {
@@ -233,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// Two factors, each with two levels.
+    /// Returns a plan with two factors, each with two levels.
     fn plan() -> Plan {
         let text = r#"
 baseline = { site = "plain", cores = 1 }
@@ -274,8 +275,9 @@ path = "/{{ site }}/{{ cores }}"
             all
         });
         let expected = "  every variant:\n    load: prony load --connections=4\n  \
-                        site = plain: nothing more\n  site = tuned:\n    load: --no-keepalive\n  \
-                        cores = 1:\n    web: env THREADS=1\n  cores = 2:\n    web: env THREADS=2\n";
+                        site = plain: no further settings\n  site = tuned:\n    \
+                        load: --no-keepalive\n  cores = 1:\n    web: env THREADS=1\n  \
+                        cores = 2:\n    web: env THREADS=2\n";
         assert_eq!(text, expected);
     }
 

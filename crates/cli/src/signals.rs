@@ -18,15 +18,15 @@ const INTERRUPTED: libc::c_int = 130;
 /// Signals that ask a program to exit.
 const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// Calls `on` on a separate thread for each of these signals. The argument is the number of signals
-/// so far.
+/// Calls `on` on a separate thread for each signal in [`ENDING`]. The argument of `on` is the
+/// number of signals so far.
 ///
 /// A SIGHUP that was ignored when prony started stays ignored, so that `nohup` works.
 pub(crate) fn listen(mut on: impl FnMut(u32) + Send + 'static) -> Result<(), Failure> {
     listen_for(move |_, count| on(count))
 }
 
-/// Like [`listen`], with the signal number as the first argument.
+/// Works like [`listen`], but passes the signal number as the first argument of `on`.
 pub(crate) fn listen_for(mut on: impl FnMut(i32, u32) + Send + 'static) -> Result<(), Failure> {
     let mut signals = watched()?;
     std::thread::spawn(move || {
@@ -37,8 +37,8 @@ pub(crate) fn listen_for(mut on: impl FnMut(i32, u32) + Send + 'static) -> Resul
     Ok(())
 }
 
-/// Calls `stop` at the first of these signals. A second signal ends the process within a second,
-/// without waiting for its threads, because a script may never return.
+/// Calls `stop` at the first signal in [`ENDING`]. A second signal ends the process within a
+/// second, without waiting for its threads, because a script may never return.
 pub(crate) fn stop_then_exit(stop: impl Fn() + Send + 'static) -> Result<(), Failure> {
     listen(move |count| match count {
         1 => stop(),
@@ -46,7 +46,8 @@ pub(crate) fn stop_then_exit(stop: impl Fn() + Send + 'static) -> Result<(), Fai
     })
 }
 
-/// Exits with the status of an interrupt, unless the process exits earlier.
+/// Exits with the status of an interrupt after a short grace period, unless the process exits
+/// earlier.
 fn exit_soon() -> ! {
     // Restoring the terminal may block if nothing reads from it, so it runs on a separate thread.
     std::thread::spawn(|| {
@@ -77,7 +78,7 @@ pub(crate) fn is_interrupt(signal: i32) -> bool {
     signal == SIGINT
 }
 
-/// Waits for the first of these signals.
+/// Waits for the first signal in [`ENDING`].
 pub(crate) fn wait() -> Result<(), Failure> {
     watched()?.forever().next();
     Ok(())

@@ -16,10 +16,11 @@ use crate::{adapt, compare, experiment, plan_file, runs_folder, terminal};
 /// The studies, embedded at build time.
 static STUDIES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/studies");
 
-/// Subfolder of an experiment for the study's files. The runner uses the same name.
+/// Subfolder of an experiment that holds the study's files. The experiment runner uses the same
+/// name.
 const FOLDER: &str = "study";
 
-/// A smaller plan of a study, for machines that can't run the whole study.
+/// File name of a study's smaller plan, for machines that can't run the whole study.
 const REDUCED: &str = "without-root.toml";
 
 /// Runs `prony study`.
@@ -187,7 +188,7 @@ fn name_of<'d>(study: &'d Dir<'_>) -> &'d str {
     study.path().to_str().unwrap_or_default()
 }
 
-/// Returns the content of a study's file, or an empty string if it doesn't exist.
+/// Returns the content of a study's file, or an empty string if the file doesn't exist.
 fn text<'d>(study: &'d Dir<'_>, name: &str) -> &'d str {
     let file = study.get_file(study.path().join(name));
     file.and_then(|file| file.contents_utf8())

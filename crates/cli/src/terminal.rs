@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use prony_report::text::TextOptions;
 
-/// True after a result could not be printed.
+/// Set when printing a result has failed.
 static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Returns true if printing a result failed for any reason other than a closed pipe.
@@ -34,14 +34,14 @@ pub(crate) fn print_message(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", sanitized(line));
 }
 
-/// Replaces control characters, because parts of the text come from servers and other machines and
-/// could control the terminal.
+/// Replaces control characters. Parts of the text come from servers and other machines, and could
+/// otherwise control the terminal.
 fn sanitized(lines: &str) -> String {
     let each = lines.split('\n').map(prony_report::table::plain);
     each.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the layout for text. It depends on the terminal if the text is printed.
+/// Returns the layout for text. If the text is printed, the layout depends on the terminal.
 pub(crate) fn text_options(is_printed: bool) -> TextOptions {
     let mut options = TextOptions {
         color: is_printed && colors(),

@@ -14,7 +14,7 @@ const STDIN_BYTES_MAX: u64 = 64 << 20;
 ///
 /// # Errors
 ///
-/// Standard input can't be read or copied. The message names the option.
+/// Fails if standard input can't be read or copied. The message names the option.
 pub(crate) fn resolve(load: &mut LoadSettings) -> Result<Option<NamedTempFile>, String> {
     let file = match (load.body.as_deref(), load.body_file.as_deref()) {
         (Some("-" | "@-"), _) => None,

@@ -25,13 +25,13 @@ use prony_fleet::coordinator::Feed;
 #[derive(Debug)]
 pub(crate) struct ExperimentWatcher<'a> {
     progress: &'a Progress,
-    /// Names of variants, as shown in results, by ID.
+    /// Names of variants, as shown in results. The key is the variant's ID.
     names: BTreeMap<&'a str, String>,
     notes: ExperimentNotes,
 }
 
 impl<'a> ExperimentWatcher<'a> {
-    /// Creates a watcher for a run of the plan. `forecast` must be for the same plan.
+    /// Creates a watcher for a run of the plan. `forecast` must be the forecast of the same plan.
     pub(crate) fn new(
         progress: &'a Progress,
         plan: &'a Plan,
@@ -170,7 +170,7 @@ impl<'a> ExperimentWatcher<'a> {
         }
     }
 
-    /// Shows that a load runs. Follows its progress if the load runs in this process.
+    /// Shows that a load is running. Follows the progress of the load if it runs in this process.
     fn loading(
         &self,
         latest: &Arc<LatestSample>,
@@ -257,8 +257,8 @@ fn ended(name: &str, result: &TrialResult) -> String {
     )
 }
 
-/// States how many comparisons are undecided after a look. Returns `None` for the last look,
-/// because the final verdict follows immediately.
+/// Returns a line with the number of comparisons that are undecided after a look. Returns `None`
+/// for the last look, because the final verdict follows immediately.
 fn looked(document: &VerdictDocument, next: Option<u32>) -> Option<String> {
     let next = next?;
     let open = document

@@ -11,7 +11,8 @@ use prony_record::{Delta, Finding, FindingId, LoadAbort, LoadInfo, Nanos, Record
 use prony_record::{number, quantity};
 use prony_stats::gate::{GateError, LoadCondition};
 
-/// Interval at which a running load is checked. The load publishes its results every half second.
+/// Interval at which the conditions are checked while a load runs. The load publishes its results
+/// every half second.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Default length of the window over which conditions are evaluated.
 const DEFAULT_WINDOW: Duration = Duration::from_secs(5);
@@ -20,24 +21,25 @@ const WINDOW_MIN: Duration = Duration::from_millis(500);
 
 /// A running load that [`AbortRules`] can end.
 pub trait AbortableLoad: Sync {
-    /// The settings of the load.
+    /// Returns the settings of the load.
     fn info(&self) -> LoadInfo;
 
-    /// Enables [`AbortableLoad::recent`] for a window of this length. Called before the start.
+    /// Enables [`AbortableLoad::recent`] for a window of the given length. Must be called before
+    /// the load starts.
     fn keep_recent(&self, length: Nanos);
 
-    /// Time since the load's start up to which the published results are complete. Zero before the
-    /// first results of the measured part.
+    /// Returns the time up to which the published results are complete, measured from the start of
+    /// the load. Zero until the load publishes the first results of its measured part.
     fn complete_until(&self) -> Nanos;
 
-    /// Results of the window that ends at `until`; `None` if there are none.
+    /// Returns the results of the window that ends at `until`; `None` if there are no results.
     fn recent(&self, until: Nanos) -> Option<Delta>;
 
     /// Returns true if the load was asked to stop.
     fn is_stopped(&self) -> bool;
 }
 
-/// A load that this process runs.
+/// A load that runs in this process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LocalLoad<'a> {
     pub(crate) control: &'a Arc<Control>,
@@ -74,7 +76,7 @@ pub struct AbortRules {
     window: Nanos,
 }
 
-/// Reason why conditions are rejected.
+/// Reason why a set of `--abort-if` conditions is rejected.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AbortRulesError {
     /// A condition is malformed, or can't be evaluated while a load runs.
@@ -99,8 +101,8 @@ impl fmt::Display for AbortRulesError {
 impl std::error::Error for AbortRulesError {}
 
 impl AbortRules {
-    /// Parses the conditions and the length of their window (5 s by default). Returns `None` if
-    /// there are no conditions.
+    /// Parses the conditions and the length of their window (5 s by default). Returns `None` if the
+    /// list of conditions is empty.
     ///
     /// # Errors
     ///
@@ -121,8 +123,8 @@ impl AbortRules {
         Ok((!conditions.is_empty()).then_some(AbortRules { conditions, window }))
     }
 
-    /// Calls `work`, which runs a load, and calls `stop` once if a condition holds. Returns the
-    /// result of `work`, and the condition that ended the load, if any.
+    /// Runs a load by calling `work`. If a condition holds, calls `stop` once. Returns the result
+    /// of `work` and the condition that ended the load, if any.
     pub fn watch<T>(
         &self,
         load: &dyn AbortableLoad,
@@ -143,7 +145,7 @@ impl AbortRules {
         })
     }
 
-    /// Waits until a condition holds, or until the sender of `is_done` is dropped.
+    /// Waits until a condition holds or the sender of `is_done` is dropped.
     fn wait(
         &self,
         load: &dyn AbortableLoad,
@@ -197,7 +199,7 @@ impl fmt::Display for AbortRules {
     }
 }
 
-/// Calls `work`, which runs a load. If a rule holds, the load ends early.
+/// Runs a load by calling `work`, and ends the load early if a condition holds.
 pub(crate) fn run<E>(
     rules: Option<&AbortRules>,
     load: LocalLoad<'_>,

@@ -1,6 +1,6 @@
 //! Environment of a result: the machines, their settings, and the programs of the services.
 //!
-//! It is stored as `environment.json`. Facts that a system doesn't report are omitted.
+//! The environment is stored as `environment.json`. Facts that a system doesn't report are omitted.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,15 +15,15 @@ pub const ENVIRONMENT_SCHEMA: &str = "prony.environment/1";
 pub struct Environment {
     /// This machine and its settings.
     pub machine: MachineFacts,
-    /// Programs of each running service. The program of its first process comes first.
+    /// Programs of each running service, starting with the program of its first process.
     pub services: BTreeMap<String, Vec<Program>>,
     /// Kernel settings of named places.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub places: BTreeMap<String, PlaceFacts>,
-    /// Other machines that run services, by the name of their agent.
+    /// Facts about other machines that run services, by the name of their agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, MachineFacts>,
-    /// Name of the agent that runs a service, for each service on another machine.
+    /// Name of the agent that runs each service on another machine, by service.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosted: BTreeMap<String, String>,
 }
@@ -58,7 +58,8 @@ pub struct MachineFacts {
     pub cpu_governor: Option<String>,
     /// True if the system runs in a virtual machine.
     pub virtualised: bool,
-    /// Availability of hardware counters: `by core`, `by process`, or `none: ` and the reason.
+    /// Availability of hardware counters: `by core`, `by process`, or `none: ` followed by the
+    /// reason.
     #[serde(default)]
     pub hardware_counters: String,
     /// Soft and hard limits on open files that services inherit; `None` means unlimited.
@@ -72,14 +73,14 @@ pub struct MachineFacts {
 /// A program of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Program {
-    /// Path of the file.
+    /// Path of the program's file.
     pub path: PathBuf,
-    /// SHA-256 of the file, in hexadecimal.
+    /// SHA-256 of the program's file, in hexadecimal.
     pub sha256: Option<String>,
     /// Version and build options as the program prints them; `None` for programs that prony doesn't
     /// recognize.
     pub version: Option<String>,
-    /// Shared libraries that the process has loaded.
+    /// Shared libraries that the process has loaded into memory.
     pub libraries: Vec<PathBuf>,
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use prony_load::Control;
 
-/// Stops an experiment from another thread. The load ends immediately; everything else ends as soon
-/// as it safely can.
+/// A handle that stops an experiment from another thread. The load ends immediately; everything
+/// else ends as soon as it safely can.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     stopped: AtomicBool,
@@ -21,12 +21,12 @@ impl Interrupt {
         loads.iter().for_each(|control| control.stop());
     }
 
-    /// Returns true after [`Interrupt::stop`].
+    /// Returns true if [`Interrupt::stop`] was called.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Sets the loads that [`Interrupt::stop`] stops. If `stop` was called before, they are stopped
+    /// Sets the loads that [`Interrupt::stop`] stops. If `stop` was already called, stops them
     /// immediately.
     pub(crate) fn set_loads(&self, controls: Vec<Arc<Control>>) {
         let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);

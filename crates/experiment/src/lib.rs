@@ -1,8 +1,8 @@
-//! Experiments: from a plan to a folder of trials and a verdict.
+//! Runs experiments: turns a plan into a folder with trials and a verdict.
 //!
 //! Input: a plan file. Output: the experiment's folder with records, telemetry, findings and
-//! estimates. All machines are accessed through the trait [`host::Host`]. This crate never formats
-//! text for people to read.
+//! estimates. All machines are accessed through the trait [`host::Host`]. This crate writes
+//! messages and findings, but leaves the formatting of reports to other crates.
 
 pub mod abort;
 pub mod capacity;

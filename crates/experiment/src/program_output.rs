@@ -11,10 +11,10 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 /// Interval at which prony checks if the program has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// Timeout for the end of the output after the program has ended. A process that left its process
-/// group may keep the pipes open.
+/// Time limit for the output to end after the program has ended. A process that left the program's
+/// process group may keep the pipes open.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum number of bytes kept of standard output and of standard error.
+/// Maximum number of bytes to keep of each of standard output and standard error.
 const OUTPUT_BYTES_MAX: u64 = 64 << 10;
 
 /// The output and exit status of a program.
@@ -26,8 +26,8 @@ pub(crate) struct ProgramOutput {
     pub(crate) success: bool,
 }
 
-/// Starts the command and waits until it exits. The program's process group is killed when the
-/// program ends or after `timeout`.
+/// Starts a program and waits until it exits. Kills the program's process group when the program
+/// ends, or after `timeout`.
 ///
 /// # Errors
 /// The program can't be started, or runs for too long.
@@ -44,7 +44,8 @@ pub(crate) fn run_program(
     let stdout = child.stdout.take().map(read_in_thread);
     let stderr = child.stderr.take().map(read_in_thread);
     let group = Pid::from_child(&child);
-    // NOWAIT leaves the zombie for `wait`, so the process ID can't be reused before the kill.
+    // NOWAIT leaves the zombie for `wait`, so the process ID can't be reused before the process
+    // group is killed.
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let ended = loop {
         match waitid(WaitId::Pid(group), look) {
@@ -56,7 +57,10 @@ pub(crate) fn run_program(
     let _ = kill_process_group(group, Signal::KILL);
     let status = child.wait().map_err(|error| error.to_string())?;
     if !ended {
-        return Err(format!("it did not end within {} s", timeout.as_secs()));
+        return Err(format!(
+            "the program did not end within {} s",
+            timeout.as_secs()
+        ));
     }
     let text = |receiver: Option<Receiver<String>>| {
         let received = receiver.map(|receiver| receiver.recv_timeout(OUTPUT_TIMEOUT));
@@ -70,12 +74,12 @@ pub(crate) fn run_program(
     })
 }
 
-/// Reads a pipe to its end on a new thread, and sends the text.
+/// Reads a pipe to its end on a new thread, and sends the text to the returned receiver.
 fn read_in_thread(pipe: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // After an error, the text before it is still sent.
+        // If reading fails, send the text that was read before the error.
         let _ = pipe.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });

@@ -8,7 +8,7 @@
 //!     lock                     held by the run; the kernel releases it when the run ends
 //!     made                     one JSON object per line: processes, namespaces, links
 //!     s/                       UNIX sockets; any user may create one here, as in /tmp
-//!     <service>/               the service's rendered files
+//!     files/<service>/         the service's rendered files
 //! ```
 //!
 //! Every user may enter the folders, because servers often switch to another user.
@@ -32,14 +32,15 @@ use crate::system::HostError;
 pub(crate) enum CreatedResource {
     /// The boot during which the run began. Process IDs are not valid after a reboot.
     Boot {
-        /// The kernel's ID of the boot.
+        /// ID that the kernel assigned to the boot.
         id: String,
     },
     /// A process of a service.
     Process {
         /// Process ID.
         pid: i32,
-        /// Start time in the system's unit. Process ID and start time together are unique.
+        /// Start time in a unit that depends on the operating system. The process ID and the start
+        /// time together are unique.
         start: u64,
     },
     /// A named network namespace that the run created.
@@ -67,7 +68,7 @@ pub(crate) enum CreatedResource {
     },
 }
 
-/// A leftover of a killed run that a sweep has removed.
+/// A resource that a killed run left behind and that a sweep has removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemovedResource {
     /// A process, by its ID and name.
@@ -110,7 +111,7 @@ impl RunState {
     /// Creates the folder of a new run below `base`.
     ///
     /// # Errors
-    /// [`HostError::File`].
+    /// [`HostError::File`] if the folder or one of its files can't be created.
     pub(crate) fn create(base: &Path, boot: &str) -> Result<Self, HostError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let _held = lock_base(base)?;
@@ -119,7 +120,7 @@ impl RunState {
             let folder = base.join(format!("{}-{number}", std::process::id()));
             match fs::create_dir(&folder) {
                 Ok(()) => break folder,
-                // A killed run with the same process ID left this folder.
+                // A folder with this name was left behind by a killed run with the same process ID.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(HostError::file("create", folder)(error)),
             }
@@ -153,12 +154,12 @@ impl RunState {
         &self.folder
     }
 
-    /// Folder for UNIX sockets.
+    /// Returns the folder for UNIX sockets.
     pub(crate) fn sockets(&self) -> PathBuf {
         self.folder.join("s")
     }
 
-    /// Created resources other than processes and files, in order of creation.
+    /// Returns the created resources other than processes and files, in order of creation.
     pub(crate) fn created(&self) -> &[CreatedResource] {
         &self.created
     }
@@ -182,7 +183,7 @@ impl RunState {
     }
 }
 
-/// Removes a folder and its contents. Does nothing if it does not exist.
+/// Removes a folder and its contents. Does nothing if the folder does not exist.
 pub(crate) fn remove_folder(folder: &Path) -> Result<(), HostError> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -198,7 +199,7 @@ pub(crate) fn make_folder(path: &Path) -> Result<(), HostError> {
     set_mode(path, 0o755)
 }
 
-/// Sets the mode regardless of the umask.
+/// Sets the mode of a file or folder, regardless of the umask.
 fn set_mode(path: &Path, mode: u32) -> Result<(), HostError> {
     fs::set_permissions(path, Permissions::from_mode(mode))
         .map_err(HostError::file("set the mode of", path))
@@ -206,16 +207,16 @@ fn set_mode(path: &Path, mode: u32) -> Result<(), HostError> {
 
 /// A run whose prony process was killed.
 pub(crate) struct DeadRun {
-    /// Folder that the dead run left.
+    /// Folder that the killed run left behind.
     pub(crate) folder: PathBuf,
     /// Resources that the run recorded.
     pub(crate) made: Vec<CreatedResource>,
 }
 
-/// Returns the dead runs below `base`, and a lock that prevents new runs while it is held.
+/// Returns the killed runs below `base`, and a lock that prevents new runs while it is held.
 ///
 /// # Errors
-/// [`HostError::File`] if the base can't be locked or read.
+/// [`HostError::File`] if `base` can't be locked or read.
 pub(crate) fn dead_runs(base: &Path) -> Result<(File, Vec<DeadRun>), HostError> {
     let held = lock_base(base)?;
     let mut dead = Vec::new();
@@ -233,13 +234,13 @@ pub(crate) fn dead_runs(base: &Path) -> Result<(File, Vec<DeadRun>), HostError> 
             continue;
         }
         let lock = OpenOptions::new().write(true).open(folder.join("lock"));
-        // If the lock file is missing, prony was killed while it created the folder under the
-        // base's lock.
+        // If the lock file is missing, prony was killed while it was creating the folder, with the
+        // lock of `base` held.
         let lives =
             lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err());
         if !lives {
             let text = fs::read_to_string(folder.join("made")).unwrap_or_default();
-            // The last line may be incomplete. Its resource either was not created yet, or is
+            // The last line may be incomplete. Its resource was not created yet, or it will be
             // removed along with the others.
             let made = text
                 .lines()
@@ -254,7 +255,7 @@ pub(crate) fn dead_runs(base: &Path) -> Result<(File, Vec<DeadRun>), HostError> 
 /// Returns the state folder of this user, creating it if necessary.
 ///
 /// # Errors
-/// [`HostError::File`] if it can't be created, or if it belongs to another user.
+/// [`HostError::File`] if the folder can't be created, or if it belongs to another user.
 pub fn base() -> Result<PathBuf, HostError> {
     let user = rustix::process::geteuid();
     let name = format!("prony-{}", user.as_raw());
@@ -278,8 +279,8 @@ pub fn base() -> Result<PathBuf, HostError> {
     Err(failure.unwrap_or(HostError::BadName(name)))
 }
 
-/// Creates the state folder, or checks that this user owns the existing one. In /tmp, any user
-/// could have created it.
+/// Creates the state folder, or checks that this user owns the existing one, because any user could
+/// have created a folder in /tmp.
 fn prepare_base(path: &Path, user: u32) -> Result<PathBuf, HostError> {
     match DirBuilder::new().mode(0o755).create(path) {
         Ok(()) => set_mode(path, 0o755)?,
@@ -290,7 +291,7 @@ fn prepare_base(path: &Path, user: u32) -> Result<PathBuf, HostError> {
             if !metadata.is_dir() || metadata.uid() != user {
                 let taken = io::Error::new(
                     io::ErrorKind::PermissionDenied,
-                    "it belongs to another user",
+                    "the folder belongs to another user",
                 );
                 return Err(HostError::file("use", path)(taken));
             }

@@ -13,10 +13,10 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 /// resumed experiment continues its original schedule.
 pub fn order(seed: u64, block: usize, variants: usize) -> Vec<usize> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    // A separate random stream per block makes its order independent of earlier blocks.
+    // Each block has a separate random stream, so its order doesn't depend on earlier blocks.
     random.set_stream(block as u64);
     let mut order: Vec<usize> = (0..variants).collect();
-    // A Fisher–Yates shuffle. It is written out because a library's shuffle may change between
+    // This Fisher–Yates shuffle is written out, because a library's shuffle may change between
     // versions, and a recorded seed must always give the same order.
     for last in (1..variants).rev() {
         order.swap(last, below(last as u64 + 1, &mut random) as usize);
@@ -26,7 +26,7 @@ pub fn order(seed: u64, block: usize, variants: usize) -> Vec<usize> {
 
 /// Draws a whole number from 0 to `end - 1`, each equally likely.
 fn below(end: u64, random: &mut ChaCha8Rng) -> u64 {
-    // Draws above the largest multiple of `end` would favor small numbers.
+    // Draws at or above the largest multiple of `end` would favor small numbers, so reject them.
     let fair = u64::MAX - u64::MAX % end;
     loop {
         let drawn = random.next_u64();
@@ -54,8 +54,8 @@ mod tests {
 
     #[test]
     fn a_seed_keeps_its_meaning() {
-        // Expected values, written down once. A change would break every resumed experiment and
-        // every recorded order.
+        // These expected values must never change: a change would break every resumed experiment
+        // and every recorded order.
         let drawn: Vec<_> = (0..4).map(|block| order(42, block, 4)).collect();
         assert_eq!(
             drawn,
@@ -70,7 +70,7 @@ mod tests {
             *counts.entry(order(1, block, 3)).or_default() += 1;
         }
         assert_eq!(counts.len(), 6);
-        // Each of the six orders is expected 1,000 times; five standard deviations are about 145.
+        // Each of the six orders is expected 1,000 times. Five standard deviations are about 145.
         for (order, count) in counts {
             assert!((855..=1_145).contains(&count), "{order:?}: {count}");
         }

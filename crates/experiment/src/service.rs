@@ -1,7 +1,7 @@
 //! Types that the plan, the host and the runner share: a service, its place, and its endpoints.
 //!
-//! In a trial, the host first allocates an [`Endpoint`] for every listener of every service. Then the
-//! plan's templates are rendered with these endpoints into [`ServiceSpec`]s, which the host starts.
+//! In a trial, the host first allocates an [`Endpoint`] for every listener of every service. With
+//! these endpoints, the plan's templates are rendered into [`ServiceSpec`]s, which the host starts.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ pub enum Endpoint {
 }
 
 /// Picks an endpoint for each listener. `address` returns an address whose port is free for all
-/// given protocols; `path` returns the path of a UNIX socket.
+/// given protocols. `path` returns the path of a UNIX socket.
 ///
 /// HTTP/3 servers usually use the same port number for TCP and UDP. The first UDP listener by name
 /// therefore gets the port number of the TCP listener `https`, or of the only TCP listener.
@@ -109,12 +109,14 @@ pub enum PlaceKind {
     Named(usize),
 }
 
-/// Resources to allocate before a service can be rendered and started: its place and its listeners.
+/// Resources of a service (its place and its listeners) that must be allocated before the service
+/// can be rendered and started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocation {
     /// Name of the service in the plan.
     pub service: String,
-    /// Machine, as named in the plan; `None` means the machine that runs the experiment.
+    /// Machine that runs the service, as named in the plan; `None` means the machine that runs the
+    /// experiment.
     pub host: Option<String>,
     /// True if the load, or a service that needs this one, runs on another machine.
     pub exposed: bool,
@@ -127,15 +129,15 @@ pub struct Allocation {
 /// Resources that a host allocated for an [`Allocation`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocated {
-    /// Endpoint of each listener by name. In a named place, this is the endpoint on the place's
-    /// loopback interface; the topology determines the addresses for other places.
+    /// Endpoint of each listener by name. In a named place, it is the endpoint on the place's
+    /// loopback interface. The topology determines the addresses at which other places reach it.
     pub endpoints: BTreeMap<String, Endpoint>,
-    /// Folder of the service's rendered files: an absolute path that every user may read.
+    /// Absolute path of the folder with the service's rendered files. Every user may read it.
     pub files_dir: PathBuf,
 }
 
-/// Processes of a service that don't descend from the started one, such as containers or daemons of
-/// another service manager.
+/// Processes of a service that don't descend from the process that prony started, such as
+/// containers or daemons of another service manager.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Follow {
     /// Path of a control group (Linux), relative to the root of the cgroup hierarchy.
@@ -157,23 +159,23 @@ impl Follow {
 pub struct ServiceSpec {
     /// Name of the service in the plan.
     pub name: String,
-    /// Program and arguments, including the `wrapper` before them.
+    /// Program and arguments, preceded by the words of `wrapper`.
     pub command: Vec<String>,
-    /// Number of arguments that belong to the wrapper. The service's program follows them.
+    /// Number of leading words that belong to the wrapper. The service's program follows them.
     pub wrapper_words: usize,
     /// Environment variables, added to prony's environment.
     pub env: BTreeMap<String, String>,
     /// Working directory, an absolute path.
     pub cwd: PathBuf,
-    /// Content of rendered files by name. They are written to [`Allocated::files_dir`] before the
-    /// start; for other machines they are sent separately.
+    /// Content of rendered files by name. The host writes them to [`Allocated::files_dir`] before
+    /// it starts the service. For other machines, they are sent separately.
     #[serde(skip)]
     pub files: BTreeMap<String, Vec<u8>>,
     /// Files that only their owner may read and that are not stored with results, such as private
     /// keys.
     #[serde(skip)]
     pub secrets: BTreeMap<String, Vec<u8>>,
-    /// Cores that the service may use; empty means any.
+    /// Cores that the service may use. If the list is empty, it may use any core.
     pub cores: Vec<usize>,
     /// Place in which the service runs.
     pub place: PlaceKind,
@@ -183,7 +185,7 @@ pub struct ServiceSpec {
     pub library_path: Option<PathBuf>,
     /// Limit on open files; `None` if the plan sets none.
     pub open_files: Option<u64>,
-    /// Processes of the service that don't descend from the started one.
+    /// Processes of the service that don't descend from the process that prony started.
     pub follow: Follow,
 }
 
@@ -197,7 +199,8 @@ impl ScopedName {
         ScopedName(format!("{service}@{variant}"))
     }
 
-    /// Returns the service's name in the plan and the index of the variant; `None` for a plain name.
+    /// Returns the service's name in the plan and the index of the variant; `None` if the name has
+    /// no variant.
     pub(crate) fn parse(name: &str) -> Option<(&str, usize)> {
         let (service, variant) = name.rsplit_once('@')?;
         Some((service, variant.parse().ok()?))
@@ -208,8 +211,8 @@ impl ScopedName {
 mod tests {
     use super::*;
 
-    /// Picks the endpoints of a service, with ports numbered from 1. If both protocols must share
-    /// the port, its number is 100 higher.
+    /// Picks the endpoints of a service, with ports numbered from 1. If TCP and UDP must share a
+    /// port, 100 is added to its number.
     fn picked(listen: &[(&str, ListenKind)]) -> Vec<(String, Endpoint)> {
         let listen = listen
             .iter()

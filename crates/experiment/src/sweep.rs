@@ -1,11 +1,12 @@
-//! Removal of the leftovers of killed runs, at the next start.
+//! Removes the resources that killed runs left behind. This happens when prony starts the next
+//! time.
 //!
 //! If prony is killed, the keepers end its services, and the kernel removes links whose namespace
-//! is gone. Usually only names and files are left, but a keeper can be killed too.
+//! is gone. Usually, only names of namespaces and files are left, but a keeper can be killed too.
 //!
 //! Live runs hold a lock on their folder, and their resources are never touched. A process is
-//! killed only if it has the recorded ID and start time, descends from such a process, shares its
-//! session, or is in a namespace of the dead run.
+//! killed only if it has the recorded ID and start time, descends from such a process, shares the
+//! session of one, or is in a namespace of the killed run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,16 +26,16 @@ pub use crate::run_state::RemovedResource;
 /// Result of a sweep.
 #[derive(Debug, Default)]
 pub struct SweepReport {
-    /// Removed leftovers, in the order of their removal.
+    /// Resources that were removed, in the order of their removal.
     pub removed: Vec<RemovedResource>,
-    /// Leftovers that could not be removed. The next sweep tries again.
+    /// Errors for leftovers that could not be removed. The next sweep tries again.
     pub failures: Vec<HostError>,
 }
 
 /// Sweeps the default state folder.
 ///
 /// # Errors
-/// [`HostError::File`] if it can't be used.
+/// [`HostError::File`] if the folder can't be used.
 pub fn sweep() -> Result<SweepReport, HostError> {
     sweep_in(&run_state::base()?)
 }
@@ -42,7 +43,7 @@ pub fn sweep() -> Result<SweepReport, HostError> {
 /// Sweeps the state folder `base`.
 ///
 /// # Errors
-/// [`HostError::File`] if it can't be read.
+/// [`HostError::File`] if the folder can't be read.
 pub fn sweep_in(base: &Path) -> Result<SweepReport, HostError> {
     let (_held, dead) = run_state::dead_runs(base)?;
     let mut swept = SweepReport::default();
@@ -54,7 +55,8 @@ pub fn sweep_in(base: &Path) -> Result<SweepReport, HostError> {
 
 fn sweep_run(run: &DeadRun, swept: &mut SweepReport) {
     let failures_before = swept.failures.len();
-    // After a reboot, only files can be left. The recorded IDs and names may now belong to others.
+    // After a reboot, only files can be left. The recorded IDs and names may now belong to other
+    // processes and resources.
     if run
         .made
         .iter()
@@ -102,7 +104,7 @@ fn sweep_processes(run: &DeadRun, swept: &mut SweepReport) {
 
 /// Result of [`kill_processes`].
 pub(crate) struct KillReport {
-    /// Killed processes by ID and name.
+    /// Killed processes, by ID and name.
     pub(crate) gone: Vec<(i32, String)>,
     /// IDs of processes that did not end.
     pub(crate) left: Vec<i32>,
@@ -140,9 +142,9 @@ pub(crate) fn kill_processes(recorded: &[(i32, u64)], timeout: Duration) -> Kill
     }
 }
 
-/// Kills the recorded processes like [`kill_processes`], and also strays: processes of services
-/// that this process adopted because their keeper was killed. `keepers` are the keepers of running
-/// services. Returns the IDs of processes that did not end.
+/// Kills the recorded processes like [`kill_processes`]. Also kills strays: processes of services
+/// that this process adopted because their keeper was killed. `keepers` lists the keepers of
+/// running services. Returns the IDs of processes that did not end.
 pub(crate) fn kill_with_strays(
     mut recorded: Vec<(i32, u64)>,
     keepers: &[i32],
@@ -178,16 +180,17 @@ fn strays(table: &ProcessTable, keepers: &[i32]) -> Vec<(i32, u64)> {
     strays.map(|process| (process.pid, process.start)).collect()
 }
 
-/// Reaps a process that has ended, if it is a child of this one.
+/// Reaps a process that has ended, if it is a child of this process.
 fn reap(pid: i32) {
     if let Some(pid) = rustix::process::Pid::from_raw(pid) {
-        // An error means that it is not a child of this process.
+        // An error means that the process is not a child of this process.
         let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
     }
 }
 
-/// Returns the live processes that belong to the recorded ones, without zombies. All processes of a
-/// session belong if one of them does, except in the session of this process.
+/// Returns the live processes that are related to the recorded ones: the recorded processes, their
+/// descendants, and all processes in their sessions. The session of this process is ignored, as are
+/// zombies.
 fn related_processes<'a>(table: &'a ProcessTable, recorded: &[(i32, u64)]) -> Vec<&'a Process> {
     let own = std::process::id().cast_signed();
     let own_session = table.get(own).map(|process| process.session);

@@ -1,7 +1,8 @@
-//! Resource use of services and machines: samples, their differences, and the file telemetry.csv.
+//! Resource usage of services and machines: samples, differences between samples, and the file
+//! telemetry.csv.
 //!
 //! A [`TelemetrySample`] holds totals since a fixed point in time, so any two samples can be
-//! subtracted. [`summary`] computes the resource use of a trial from its samples; [`write_csv`]
+//! subtracted. [`summary`] computes the resource usage of a trial from its samples. [`write_csv`]
 //! stores the samples.
 
 mod csv;
@@ -33,7 +34,8 @@ pub enum MemoryKind {
     Resident,
 }
 
-/// TCP counters of one network namespace: totals since its creation, except for gauges.
+/// TCP counters of one network namespace. All counters except gauges are totals since the creation
+/// of the namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TcpCounters {
     /// Connections dropped because the accept queue of a listener was full.
@@ -58,7 +60,8 @@ pub struct TcpCounters {
     pub time_wait: u64,
 }
 
-/// UDP counters of one network namespace, IPv4 and IPv6 together: totals since its creation.
+/// UDP counters of one network namespace, for IPv4 and IPv6 together: totals since the creation of
+/// the namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UdpCounters {
     /// Datagrams read from sockets.
@@ -83,13 +86,13 @@ pub struct NetworkBytes {
     pub packets_sent: u64,
     /// Packets received.
     pub packets_received: u64,
-    /// True if other programs use the interface too; native services and the load share the
-    /// loopback interface, for example. The counters then include the traffic of all programs, and
+    /// True if other programs also use the interface, such as the loopback interface that native
+    /// services share with the load. The counters then include the traffic of all programs, and
     /// both directions of a connection count as sent.
     pub shared: bool,
 }
 
-/// Traffic of one interface: totals since its creation.
+/// Traffic of one network interface: totals since the creation of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct InterfaceCounters {
     /// Bytes sent.
@@ -116,11 +119,11 @@ pub struct HardwareCounters {
     pub cache_misses: Option<u64>,
 }
 
-/// I/O of a service's processes, including ended ones: totals since they started.
+/// I/O of a service's processes, including ended ones: totals since the processes started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct IoCounters {
-    /// System calls that read or wrote files and pipes, or sockets through `read` and `write`. The
-    /// kernel doesn't count `recv` and `send`.
+    /// Number of system calls that read or wrote files, pipes and sockets, such as `read` and
+    /// `write`. The kernel doesn't count `recv` and `send`.
     pub calls: u64,
     /// Bytes written to disks.
     pub disk_written_bytes: u64,
@@ -132,32 +135,34 @@ pub struct IoCounters {
 pub struct ServiceSample {
     /// Name of the agent whose machine runs the service; `None` for this machine.
     pub host: Option<String>,
-    /// CPU seconds since the start, from the most precise source, including ended processes.
+    /// CPU seconds since the start of the service, from the most precise source, including ended
+    /// processes.
     pub cpu_s: f64,
     /// User CPU seconds, with the resolution of the kernel's clock ticks.
     pub cpu_user_s: f64,
-    /// Kernel CPU seconds, also in ticks. The sum of user and kernel time may be lower than `cpu_s`
-    /// by up to two ticks per process.
+    /// Kernel CPU seconds, with the resolution of the kernel's clock ticks. The sum of user and
+    /// kernel time may be lower than `cpu_s` by up to two ticks per process.
     pub cpu_system_s: f64,
-    /// Memory in bytes, as defined by `memory_kind`.
+    /// Memory of the service in bytes, as defined by `memory_kind`.
     pub memory_bytes: u64,
     /// Definition of `memory_bytes`.
     pub memory_kind: MemoryKind,
-    /// Voluntary context switches since the start. Threads that started and ended between two
-    /// samples are missing.
+    /// Voluntary context switches since the start of the service, without those of threads that
+    /// started and ended between two samples.
     pub voluntary_switches: u64,
-    /// Involuntary context switches (preemptions) since the start, with the same gap.
+    /// Involuntary context switches (preemptions) since the start of the service, without those of
+    /// threads that started and ended between two samples.
     pub involuntary_switches: u64,
-    /// Number of open files.
+    /// Number of open files of the service.
     pub open_files: u64,
-    /// Number of processes.
+    /// Number of processes of the service.
     pub processes: u64,
-    /// Number of threads.
+    /// Number of threads of the service.
     pub threads: u64,
-    /// Traffic of the service's place.
+    /// Traffic on the network of the service's place.
     pub network: NetworkBytes,
-    /// Network interfaces of the place's network namespace by name; empty if the place uses the
-    /// machine's namespace.
+    /// Network interfaces in the place's network namespace, by name; empty if the place uses the
+    /// machine's network namespace.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
     /// TCP counters of the place's network namespace.
     pub tcp: TcpCounters,
@@ -166,13 +171,13 @@ pub struct ServiceSample {
     pub udp: UdpCounters,
     /// Hardware counters of the service; `None` if unavailable.
     pub hardware: Option<HardwareCounters>,
-    /// I/O counters; `None` if the kernel doesn't report them.
+    /// I/O counters of the service; `None` if the kernel doesn't report them.
     #[serde(default)]
     pub io: Option<IoCounters>,
 }
 
 impl ServiceSample {
-    /// Sum of voluntary and involuntary context switches.
+    /// Returns the sum of voluntary and involuntary context switches.
     #[must_use]
     pub fn context_switches(&self) -> u64 {
         self.voluntary_switches + self.involuntary_switches
@@ -186,7 +191,7 @@ pub struct ForeignProcess {
     pub pid: i32,
     /// Process name, as the kernel reports it.
     pub name: String,
-    /// CPU seconds used since the last sample.
+    /// CPU seconds that the process used since the last sample.
     pub cpu_s: f64,
     /// Core on which the main thread last ran, if the operating system reports it.
     #[serde(default)]
@@ -196,17 +201,17 @@ pub struct ForeignProcess {
 /// CPU seconds of one core, or of all cores together, since boot. The six parts don't overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct CoreTimes {
-    /// User mode, including niced processes and guests.
+    /// CPU seconds in user mode, including niced processes and guests.
     pub user_s: f64,
-    /// Kernel mode, on behalf of processes.
+    /// CPU seconds in kernel mode on behalf of processes.
     pub system_s: f64,
-    /// Soft interrupts, mostly network processing.
+    /// CPU seconds in soft interrupts, mostly network processing.
     pub softirq_s: f64,
-    /// Hard interrupts.
+    /// CPU seconds in hard interrupts.
     pub irq_s: f64,
-    /// Time that the hypervisor gave to other guests.
+    /// CPU seconds that the hypervisor gave to other guests.
     pub steal_s: f64,
-    /// Idle, including waits for disks.
+    /// Idle CPU seconds, including waits for disks.
     pub idle_s: f64,
 }
 
@@ -215,19 +220,19 @@ pub struct CoreTimes {
 pub struct HostSample {
     /// Number of online cores.
     pub cores: usize,
-    /// User mode, including niced processes and guests.
+    /// CPU seconds in user mode, including niced processes and guests.
     pub cpu_user_s: f64,
-    /// Kernel mode, on behalf of processes.
+    /// CPU seconds in kernel mode on behalf of processes.
     pub cpu_system_s: f64,
-    /// Soft interrupts, mostly network processing. See `softirq_included`.
+    /// CPU seconds in soft interrupts, mostly network processing. See `softirq_included`.
     pub cpu_softirq_s: f64,
-    /// Hard interrupts; on FreeBSD, all interrupts.
+    /// CPU seconds in hard interrupts; on FreeBSD, in all interrupts.
     pub cpu_irq_s: f64,
-    /// Time that the hypervisor gave to other guests.
+    /// CPU seconds that the hypervisor gave to other guests.
     pub cpu_steal_s: f64,
-    /// Idle, including waits for disks.
+    /// Idle CPU seconds, including waits for disks.
     pub cpu_idle_s: f64,
-    /// Times of each core by number; empty if the operating system reports only sums.
+    /// CPU times of each core, by core number; empty if the operating system reports only sums.
     #[serde(default)]
     pub core_times: BTreeMap<usize, CoreTimes>,
     /// True if the CPU time of a process includes interrupts that occurred while it ran, as in
@@ -238,21 +243,21 @@ pub struct HostSample {
     pub generator_user_s: f64,
     /// Kernel CPU seconds of this process.
     pub generator_system_s: f64,
-    /// CPU seconds of foreign processes since the host's first sample. The value may decrease by a
+    /// CPU seconds of foreign processes since the host's first sample. The value can decrease by a
     /// few hundredths of a second, because clock ticks are coarse.
     pub foreign_cpu_s: f64,
     /// Foreign processes that used the most CPU time since the last sample, busiest first.
     #[serde(default)]
     pub foreign: Vec<ForeignProcess>,
-    /// Memory in use: bytes that are neither free nor immediately available.
+    /// Used memory in bytes: memory that is neither free nor immediately available.
     pub memory_used_bytes: u64,
     /// Context switches of all cores since boot.
     pub context_switches: u64,
-    /// Number of open files.
+    /// Number of open files on the machine.
     pub open_files: u64,
-    /// Load average over one minute.
+    /// Load average of the machine over one minute.
     pub load_average: f64,
-    /// Network interfaces of the machine's own network namespace by name.
+    /// Network interfaces in the machine's own network namespace, by name.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
     /// TCP counters of the machine's own network namespace.
     pub tcp: TcpCounters,
@@ -263,16 +268,16 @@ pub struct HostSample {
     pub hardware: Option<HardwareCounters>,
 }
 
-/// All telemetry that was read at one time.
+/// All telemetry that was read at one point in time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TelemetrySample {
-    /// Seconds since the host was created, on a monotonic clock.
+    /// Seconds since the [`Host`](crate::host::Host) was created, on a monotonic clock.
     pub t_s: f64,
-    /// Samples of running services by name.
+    /// Samples of all running services, by name.
     pub services: BTreeMap<String, ServiceSample>,
     /// Sample of this machine.
     pub host: HostSample,
-    /// Sample of the machine that is read over ssh, if it responded. Its services are in
+    /// Sample of the machine that is read over ssh, if the machine responded. Its services are in
     /// `services`.
     pub remote: Option<HostSample>,
     /// Samples of machines whose agents run services of the plan, by agent name.

@@ -17,20 +17,20 @@ use serde::{Deserialize, Serialize};
 /// Named places of a variant and the links between them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Topology {
-    /// Places, in the order of the plan.
+    /// Named places, in the order of the plan.
     pub places: Vec<NamedPlace>,
-    /// Links, in the order of the plan; at most one between two places.
+    /// Links, in the order of the plan. Two places have at most one link.
     pub links: Vec<NetworkLink>,
 }
 
-/// A named place: a separate network.
+/// A named place, which is a separate network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedPlace {
-    /// Name in the plan.
+    /// Name of the place in the plan.
     pub name: String,
-    /// Kernel settings of this network by dotted name.
+    /// Kernel settings of the place's network, by dotted name.
     pub settings: BTreeMap<String, String>,
-    /// If true, settings that exist only for the whole machine are skipped; otherwise they are an
+    /// True to skip settings that exist only for the whole machine. If false, such settings are an
     /// error.
     pub where_possible: bool,
     /// Addresses in this place from which the load may connect, in addition to the links'
@@ -41,9 +41,9 @@ pub struct NamedPlace {
 /// A link between two places.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkLink {
-    /// Name in the plan, and name of the interface at both ends.
+    /// Name of the link in the plan, which is also the name of the interface at both ends.
     pub name: String,
-    /// Both ends, in the order of the plan.
+    /// Both ends of the link, in the order of the plan.
     pub ends: [LinkEnd; 2],
     /// Maximum rate in each direction; `None` means unlimited.
     pub rate: Option<LinkRate>,
@@ -60,11 +60,11 @@ pub struct LinkEnd {
     pub address: Ipv4Addr,
 }
 
-/// Rate limit for one direction of a link, as a token bucket; see tc-tbf(8).
+/// Rate limit for one direction of a link, implemented as a token bucket (see tc-tbf(8)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkRate {
-    /// Bits per second of Ethernet frames. Frames include their headers of 14 bytes, but not
-    /// checksums and gaps.
+    /// Rate in bits of Ethernet frames per second. Frames include their headers of 14 bytes, but
+    /// not checksums and gaps.
     pub bits_per_s: u64,
     /// Maximum burst after a pause, in bytes.
     pub burst_bytes: u64,
@@ -75,13 +75,13 @@ pub struct LinkRate {
 /// Probability with which each direction of a link drops a packet, independently of other packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkLoss {
-    /// Dropped packets per million.
+    /// Number of packets dropped per million.
     per_million: u32,
 }
 
-/// Traffic of a link since its creation, counted at its first end. Without a rate limit and loss,
-/// packets that the kernel forwards as one segment count as one packet with one header. Packets
-/// that the configured loss drops on arrival are included.
+/// Traffic of a link since its creation, counted at its first end. If the link has neither a rate
+/// limit nor loss, packets that the kernel forwards as one segment count as one packet with one
+/// header. Packets that the link's random loss drops on arrival are included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkTraffic {
     /// Bytes from the first place to the second.
@@ -106,7 +106,7 @@ pub struct AddressBlock {
 }
 
 impl LinkTraffic {
-    /// Returns the traffic since `before`.
+    /// Returns the traffic since the earlier reading `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -119,13 +119,13 @@ impl LinkTraffic {
 }
 
 impl Topology {
-    /// Returns true if there is no named place.
+    /// Returns true if there are no named places.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Name of a place; empty if the place doesn't exist.
+    /// Returns the name of a place; empty if the place doesn't exist.
     #[must_use]
     pub fn name(&self, place: usize) -> &str {
         self.places
@@ -133,8 +133,9 @@ impl Topology {
             .map_or("", |place| place.name.as_str())
     }
 
-    /// Address at which `of` is reached from `from`: the one on their link, or the loopback address
-    /// within one place. `None` if no link joins the places.
+    /// Returns the address at which the place `from` reaches the place `of`. It is the address of
+    /// `of` on their link, or the loopback address if both are the same place. Returns `None` if no
+    /// link joins the places.
     #[must_use]
     pub fn address(&self, of: usize, from: usize) -> Option<Ipv4Addr> {
         if of == from {
@@ -175,7 +176,7 @@ impl NetworkLink {
 }
 
 impl LinkLoss {
-    /// The largest loss, 50%.
+    /// Maximum loss, 50%.
     pub const MAX: Self = Self {
         per_million: 500_000,
     };
@@ -201,7 +202,7 @@ impl LinkLoss {
         })
     }
 
-    /// Number of dropped packets per million.
+    /// Returns the number of packets dropped per million.
     #[must_use]
     pub fn per_million(self) -> u32 {
         self.per_million
@@ -215,11 +216,12 @@ impl fmt::Display for LinkLoss {
 }
 
 impl LinkRate {
-    /// Minimum bucket size: ten full frames. A smaller bucket would split the bursts of a sender.
+    /// Minimum bucket size, which is ten full frames. A smaller bucket would split the bursts of a
+    /// sender.
     const BURST_BYTES_MIN: u64 = 10 * 1_514;
 
-    /// Creates a rate with the default bucket size (as many bytes as the rate allows in 1 ms) and
-    /// the default latency (25 ms).
+    /// Creates a rate limit with the default latency (25 ms) and the default bucket size, which is
+    /// the number of bytes that the rate allows in 1 ms.
     #[must_use]
     pub fn new(bits_per_s: u64) -> Self {
         Self {
@@ -293,8 +295,8 @@ impl AddressBlock {
         let (mut next, last) = (u64::from(first.to_bits()), u64::from(last.to_bits()));
         let mut blocks = Vec::new();
         while next <= last {
-            // The largest aligned block that begins here and doesn't extend beyond the last
-            // address.
+            // Find the largest aligned block that begins at `next` and doesn't extend beyond the
+            // last address.
             let aligned = next.trailing_zeros().min(31);
             let fitting = (last - next + 1).ilog2();
             let free = aligned.min(fitting);
@@ -320,7 +322,7 @@ impl AddressBlock {
         self.has(other.first) || other.has(self.first)
     }
 
-    /// Number of addresses in the block.
+    /// Returns the number of addresses in the block.
     #[must_use]
     pub fn size(&self) -> u64 {
         1 << (32 - self.bits)

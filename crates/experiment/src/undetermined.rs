@@ -8,7 +8,7 @@ pub struct Undetermined {
     /// Name of the property, as shown to the user.
     #[serde(rename = "what")]
     pub subject: String,
-    /// The reason why it could not be determined.
+    /// Reason why the property could not be determined.
     #[serde(rename = "why")]
     pub reason: String,
 }

@@ -1,8 +1,8 @@
-//! A run that is killed with SIGKILL while its services run, and the sweep of the next start.
+//! Tests the sweep after a run that was killed with SIGKILL while its services were running.
 //!
-//! The killed run is this test binary as a child process (see `the_killed_run`). Its services are
-//! trees of shells that fork twice and start new sessions and, if nginx is installed, an nginx
-//! daemon with two workers.
+//! The killed run is a child process that executes this test binary (see `the_killed_run`). Its
+//! services are trees of shells that fork twice and start new sessions and, if nginx is installed,
+//! an nginx daemon with two workers.
 #![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ use prony_experiment::topology::{
     AddressBlock, LinkEnd, LinkLoss, LinkRate, NamedPlace, NetworkLink, Topology,
 };
 
-/// Timeout for every wait, long enough for a busy machine.
+/// Timeout for every wait. It is long enough for a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 const STATE: &str = "PRONY_TEST_STATE_OF_THE_RUN_THAT_DIES";
@@ -64,7 +64,7 @@ fn allocations() -> Vec<Allocation> {
     ]
 }
 
-/// Two named places with a link between them.
+/// Returns a topology of two named places with a link between them.
 fn topology() -> Topology {
     let place = |name: &str, sources: &str| NamedPlace {
         name: name.to_owned(),
@@ -85,7 +85,7 @@ fn topology() -> Topology {
             name: "wan".to_owned(),
             ends: [end(0, 1), end(1, 2)],
             rate: Some(LinkRate::new(100_000_000)),
-            // Rare enough that no request of this test waits for a retransmission.
+            // The loss is so rare that no request of this test waits for a retransmission.
             loss: LinkLoss::parse("0.0001%").ok(),
         }],
     }
@@ -132,8 +132,8 @@ fn spec(wanted: &Allocation, allocated: &Allocated) -> ServiceSpec {
     }
 }
 
-/// The run that the other tests start as a child process and kill. It does nothing when it runs as
-/// a test.
+/// The run that other tests start as a child process and then kill. It does nothing when the test
+/// runner starts it.
 #[test]
 #[ignore = "the other tests start it"]
 fn the_killed_run() {
@@ -215,7 +215,7 @@ impl Run {
         self.child.wait().unwrap();
     }
 
-    /// Returns the recorded names of resources of one kind.
+    /// Returns the names of all recorded resources of one kind.
     fn names(&self, kind: &str) -> BTreeSet<String> {
         let prefix = format!("{{\"kind\":\"{kind}\",\"name\":\"");
         let names = self
@@ -272,7 +272,7 @@ impl Drop for Run {
     }
 }
 
-/// Returns the start time of a live process.
+/// Returns the start time of a process that is alive.
 fn start_of(pid: &str) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
@@ -354,7 +354,7 @@ fn processes_whose_keepers_were_killed_too_are_swept() {
     });
     assert!(
         run.living().len() >= 5,
-        "no orphan is left to sweep: {:?}",
+        "too few orphans are left to sweep: {:?}",
         run.living()
     );
 

@@ -1,7 +1,7 @@
-//! Named places and links on this machine: reachability, rates, settings and cleanup.
+//! Tests of named places and links on this machine: reachability, rates, settings and cleanup.
 //!
-//! The tests require root, iproute2 and nftables. Those that run a plan also require nginx or
-//! Caddy. `cargo xtask test` installs these programs; the tests fail without them.
+//! The tests require root, iproute2 and nftables. Tests that run a plan also require nginx or
+//! Caddy. `cargo xtask test` installs these programs, and the tests fail without them.
 #![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ use prony_experiment::topology::{
 };
 use prony_stats::Metric;
 
-/// Timeout for every wait, long enough for a busy machine.
+/// Timeout for every wait. It is long enough for a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 const CLIENTS: usize = 0;
@@ -42,7 +42,7 @@ impl Lab {
         let state = folder.path().join("state");
         std::fs::create_dir(&state).unwrap();
         for dir in [folder.path(), &state] {
-            // nginx's workers run as another user, who must be able to enter the folders.
+            // The workers of nginx run as another user, who must be able to enter the folders.
             let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
             std::fs::set_permissions(dir, open).unwrap();
         }
@@ -57,7 +57,7 @@ impl Lab {
             .unwrap()
     }
 
-    /// Runs a plan whose places have names that end with `own`, and checks that none of their
+    /// Runs a plan in which the names of all places end with `own`, and checks that none of their
     /// namespaces is left.
     fn run(
         &mut self,
@@ -84,8 +84,8 @@ impl Lab {
     }
 }
 
-/// Returns the namespaces of this process's runs whose names end with `own`. Other tests run in the
-/// same process at the same time.
+/// Returns the namespaces whose names end with `own` and that were created by this process, in
+/// which other tests run at the same time.
 fn namespaces(own: &str) -> BTreeSet<String> {
     let prefix = format!("prony-{}-", std::process::id());
     let names = std::fs::read_dir("/run/netns")
@@ -107,7 +107,7 @@ fn place(name: &str) -> NamedPlace {
     }
 }
 
-/// Returns the topology clients ── wan ── front ── lan ── back, with a rate on wan.
+/// Returns the topology `clients ── wan ── front ── lan ── back`, where the link `wan` has a rate.
 fn chain() -> Topology {
     let link = |name: &str, [a, b]: [usize; 2], subnet, rate| {
         let end = |place, last| LinkEnd {
@@ -189,7 +189,7 @@ fn only_links_connect_places() {
     assert!(lab.host.netns_handle(PlaceKind::Named(FRONT)).is_err());
 }
 
-/// Connects from an address, as the load does for each of its sources.
+/// Connects from the address `source`, as the load does for each of its source addresses.
 fn connect_from(source: Ipv4Addr, address: Ipv4Addr, port: u16) -> TcpStream {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -240,7 +240,7 @@ fn a_link_keeps_its_rate_both_ways_and_counts_every_frame() {
         // Each frame of 1,514 bytes holds at most 1,448 bytes of payload, retransmitted or not.
         assert!(
             packets >= (PAYLOAD / 1_448) as u64,
-            "only {packets} packets: not counted as frames"
+            "{packets} packets are fewer than the frames of the payload"
         );
         assert!(bytes >= PAYLOAD as u64 * 1_514 / 1_448, "{bytes} bytes");
         assert!(
@@ -250,7 +250,7 @@ fn a_link_keeps_its_rate_both_ways_and_counts_every_frame() {
     }
 }
 
-/// Sends datagrams from one place to another, where no socket receives them.
+/// Sends datagrams from one place to an address in another place, where no socket receives them.
 fn send_datagrams(from: &NetnsHandle, to: Ipv4Addr, count: usize) {
     let send = || {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -261,7 +261,8 @@ fn send_datagrams(from: &NetnsHandle, to: Ipv4Addr, count: usize) {
     from.run_inside(send).unwrap();
 }
 
-/// Returns the number of packets that the loss rules of a place dropped; `None` without such rules.
+/// Returns the number of packets that the loss rules of a place have dropped; `None` if the place
+/// has no such rules.
 fn dropped_packets(netns: &NetnsHandle) -> Option<u64> {
     let list = || Command::new("nft").args(["list", "ruleset"]).output();
     let listed = netns.run_inside(list).unwrap().unwrap();
@@ -285,9 +286,14 @@ fn a_lossy_link_drops_its_share_each_way_and_others_drop_nothing() {
         [Some(0), Some(0), None]
     );
     send_datagrams(&back, topology.address(FRONT, BACK).unwrap(), SENT);
-    assert_eq!(dropped_packets(&front), Some(0), "the other link");
+    assert_eq!(
+        dropped_packets(&front),
+        Some(0),
+        "packets on the other link"
+    );
 
-    // 400 are expected; six standard deviations are 114. Refusals by ICMP are too few to matter.
+    // The expected number is 400, and six standard deviations are 114. ICMP replies are too few to
+    // matter.
     send_datagrams(&clients, topology.address(FRONT, CLIENTS).unwrap(), SENT);
     let dropped = dropped_packets(&front).unwrap();
     assert!((280..520).contains(&dropped), "{dropped} of {SENT}");
@@ -345,8 +351,8 @@ fn settings_are_the_places_own_and_those_of_the_machine_are_refused() {
     );
 }
 
-/// A load over a rate-limited link to an nginx that is a proxy for another nginx. Each runs in its
-/// own place.
+/// A plan with a load over a rate-limited link to an nginx, which is a proxy for another nginx. The
+/// load and both servers run in separate places.
 const TWO_LEGS: &str = r#"
 name = "two-legs"
 baseline = { rate = "slow" }
@@ -426,7 +432,7 @@ fn a_plan_with_two_legs_runs_and_leaves_nothing() {
     };
     assert!(
         trial("lb/nginx.conf").contains("server 10.213.1.2:"),
-        "its own leg"
+        "the proxy uses the address on its own link"
     );
     assert!(trial("lb/nginx.conf").contains("listen 0.0.0.0:"));
     let record = prony_record::Record::from_json(&trial("record.json")).unwrap();
@@ -484,7 +490,7 @@ fn an_interrupted_load_in_a_place_ends_at_once() {
     );
 }
 
-/// HTTP/3 over a link with and without packet loss.
+/// A plan that compares HTTP/3 over a link with and without packet loss.
 const LOSSY: &str = r#"
 name = "lossy"
 baseline = { loss = "none" }

@@ -1,8 +1,9 @@
-//! Telemetry of a remote machine, over ssh to a server that the test starts on this machine.
+//! Tests of telemetry over ssh. Each test starts an ssh server on this machine, which acts as the
+//! remote machine.
 //!
 //! The tests require python3 and the client and server of OpenSSH, which `cargo xtask test`
-//! installs. They don't require root: without it, the ssh server accepts only logins of the user
-//! who runs them.
+//! installs. They don't require root. Without root, the ssh server accepts only logins of the user
+//! who runs the tests.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -19,7 +20,7 @@ use prony_experiment::system::port;
 use prony_experiment::telemetry::{MemoryKind, RemoteMachine, RemoteService, WatchSpec, summary};
 use prony_record::FindingId;
 
-/// Timeout for every wait, long enough for a busy machine.
+/// Timeout for every wait. It is long enough for a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A process that is killed at the end of the test.
@@ -70,7 +71,7 @@ impl Sshd {
         }
         fs::copy(path("user_key.pub"), path("authorized")).unwrap();
         if run("id", &["-u"]) == "0" {
-            // sshd as root refuses connections without this folder, which Debian creates at boot.
+            // As root, sshd refuses connections without this folder, which Debian creates at boot.
             let _ = fs::create_dir("/run/sshd");
         }
         // Another process may take the port before sshd binds it. In that case, try another port.
@@ -114,7 +115,7 @@ impl Sshd {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Returns this ssh server as a machine with one service.
+    /// Returns this ssh server as a remote machine with one service.
     fn machine(&self, name: &str, service: RemoteService) -> RemoteMachine {
         let key = self.folder.path().join("user_key");
         let words = [
@@ -150,7 +151,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Starts a server with a busy worker. Returns the server and its port.
+/// Starts a server with a busy worker process. Returns the server and its port.
 fn server() -> (Killed, u16) {
     let program = "import os,socket,time\n\
         s=socket.create_server(('127.0.0.1',0))\n\
@@ -271,7 +272,7 @@ fn an_ssh_failure_is_a_finding_and_sampling_continues() {
         "a failure is reported once"
     );
 
-    // A port without a listener.
+    // The service has a port on which no process listens.
     let without_listener = RemoteService {
         port: Some(free_port()),
         ..RemoteService::default()
@@ -298,7 +299,8 @@ fn a_broken_connection_is_reopened_for_the_next_trial() {
     let sessions = sessions_of(sshd.process.0.id());
     assert!(!sessions.is_empty());
     for pid in sessions {
-        // SAFETY: takes no pointers; the process descends from the server that this test started.
+        // SAFETY: the call takes no pointers; the process descends from the server that this test
+        // started.
         unsafe { libc::kill(pid, libc::SIGKILL) };
     }
     wait_for("the end of the connection", || {
@@ -315,7 +317,7 @@ fn a_broken_connection_is_reopened_for_the_next_trial() {
     assert!(sshd.process.0.try_wait().unwrap().is_none());
 }
 
-/// Returns the descendants of a process.
+/// Returns the process IDs of all descendants of a process.
 fn sessions_of(root: u32) -> Vec<i32> {
     let mut found = Vec::new();
     let mut next = vec![root.cast_signed()];

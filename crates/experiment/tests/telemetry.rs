@@ -1,7 +1,8 @@
-//! Telemetry of real processes on this machine, inside and outside a keeper's tree.
+//! Tests of the telemetry of real processes on this machine, inside and outside a keeper's process
+//! tree.
 //!
-//! The tests require python3. Those with namespaces or control groups also require root. They fail
-//! without these requirements.
+//! The tests require python3, and those with namespaces or control groups also require root. They
+//! fail if a requirement is not met.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -19,7 +20,7 @@ use prony_experiment::telemetry::{
 };
 use prony_experiment::topology::Topology;
 
-/// Timeout for every wait, long enough for a busy machine.
+/// Timeout for every wait. It is long enough for a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Bench {
@@ -36,7 +37,7 @@ impl Bench {
         Self { folder, host }
     }
 
-    /// Starts a service and returns its address.
+    /// Starts a service. `change` receives its address and adapts its specification.
     fn start(&mut self, place: PlaceKind, change: impl FnOnce(&Endpoint, &mut ServiceSpec)) {
         let wanted = Allocation {
             service: "s".to_owned(),
@@ -224,7 +225,7 @@ fn a_pid_file_adds_processes_outside_the_tree() {
         !foreign.iter().any(|process| is_theirs(process.pid)),
         "a followed process is not foreign"
     );
-    // Telemetry continues without the file, and the total doesn't decrease.
+    // Telemetry continues without the pid file, and the total doesn't decrease.
     fs::remove_file(&file).unwrap();
     let without = bench.service();
     assert_eq!(without.processes, 1);
@@ -268,7 +269,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let began = Instant::now();
-        // A control group can be removed once its last process has ended.
+        // A control group can only be removed after its last process has ended.
         while fs::remove_dir(&self.0).is_err() && began.elapsed() < WAIT_TIMEOUT {
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -313,7 +314,8 @@ fn counters_by_process_count_or_the_environment_has_the_reason() {
         ..WatchSpec::default()
     });
     bench.start(PlaceKind::Native, |_, spec| {
-        // The busy process is a grandchild of the started one.
+        // The busy process is a child of the process that was started, so the counters must include
+        // descendants.
         spec.command = ["sh", "-c", "sh -c 'while :; do :; done' & wait"]
             .map(str::to_owned)
             .to_vec();
@@ -358,7 +360,7 @@ fn counters_by_core_count_for_a_service_alone_on_its_cores() {
     let own = whole.services["s"].hardware.unwrap().instructions.unwrap();
     let all = whole.host.hardware.unwrap().instructions.unwrap();
     assert!(own > 100_000 && all >= own, "{own} of {all}");
-    // The load may also run on the service's core, so the counts can't be attributed to the
+    // If the load may also run on the service's core, the counts can't be attributed to the
     // service.
     bench.host.watch(watch(&[0, 1]));
     assert_eq!(bench.service().hardware, None);

@@ -34,7 +34,7 @@ use rand_chacha::ChaCha8Rng;
 
 /// Number of distinct result patterns. Several agents use the same pattern.
 const PATTERNS: usize = 16;
-/// Interval between registrations, which is also the timeout of a wait for an order.
+/// Interval between registrations, which is also the timeout when waiting for an order.
 const REGISTER_INTERVAL: Duration = Duration::from_secs(4);
 /// Timeout of the whole simulation.
 const SIMULATION_TIMEOUT: Duration = Duration::from_secs(180);

@@ -14,15 +14,16 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// Maximum relative drift between the clocks of two machines. It allows each crystal an error of 50
-/// parts per million.
+/// Maximum relative drift between the clocks of two machines. This assumes that each crystal is off
+/// by at most 50 parts per million.
 const CLOCK_DRIFT_MAX: f64 = 100e-6;
 
 /// Number of attempts to read two clocks at the same moment.
 const READING_ATTEMPTS: usize = 5;
 
 /// Environment variable that adds an offset in nanoseconds to an agent's clock. Tests use it to
-/// simulate several clocks on one machine. `N,M@MS` adds N, and another M after MS milliseconds.
+/// simulate several clocks on one machine. The value `N,M@MS` adds N nanoseconds at first, and
+/// another M after MS milliseconds.
 const OFFSET_VARIABLE: &str = "PRONY_CLOCK_OFFSET_NS";
 
 /// File in which Linux provides an identifier of the current boot.
@@ -42,12 +43,12 @@ fn process_name() -> &'static str {
 #[derive(Debug, Clone)]
 pub struct Clock {
     offset_ns: Arc<AtomicI64>,
-    /// Start and size, in nanoseconds, of a simulated jump, for tests.
+    /// Simulated jump of the clock, for tests: its time, and its size in nanoseconds.
     jump: Option<(Instant, i64)>,
 }
 
 impl Clock {
-    /// Creates the machine's clock, with the offset that tests set in the environment.
+    /// Creates this machine's clock. Tests can set an offset in the environment.
     pub fn new() -> Clock {
         Clock::with_offset(&std::env::var(OFFSET_VARIABLE).unwrap_or_default())
     }
@@ -64,7 +65,7 @@ impl Clock {
         }
     }
 
-    /// Adds to the offset. Tests use this to simulate the suspension of a machine.
+    /// Adds `ns` nanoseconds to the clock's offset. Tests use this to simulate a suspended machine.
     pub fn shift(&self, ns: i64) {
         self.offset_ns.fetch_add(ns, Ordering::Relaxed);
     }
@@ -130,7 +131,7 @@ impl Default for Clock {
 pub struct ClockReply {
     /// Time at which the request was received.
     pub received: i64,
-    /// Time at which the reply is sent.
+    /// Time at which the reply was sent.
     pub sent: i64,
 }
 
@@ -213,8 +214,8 @@ impl ClockOffset {
         remote.saturating_sub(self.ns)
     }
 
-    /// Compares this offset with a later one. Returns the difference that exceeds the error bounds
-    /// and normal drift, in nanoseconds, or 0 if none does.
+    /// Compares this offset with a later one. Returns the part of their difference that error
+    /// bounds and normal drift don't explain, in nanoseconds.
     pub fn disagreement_ns(&self, later: &ClockOffset) -> u64 {
         let apart = later.ns.abs_diff(self.ns);
         let drift = later.at.abs_diff(self.at) as f64 * CLOCK_DRIFT_MAX;

@@ -1,8 +1,8 @@
-//! Credentials files, which contain the private key of a role and the certificate of the server's
-//! authority.
+//! Credentials files. Each contains the private key of a role, and the certificate of the authority
+//! that issued the server's certificate.
 //!
 //! `prony fleet up` writes TOML with a role, the seed of an nkey and the authority's certificate.
-//! The `.creds` files of NATS's own tools (a user JWT with its seed) are accepted, too. They
+//! The `.creds` files of NATS's own tools (a user JWT with its seed) are also accepted. They
 //! contain neither a role nor a certificate.
 
 use std::fmt;
@@ -40,11 +40,12 @@ pub struct KeyFile {
     name: Option<AgentName>,
     /// Seed of the nkey. It starts with `SU`.
     pub seed: Secret,
-    /// URLs of the servers, such as `tls://10.0.0.1:4222`. Used unless the user names a server.
+    /// URLs of the servers, such as `tls://10.0.0.1:4222`. They are used unless the user names a
+    /// server.
     #[serde(default)]
     pub servers: Vec<String>,
-    /// Certificate of the only trusted authority, as PEM. If it is missing, the system's
-    /// authorities are trusted.
+    /// PEM certificate of the only authority to trust. If it is missing, the system's authorities
+    /// are trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority: Option<String>,
     /// Expiry time of a token, UTC, RFC 3339.
@@ -115,7 +116,7 @@ impl KeyFile {
         }
     }
 
-    /// Formats the file.
+    /// Formats the credentials as the text of a credentials file.
     pub fn to_text(&self) -> String {
         let who = self.role();
         let body = toml::to_string(self).expect("strings and lists of strings");
@@ -124,7 +125,7 @@ impl KeyFile {
 
     /// Returns the role.
     pub fn role(&self) -> Role {
-        // Parsing has already checked that roles that need a name have one.
+        // Parsing has already rejected files whose role needs a name but that have none.
         match (self.role.as_str(), &self.name) {
             ("token", Some(id)) => match id.as_str().parse() {
                 Ok(id) => Role::Token(id),
@@ -176,26 +177,30 @@ impl FleetCredentials {
             });
             // A TOML error would quote the line, which may contain the seed.
             format!(
-                "line {line}: not a credentials file (`prony fleet up` writes them; .creds files of NATS's own tools are accepted, too)"
+                "line {line}: not a credentials file (`prony fleet up` writes them; .creds files of NATS's own tools also work)"
             )
         })?;
         match (file.role.as_str(), &file.name) {
             ("coordinator" | "registrar", None) | ("agent" | "token", Some(_)) => {
                 Ok(FleetCredentials::Key(file))
             }
-            (role @ ("coordinator" | "registrar"), Some(_)) => Err(format!("a {role} has no name")),
+            (role @ ("coordinator" | "registrar"), Some(_)) => {
+                Err(format!("role \"{role}\" can't have a name"))
+            }
             (role @ ("agent" | "token"), None) => Err(format!("role \"{role}\" needs a name")),
-            _ => Err("role is \"coordinator\", \"agent\", \"registrar\" or \"token\"".to_owned()),
+            _ => Err(
+                "role must be \"coordinator\", \"agent\", \"registrar\" or \"token\"".to_owned(),
+            ),
         }
     }
 }
 
-/// Returns the users other than `user` who can read a file with this mode and owner, or `None` if
-/// there are none. A private key must be readable by one user only.
+/// Describes the users other than `user` who can read a file with this mode and owner. Returns
+/// `None` if nobody else can read it, as is required for a private key.
 ///
-/// If root owns the file and `user` is another user, access by its group is ignored. Service
-/// managers provide such files: the service reads them as a member of the group (Kubernetes), or through an access list whose mask
-/// appears as the group's mode bits (systemd).
+/// If root owns the file and `user` isn't root, the group's read permission is ignored, because
+/// service managers provide such files. The service reads them as a member of the group
+/// (Kubernetes), or through an access list whose mask appears as the group's mode bits (systemd).
 fn other_readers(mode: u32, owner: u32, user: u32) -> Option<&'static str> {
     if mode & 0o004 != 0 {
         return Some("every user of this machine");
@@ -230,8 +235,8 @@ mod tests {
                 assert!(error.contains(&hint) && !error.contains("SUABC"), "{error}");
             }
         }
-        // Kubernetes and systemd provide files like this: root owns them, and the service's group
-        // can read them.
+        // Kubernetes and systemd provide such files: root owns them, and the service's group can
+        // read them.
         assert_eq!(other_readers(0o440, 0, 65_532), None);
         assert!(other_readers(0o444, 0, 65_532).is_some());
         assert!(other_readers(0o440, 1_000, 65_532).is_some());

@@ -90,7 +90,7 @@ pub fn divide(threads: &[u32], connections: u32) -> Result<Vec<AgentShard>, Divi
     let total = |workers: &[u32]| workers.iter().map(|&n| u64::from(n)).sum::<u64>();
     while total(&workers) > u64::from(connections) {
         // Shrink the largest shard until there are no more workers than connections. One worker per
-        // agent is always few enough.
+        // agent always satisfies this condition.
         if let Some(most) = workers.iter_mut().max_by_key(|n| **n) {
             *most -= 1;
         }

@@ -12,7 +12,7 @@ use prony_record::{Delta, DeltaTotals, EncodedDelta, ImplausibleDelta};
 #[derive(Debug, Default)]
 struct AgentLedger {
     counted: DeltaTotals,
-    /// Number up to which all messages (with smaller numbers) have arrived.
+    /// All messages with numbers below this one have arrived.
     below: u64,
     /// Numbers of the messages that arrived out of order, all above `below`.
     above: std::collections::BTreeSet<u64>,
@@ -29,7 +29,7 @@ pub struct Ledger {
     total: Delta,
 }
 
-/// Maximum accepted gap in the numbers. A larger gap would use too much memory.
+/// Maximum accepted gap in the message numbers. Tracking a larger gap would take too much memory.
 const SEQUENCE_AHEAD_MAX: u64 = 1 << 20;
 
 impl Ledger {
@@ -44,7 +44,7 @@ impl Ledger {
         }
     }
 
-    /// Adds a message. Returns false if it is a repetition.
+    /// Adds a message. Returns false if it is a duplicate.
     ///
     /// # Errors
     ///
@@ -101,8 +101,9 @@ impl Ledger {
             .is_some_and(|account| account.of == Some(account.below))
     }
 
-    /// Returns how many messages are missing. If the agent's last message has arrived, all gaps are
-    /// counted; otherwise only those below the highest sequence number received so far.
+    /// Returns the number of an agent's missing messages. Once the agent's last message has
+    /// arrived, all gaps are counted; before that, only gaps below the highest sequence number
+    /// received so far.
     pub fn missing(&self, agent: &str) -> u64 {
         let Some(account) = self.accounts.get(agent) else {
             return 0;

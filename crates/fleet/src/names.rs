@@ -148,7 +148,7 @@ impl AgentName {
 }
 
 impl TokenId {
-    /// Creates an ID from a random number.
+    /// Formats a random number as an ID.
     pub fn of_number(number: u64) -> TokenId {
         TokenId(format!("{number:016x}"))
     }

@@ -27,8 +27,8 @@ pub struct Policy {
 pub struct LoadPolicy {
     /// Allowed targets: `10.1.0.0/16`, `192.0.2.7`, `shop.example.org`, `*.example.org`, and UNIX
     /// sockets such as `unix:/run/app.sock`. A name allows the addresses to which this machine
-    /// resolves it. If empty, private, loopback and IPv6 link-local addresses are allowed, except those
-    /// of cloud metadata services.
+    /// resolves it. If the list is empty, private, loopback and IPv6 link-local addresses are
+    /// allowed, except those of cloud metadata services.
     pub targets: Vec<String>,
     /// Maximum requests per second of this agent's share. If set, closed loops are rejected,
     /// because they have no rate.
@@ -143,7 +143,7 @@ impl Policy {
         match (rules.seconds, asked.seconds) {
             (Some(most), Some(seconds)) if seconds > most => refuse(
                 "load.seconds",
-                format!("{seconds} s exceed the limit of {most} s"),
+                format!("a duration of {seconds} s exceeds the limit of {most} s"),
             ),
             (Some(_), None) => {
                 let text = "a load that is limited only by a number of requests has no maximum duration (add --duration)";
@@ -255,15 +255,18 @@ impl Policy {
     /// Returns the violated rule.
     pub fn allows_command(&self, program: &str) -> Result<(), PolicyViolation> {
         let commands = &self.services.commands;
-        // Entries must match literally: a name stands for the program found in the agent's PATH,
-        // and an absolute path for one file.
+        // Entries must match literally: a name means the program found in the agent's PATH, and an
+        // absolute path means one file.
         if commands.iter().any(|it| it == "*" || it == program) {
             return Ok(());
         }
         let text = if commands.is_empty() {
             format!("{program:?} can't be started: no program is allowed")
         } else {
-            format!("{program:?} is not one of {}", commands.join(", "))
+            format!(
+                "{program:?} is not allowed (allowed: {})",
+                commands.join(", ")
+            )
         };
         Err(PolicyViolation {
             rule: "services.commands",

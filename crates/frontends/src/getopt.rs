@@ -5,7 +5,7 @@
 use std::fmt;
 
 /// An option that the program accepts. An option without a short form is identified by a character
-/// that users can't type as a letter.
+/// that isn't accepted as a short option.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OptionSpec {
     pub(crate) name: Option<&'static str>,
@@ -25,7 +25,7 @@ pub(crate) enum OptionArgument {
     Optional,
 }
 
-/// Positions in which options are recognized.
+/// Positions at which options are recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OptionPlacement {
     /// Options are recognized anywhere, as in glibc.
@@ -79,7 +79,7 @@ pub(crate) struct Options<'a> {
     others: Vec<&'a str>,
 }
 
-/// Letter of an option with its value, if any.
+/// Letter of a parsed option, with the option's value, if any.
 pub(crate) type ReadOption<'a> = Result<(char, Option<&'a str>), OptionError>;
 
 impl<'a> Options<'a> {
@@ -103,7 +103,7 @@ impl<'a> Options<'a> {
     }
 
     /// Returns the arguments that are not options, in order. Must be called after the last option
-    /// was parsed.
+    /// has been parsed.
     pub(crate) fn others(self) -> Vec<&'a str> {
         self.others
     }

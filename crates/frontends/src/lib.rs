@@ -1,11 +1,11 @@
 //! Runs loads with the arguments and the output of hey, wrk, ab and siege, and parses curl
 //! commands.
 //!
-//! Input: the arguments of such a tool. Output: what that tool would print on standard output and
-//! standard error, and an exit status. The arguments are converted into
+//! Input: the arguments of such a tool. Output: the text that the tool would print on standard
+//! output and standard error, and an exit status. The arguments are converted into
 //! [`prony_load::LoadSettings`], the load engine produces a record, and the record is converted
-//! into output. This crate doesn't open the connections of loads. docs/front-ends.md lists
-//! differences from the original tools.
+//! into output. The connections of a load are opened by the engine, not by this crate.
+//! docs/front-ends.md lists the differences from the original tools.
 
 mod ab;
 pub mod curl;
@@ -24,21 +24,21 @@ pub use session::{Ending, Session, Stop};
 /// A tool whose arguments and output are emulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
-    /// <https://github.com/rakyll/hey>
+    /// hey: <https://github.com/rakyll/hey>
     Hey,
-    /// <https://github.com/wg/wrk>
+    /// wrk: <https://github.com/wg/wrk>
     Wrk,
-    /// Apache's ab.
+    /// ab, from the Apache HTTP Server.
     Ab,
-    /// <https://github.com/JoeDog/siege>
+    /// siege: <https://github.com/JoeDog/siege>
     Siege,
 }
 
 impl Tool {
-    /// All tools.
+    /// All emulated tools.
     pub const ALL: [Tool; 4] = [Tool::Hey, Tool::Wrk, Tool::Ab, Tool::Siege];
 
-    /// Returns the name of the command.
+    /// Returns the name of the tool's command.
     pub fn name(self) -> &'static str {
         match self {
             Tool::Hey => "hey",

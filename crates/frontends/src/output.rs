@@ -1,10 +1,10 @@
 //! Writes to standard output and standard error. If a write to standard output fails, results are
-//! lost, and the exit status reports that. A reader that closes the pipe early is not a failure.
+//! lost, and the exit status reports that. It is not a failure if the reader closes the pipe early.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// True after a write to standard output has failed.
+/// True after a write to standard output has failed for a reason other than a closed pipe.
 static OUTPUT_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// Returns true if standard output failed for a reason other than a closed pipe.
@@ -12,7 +12,7 @@ pub(crate) fn output_failed() -> bool {
     OUTPUT_FAILED.load(Ordering::Relaxed)
 }
 
-/// Prints to standard output and flushes.
+/// Prints text to standard output and flushes it.
 pub(crate) fn print(text: &str) {
     let mut out = io::stdout().lock();
     record_write(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
@@ -28,8 +28,8 @@ pub(crate) fn record_write(written: io::Result<()>) {
     }
 }
 
-/// Prints text to standard error without changes. Ignores failures, because they can't be reported
-/// anywhere.
+/// Prints text to standard error without changes. Ignores failures, because there is no way to
+/// report them.
 pub(crate) fn note(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

@@ -13,20 +13,20 @@ use prony_load::{
 
 use crate::output::complain;
 
-/// Outcome of a front end, after all output.
+/// Outcome of a front end, which has already written all of its output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Status 0.
+    /// Status 0: success.
     Done,
-    /// Status 1: there is a result, but no request succeeded.
+    /// Status 1: the load ran, but no request succeeded.
     Failed,
     /// Status 2: the arguments are wrong, and nothing was run.
     Wrong,
     /// Status 3: the machine refused an operation.
     Refused,
-    /// Status 130: a signal interrupted the load; the results so far are printed.
+    /// Status 130: a signal interrupted the load. The results so far have been printed.
     Interrupted,
-    /// A status that scripts expect from the emulated tool.
+    /// A status of the emulated tool, on which scripts may rely.
     Status(u8),
 }
 
@@ -38,7 +38,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Stops the load.
+    /// Stops the current load or, if none is running, the next one.
     pub fn ask(&self) {
         self.asked.store(true, Ordering::SeqCst);
         if let Some(control) = self.running().as_ref() {
@@ -46,20 +46,20 @@ impl Stop {
         }
     }
 
-    /// Returns true after [`Stop::ask`] was called.
+    /// Returns true once [`Stop::ask`] has been called.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, Option<Arc<Control>>> {
-        // Poisoning is ignored, because a panic elsewhere can't leave an Option half written.
+        // Poisoning of the mutex is ignored, because a panic can't leave the `Option` half written.
         self.running
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// State that the program passes to a front end.
+/// State that the main program passes to a front end.
 #[derive(Debug, Default)]
 pub struct Session {
     /// Stop request, which Ctrl-C triggers.
@@ -75,29 +75,29 @@ pub(crate) enum Refusal {
     Environment(String),
 }
 
-/// Texts in messages of the load engine, with their replacements.
+/// Texts that occur in messages of the load engine, each with its replacement.
 pub(crate) type MessageReplacements = [(&'static str, &'static str)];
 
-/// Removes hints about prony's flags that the front ends don't have.
+/// Replacements for hints that mention flags of prony that the front ends don't have.
 const NO_FLAGS: &MessageReplacements = &[
     ("set --public", "set PRONY_PUBLIC=1"),
     (", or give its address with --resolve", ""),
     (", or give an address with --resolve", ""),
 ];
 
-/// Replaces each text in turn.
+/// Applies the replacements to a message, in order.
 fn replaced(text: String, words: &MessageReplacements) -> String {
     let words = words.iter();
     words.fold(text, |text, (engine, own)| text.replace(engine, own))
 }
 
-/// Returns the engine's message, without flags that front ends don't have.
+/// Returns the engine's message about an error, without flags that front ends don't have.
 pub(crate) fn message_of(error: &SpecError) -> String {
     replaced(error.to_string(), NO_FLAGS)
 }
 
 impl Refusal {
-    /// Replaces the engine's terms with the tool's.
+    /// Replaces the engine's terms in the message with those of the tool.
     pub(crate) fn reworded(self, words: &MessageReplacements) -> Refusal {
         match self {
             Refusal::Wrong(text) => Refusal::Wrong(replaced(text, words)),
@@ -105,7 +105,7 @@ impl Refusal {
         }
     }
 
-    /// Prints the reason on standard error, with the tool's name as its prefix.
+    /// Prints the reason to standard error, with the tool's name as its prefix.
     pub(crate) fn report(&self, tool: &str) -> Ending {
         let (text, ending) = match self {
             Refusal::Wrong(text) => (text, Ending::Wrong),
@@ -116,8 +116,8 @@ impl Refusal {
     }
 }
 
-/// Returns the scope of the front ends' loads, in which braces in URLs, headers and bodies are
-/// literal text instead of templates.
+/// Returns the scope in which front ends resolve their loads. Braces in URLs, headers and bodies
+/// are literal text rather than placeholders.
 pub(crate) fn literal_scope() -> LoadScope {
     LoadScope {
         braces: Braces::Literal,
@@ -135,15 +135,15 @@ pub(crate) fn resolve(url: Option<&str>, options: &LoadSettings) -> Result<LoadS
         })
 }
 
-/// Callback that is called at intervals during a load, on the calling thread.
+/// Callback that [`run`] invokes at intervals during a load, on the thread that called it.
 pub(crate) struct PeriodicCallback<'a> {
-    /// Interval between calls.
+    /// Interval between the calls.
     pub(crate) every: Duration,
     /// Called with the time since the start of the load.
     pub(crate) call: &'a mut dyn FnMut(Duration, &Control),
 }
 
-/// Runs a load to its end, or until it is interrupted.
+/// Runs a load until it ends or is interrupted.
 pub(crate) fn run(
     session: &Session,
     spec: &LoadSpec,

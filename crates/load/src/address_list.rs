@@ -9,7 +9,7 @@ use crate::stateless_random::random_at;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AddressList {
     ranges: Vec<SourceRange>,
-    /// For each range, in the given order, the number of addresses up to the range's end.
+    /// Cumulative number of addresses at the end of each range, in the given order.
     ends: Vec<u64>,
     /// Ranges sorted by their first address.
     sorted: Vec<SourceRange>,
@@ -20,7 +20,7 @@ impl AddressList {
     ///
     /// # Errors
     ///
-    /// Returns two ranges that overlap, the one with the higher first address first.
+    /// Returns a pair of overlapping ranges. The range with the higher first address comes first.
     pub(crate) fn new(given: &[SourceRange]) -> Result<AddressList, [SourceRange; 2]> {
         let mut sorted = given.to_vec();
         sorted.sort_by_key(|range| range.first());
@@ -70,8 +70,8 @@ impl AddressList {
 pub(crate) struct SourceSelector {
     /// Index of the connection among all connections of the load.
     pub(crate) connection: u64,
-    /// Index of the virtual user that opens the connection, which is its slot among the load's
-    /// connections.
+    /// Index of the virtual user that opens the connection. For source addresses, each of the
+    /// load's connections is one user.
     pub(crate) user: u64,
     /// Seed of the load.
     pub(crate) seed: u64,

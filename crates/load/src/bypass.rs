@@ -45,7 +45,8 @@ pub(crate) fn check(
     sources: &Sources,
     targets: &[Target],
 ) -> Result<Option<Bypass>, SpecError> {
-    // In a plan that compares sockets, an empty name selects the kernel's sockets.
+    // In a plan that compares socket backends, an empty interface name selects the kernel's
+    // sockets.
     let interface = settings.interface.as_deref().filter(|it| !it.is_empty());
     if !is_chosen(settings) {
         let given = [
@@ -132,7 +133,7 @@ impl Bypass {
         self.setup.workers_max()
     }
 
-    /// Number of local ports that each source address has.
+    /// Number of local ports per source address.
     fn port_count(&self) -> u64 {
         self.setup.port_count()
     }
@@ -145,7 +146,7 @@ impl Bypass {
         1
     }
 
-    /// Number of local ports that each source address has.
+    /// Number of local ports per source address.
     fn port_count(&self) -> u64 {
         u64::from(u16::MAX)
     }

@@ -56,10 +56,10 @@ impl fmt::Display for DecodeError {
             }
             DecodeError::TooManyCodings => write!(f, "more than {CODINGS_MAX} content codings"),
             DecodeError::EncodedTooLong => {
-                write!(f, "over {} MiB encoded", ENCODED_BYTES_MAX >> 20)
+                write!(f, "over {} MiB when encoded", ENCODED_BYTES_MAX >> 20)
             }
             DecodeError::DecodedTooLong => {
-                write!(f, "over {} MiB decoded", DECODED_BYTES_MAX >> 20)
+                write!(f, "over {} MiB when decoded", DECODED_BYTES_MAX >> 20)
             }
             DecodeError::Corrupt(why) => f.write_str(why),
         }
@@ -102,7 +102,7 @@ pub(crate) fn decode(
     digest(reader)
 }
 
-/// Decodes the beginning of a body with one coding: at most `most` bytes, up to the first error.
+/// Decodes the beginning of a body with one coding, up to `most` bytes or the first error. Returns
 /// `None` if the coding is unknown.
 pub fn decode_beginning(coding: &str, body: &[u8], most: usize) -> Option<Vec<u8>> {
     let mut decoded = Vec::new();

@@ -59,10 +59,10 @@ impl Entries {
     }
 }
 
-/// Distinct requests in the order of their first lines.
+/// Distinct requests, in order of their first appearance in the list.
 struct Groups<'a> {
     of_requests: Vec<u32>,
-    /// Method, URL or pattern, and number of lines in each group.
+    /// Method, URL (or URL pattern) and number of lines of each group.
     names: Vec<(&'a str, String, u64)>,
 }
 

@@ -47,7 +47,7 @@ impl Expectations {
     }
 }
 
-/// Body of one response while it is received.
+/// Body of one response while it is being received.
 #[derive(Debug, Default)]
 pub(crate) struct ReceivedBody {
     length: u64,

@@ -1,4 +1,4 @@
-//! Reads a load's input files into bounded memory, because a device may never end.
+//! Reads a load's input files into bounded memory, because the data of a device may never end.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};

@@ -74,7 +74,7 @@ pub(crate) fn resolve(base: &Url, location: &[u8]) -> Result<Url, RedirectError>
         Some(name) if ["http", "https"].contains(&name.to_ascii_lowercase().as_str()) => {
             let rest = &reference[name.len()..];
             if !rest.starts_with("://") {
-                return Err(refused("no host follows its scheme"));
+                return Err(refused("no host follows the scheme"));
             }
             parsed(&format!("{}{rest}", name.to_ascii_lowercase()))?
         }

@@ -72,8 +72,8 @@ struct Queue {
 }
 
 impl LookupPool {
-    /// Starts a lookup. Returns `None` if too many are already waiting, or if the system can't
-    /// start a thread.
+    /// Starts a lookup. Returns `None` if too many lookups are already waiting, or if the system
+    /// can't start a thread.
     pub(crate) fn start<T: Clone + Send + 'static>(
         &self,
         look_up: impl FnOnce() -> T + Send + 'static,

@@ -27,7 +27,7 @@ pub(crate) struct Meter {
     /// that were ready at its end.
     found_by_waits: u128,
     /// Total duration of the current round, and its turns merged into one. A round is a sequence of
-    /// consecutive turns that were cut short with work left.
+    /// turns in which each turn but the last was cut short with work left.
     round: (Nanos, LoopTurn),
     /// Sum over all rounds of the round's duration in nanoseconds times the number of connections
     /// that waited for the worker in that round.
@@ -61,8 +61,8 @@ pub(crate) struct LoopTurn {
     pub(crate) read: Nanos,
 }
 
-/// Bytes of an unfinished response that the generator's socket buffers can hold without making the
-/// server wait.
+/// Number of bytes of an unfinished response that fit into the generator's socket buffers without
+/// making the server wait.
 const SOCKET_BUFFER_BYTES: u64 = 256 * 1024;
 
 impl LoopTurn {
@@ -133,7 +133,8 @@ pub struct WorkerUtilization {
 }
 
 impl WorkerUtilization {
-    /// Combines two workers: CPU times are added, and the larger of each share is kept.
+    /// Combines the utilizations of two workers: adds the CPU times, and keeps the larger value of
+    /// each share.
     #[must_use]
     pub fn merge(self, other: WorkerUtilization) -> WorkerUtilization {
         WorkerUtilization {
@@ -194,8 +195,8 @@ impl Meter {
         self.waited = self.waited + self.last_wait;
     }
 
-    /// Records two successive clock readings of a busy worker. Returns the length of the stall
-    /// between them that falls into the counted time; zero without a stall.
+    /// Records two successive clock readings of a busy worker. If there was a stall between them,
+    /// returns its length within the counted time; otherwise zero.
     #[inline]
     pub(crate) fn gap(&mut self, before: Nanos, now: Nanos) -> Nanos {
         if self.phase == MeterPhase::Paused {
@@ -257,7 +258,7 @@ impl Meter {
             .plus(self.at_begin.map_or(CpuUsage::default(), since))
     }
 
-    /// Ends the counted part of a slice, whose drain begins.
+    /// Ends the counted part of a slice and begins its drain.
     pub(crate) fn drain(&mut self) {
         self.before = self.used();
         self.at_begin = None;
@@ -279,9 +280,10 @@ impl Meter {
         self.stalls.resume();
     }
 
-    /// Busy time is the larger of two measures, because each misses something. The time outside of
-    /// waits includes time during which another thread had the core. The CPU time includes system
-    /// calls that find events immediately, or that send before they wait.
+    /// Busy time is the larger of two measures, because each includes something that the other
+    /// misses. The time outside of waits includes time during which another thread had the core.
+    /// The CPU time includes system calls that find events immediately, or that send before they
+    /// wait.
     ///
     /// In a closed loop each connection is at the server or at the generator, and the longer queue
     /// is at the slower of the two. A worker that is always busy but finds only a few responses per
@@ -327,8 +329,8 @@ mod tests {
         delayed: Nanos::ZERO,
     };
 
-    /// Creates the meter of a worker that, in each millisecond, waits for each of `waits_us`, finds
-    /// `found` connections and handles them.
+    /// Creates the meter of a worker that, in each millisecond, first waits for `waits_us`
+    /// microseconds, and then handles the `found` connections that it finds.
     fn meter_of_loop(waits_us: u64, connections: u32, found: u32) -> Meter {
         let mut meter = Meter::new(Nanos::ZERO, Nanos::MAX, connections);
         for turn in 0..1000 {

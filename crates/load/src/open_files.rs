@@ -4,7 +4,7 @@ use crate::error::{SettingsError, SpecError};
 use crate::socket::system;
 
 /// Open files that the process needs in addition to its connections: standard streams, libraries,
-/// results.
+/// and results.
 const FILES_OF_PROCESS: u64 = 48;
 /// Open files that a worker needs in addition to its connections: the files of its poller.
 const FILES_PER_WORKER: u64 = 4;

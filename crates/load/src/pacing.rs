@@ -40,7 +40,7 @@ pub enum Arrivals {
 }
 
 impl Arrivals {
-    /// Name in flags and records.
+    /// Name of the distribution in flags and records.
     pub fn name(self) -> &'static str {
         match self {
             Arrivals::Constant => "constant",
@@ -96,7 +96,7 @@ enum Spacing {
     },
 }
 
-/// End of a schedule: the limit that is reached first.
+/// End of a schedule. The limit that is reached first applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduleEnd {
     /// Maximum number of arrivals in the whole load, without those before `counted_from`.
@@ -142,7 +142,7 @@ impl ArrivalSchedule {
         (self.counted < self.end.requests && at < self.end.at).then_some(at)
     }
 
-    /// Advances to the following arrival.
+    /// Advances to this worker's next arrival.
     pub fn advance(&mut self) {
         self.pass(self.shard.of);
     }
@@ -195,7 +195,8 @@ impl ArrivalSchedule {
 }
 
 impl Spacing {
-    /// Returns the spacing at the first arrival of the whole load, and the time of that arrival.
+    /// Returns the method for computing arrival times, starting at the first arrival of the whole
+    /// load, and the time of that arrival.
     fn first(arrivals: Arrivals, rate: &RateProfile, seed: u64, warmup: Nanos) -> (Spacing, Nanos) {
         let random = || Box::new(ChaCha8Rng::seed_from_u64(seed));
         match (arrivals, rate) {

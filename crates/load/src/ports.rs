@@ -11,15 +11,15 @@ use crate::socket::local;
 use crate::source::Sources;
 use crate::target::Target;
 
-/// Share of the available ports above which a load makes ports scarce, because other programs also
-/// need some.
+/// If a load needs more than this share of the available ports, ports are scarce, because other
+/// programs need some as well.
 const SCARCE_SHARE: f64 = 0.8;
-/// Share of the available ports above which prony chooses the local ports itself. For each
-/// connection, Linux searches all ports of one parity before those of the other, which takes long
-/// when most are in use.
+/// If a load needs more than this share of the available ports, prony chooses the local ports
+/// itself. For each connection, Linux searches all ports of one parity before those of the other
+/// parity, which takes long when most ports are in use.
 const LONG_SEARCH_SHARE: f64 = 0.25;
 
-/// Number of local ports that a load needs, and the number that are available.
+/// Number of local ports that a load needs, and number of available ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PortDemand {
     connections: u64,
@@ -43,7 +43,7 @@ pub fn local_port_count() -> Option<u64> {
 ///
 /// # Errors
 ///
-/// There are certainly too few ports.
+/// There are definitely too few ports.
 pub(crate) fn predict_shortage(
     connections: u32,
     sources: &mut Sources,
@@ -84,7 +84,7 @@ pub(crate) fn predict_shortage(
 }
 
 impl PortDemand {
-    /// Returns `share` of the ports of all pairs.
+    /// Returns the number of ports of all pairs, multiplied by `share`.
     fn available(self, share: f64) -> u64 {
         let all = self.ports.saturating_mul(self.pairs);
         if share >= 1.0 {
@@ -149,10 +149,10 @@ impl PortDemand {
         let (severity, can) = match needed + taken > all {
             true if connections + taken <= all => (
                 Severity::Note,
-                "can run out of them for an address that is drawn often",
+                "may exhaust the ports of an address that is drawn often",
             ),
-            true => (Severity::Warning, "will run out of them"),
-            false => (Severity::Note, "can run out of them"),
+            true => (Severity::Warning, "will exhaust these ports"),
+            false => (Severity::Note, "may exhaust these ports"),
         };
         let others = match (taken, held.waiting) {
             (0, _) => String::new(),

@@ -13,11 +13,11 @@ use prony_record::{Delta, Finding, LoadInfo, Nanos, RecentDeltas, Record, Record
 use crate::findings;
 use crate::meter::{Meter, WorkerUtilization};
 
-/// No connection attempt has ended yet, except by refusal.
+/// No connection attempt has ended yet, or all that have ended were refused.
 const UNDECIDED: u8 = 0;
-/// At least one connection attempt ended in a way other than refusal.
+/// At least one connection attempt has ended without being refused.
 const REACHED: u8 = 1;
-/// Every connection attempt was refused for too long, so the load ends.
+/// All connection attempts were refused for too long, so the load ends.
 const GIVEN_UP: u8 = 2;
 
 /// A handle to a running load, for other threads.
@@ -36,7 +36,7 @@ pub struct Control {
 struct CollectedData {
     so_far: Delta,
     untaken: Delta,
-    /// Data of the last seconds; `None` unless [`Control::keep_recent`] was called.
+    /// Data of the most recent seconds; `None` unless [`Control::keep_recent`] was called.
     recent: Option<RecentDeltas>,
     /// Buffer for collecting; empty between collections.
     scratch: Box<Delta>,
@@ -139,7 +139,7 @@ impl Control {
         self.reach.load(Ordering::Relaxed) == GIVEN_UP
     }
 
-    /// Makes a decision unless one was made before, and returns the decision that is in force.
+    /// Makes a decision unless one was already made. Returns the decision that applies.
     fn decide_reach(&self, decision: u8) -> u8 {
         let order = Ordering::Relaxed;
         let first = self
@@ -180,10 +180,10 @@ impl Control {
         }
     }
 
-    /// Returns the data recorded since the last call, in whole half seconds of each worker (the
-    /// load's last one may be shorter). If the last call is made after the load's end, the results
-    /// of all calls add up to the recorder's data. Only one caller may use this method; any number
-    /// may use [`Control::so_far`].
+    /// Returns the data recorded since the last call, in whole half seconds of each worker. The
+    /// load's last half second may be shorter. If the last call is made after the load's end, the
+    /// results of all calls add up to the recorder's data. Only one caller may use this method; any
+    /// number may use [`Control::so_far`].
     pub fn take(&self) -> Delta {
         std::mem::take(&mut self.gather().untaken)
     }
@@ -201,7 +201,7 @@ impl Control {
     }
 
     /// Returns the data of the window that ends at `until`, without the time series; `None` if
-    /// there are none.
+    /// there is no such data.
     pub fn recent(&self, until: Nanos) -> Option<Delta> {
         self.gather().recent.as_ref()?.before(until)
     }

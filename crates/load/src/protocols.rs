@@ -51,7 +51,7 @@ pub(crate) enum StreamsLimit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Protocols {
     pub(crate) http: Http,
-    /// Maximum number of concurrent requests on a connection, if it uses HTTP/2.
+    /// Maximum number of concurrent requests on a connection that uses HTTP/2 or HTTP/3.
     pub(crate) streams: u32,
 }
 
@@ -85,9 +85,9 @@ impl Protocols {
             }
             _ if !is_possible => match settings.http {
                 Some(http) => wrong
-                    .text(" needs HTTP/2, and ")
+                    .text(" needs HTTP/2, which ")
                     .and_value("http", http)
-                    .text(" rules it out"),
+                    .text(" excludes"),
                 None => wrong
                     .text(" needs HTTP/2, which cleartext URLs use only with ")
                     .and_value("http", HttpVersion::Http2),
@@ -97,7 +97,7 @@ impl Protocols {
                 .name("no_keepalive")
                 .text(", which limits a connection to one request"),
             _ if is_too_many => wrong.text(format!(
-                " is too many; a connection has at most {}",
+                " is too many; a connection can have at most {}",
                 ClientSettings::STREAMS_MAX
             )),
             _ if concurrent > CONCURRENT_MAX => wrong.text(format!(

@@ -27,13 +27,13 @@ pub(crate) struct ProxyProtocol {
     announced: AddressList,
 }
 
-/// Content of a header.
+/// Content of a PROXY header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Header {
     /// Headers contain the connection's own addresses.
     Own,
-    /// The connection relays a client at `from` that connected to `to`; both are of one address
-    /// family.
+    /// The connection relays a client at `from` that connected to `to`. Both addresses belong to
+    /// the same family.
     Relayed { from: SocketAddr, to: SocketAddr },
 }
 
@@ -68,7 +68,7 @@ impl ProxyProtocol {
         &self.announced
     }
 
-    /// Returns true if headers contain other addresses than their connections' own.
+    /// Returns true if the headers contain addresses other than those of their connections.
     pub(crate) fn replaces_addresses(&self) -> bool {
         self.announced.count() > 0
     }
@@ -177,7 +177,7 @@ fn write_text(address: IpAddr, out: &mut Vec<u8>) {
 fn write_v2(header: Header, out: &mut Vec<u8>) {
     out.extend_from_slice(SIGNATURE);
     match header {
-        // Unspecified family, no addresses.
+        // The address family is unspecified, and no addresses follow.
         Header::Own => out.extend_from_slice(&[LOCAL, 0x00, 0, 0]),
         Header::Relayed { from, to } => {
             match (from.ip(), to.ip()) {

@@ -74,7 +74,7 @@ impl Request {
         self.bytes.len() > SEGMENT_BYTES_MIN
     }
 
-    /// Expected body of a response to this method.
+    /// Kind of body that is expected in a response to this method.
     pub(crate) fn expects(method: &str) -> Expects {
         match method {
             "HEAD" => Expects::NoBody,

@@ -28,7 +28,7 @@ const COOKIE: &str = "Cookie";
 /// The serialized requests of a load.
 pub(crate) struct Requests {
     pub(crate) requests: Vec<Request>,
-    /// Templates of the requests that differ each time, if there are any.
+    /// Templates of the requests that differ each time they are sent, if there are any.
     pub(crate) templates: Option<RequestTemplates>,
     /// Weights of the requests, if any request of the list has one.
     pub(crate) weights: Option<Vec<f64>>,
@@ -102,7 +102,7 @@ pub(crate) fn requests(
             let seed = settings.seed.unwrap_or(0);
             template.first(requests.len(), rows, seed, &mut request);
         }
-        // A request with placeholders or cookies may also need more than one segment.
+        // A request with placeholders or cookies may also need more than one TCP segment.
         targets[target as usize].nodelay |= request.is_long() || template.is_some();
         requests.push(request);
         templates.push(template);
@@ -193,8 +193,8 @@ struct Authorization {
 }
 
 impl Authorization {
-    /// Creates the authorization of the load itself. A typed Authorization header takes precedence
-    /// over credentials in the URL.
+    /// Creates the authorization that the settings or the load's own URL specify. A typed
+    /// Authorization header takes precedence over credentials in the URL.
     fn new(url: Option<&str>, settings: &LoadSettings) -> Result<Option<Authorization>, SpecError> {
         let mut names = settings
             .header

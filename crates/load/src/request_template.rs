@@ -64,7 +64,7 @@ pub(crate) struct RequestTemplate {
     body: BodyTemplate,
     /// Fields for HTTP/2 or 3, if one of them is possible.
     fields: Option<FieldsTemplate>,
-    /// The parts that redirects and cookies need, if there are any.
+    /// The parts of the request that redirects and cookies need, if the load uses either.
     origin: Option<OriginTemplate>,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct RenderBuffers {
 }
 
 impl RequestTemplate {
-    /// Creates the template of a request, if it has placeholders or if the load has cookies.
+    /// Creates the template of a request, if the request has placeholders or the load uses cookies.
     /// `marked` is the serialized request with its marks.
     ///
     /// # Errors
@@ -348,7 +348,7 @@ impl OriginTemplate {
     }
 }
 
-/// End of a head.
+/// Bytes that end an HTTP/1 head.
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Length of the head of a serialized request.

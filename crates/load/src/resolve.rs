@@ -61,8 +61,8 @@ pub(crate) struct Resolver<'a> {
     pub(crate) public: bool,
     /// Decides which addresses are allowed, in place of `public`.
     pub(crate) permits: Option<&'a Permits>,
-    /// True if the server under load chose the URL, as in a redirect. Link-local addresses, at
-    /// which clouds serve credentials, then also need `public`.
+    /// True if the server under load chose the URL, for example by a redirect. Link-local
+    /// addresses, at which clouds serve credentials, are then allowed only with `public`.
     pub(crate) chosen_by_server: bool,
 }
 
@@ -99,8 +99,7 @@ impl Resolver<'_> {
         if let Some(permits) = self.permits {
             let is_fixed = self.fixed(url).is_some();
             let permitted = addresses.iter().try_for_each(|address| match is_fixed {
-                // An address given by `--resolve` may have any name, so the check gets the address
-                // itself.
+                // `--resolve` can assign an address to any name, so the address itself is checked.
                 true => permits.ask(&address.to_string(), Some(*address)),
                 false => permits.ask(&url.host, Some(*address)),
             });

@@ -29,7 +29,7 @@ use crate::worker::{ScriptRunner, SliceFeed, Worker, WorkerResult};
 pub enum RunError {
     /// The operating system refused something that the engine itself needs.
     Environment(String),
-    /// The counts of the record don't add up.
+    /// The counts in the record are inconsistent.
     Accounting(RecordError),
     /// A script can't be created.
     Script(String),
@@ -58,7 +58,7 @@ pub struct RunResult {
     pub recorder: Recorder,
     /// Time from the load's start to the first request; `None` if there was no request.
     pub first_start: Option<Nanos>,
-    /// Start and end of the measured part, from the load's start.
+    /// Start and end of the measured part, relative to the load's start.
     pub span: (Nanos, Nanos),
 }
 
@@ -101,7 +101,7 @@ pub fn run_at(
     run_on_course(spec, control, director, begin, None)
 }
 
-/// Runs a load in slices. Returns when [`Slices::end`] was called, or the load has failed. If
+/// Runs a load in slices. Returns after [`Slices::end`] was called or the load has failed. If
 /// `control` stops the load during a slice, this function returns immediately; otherwise it returns
 /// when the next slice begins.
 ///
@@ -117,7 +117,7 @@ pub fn run_in_slices(
 ) -> Result<Record, RunError> {
     let _end = EndOnDrop(slices);
     let obstacle = match (spec.span.requests, spec.info.stages.is_empty()) {
-        // A worker that has sent its share would be idle until the others have sent theirs.
+        // A worker that has sent its share would be idle until the other workers have sent theirs.
         (Some(_), _) => Some("a load in slices can't end after a number of requests"),
         // The settling parts and the drains would distort the profile.
         (None, false) => Some("the rate of a load in slices can't change over time"),
@@ -227,12 +227,12 @@ fn until(moment: Instant) -> Duration {
 /// wait. A larger value would take CPU time from other workers on machines with few cores.
 const WAKE_DELAY_MAX: Duration = Duration::from_micros(200);
 
-/// Time limit of the first QUIC connection to a server.
+/// Time limit for opening the first QUIC connection to a server.
 const QUIC_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which connections that were opened before the load are serviced until the load
 /// begins.
 const SERVICE_INTERVAL: Duration = Duration::from_millis(50);
-/// Time before the start at which servicing of connections ends, because servicing thousands of
+/// Time before the start at which the servicing of connections ends. Servicing thousands of
 /// connections takes time, and no worker may begin late.
 const SERVICE_END_BEFORE_START: Duration = Duration::from_millis(20);
 
@@ -244,9 +244,9 @@ fn wait_until(moment: Instant) {
     }
 }
 
-/// Synchronizes a worker with the others.
+/// Channels and slices that synchronize a worker with the other workers of its load.
 struct WorkerSync<'a> {
-    /// Receives the start of the load, from which all workers measure time.
+    /// Receives the start time of the load, from which all workers measure time.
     gate: &'a mpsc::Receiver<Instant>,
     /// Reports that the worker is prepared.
     ready: mpsc::Sender<()>,
@@ -273,7 +273,7 @@ fn bypass_link(spec: &LoadSpec) -> Result<Option<Arc<XdpLink>>, RunError> {
 }
 
 /// Runs one worker's thread. The worker prepares, reports that, and begins when the gate opens.
-/// Returns `None` if the gate was closed instead.
+/// Returns `None` if the gate closes instead.
 fn one_worker(
     spec: &LoadSpec,
     director: Option<&dyn Director>,
@@ -359,7 +359,7 @@ fn script<'d>(
     Ok(ScriptRunner::new(script, director.capture(), users.first))
 }
 
-/// Synchronizes a worker's start with the others.
+/// Synchronizes a worker's start with the other workers of its load.
 struct Start<'run, 'a> {
     shard: Shard,
     scripted: Option<ScriptRunner<'run>>,
@@ -421,7 +421,7 @@ impl<'run> Start<'run, '_> {
 /// The slices of a worker that runs in real time.
 struct ClockedSlices<'a, S> {
     slices: &'a Slices,
-    /// Number of the slice that runs or ran last.
+    /// Number of the current slice or, between two slices, of the last one.
     last: u64,
     set_clock: fn(&mut S, Instant),
 }
@@ -443,8 +443,8 @@ impl<S> SliceFeed<S> for ClockedSlices<'_, S> {
     }
 }
 
-/// Waits until the gate sends the start time. Services connections that are already open until
-/// shortly before it.
+/// Waits until the gate sends the start time, and services the open connections until shortly
+/// before the start.
 fn at_gate<'run, S: Sockets<'run>>(
     worker: &mut Worker<'run, S>,
     gate: &mpsc::Receiver<Instant>,

@@ -1,10 +1,10 @@
-//! Restrictions of the process that runs a load.
+//! Restrictions that a process applies to a load that it runs.
 
 use crate::draft::Braces;
 use crate::permits::Permits;
 use crate::shard::ShardRange;
 
-/// Restrictions of the process that runs a load.
+/// Restrictions that a process applies to a load that it runs.
 #[derive(Debug, Clone, Default)]
 pub struct LoadScope {
     /// The workers that run in this process; `None` means all.

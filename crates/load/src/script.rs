@@ -23,8 +23,8 @@ pub trait Director: Sync {
     fn capture(&self) -> CaptureSpec;
 }
 
-/// The virtual users of one worker. Each has one request at a time, so a load has as many users as
-/// connections (with HTTP/2, as many as connections times streams).
+/// The virtual users of one worker. Each user has one request at a time, so a load has as many
+/// users as connections (with HTTP/2 or HTTP/3, as many as connections times streams).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Users {
     /// The worker's number, from 0.
@@ -43,8 +43,8 @@ pub struct CaptureSpec {
     pub ends: bool,
     /// If true, [`Script::responded`] is called with the header fields of each complete response.
     pub heads: bool,
-    /// Maximum number of bytes of each complete response's body with which [`Script::responded`] is
-    /// called; 0 to capture no bodies.
+    /// Maximum number of bytes of each response body that [`Script::responded`] receives; 0 to
+    /// capture no bodies.
     pub body_bytes: usize,
 }
 

@@ -42,8 +42,8 @@ pub struct ScriptSetup<'a> {
     pub body: &'a [u8],
     /// Address of the server; `None` if connections go to a UNIX socket or a proxy.
     pub address: Option<SocketAddr>,
-    /// True if certificates are checked for the URL's host name. The certificates of other
-    /// addresses would not match it.
+    /// True if the server's certificate must match the URL's host name. Certificates for other
+    /// addresses would not match.
     pub checks_name: bool,
     /// Number of worker threads.
     pub threads: u32,
@@ -100,7 +100,8 @@ impl LoadSpec {
 
 /// Loads the scripts that load specs name.
 pub trait ScriptLoader: Sync {
-    /// Loads the script of a load before it runs. The script must end when `control` is stopped.
+    /// Loads the script of a load before the load runs. The script must end when `control` is
+    /// stopped.
     ///
     /// # Errors
     ///

@@ -131,7 +131,8 @@ impl Turns {
 }
 
 impl Slices {
-    /// Waits until all of the load's workers wait for a slice. Returns false if the load has ended.
+    /// Waits until all of the load's workers are waiting for a slice. Returns false if the load has
+    /// ended.
     pub fn wait_ready(&self, workers: u32) -> bool {
         self.wait_for_workers(workers).end.is_none()
     }

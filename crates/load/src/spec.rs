@@ -78,7 +78,8 @@ pub(crate) struct TransportOptions {
 #[derive(Debug, Clone)]
 pub(crate) struct ResponseRules {
     pub(crate) expect: Expectations,
-    /// Statuses that count as success, by entry of the list; empty if all entries have the same.
+    /// Statuses that count as success, by entry of the list; empty if all entries have the same
+    /// statuses.
     pub(crate) statuses_by_entry: Vec<StatusSet>,
     /// Time after which a request fails.
     pub(crate) timeout: Option<Nanos>,
@@ -142,7 +143,7 @@ impl NamedScript {
             let error = SettingsError::of("script");
             return Err(error.text(
                 " can't be combined with placeholders such as {{seq}}, because the script writes \
-                 the requests; put changing values into the script",
+                 the requests; generate changing values in the script",
             ));
         }
         let arguments = settings.script_args.clone();
@@ -157,7 +158,7 @@ pub struct LoadSpec {
     pub(crate) requests: Vec<Request>,
     /// Entries of the list that the requests belong to.
     pub(crate) entries: Entries,
-    /// Templates of the requests that differ each time, if there are any.
+    /// Templates of the requests that differ each time they are sent, if there are any.
     pub(crate) templates: Option<Arc<RequestTemplates>>,
     /// True if each virtual user has a cookie jar.
     pub(crate) has_cookies: bool,
@@ -329,7 +330,7 @@ impl LoadSpec {
     }
 
     /// Description of this process's share of the load, with the rate and connections of that
-    /// share. Findings refer to it.
+    /// share. Findings refer to this share.
     pub(crate) fn info_here(&self) -> LoadInfo {
         let share =
             f64::from(self.placement.shards.workers) / f64::from(self.placement.shards.of.max(1));
@@ -369,8 +370,8 @@ impl LoadSpec {
             .collect()
     }
 
-    /// Returns true if the load counts a response with this status to a request of its list as a
-    /// success. Redirects that the load follows are not failures.
+    /// Returns true if this status counts as a success in a response to the list's request number
+    /// `index`. Redirects that the load follows are not failures.
     pub fn expects_status(&self, index: usize, status: u16) -> bool {
         let is_followed = self.responses.follow > 0 && (300..400).contains(&status);
         is_followed || self.statuses_of(index).contains(status)
@@ -524,7 +525,7 @@ fn connections(settings: &LoadSettings) -> Result<u32, SpecError> {
     let asked = settings.connections();
     u32::try_from(asked).map_err(|_| {
         let error = SettingsError::value("connections", asked);
-        error.text(format!(": at most {}", u32::MAX)).into()
+        error.text(format!(": use at most {}", u32::MAX)).into()
     })
 }
 

@@ -40,8 +40,8 @@ impl StallWatch {
         }
     }
 
-    /// Records a clock reading of `now` that should have been made by `expected`. Returns the part
-    /// of the gap that is a stall of the measured part.
+    /// Records a clock reading of `now` that was due by `expected`. Returns the part of the gap
+    /// that counts as a stall within the measured part.
     #[inline]
     pub(crate) fn gap(&mut self, expected: Nanos, now: Nanos) -> Nanos {
         match now.since(expected) < STALL_MIN {
@@ -61,7 +61,7 @@ impl StallWatch {
         length
     }
 
-    /// Returns true if a call of [`StallWatch::suspended`] is due.
+    /// Returns true if a call to [`StallWatch::suspended`] is due.
     #[inline]
     pub(crate) fn is_suspension_check_due(&self, now: Nanos) -> bool {
         now >= self.next_suspension_check

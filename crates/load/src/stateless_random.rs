@@ -1,4 +1,4 @@
-//! Random numbers without a state that workers would have to share.
+//! Random numbers that need no state shared among workers.
 
 /// Returns the random number with this index in the sequence of `seed`: SplitMix64 (Steele, Lea and
 /// Flood, 2014).

@@ -10,7 +10,7 @@ use prony_record::quantity;
 pub struct StatusSet(Vec<(u16, u16)>);
 
 impl StatusSet {
-    /// Every status.
+    /// The set of all statuses.
     pub fn all() -> StatusSet {
         StatusSet(vec![(0, u16::MAX)])
     }

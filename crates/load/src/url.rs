@@ -144,7 +144,7 @@ pub(crate) fn has_path(beginning: &str) -> bool {
     rest.contains(['/', '?'])
 }
 
-/// Returns true if the text begins with a scheme and `//`. Its query may contain another URL.
+/// Returns true if the text begins with a scheme and `//`. A URL in the query doesn't count.
 pub(crate) fn has_scheme(typed: &str) -> bool {
     reference::scheme(typed).is_some_and(|scheme| typed[scheme.len()..].starts_with("://"))
 }

@@ -12,8 +12,8 @@ use crate::input_file::{self, DATA_BYTES_MAX};
 use crate::status_set::StatusSet;
 use crate::template::skip_placeholder;
 
-/// A request from one line. A line without a method gets the method given by flags. If it has no
-/// body either, it also gets the body given by flags.
+/// A request that one line of the list describes. A line without a method gets the method given by
+/// flags. If the line has no body either, it also gets the body given by flags.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ListedRequest {
     /// The URL, absolute or a path on the load's own target.

@@ -103,8 +103,8 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// Fails if the URL is invalid, if its host has no address or a public one that `--public`
-    /// doesn't allow, or if method, headers or body are not valid HTTP.
+    /// Fails if the URL is invalid, if its host has no address, if the address is public and
+    /// `--public` is not set, or if method, headers or body are not valid HTTP.
     pub fn request(
         &self,
         method: &str,
@@ -213,7 +213,8 @@ impl Writer {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Index of a URL's target; waits for its lookup, for a bounded time.
+    /// Returns the index of a URL's target. Waits for the lookup of its host, but not longer than
+    /// [`LOOKUP_TIMEOUT`].
     fn target_of(&self, url: &Url) -> Result<u32, SpecError> {
         match self.find_target(url)? {
             TargetState::Known(index) => Ok(index),

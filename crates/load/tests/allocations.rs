@@ -101,7 +101,7 @@ fn load(url: &str, words: &str) -> (Record, u64) {
 fn more_for_more(url: &str, words: &str) -> (u64, u64) {
     let (_, few) = load(url, &format!("-n 500 {words}"));
     let (record, many) = load(url, &format!("-n 2500 {words}"));
-    assert!(few > 0, "the counter counts");
+    assert!(few > 0, "no allocation was counted");
     (many.saturating_sub(few), record.series.len() as u64)
 }
 
@@ -165,7 +165,7 @@ fn most_held(url: &str, words: &str) -> i64 {
 
 /// Maximum heap bytes per additional connection. The measured values are about 548 with readiness
 /// and 504 with io_uring, and up to ten more if a half second of the series ends at another time.
-/// Lower this bound when they decrease.
+/// Lower this bound when the measured values decrease.
 const BYTES_PER_CONNECTION_MAX: f64 = 570.0;
 
 fn connections_take_few_bytes() {
@@ -175,12 +175,12 @@ fn connections_take_few_bytes() {
         let few = most_held(&url, &format!("-c 500 -n 1000 -t 1 --io {io}"));
         let many = most_held(&url, &format!("-c 1500 -n 3000 -t 1 --io {io}"));
         let each = (many - few) as f64 / 1000.0;
-        println!("{io}: {each:.0} bytes of heap for a connection, {few} for 500");
+        println!("{io}: {each:.0} heap bytes per connection, {few} for 500 connections");
         assert!(
             each < BYTES_PER_CONNECTION_MAX,
-            "{io}: {each} bytes a connection"
+            "{io}: {each} bytes per connection"
         );
-        assert!(each > size_of::<u64>() as f64, "the bytes are counted");
+        assert!(each > size_of::<u64>() as f64, "no bytes were counted");
     }
 }
 
@@ -193,8 +193,8 @@ fn requests_allocate_nothing() {
         ("/", "-c 8 -t 1 -r 20000"),
         ("/bytes/20K", "-c 8 -t 1"),
         ("/chunked/5000", "-c 8 -t 1 --expect-size 5000"),
-        // A new connection per request is expensive for the kernel, but needs no memory of the
-        // worker.
+        // A new connection per request is expensive for the kernel, but needs no additional memory
+        // in the worker.
         ("/", "-c 8 -t 1 --no-keepalive"),
         ("/", "-c 8 -t 1 --http 2"),
         ("/", "-c 4 -t 1 --http 2 --streams 32"),

@@ -27,7 +27,7 @@ impl Address {
             "https" => Some(443),
             number => number.parse().ok(),
         };
-        let port = port.ok_or_else(|| cause("is neither a port nor http or https"))?;
+        let port = port.ok_or_else(|| cause("(neither a port number nor http or https)"))?;
         let found = (host, port).to_socket_addrs().map_err(|error| {
             let text = error.to_string();
             cause(text.rsplit(": ").next().unwrap_or_default())

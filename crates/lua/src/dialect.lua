@@ -1,8 +1,8 @@
--- What LuaJIT's library does beyond Lua 5.1's, for scripts that were written for it.
+-- Functions of LuaJIT's library that go beyond Lua 5.1, for scripts that were written for LuaJIT.
 
 local format, rep, log, native_load, protected = string.format, string.rep, math.log, load, xpcall
 
--- Errors of what is called here are the caller's, and named as its own would be.
+-- Returns the results of a wrapped call. Errors get the caller's position and function name.
 local function called(name, succeeded, ...)
    if succeeded then return ... end
    local problem = ...
@@ -10,7 +10,7 @@ local function called(name, succeeded, ...)
    error(problem, 3)
 end
 
--- Whatever it is given for %s is made a string.
+-- Converts arguments for %s to strings.
 function string.format(pattern, ...)
    local given
    for i = 1, select("#", ...) do
@@ -25,19 +25,19 @@ function string.format(pattern, ...)
    return called("format", pcall(format, pattern, ...))
 end
 
--- With something between the copies.
+-- Accepts a separator between the copies.
 function string.rep(text, count, between)
    if not between or count < 2 then return called("rep", pcall(rep, text, count)) end
    return rep(text .. between, count - 1) .. text
 end
 
--- To a base.
+-- Accepts a base as the second argument.
 function math.log(number, base)
    if base then return log(number) / log(base) end
    return called("log", pcall(log, number))
 end
 
--- Of a text, too, and in an environment.
+-- Also accepts a string as the chunk, and an environment.
 function load(chunk, name, mode, ...)
    local made, problem
    if type(chunk) == "string" then
@@ -49,7 +49,7 @@ function load(chunk, name, mode, ...)
    return made, problem
 end
 
--- With arguments.
+-- Passes additional arguments to the function.
 function xpcall(callee, handler, ...)
    if select("#", ...) == 0 then return protected(callee, handler) end
    local arguments, count = { ... }, select("#", ...)
@@ -72,7 +72,7 @@ package.preload["table.clear"] = function()
    end
 end
 
--- Modules in C can't be loaded.
+-- Prevents scripts from loading C modules.
 function package.loadlib() error("C modules can't be loaded", 2) end
 package.cpath = ""
 package.loaders[4], package.loaders[3] = nil, nil

@@ -10,7 +10,7 @@ pub struct ScriptFault {
     is_interrupt: bool,
 }
 
-/// The error that stops a script from outside.
+/// The error with which prony stops a script.
 #[derive(Debug)]
 pub(crate) struct StoppedScript {
     /// Position of the error, as file and line.
@@ -23,7 +23,7 @@ pub(crate) struct StoppedScript {
 pub(crate) enum StopCause {
     /// The load was interrupted.
     Interrupt,
-    /// A call of the script took longer than this.
+    /// A call of the script took longer than this limit.
     TooLong(Duration),
 }
 
@@ -60,13 +60,13 @@ impl ScriptFault {
         }
     }
 
-    /// True if the script was stopped because the load was interrupted.
+    /// Returns true if the script was stopped because the load was interrupted.
     pub fn is_interrupt(&self) -> bool {
         self.is_interrupt
     }
 
-    /// Converts an error. If a function of this crate raised it, Lua's message has no position, and
-    /// the innermost line of Lua on the stack is used.
+    /// Converts a Lua error. If a function of this crate raised the error, Lua's message has no
+    /// position, so the innermost line of Lua code on the stack is used.
     pub(super) fn of(error: &mlua::Error) -> ScriptFault {
         let mut place = None;
         let mut cause = error;

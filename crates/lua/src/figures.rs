@@ -20,7 +20,7 @@ impl UserData for Figures {
             Ok(figures.0.percentile(percent))
         });
         methods.add_meta_method(MetaMethod::Len, |_, figures, ()| Ok(figures.0.distinct()));
-        // The index starts at 1. Beyond the end, the result is (0, 0).
+        // Indexes start at 1. For an index beyond the end, the result is (0, 0).
         methods.add_meta_method(MetaMethod::Call, |_, figures, index: usize| {
             let found = index.checked_sub(1).and_then(|index| figures.0.at(index));
             Ok(found.unwrap_or((0, 0)))

@@ -25,11 +25,11 @@ pub struct LuaHooks<'a> {
 /// Set of hooks that a script defines, determined once `init` has returned on the first thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DefinedHooks {
-    /// `request` returns each request.
+    /// True if the script defines `request`, which returns each request.
     pub request: bool,
-    /// `response` receives each response.
+    /// True if the script defines `response`, which receives each response.
     pub response: bool,
-    /// `delay` returns the pause before each request.
+    /// True if the script defines `delay`, which returns the pause before each request.
     pub delay: bool,
 }
 
@@ -44,17 +44,17 @@ impl DefinedHooks {
         }
     }
 
-    /// True if any hook is called during the load.
+    /// Returns true if any hook is called during the load.
     pub fn any(self) -> bool {
         self.request || self.response || self.delay
     }
 }
 
-/// Settings for the use of a script by a load.
+/// Settings with which a load uses a script.
 #[derive(Debug, Clone)]
 pub struct HookSettings {
-    /// For each thread, the URL of its server with a trailing slash, if that isn't the load's
-    /// server.
+    /// For each thread, the URL of the thread's server, with a trailing slash; `None` if it is the
+    /// load's server.
     pub elsewhere: Vec<Option<String>>,
     /// Hooks that the script defines.
     pub has: DefinedHooks,
@@ -62,7 +62,7 @@ pub struct HookSettings {
     pub batch: u32,
     /// The form in which requests are sent.
     pub form: RequestForm,
-    /// Maximum number of bytes from each body that `response` receives.
+    /// Maximum number of bytes of each response body that the `response` hook receives.
     pub body_bytes_max: usize,
 }
 
@@ -106,7 +106,7 @@ impl<'a> LuaHooks<'a> {
         }
     }
 
-    /// Number of requests per batch of a script.
+    /// Returns the number of requests per batch of a script.
     pub fn batch(&self) -> u32 {
         self.settings.batch
     }
@@ -122,7 +122,7 @@ impl<'a> LuaHooks<'a> {
         (self.settings.batch > 1).then(|| (of(responses), of(not_fine)))
     }
 
-    /// True after a script has failed. No more requests are sent then.
+    /// Returns true after a script has failed. From then on, no more requests are sent.
     pub fn has_failed(&self) -> bool {
         self.failure.is_there.load(Ordering::Relaxed)
     }
@@ -193,12 +193,12 @@ struct Hooked<'a> {
     elsewhere: Option<&'a str>,
     /// The thread's request, if it is always the same.
     only: Option<Arc<Request>>,
-    /// Cached requests by the bytes that the script returned.
+    /// Cached requests, keyed by the bytes that the script returned.
     written: HashMap<Vec<u8>, Arc<Request>>,
     first_user: u32,
-    /// True if the delay of a connection is over, by index of the connection within the worker.
+    /// For each connection of the worker, true if the connection's delay is over.
     has_rested: Vec<bool>,
-    /// See [`BatchCounts`].
+    /// This worker's part of the [`BatchCounts`].
     responses: u64,
     not_fine: u64,
 }

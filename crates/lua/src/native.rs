@@ -26,7 +26,7 @@ const CALL_TIME_MAX: Duration = Duration::from_secs(10);
 const MEMORY_BYTES_MAX: usize = 2 << 30;
 /// Minimum memory limit of each state, in bytes.
 const STATE_BYTES_MIN: usize = 64 << 20;
-/// Maximum number of bytes from each body that `response` receives.
+/// Maximum number of bytes of each response body that the `response` hook receives.
 const BODY_BYTES_MAX: usize = 16 << 20;
 
 /// Loads Lua scripts with wrk's hooks.
@@ -133,7 +133,8 @@ impl LuaLoad {
     }
 }
 
-/// For each thread, the URL of the address that `setup` chose, if it differs from the load's.
+/// Returns, for each thread, the URL of the address that `setup` chose, or `None` if it is the
+/// load's address.
 fn elsewhere(
     scripts: &LuaScripts,
     setup: &ScriptSetup<'_>,
@@ -196,7 +197,7 @@ impl LoadedScript for LuaLoad {
     }
 }
 
-/// Runs the load and samples its rates. Stops it after the script has failed.
+/// Runs the load and samples its rates. Stops the load after the script has failed.
 fn run_sampled(
     spec: &LoadSpec,
     control: &Control,
@@ -220,7 +221,7 @@ fn run_sampled(
     })
 }
 
-/// The results of a load, as `done` receives them.
+/// Returns the results of a load, as the script's `done` receives them.
 fn figures(spec: &LoadSpec, result: &RunResult, rates: Vec<u64>) -> WrkFigures {
     let (record, recorder) = (&result.record, &result.recorder);
     let outcomes = recorder.outcomes();
@@ -242,7 +243,7 @@ fn figures(spec: &LoadSpec, result: &RunResult, rates: Vec<u64>) -> WrkFigures {
     }
 }
 
-/// Returns the number of complete responses that are failures.
+/// Returns the number of complete responses that count as failures.
 fn unexpected(outcomes: &OutcomeCounts) -> u64 {
     let unexpected = [
         Outcome::UnexpectedStatus,

@@ -1,5 +1,5 @@
--- The part of wrk's own table that scripts may call, and replace. Its values, and the functions that
--- reach outside of Lua, are there already.
+-- The functions of wrk's table that scripts may call or replace. The table already contains its
+-- values and the functions that reach outside of Lua.
 
 local wrk = wrk
 
@@ -10,7 +10,7 @@ local function names_host(headers)
    return false
 end
 
--- Whom threads may be sent to: addresses of the host that can be connected to.
+-- Stores the addresses of the host that accept connections, from which threads can choose.
 function wrk.resolve(host, service)
    local open = {}
    for _, address in ipairs(wrk.lookup(host, service)) do
@@ -19,13 +19,13 @@ function wrk.resolve(host, service)
    wrk.addrs = open
 end
 
--- In the main state, for each thread.
+-- Called in the main state, once for each thread.
 function wrk.setup(thread)
    if wrk.addrs[1] then thread.addr = wrk.addrs[1] end
    if type(setup) == "function" then setup(thread) end
 end
 
--- In a thread's own state, before the load.
+-- Called in each thread's own state, before the load.
 function wrk.init(args)
    if not names_host(wrk.headers) then
       local host = wrk.host
@@ -38,7 +38,7 @@ function wrk.init(args)
    function wrk.request() return always end
 end
 
--- A request as it is sent: what isn't given is taken from the table.
+-- Formats a request. Missing arguments are taken from the table `wrk`.
 function wrk.format(method, path, headers, body)
    headers, body = headers or wrk.headers, body or wrk.body
    local parts = { (method or wrk.method) .. " " .. (path or wrk.path) .. " HTTP/1.1\r\n" }

@@ -58,8 +58,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<RequestParts<'_>, String> {
     for field in request.headers.iter() {
         if field.name.eq_ignore_ascii_case("Transfer-Encoding") {
             return Err(
-                "a chunked body can only be sent over HTTP/1.1 without redirects, a proxy \
-                        or a connection for each request (give it a Content-Length)"
+                "a chunked body requires HTTP/1.1, no redirects, no proxy and reused \
+                        connections (set Content-Length instead)"
                     .to_owned(),
             );
         }
@@ -103,7 +103,7 @@ fn after_first(bytes: &[u8]) -> Result<&[u8], String> {
     let mut request = httparse::Request::new(&mut fields);
     let head = match request.parse(bytes) {
         Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Err("has no end".to_owned()),
+        Ok(httparse::Status::Partial) => return Err("is incomplete".to_owned()),
         Err(error) => return Err(format!("is not HTTP: {error}")),
     };
     let field = |name: &str| {
@@ -134,20 +134,20 @@ fn after_first(bytes: &[u8]) -> Result<&[u8], String> {
 fn after_chunks(mut body: &[u8]) -> Result<&[u8], String> {
     loop {
         let Ok(httparse::Status::Complete((line, size))) = httparse::parse_chunk_size(body) else {
-            return Err("has a chunked body that has no end".to_owned());
+            return Err("has an incomplete chunked body".to_owned());
         };
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         let end = line.saturating_add(size);
         if size > 0 {
             let rest = body.get(end..).and_then(|rest| rest.strip_prefix(b"\r\n"));
-            body = rest.ok_or("has a chunked body that has no end")?;
+            body = rest.ok_or("has an incomplete chunked body")?;
             continue;
         }
         // Trailers end with an empty line.
         let mut rest = &body[line..];
         loop {
             let end = rest.iter().position(|byte| *byte == b'\n');
-            let end = end.ok_or("has a chunked body that has no end")?;
+            let end = end.ok_or("has an incomplete chunked body")?;
             let is_last = rest[..end].trim_ascii().is_empty();
             rest = &rest[end + 1..];
             if is_last {
@@ -228,14 +228,17 @@ mod tests {
     fn incomplete_requests_are_reported() {
         let get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
         for (text, expected_text) in [
-            (String::new(), "request 1 of the returned text has no end"),
+            (
+                String::new(),
+                "request 1 of the returned text is incomplete",
+            ),
             (
                 get[..20].to_owned(),
-                "request 1 of the returned text has no end",
+                "request 1 of the returned text is incomplete",
             ),
             (
                 format!("{get}GET"),
-                "request 2 of the returned text has no end",
+                "request 2 of the returned text is incomplete",
             ),
             (
                 format!("{get}{get}\0"),
@@ -255,12 +258,12 @@ mod tests {
             ),
             (
                 "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nab".to_owned(),
-                "has a chunked body that has no end",
+                "has an incomplete chunked body",
             ),
             (
                 "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nab"
                     .to_owned(),
-                "has a chunked body that has no end",
+                "has an incomplete chunked body",
             ),
         ] {
             let error = count(text.as_bytes()).unwrap_err();

@@ -32,7 +32,7 @@ pub enum ServerAddresses<'a> {
     /// All addresses of the URL's host that accept connections at this port, or at the default port
     /// of `http` or `https`.
     LookedUp {
-        /// The port or scheme.
+        /// The port, or the scheme `http` or `https`.
         service: &'a str,
     },
     /// The address of the load; `None` if the load does not connect over TCP directly.
@@ -45,7 +45,8 @@ impl LuaScripts {
     ///
     /// # Errors
     ///
-    /// Returns the first error that the script raised. `Ok(None)` means that there is no address.
+    /// Returns the first error that the script raised. `Ok(None)` means that the server has no
+    /// address.
     pub fn load(
         seed: &ScriptSeed<'_>,
         addresses: ServerAddresses<'_>,
@@ -90,12 +91,12 @@ impl LuaScripts {
         }))
     }
 
-    /// All threads, by number.
+    /// Returns all threads, in the order of their numbers.
     pub fn threads(&self) -> &[ScriptThread] {
         &self.threads
     }
 
-    /// See [`ScriptSeed::message_of`].
+    /// Formats an error with [`ScriptSeed::message_of`].
     pub(crate) fn message_of(&self, error: &SpecError) -> String {
         (self.message_of)(error)
     }
@@ -105,7 +106,7 @@ impl LuaScripts {
         self.main.fault(text)
     }
 
-    /// Flushes the scripts' output, which is buffered separately.
+    /// Flushes the scripts' output, which the C library buffers.
     pub fn flush(&self) {
         self.main.flush();
     }
@@ -129,7 +130,7 @@ impl LuaScripts {
 }
 
 impl ScriptThread {
-    /// The server address that `setup` chose for the thread's connections.
+    /// Returns the server address that `setup` chose for the thread's connections.
     pub fn address(&self) -> Option<Address> {
         self.handle.address()
     }
@@ -217,7 +218,7 @@ impl ScriptThread {
     }
 }
 
-/// Creates the table of a script's arguments. Number 0 is the URL.
+/// Creates the table of a script's arguments. Argument 0 is the URL.
 fn words(state: &LuaState, arguments: &[String]) -> mlua::Result<Table> {
     let words = state.lua().create_table()?;
     for (index, argument) in arguments.iter().enumerate() {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// Lua's result of `os.execute()` without a command if a shell exists.
 const HAS_SHELL: i32 = 1;
-/// Lua's status if the shell can't be started.
+/// Status that Lua returns if the shell can't be started.
 const NO_SHELL: i32 = -1;
 
 /// Runs a command and returns the status that `system` would return.

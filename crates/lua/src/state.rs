@@ -51,7 +51,7 @@ impl ScriptSource {
         compiled.map(drop).map_err(|error| ScriptFault::of(&error))
     }
 
-    /// True if the file has no content.
+    /// Returns true if the file is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
@@ -65,7 +65,7 @@ impl ScriptSource {
 /// The URL in a script's `wrk` table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ScriptUrl {
-    /// `http` or `https`, as typed.
+    /// Scheme of the URL, `http` or `https`, as typed.
     pub scheme: String,
     /// The host, without the brackets of an IPv6 address.
     pub host: String,
@@ -83,7 +83,7 @@ pub struct ScriptSeed<'a> {
     pub url: &'a ScriptUrl,
     /// The header fields that each request has by default.
     pub headers: &'a [(String, String)],
-    /// Stops the script on request.
+    /// Interrupt that stops the script on request.
     pub interrupt: &'a Arc<ScriptInterrupt>,
     /// Method of the requests.
     pub method: &'a str,
@@ -93,7 +93,7 @@ pub struct ScriptSeed<'a> {
     pub message_of: fn(&SpecError) -> String,
     /// Limits of each state.
     pub limits: ScriptLimits,
-    /// The script prints to standard error, because standard output has other content.
+    /// True if the script must print to standard error, because standard output has other content.
     pub prints_to_stderr: bool,
 }
 
@@ -106,7 +106,7 @@ pub struct ScriptLimits {
     pub memory_bytes: Option<usize>,
 }
 
-/// Stops scripts that would not end by themselves.
+/// Interrupt that stops scripts that would not end by themselves.
 pub struct ScriptInterrupt {
     is_asked: Box<dyn Fn() -> bool + Send + Sync>,
     is_heeded: AtomicBool,
@@ -121,7 +121,8 @@ impl ScriptInterrupt {
         })
     }
 
-    /// Clears the request to stop after the load, so that `done` can run.
+    /// Makes scripts ignore a request to stop that was made during the load, so that `done` can run
+    /// after it.
     pub fn spare(&self) {
         let asked = (self.is_asked)();
         self.is_heeded.store(!asked, Ordering::Relaxed);
@@ -143,7 +144,7 @@ struct CallWatch {
 }
 
 impl CallWatch {
-    /// The reason to stop the current call, if there is one.
+    /// Returns the reason to stop the current call, if there is one.
     fn stop_cause(&self) -> Option<StopCause> {
         if self.interrupt.is_due() {
             return Some(StopCause::Interrupt);
@@ -163,7 +164,8 @@ impl CallWatch {
     }
 }
 
-/// Number of Lua instructions between two checks for a stop. They take about a millisecond.
+/// Number of Lua instructions between two checks for a stop. The instructions take about a
+/// millisecond.
 const INSTRUCTIONS_BETWEEN_CHECKS: u32 = 100_000;
 /// Maximum number of stack levels that are searched for the script's own line.
 const STACK_LEVELS_MAX: usize = 1000;
@@ -264,12 +266,12 @@ impl LuaState {
         &self.lua
     }
 
-    /// The table `wrk`, if the script has not replaced it with another kind of value.
+    /// Returns the table `wrk`, unless the script has replaced it with another kind of value.
     pub(crate) fn wrk(&self) -> Result<Table, ScriptFault> {
         self.checked(self.lua.globals().get("wrk"))
     }
 
-    /// The global function with this name.
+    /// Returns the global function with this name.
     pub(crate) fn hook(&self, name: &str) -> Option<Function> {
         self.lua.globals().raw_get(name).ok()
     }
@@ -304,8 +306,8 @@ impl LuaState {
 
     /// Flushes C's output buffer, which all states share.
     pub(crate) fn flush(&self) {
-        // A script may have closed its output or replaced the library, and then there is nothing to
-        // flush.
+        // If a script has closed its output or replaced the library, this fails, and there is
+        // nothing to flush.
         let _ = self.lua.load("io.stdout:flush()").exec();
     }
 }

@@ -30,32 +30,32 @@ impl Statistics {
         Statistics { values }
     }
 
-    /// The number of recorded values, counting repeated values each time.
+    /// Returns the number of recorded values, counting repeated values each time.
     pub fn count(&self) -> u64 {
         self.values.iter().map(|(_, count)| count).sum()
     }
 
-    /// The number of distinct values.
+    /// Returns the number of distinct values.
     pub fn distinct(&self) -> usize {
         self.values.len()
     }
 
-    /// The distinct value at this zero-based index, and its count.
+    /// Returns the distinct value at this zero-based index, and its count.
     pub fn at(&self, index: usize) -> Option<(u64, u64)> {
         self.values.get(index).copied()
     }
 
-    /// The smallest value; 0 if there is none.
+    /// Returns the smallest value; 0 if there is none.
     pub fn min(&self) -> u64 {
         self.values.first().map_or(0, |(value, _)| *value)
     }
 
-    /// The largest value; 0 if there is none.
+    /// Returns the largest value; 0 if there is none.
     pub fn max(&self) -> u64 {
         self.values.last().map_or(0, |(value, _)| *value)
     }
 
-    /// The arithmetic mean; 0 if there is no value.
+    /// Returns the arithmetic mean; 0 if there is no value.
     pub fn mean(&self) -> f64 {
         let sum: f64 = self.values.iter().map(|(v, n)| *v as f64 * *n as f64).sum();
         match self.count() {
@@ -64,7 +64,7 @@ impl Statistics {
         }
     }
 
-    /// The sample standard deviation.
+    /// Returns the sample standard deviation.
     pub fn stdev(&self) -> f64 {
         let mean = self.mean();
         let squares = |(value, n): &(u64, u64)| (*value as f64 - mean).powi(2) * *n as f64;
@@ -74,7 +74,8 @@ impl Statistics {
         }
     }
 
-    /// Percentage of values within one standard deviation of the mean; NaN if there is no value.
+    /// Returns the percentage of values within one standard deviation of the mean; NaN if there is
+    /// no value.
     pub fn within_stdev_percent(&self) -> f64 {
         let (mean, stdev) = (self.mean(), self.stdev());
         let near = |value: u64| (value as f64 - mean).abs() <= stdev;
@@ -82,7 +83,7 @@ impl Statistics {
         near.map(|(_, count)| count).sum::<u64>() as f64 / self.count() as f64 * 100.0
     }
 
-    /// The distinct values, each with the number of values up to and including it.
+    /// Returns the distinct values, each with the number of values up to and including it.
     pub fn cumulated(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.values.iter().scan(0, |total, (value, count)| {
             *total += count;
@@ -90,13 +91,14 @@ impl Statistics {
         })
     }
 
-    /// The value at a quantile, 0 to 1, with the rank that HdrHistogram computes: the exact rank,
-    /// rounded.
+    /// Returns the value at a quantile, 0 to 1, with the rank that HdrHistogram computes: the exact
+    /// rank, rounded.
     pub fn at_share(&self, share: f64) -> u64 {
         self.at_rank((share * self.count() as f64).round() as u64)
     }
 
-    /// The value at a percentile, with the rank that wrk computes: the exact rank plus 0.5, rounded.
+    /// Returns the value at a percentile, with the rank that wrk computes: the exact rank plus 0.5,
+    /// rounded.
     pub fn percentile(&self, percent: f64) -> u64 {
         let rank = (percent / 100.0 * self.count() as f64 + 0.5)
             .round()

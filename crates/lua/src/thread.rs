@@ -27,12 +27,12 @@ impl ThreadHandle {
         }))
     }
 
-    /// The server address that the thread's connections use (`thread.addr` in wrk).
+    /// Returns the server address that the thread's connections use (`thread.addr` in wrk).
     pub(crate) fn address(&self) -> Option<Address> {
         *self.lock()
     }
 
-    /// True if the script stopped the thread.
+    /// Returns true if the script stopped the thread.
     pub(crate) fn is_stopped(&self) -> bool {
         self.0.is_stopped.load(Ordering::Relaxed)
     }

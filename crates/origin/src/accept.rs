@@ -1,4 +1,4 @@
-//! Accept loops of one thread.
+//! The loops in which a thread accepts connections.
 
 use std::future::pending;
 use std::io;
@@ -17,22 +17,24 @@ use crate::http3;
 use crate::listen::Listeners;
 use crate::stream::{Socket, Stream};
 
-/// Pause after a failed accept (usually because no descriptor is left), to avoid a busy loop.
+/// Pause after a failed accept, to avoid a busy loop. An accept usually fails because no descriptor
+/// is left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// Interval at which the origin checks whether the client has closed a connection that is not read.
+/// Interval at which the origin checks if the client has closed a connection from which the origin
+/// doesn't read.
 const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Handling of each accepted connection.
+/// Settings for the handling of accepted connections.
 #[derive(Clone)]
 pub(crate) struct ConnectionPolicy {
     pub(crate) tls: Option<TlsAcceptor>,
-    /// Settings of QUIC; `None` without a UDP address.
+    /// Settings of QUIC; `None` if the origin has no UDP address.
     pub(crate) quic: Option<quinn::ServerConfig>,
     pub(crate) fault: Option<AcceptFault>,
 }
 
-/// A listener of either kind.
+/// A listening TCP or UNIX socket.
 enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -43,7 +45,8 @@ impl Listener {
         match self {
             Self::Tcp(tcp) => {
                 let (stream, _) = tcp.accept().await?;
-                // This fails only if the client has already closed, which the next read detects.
+                // This fails only if the client has already closed the connection, which the next
+                // read detects.
                 let _ = stream.set_nodelay(true);
                 Ok(Socket::Tcp(stream))
             }
@@ -84,7 +87,7 @@ pub(crate) fn start(
 
 async fn accept(listener: Listener, policy: ConnectionPolicy, context: Rc<ThreadContext>) {
     if policy.fault == Some(AcceptFault::Never) {
-        // Waits forever, which keeps the listener open.
+        // Waiting forever keeps the listener open.
         return pending().await;
     }
     loop {
@@ -105,7 +108,7 @@ async fn welcome(socket: Socket, policy: ConnectionPolicy, context: Rc<ThreadCon
         (Some(AcceptFault::Ignore | AcceptFault::Never), _) => wait_until_closed(&socket).await,
         (None, None) => serve(Stream::Plain(socket), context).await,
         (None, Some(tls)) => {
-            // A failed handshake is ignored, because the client reports it.
+            // Ignore a failed handshake, because the client reports it.
             if let Ok(stream) = tls.accept(socket).await {
                 serve(Stream::Tls(Box::new(stream)), context).await;
             }
@@ -113,8 +116,8 @@ async fn welcome(socket: Socket, policy: ConnectionPolicy, context: Rc<ThreadCon
     }
 }
 
-/// Waits until the client has closed its side, without reading. Unread bytes keep the socket
-/// readable, so the state is polled.
+/// Waits until the client has closed its side of the connection, without reading. The state is
+/// polled, because unread bytes keep the socket readable.
 async fn wait_until_closed(socket: &Socket) {
     loop {
         let ready = match socket {
@@ -128,7 +131,7 @@ async fn wait_until_closed(socket: &Socket) {
     }
 }
 
-/// Puts the thread to sleep when a freeze begins, even if there are no requests.
+/// Puts the thread to sleep when a freeze begins, even if no request arrives.
 async fn freeze(context: Rc<ThreadContext>) {
     let mut changes: watch::Receiver<()> = context.freeze_gate.changes();
     loop {

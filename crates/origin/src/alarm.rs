@@ -1,8 +1,8 @@
-//! Precise timers.
+//! Precise timers for delays.
 //!
-//! The runtime's own timers round up to whole milliseconds, twice, which is too coarse for delays
-//! that tests rely on. On Linux, each thread has one timerfd and a queue of waiting tasks. Other
-//! systems use the runtime's timers.
+//! The timers of the async runtime round up to whole milliseconds, and do so twice. This is too
+//! coarse for delays that tests rely on. On Linux, each thread has one timerfd and a queue of
+//! waiting tasks. On other systems, the runtime's timers are used.
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) use fallback::CoarseAlarm as Alarm;
@@ -25,7 +25,7 @@ mod precise {
     use tokio::io::unix::AsyncFd;
     use tokio::sync::oneshot;
 
-    /// The timers of one thread. They fire only while [`Alarm::run`] is polled.
+    /// The timers of one thread, which fire only while [`Alarm::run`] is being polled.
     pub(crate) struct Alarm {
         timer: AsyncFd<OwnedFd>,
         waiting: RefCell<BinaryHeap<Waiting>>,
@@ -58,7 +58,7 @@ mod precise {
     impl Eq for Waiting {}
 
     impl Alarm {
-        /// Creates the timers. Must be called within the thread's runtime.
+        /// Creates the timers of a thread. Must be called within the thread's runtime.
         pub(crate) fn new() -> io::Result<Self> {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
             let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -71,7 +71,7 @@ mod precise {
             })
         }
 
-        /// Waits until the time `at`. Never returns earlier.
+        /// Waits until the time `at`. Never returns before that time.
         pub(crate) async fn until(&self, at: Instant) {
             if at <= Instant::now() {
                 return;
@@ -85,11 +85,11 @@ mod precise {
             if first {
                 self.set(at);
             }
-            // An error means that the thread's runtime is ending, and with it this future.
+            // An error means that the thread's runtime is ending, which also ends this future.
             let _ = woken.await;
         }
 
-        /// Wakes the tasks whose time has come. Never returns.
+        /// Wakes tasks when their time has come. Never returns.
         pub(crate) async fn run(&self) {
             while let Ok(mut ready) = self.timer.readable().await {
                 // Reading returns the number of expirations, which doesn't matter here.
@@ -105,7 +105,7 @@ mod precise {
             let mut waiting = self.waiting.borrow_mut();
             while waiting.peek().is_some_and(|earliest| earliest.at <= now) {
                 if let Some(due) = waiting.pop() {
-                    // Sending fails if the client has left and the task no longer exists.
+                    // Sending fails if the client has left, so that the task no longer exists.
                     let _ = due.wake.send(());
                 }
             }
@@ -142,7 +142,7 @@ mod fallback {
     use std::io;
     use std::time::Instant;
 
-    /// The runtime's timers with the same interface as the precise ones.
+    /// The timers of the runtime, with the same interface as the precise timers.
     pub(crate) struct CoarseAlarm;
 
     impl CoarseAlarm {

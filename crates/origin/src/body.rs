@@ -13,29 +13,29 @@ use http_body::{Frame, SizeHint};
 use crate::alarm::Alarm;
 use crate::pattern;
 
-/// Largest piece of a body, in bytes.
+/// Maximum size in bytes of a piece of a body.
 const PIECE_BYTES_MAX: u64 = 64 << 10;
 
-/// Number of chunks of `/chunked/N`. Bodies of fewer bytes have fewer chunks, and large bodies
-/// more.
+/// Number of chunks in the response of `/chunked/N`. Bodies that have fewer bytes than this have
+/// fewer chunks, and large bodies have more.
 const CHUNK_COUNT: u64 = 4;
 
-/// Maximum number of pieces of `/slow/N`.
+/// Maximum number of pieces in the response of `/slow/N`.
 const SLOW_PIECE_COUNT: u64 = 10;
 
 /// A response body.
 pub(crate) enum Body {
     /// The whole body in one piece.
     Whole(Bytes),
-    /// The pattern, in pieces.
+    /// The byte pattern, in pieces.
     Pattern(Pattern),
-    /// The pattern, with a pause before each piece.
+    /// The byte pattern, with a pause before each piece.
     Slow(Slow),
-    /// One piece, and then no more data.
+    /// One piece, after which the body never ends.
     Stuck(Bytes),
 }
 
-/// A range of the pattern that remains to be sent.
+/// The range of the byte pattern that remains to be sent.
 pub(crate) struct Pattern {
     at: u64,
     end: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Pattern {
     announced: bool,
 }
 
-/// A pattern whose pieces are sent at given times.
+/// A range of the byte pattern whose pieces are sent at fixed intervals.
 pub(crate) struct Slow {
     pattern: Pattern,
     gap: Duration,
@@ -58,7 +58,7 @@ impl Body {
         Self::Whole(Bytes::new())
     }
 
-    /// A body of `size` bytes with a Content-Length.
+    /// Creates a body of `size` bytes with a Content-Length.
     pub(crate) fn sized(size: u64) -> Self {
         if size <= pattern::PERIOD as u64 {
             return Self::Whole(pattern::piece(0, size));
@@ -71,7 +71,7 @@ impl Body {
         })
     }
 
-    /// A body of `size` bytes without a Content-Length.
+    /// Creates a body of `size` bytes without a Content-Length.
     pub(crate) fn chunked(size: u64) -> Self {
         let piece = size.div_ceil(CHUNK_COUNT).clamp(1, PIECE_BYTES_MAX);
         Self::Pattern(Pattern {
@@ -82,8 +82,8 @@ impl Body {
         })
     }
 
-    /// A body of `size` bytes in pieces that are evenly spread over the time `over`. The last piece
-    /// is sent at the end.
+    /// Creates a body of `size` bytes whose pieces are sent at equal intervals. The last piece is
+    /// sent after the time `over`.
     pub(crate) fn slow(size: u64, over: Duration, alarm: Rc<Alarm>) -> Self {
         let piece = size.div_ceil(SLOW_PIECE_COUNT).max(1);
         let pieces = size.div_ceil(piece).max(1);

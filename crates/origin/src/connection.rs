@@ -1,4 +1,4 @@
-//! Serves one connection.
+//! Serves one connection over TCP or a UNIX socket.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -27,10 +27,10 @@ use crate::service_queue::ServiceQueue;
 use crate::stall::FreezeGate;
 use crate::stream::{Shared, Stream};
 
-/// Largest number of concurrent streams on an HTTP/2 or HTTP/3 connection.
+/// Maximum number of concurrent streams on an HTTP/2 or HTTP/3 connection.
 pub(crate) const CONCURRENT_STREAMS_MAX: u32 = 10_000;
 
-/// Counters of one thread. Other threads only read them.
+/// Counters of one thread, which other threads only read.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) requests: AtomicU64,
@@ -81,7 +81,7 @@ where
     }
 }
 
-/// Passes a fault from its request to the connection, which performs it.
+/// Channel through which a request passes a fault to its connection, which performs the fault.
 type FaultHandover = Rc<Cell<Option<oneshot::Sender<Fault>>>>;
 
 /// Serves a connection until either side ends it.
@@ -94,8 +94,8 @@ pub(crate) async fn serve(stream: Stream, context: Rc<ThreadContext>) {
     }
 }
 
-/// Serves the connection with hyper. If a client requested a fault, returns the fault after hyper
-/// has released the stream. Returns `None` when the connection has ended.
+/// Serves the connection with hyper. If the client requests a fault, returns the fault after hyper
+/// has released the connection. Returns `None` when the connection has ended.
 async fn serve_until_fault(stream: Shared, context: &Rc<ThreadContext>) -> Option<Fault> {
     let (sender, fault) = oneshot::channel();
     let handover: FaultHandover = Rc::new(Cell::new(Some(sender)));
@@ -104,7 +104,7 @@ async fn serve_until_fault(stream: Shared, context: &Rc<ThreadContext>) -> Optio
     let connection = pin!(context.http.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         biased;
-        // hyper's error is ignored, because the client sees the same problem.
+        // Ignore hyper's error, because the client sees the same problem.
         _ = connection => None,
         fault = fault => fault.ok(),
     }
@@ -125,14 +125,14 @@ async fn serve_or_hand_over(
                 // Sending fails only if the connection has already ended.
                 let _ = handover.send(fault);
             }
-            // A fault has no response, so this future waits until it is dropped with the connection
-            // or stream.
+            // There is no response, so this future waits until it is dropped along with the
+            // connection or stream.
             pending().await
         }
     }
 }
 
-/// Serves a request of any HTTP version, up to its response.
+/// Serves a request of any HTTP version and returns its response.
 pub(crate) async fn serve_request<B>(request: Request<B>, context: &ThreadContext) -> RequestResult
 where
     B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
@@ -146,7 +146,7 @@ where
         context.alarm.until(queue.enter(Instant::now())).await;
     }
     let served = respond(request, &context.alarm, &context.freeze_gate).await;
-    // If the delay ended during a freeze, the response waits for the end of the freeze.
+    // If the request's delay ended during a freeze, the response waits until the freeze ends.
     context.freeze_gate.hold();
     served
 }

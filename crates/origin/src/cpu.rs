@@ -1,28 +1,29 @@
-//! CPU cost per request, which makes a variant slower by a known amount.
+//! CPU cost of each request, which makes a variant slower by a known amount.
 //!
-//! The cost is busy work on the thread that serves the request, not a pause. No other request is
-//! served on that core in the meantime.
+//! The cost is busy work on the thread that serves the request, not a pause. In the meantime, no
+//! other request is served on the same core.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// A gap between two clock readings above which the thread counts as preempted.
+/// Gap between two clock readings above which the thread counts as preempted. The excess of a
+/// longer gap doesn't count as work.
 const PREEMPTION_THRESHOLD: Duration = Duration::from_micros(20);
 
 /// Busy work per request, in addition to serving it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// CPU time, accurate to about 0.1 µs. Time in which the thread was preempted for more than 20
-    /// µs doesn't count.
+    /// CPU time, accurate to about 0.1 µs. If the thread is preempted, at most 20 µs of the
+    /// interruption count.
     CpuTime(Duration),
-    /// Rounds of an arithmetic loop, one to two nanoseconds each. Each round depends on the
-    /// previous one. Like the rest of a request, the cost varies with the machine's speed, so "10%
-    /// more" stays 10% when the speed drifts.
+    /// Rounds of an arithmetic loop, which take one to two nanoseconds each. Each round depends on
+    /// the previous one. Like the other costs of a request, this cost varies with the machine's
+    /// speed, so "10% more" stays 10% when the speed drifts.
     Rounds(u32),
 }
 
 impl Work {
-    /// Uses the CPU as much as this setting demands for one request.
+    /// Performs the busy work for one request.
     pub(crate) fn run(self) {
         match self {
             Self::Rounds(rounds) => spin(rounds),
@@ -31,8 +32,8 @@ impl Work {
     }
 }
 
-/// Keeps the CPU busy for the duration `price`. Reads the monotonic clock, because reading a
-/// thread's CPU clock is a system call that would cost as much as the work to be measured.
+/// Keeps the CPU busy for the duration `price`. Reads the monotonic clock, because reading the
+/// thread's CPU clock is a system call, which would cost as much as the work itself.
 fn spend(price: Duration) {
     let mut spent = Duration::ZERO;
     let mut last = Instant::now();
@@ -69,7 +70,7 @@ mod tests {
         let price = Duration::from_millis(20);
         let before = thread_cpu_time();
         Work::CpuTime(price).run();
-        // The tolerance covers preemptions too short to be detected.
+        // The tolerance covers preemptions that are too short to be detected.
         assert!(thread_cpu_time() - before >= price / 2);
     }
 

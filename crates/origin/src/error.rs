@@ -1,4 +1,4 @@
-//! Errors when an origin starts.
+//! Errors that occur when an origin starts.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Reason why an origin can't start. Every message names the cause and suggests a remedy.
 #[derive(Debug)]
 pub enum OriginError {
-    /// The configuration has neither a TCP or UDP address nor a UNIX path.
+    /// The configuration has no TCP address, no UDP address and no UNIX path.
     NothingToListenOn,
     /// A TCP address could not be bound.
     Listen {
@@ -24,26 +24,26 @@ pub enum OriginError {
         /// Error from the operating system.
         source: io::Error,
     },
-    /// A UNIX path could not be bound.
+    /// A UNIX socket could not be bound to its path.
     Unix {
         /// Path from the configuration.
         path: PathBuf,
         /// Error from the operating system.
         source: io::Error,
     },
-    /// A UNIX path is longer than a socket address can hold.
+    /// The path of a UNIX socket is too long for a socket address.
     UnixPathTooLong {
         /// Path from the configuration.
         path: PathBuf,
-        /// The system's limit in bytes, without the terminating zero.
+        /// The operating system's limit in bytes, without the terminating zero.
         limit: usize,
     },
-    /// Another process listens on the UNIX path.
+    /// Another process listens on the path of a UNIX socket.
     UnixPathInUse {
         /// Path from the configuration.
         path: PathBuf,
     },
-    /// The UNIX path exists and isn't a socket, so it isn't replaced.
+    /// The path of a UNIX socket is an existing file that isn't a socket, so it isn't replaced.
     UnixPathOccupied {
         /// Path from the configuration.
         path: PathBuf,
@@ -55,12 +55,12 @@ pub enum OriginError {
         /// Description of the problem.
         reason: String,
     },
-    /// The certificate and the key can't be used by a server.
+    /// A server can't use the certificate and the key together.
     TlsRefused {
         /// Error of the TLS library.
         reason: String,
     },
-    /// A thread could not be pinned to its core.
+    /// A thread could not be pinned to its configured core.
     Core {
         /// Core from the configuration.
         core: usize,
@@ -102,7 +102,7 @@ impl fmt::Display for OriginError {
             ),
             Self::UnixPathInUse { path } => write!(
                 f,
-                "another process listens on unix:{} (stop it, or choose another path)",
+                "another process listens on unix:{} (stop that process, or choose another path)",
                 path.display()
             ),
             Self::UnixPathOccupied { path } => write!(
@@ -120,7 +120,7 @@ impl fmt::Display for OriginError {
             Self::Core { core } => write!(
                 f,
                 "can't pin a thread to core {core} (`nproc --all` prints the number of cores, and \
-                 `taskset -cp $$` those that this process may use)"
+                 `taskset -cp $$` prints the cores that this process may use)"
             ),
             Self::Thread { source } => write!(f, "can't start a thread of the origin: {source}"),
         }
@@ -149,21 +149,24 @@ fn write_hint(f: &mut fmt::Formatter<'_>, hint: Option<&str>) -> fmt::Result {
 fn address_hint(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         io::ErrorKind::AddrInUse => Some(
-            "another process uses it: stop that process, or choose another port (0 for any free port)",
+            "another process uses this address: stop that process, or choose another port (0 for \
+             any free port)",
         ),
-        io::ErrorKind::AddrNotAvailable => {
-            Some("this machine does not have that address: `ip address` lists its addresses")
+        io::ErrorKind::AddrNotAvailable => Some(
+            "this machine does not have that address: `ip address` lists the addresses that it has",
+        ),
+        io::ErrorKind::PermissionDenied => {
+            Some("ports below 1024 require root: choose a higher port")
         }
-        io::ErrorKind::PermissionDenied => Some("ports below 1024 need root: choose a higher one"),
         _ => None,
     }
 }
 
 fn path_hint(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
-        io::ErrorKind::NotFound => Some("its folder does not exist: create it first"),
-        io::ErrorKind::PermissionDenied => Some("this user can't write to its folder"),
-        io::ErrorKind::NotADirectory => Some("part of its path is a file, not a folder"),
+        io::ErrorKind::NotFound => Some("the folder of this path does not exist: create it first"),
+        io::ErrorKind::PermissionDenied => Some("this user can't write to the folder of this path"),
+        io::ErrorKind::NotADirectory => Some("part of this path is a file, not a folder"),
         _ => None,
     }
 }

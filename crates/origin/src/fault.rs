@@ -1,20 +1,21 @@
-//! Faults: protocol errors and unusual behavior of a server, by name.
+//! Faults: named protocol errors and unusual behavior of a server.
 
 use std::fmt;
 
 /// A wrong or unusual response, requested as `/fault/NAME`.
 ///
-/// Over HTTP/1.0 and HTTP/1.1, each fault is a fixed script of bytes on the raw connection (inside
-/// TLS, if TLS is used), for every method and every request of a connection. The request body is
-/// read first, except by [`Fault::EarlyResponse`]. Pipelined requests after the faulty one are
-/// lost. Each version of HTTP has only the faults for which [`Fault::over_http1`],
-/// [`Fault::over_http2`] or [`Fault::over_http3`] is true. The others return 501.
+/// Over HTTP/1.0 and HTTP/1.1, each fault is a fixed script of bytes on the raw connection, inside
+/// TLS if TLS is used. It works for every method and for every request of a connection. The request
+/// body is read first, except by [`Fault::EarlyResponse`]. Requests that are pipelined after the
+/// faulty one are lost. Each version of HTTP has only the faults for which [`Fault::over_http1`],
+/// [`Fault::over_http2`] or [`Fault::over_http3`] returns true. For other faults, the origin
+/// returns status 501.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// A TCP reset (SO_LINGER 0) instead of a response. On a UNIX socket, which has no reset, an
-    /// orderly close.
+    /// A TCP reset (SO_LINGER 0) instead of a response. UNIX sockets have no reset, so they are
+    /// closed in an orderly way.
     Reset,
-    /// `Content-Length: 26`, 13 bytes of body, orderly close.
+    /// `Content-Length: 26` and 13 bytes of body, then an orderly close.
     Truncate,
     /// No response; the connection stays open until the client leaves.
     Stall,
@@ -34,47 +35,49 @@ pub enum Fault {
     Continue,
     /// A chunked body with an invalid chunk size, then an orderly close.
     BadChunk,
-    /// A chunked body and an orderly close after the first chunk.
+    /// A chunked body with an orderly close after its first chunk.
     TruncateChunked,
-    /// A chunked body with chunk extensions and trailers, which is valid, though some clients fail.
+    /// A chunked body with chunk extensions and trailers, which is valid, but breaks some clients.
     /// The connection continues normally.
     Trailers,
-    /// `Content-Length: 26`, 13 bytes of body, then silence until the client leaves.
+    /// `Content-Length: 26` and 13 bytes of body, then silence until the client leaves.
     StallBody,
-    /// `Content-Length: 26`, 13 bytes of body, then a TCP reset.
+    /// `Content-Length: 26` and 13 bytes of body, then a TCP reset.
     ResetBody,
-    /// A body of 13 bytes in 13 pieces, 10 ms apart. Then the connection continues normally.
+    /// A body of 13 bytes that is sent byte by byte, at intervals of 10 ms. The connection
+    /// continues normally.
     SlowBody,
     /// One header with a value that never ends.
     HugeHead,
     /// An endless series of headers.
     ManyHeaders,
-    /// `Content-Length: 13` and `Content-Length: 5`, 13 bytes of body, orderly close.
+    /// `Content-Length: 13` and `Content-Length: 5` with 13 bytes of body, then an orderly close.
     TwoLengths,
-    /// An invalid `Content-Length`, 13 bytes of body, orderly close.
+    /// An invalid `Content-Length` with 13 bytes of body, then an orderly close.
     BadLength,
-    /// `Transfer-Encoding: chunked` together with `Content-Length: 13`, a chunked body, orderly
-    /// close.
+    /// `Transfer-Encoding: chunked` together with `Content-Length: 13` and a chunked body, then an
+    /// orderly close.
     LengthAndChunked,
     /// A five-digit status code.
     BadStatus,
     /// A complete response with `Connection: close`, but the socket stays open until the client
     /// leaves.
     CloseButOpen,
-    /// A response before the request body is read, with `Connection: close`. The sending side is
-    /// closed immediately, and the rest of the request is read.
+    /// A response with `Connection: close` that is sent before the request body is read. The
+    /// sending side is closed immediately, and the rest of the request is read.
     EarlyResponse,
-    /// An HTTP/1.0 response without Content-Length: an orderly close ends the body of 13 bytes.
-    /// Valid, though old.
+    /// An HTTP/1.0 response without Content-Length, in which an orderly close ends the body of 13
+    /// bytes. This is valid, but outdated.
     NoLength,
     /// Like `no-length`, but TLS ends without `close_notify`, so the client can't distinguish the
-    /// end from a truncation attack. In cleartext the same as `no-length`.
+    /// end from a truncation attack. In cleartext, the same as `no-length`.
     NoCloseNotify,
-    /// HTTP/3 only: closes the whole connection with H3_INTERNAL_ERROR. HTTP/1 has no equivalent.
+    /// For HTTP/3 only: closes the whole connection with H3_INTERNAL_ERROR. HTTP/1 has no
+    /// equivalent.
     ConnectionError,
 }
 
-/// Every fault with its name in a path and a short description.
+/// All faults, each with its name in a path and a short description.
 const FAULTS: [(Fault, &str, &str); 27] = [
     (Fault::Reset, "reset", "a reset instead of a response"),
     (
@@ -93,15 +96,23 @@ const FAULTS: [(Fault, &str, &str); 27] = [
     (
         Fault::EarlyCloseKeepalive,
         "early-close-keepalive",
-        "promises keep-alive, but closes immediately",
+        "announces keep-alive, but closes immediately",
     ),
     (
         Fault::LiesShort,
         "lies-short",
-        "a body longer than Content-Length, stays open",
+        "sends a body longer than Content-Length, stays open",
     ),
-    (Fault::Interim, "interim", "103 before the 200"),
-    (Fault::Continue, "continue", "100 before the 200"),
+    (
+        Fault::Interim,
+        "interim",
+        "an interim response 103 before the 200",
+    ),
+    (
+        Fault::Continue,
+        "continue",
+        "an interim response 100 before the 200",
+    ),
     (
         Fault::BadChunk,
         "bad-chunk",
@@ -132,8 +143,12 @@ const FAULTS: [(Fault, &str, &str); 27] = [
         "slow-body",
         "13 bytes, one every 10 ms (valid)",
     ),
-    (Fault::HugeHead, "huge-head", "an endless header"),
-    (Fault::ManyHeaders, "many-headers", "endless headers"),
+    (Fault::HugeHead, "huge-head", "a header that never ends"),
+    (
+        Fault::ManyHeaders,
+        "many-headers",
+        "an endless series of headers",
+    ),
     (
         Fault::TwoLengths,
         "two-lengths",
@@ -168,7 +183,7 @@ const FAULTS: [(Fault, &str, &str); 27] = [
     (
         Fault::NoCloseNotify,
         "no-close-notify",
-        "the same, but without TLS close_notify",
+        "like no-length, but without TLS close_notify",
     ),
     (
         Fault::ConnectionError,
@@ -178,7 +193,7 @@ const FAULTS: [(Fault, &str, &str); 27] = [
 ];
 
 impl Fault {
-    /// Every fault, in the order of the documentation.
+    /// Iterates over all faults in the order of the documentation.
     pub fn all() -> impl Iterator<Item = Self> {
         FAULTS.iter().map(|row| row.0)
     }
@@ -189,13 +204,13 @@ impl Fault {
         FAULTS.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 
-    /// Name in a path, such as `stall-body`.
+    /// Returns the name of the fault in a path, such as `stall-body`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// Short description of the effect.
+    /// Returns a short description of the fault's effect.
     #[must_use]
     pub fn effect(self) -> &'static str {
         self.row().2
@@ -208,8 +223,9 @@ impl Fault {
     }
 
     /// Returns true if the fault exists over HTTP/2. `reset`, `close` and `garbage` then affect the
-    /// whole connection. `stall`, `stall-body`, `slow-body`, `truncate` and `lies-short` affect the
-    /// stream. The last two send a length that contradicts the frames (RFC 9113 §8.1.1).
+    /// whole connection, whereas `stall`, `stall-body`, `slow-body`, `truncate` and `lies-short`
+    /// affect only the stream. The last two send a length that contradicts the frames (RFC 9113
+    /// §8.1.1).
     #[must_use]
     pub fn over_http2(self) -> bool {
         self.takes_http2_connection()
@@ -220,10 +236,11 @@ impl Fault {
     }
 
     /// Returns true if the fault exists over HTTP/3. `close` and `early-close-keepalive` close the
-    /// connection with H3_NO_ERROR, `connection-error` closes it with H3_INTERNAL_ERROR, `reset`
-    /// and `reset-body` reset the stream with H3_INTERNAL_ERROR, and all other faults are content
-    /// of the stream. Some of these are connection errors that a client must detect: a frame of
-    /// HTTP/2 (`garbage`), and frames that end with their stream (`half`, `truncate-chunked`).
+    /// connection with H3_NO_ERROR, `connection-error` closes it with H3_INTERNAL_ERROR, and
+    /// `reset` and `reset-body` reset the stream with H3_INTERNAL_ERROR. All other faults are
+    /// faulty content of the stream. Some of this content is a connection error that a client must
+    /// detect: a frame of HTTP/2 (`garbage`), and incomplete frames at the end of the stream
+    /// (`half`, `truncate-chunked`).
     #[must_use]
     pub fn over_http3(self) -> bool {
         !matches!(

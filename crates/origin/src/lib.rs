@@ -4,8 +4,8 @@
 //! that serves the paths listed in [`PATHS`] over HTTP/1.0, HTTP/1.1, HTTP/2 and HTTP/3 until it is
 //! stopped or dropped. hyper parses and serves over TCP and UNIX sockets; h3 and quinn do so over
 //! QUIC. They share no code with prony's own client. For a path under `/fault/`, the origin takes
-//! the socket back from hyper (the stream from h3), and sends a short script of bytes and pauses
-//! that ends the connection or lets it continue ([`Fault`]).
+//! the socket back from hyper, or the stream from h3. It then sends a short script of bytes and
+//! pauses, after which the connection ends or continues ([`Fault`]).
 //!
 //! The origin runs one thread per core, each with a single-threaded runtime. Threads share only the
 //! freeze schedule ([`stall`]).
@@ -20,8 +20,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The origin never logs, never serves files (it reads only TLS files), never sends load, and does
-//! not depend on plans or trials.
+//! The origin never logs, never serves files, and never sends load. The only files that it reads
+//! are those of the TLS certificate. It does not depend on plans or trials.
 
 mod accept;
 mod alarm;
@@ -52,5 +52,5 @@ pub use route::PATHS;
 pub use server::Origin;
 pub use stall::{FreezeSchedule, Stall};
 
-/// The body of `/`: 13 bytes.
+/// Body of the response to `/`, which has 13 bytes.
 pub const HELLO: &str = "Hello, world!";

@@ -17,15 +17,15 @@ const BACKLOG: i32 = 4096;
 /// Backlog for [`AcceptFault::Never`]. It is small so that it fills up quickly.
 const NEVER_ACCEPT_BACKLOG: i32 = 16;
 
-/// Receive buffer of a UDP socket in bytes. The buffer is large, so that no initial packets are
-/// lost when many clients connect at the same time. The system may reduce it (`net.core.rmem_max`).
+/// Receive buffer of a UDP socket in bytes. It is large enough that no initial packets are lost
+/// when many clients connect at the same time. The system may reduce it (`net.core.rmem_max`).
 const UDP_RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// Maximum number of attempts to find a port that is free for both TCP and UDP, if the system
-/// chooses the port.
+/// Maximum number of attempts to find a port that is free for both TCP and UDP. Applies if the
+/// system chooses the port.
 const SHARED_PORT_ATTEMPTS: usize = 16;
 
-/// Longest UNIX socket path in bytes, without the terminating zero.
+/// Maximum length of a UNIX socket path in bytes, without the terminating zero.
 const UNIX_PATH_BYTES_MAX: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
 
 /// The listeners of one thread.
@@ -36,27 +36,28 @@ pub(crate) struct Listeners {
     pub(crate) udp: Vec<UdpSocket>,
 }
 
-/// All listening sockets.
+/// All listening sockets of an origin.
 #[derive(Debug)]
 pub(crate) struct BoundListeners {
-    /// Listeners of each thread.
+    /// Listeners of each thread, in the order of the threads.
     pub(crate) threads: Vec<Listeners>,
-    /// Actual TCP addresses.
+    /// Actual TCP addresses, in the order of the configuration.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Actual UDP addresses: first those on TCP port numbers, then those of [`Config::quic`].
+    /// Actual UDP addresses: first those that share their port number with a TCP listener, then
+    /// those of [`Config::quic`].
     pub(crate) quic_addresses: Vec<SocketAddr>,
-    /// Socket files, removed when this is dropped.
+    /// Files of the UNIX sockets, which are removed when this value is dropped.
     pub(crate) files: SocketFiles,
 }
 
-/// Socket files that this process created. They are removed on drop.
+/// Files of UNIX sockets that this process created. They are removed when this value is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct SocketFiles(pub(crate) Vec<PathBuf>);
 
 impl Drop for SocketFiles {
     fn drop(&mut self) {
         for path in &self.0 {
-            // Removal fails if the file was already removed.
+            // This fails if the file was already removed.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -101,7 +102,7 @@ pub(crate) fn bind(config: &Config, threads: usize) -> Result<BoundListeners, Or
     Ok(bound)
 }
 
-/// Sockets of all threads on one address.
+/// The sockets of all threads on the same address.
 struct SharedAddress<S> {
     real: SocketAddr,
     sockets: Vec<S>,
@@ -123,7 +124,7 @@ impl BoundListeners {
     }
 
     /// Binds the same port number for TCP and UDP. If the system chooses the TCP port, the UDP port
-    /// of that number may be in use, so another TCP port is tried.
+    /// with the same number may be in use. In that case, another TCP port is tried.
     fn add_tcp_and_udp(
         &mut self,
         address: SocketAddr,
@@ -164,8 +165,8 @@ fn udp(address: SocketAddr, threads: usize) -> Result<SharedAddress<UdpSocket>, 
         .map_err(|source| OriginError::Quic { address, source })
 }
 
-/// Binds one socket per thread to the same address. The kernel distributes connections between them
-/// (SO_REUSEPORT). A single socket is bound without that option.
+/// Binds one socket per thread to the same address. The kernel distributes connections among the
+/// sockets (SO_REUSEPORT). A single socket is bound without this option.
 fn share_address<S>(
     address: SocketAddr,
     threads: usize,
@@ -174,8 +175,9 @@ fn share_address<S>(
 ) -> io::Result<SharedAddress<S>> {
     let shared = threads > 1;
     if shared && address.port() != 0 {
-        // This bind is without SO_REUSEPORT. With it, binding would succeed even if another process
-        // uses the address with that option, and the two would silently share connections.
+        // First bind without SO_REUSEPORT. With this option, binding would succeed even if another
+        // process also uses it on this address, and the two processes would silently share
+        // connections.
         drop(bind(address, false)?);
     }
     let first = bind(address, shared)?;
@@ -213,7 +215,7 @@ fn udp_socket(address: SocketAddr, reuse_port: bool) -> io::Result<UdpSocket> {
 
 fn bind_address(socket: &Socket, address: SocketAddr, reuse_port: bool) -> io::Result<()> {
     if address.is_ipv6() {
-        // Allows 0.0.0.0 and :: on the same port.
+        // This allows 0.0.0.0 and :: to use the same port.
         socket.set_only_v6(true)?;
     }
     if reuse_port {
@@ -225,7 +227,7 @@ fn bind_address(socket: &Socket, address: SocketAddr, reuse_port: bool) -> io::R
 
 #[cfg(target_os = "freebsd")]
 fn share_port(socket: &Socket) -> io::Result<()> {
-    // On this system, plain SO_REUSEPORT gives every connection to the last listener.
+    // On FreeBSD, plain SO_REUSEPORT passes every connection to the last listener.
     socket.set_reuse_port_lb(true)
 }
 
@@ -254,7 +256,8 @@ fn unix(path: &Path, backlog: i32) -> Result<UnixListener, OriginError> {
     Ok(socket.into())
 }
 
-/// Removes the socket file of a process that was killed, because binding would fail if it existed.
+/// Removes the socket file that a killed process left behind, because binding fails if the file
+/// exists.
 fn remove_dead_socket(path: &Path) -> Result<(), OriginError> {
     let Ok(found) = std::fs::symlink_metadata(path) else {
         return Ok(());

@@ -1,4 +1,5 @@
-//! Content of every body with a size: printable bytes that identify their own position.
+//! Content of all bodies whose path specifies a size: printable bytes that identify their own
+//! position.
 //!
 //! Each line of eight bytes contains its offset as seven hexadecimal digits and a newline
 //! (`0000000`, `0000008`, `0000010`, …), so a shifted, lost or repeated piece can be detected. The
@@ -8,7 +9,7 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 
-/// Length after which the pattern repeats, in bytes (1 MiB).
+/// Number of bytes after which the pattern repeats (1 MiB).
 pub const PERIOD: usize = 1 << 20;
 
 static BLOCK: LazyLock<Bytes> = LazyLock::new(|| {
@@ -19,7 +20,7 @@ static BLOCK: LazyLock<Bytes> = LazyLock::new(|| {
     Bytes::from(block)
 });
 
-/// Returns the first `size` bytes, as sent by `/bytes/N`.
+/// Returns the first `size` bytes of the pattern, as sent by `/bytes/N`.
 #[must_use]
 pub fn first(size: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size);
@@ -29,8 +30,8 @@ pub fn first(size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns up to `at_most` bytes from offset `at` without copying, and fewer at the end of a
-/// period.
+/// Returns up to `at_most` bytes of the pattern from offset `at`, without copying. Returns fewer
+/// bytes at the end of a period.
 pub(crate) fn piece(at: u64, at_most: u64) -> Bytes {
     let from = (at % PERIOD as u64) as usize;
     let left = PERIOD - from;

@@ -1,4 +1,4 @@
-//! Sizes and times in a path: `10K`, `500ms`.
+//! Sizes and times in a path, such as `10K` and `500ms`.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ pub(crate) const SIZE_MAX_BYTES: u64 = 1 << 30;
 /// Longest time in a path.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(3600);
 
-/// Parses a size in bytes: digits with an optional `K`, `M` or `G` (powers of 1,024), at most
-/// [`SIZE_MAX_BYTES`].
+/// Parses a size in bytes, which consists of digits and an optional `K`, `M` or `G` (powers of
+/// 1,024). The size must not exceed [`SIZE_MAX_BYTES`].
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let bad = || format!("\"{text}\" is not a size; write 13, 10K or 1M, at most 1G");
+    let bad = || format!("\"{text}\" is not a size (write it like 13, 10K or 1M; at most 1G)");
     let (digits, factor) = match text.as_bytes().last() {
         Some(b'K' | b'k') => (&text[..text.len() - 1], 1 << 10),
         Some(b'M' | b'm') => (&text[..text.len() - 1], 1 << 20),
@@ -28,9 +28,11 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses a time: digits and one of `us`, `ms`, `s` and `m`, at most [`TIME_MAX`].
+/// Parses a time, which consists of digits and one of the units `us`, `ms`, `s` and `m`. The time
+/// must not exceed [`TIME_MAX`].
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    let bad = || format!("\"{text}\" is not a time; write 500us, 20ms, 5s or 1m, at most 60m");
+    let bad =
+        || format!("\"{text}\" is not a time (write it like 500us, 20ms, 5s or 1m; at most 60m)");
     let unit = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
     let (digits, unit) = text.split_at(unit);
     let microseconds = match unit {
@@ -51,7 +53,7 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses digits only; `str::parse` would accept a sign as well.
+/// Parses a number that consists only of digits; `str::parse` would also accept a sign.
 fn number(digits: &str) -> Option<u64> {
     if digits.bytes().all(|b| b.is_ascii_digit()) {
         digits.parse().ok()

@@ -17,7 +17,7 @@ use crate::quantity::SIZE_MAX_BYTES;
 use crate::route::{AfterDelay, NoRoute, PATHS, Route, route};
 use crate::stall::{FreezeGate, FreezeSchedule};
 
-/// Largest body of `/echo` in bytes. The body is kept in memory.
+/// Maximum size in bytes of a body sent to `/echo`, which is kept in memory.
 const ECHO_BYTES_MAX: usize = 16 << 20;
 
 const EPOCH: HeaderName = HeaderName::from_static("prony-stall-epoch-unix-ns");
@@ -25,20 +25,22 @@ const AGE: HeaderName = HeaderName::from_static("prony-stall-age-ns");
 const METHOD: HeaderName = HeaderName::from_static("prony-method");
 const HEADERS: HeaderName = HeaderName::from_static("prony-headers");
 
-/// Any error while reading a request body.
+/// Any error that occurs while a request body is being read.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 pub(crate) enum RequestResult {
-    /// The response is sent by hyper or h3.
+    /// A response, which hyper or h3 sends.
     Response(Response<Body>),
-    /// There is no ordinary response. Over HTTP/1, hyper releases the connection, and the fault's
-    /// script runs on it. Over HTTP/2, the stream gets no response unless the fault takes the whole
-    /// connection. Over HTTP/3, the script runs on the stream.
+    /// A fault that takes over the connection or stream instead of an ordinary response. Over
+    /// HTTP/1, hyper releases the connection, and the fault's script runs on it. Over HTTP/2, the
+    /// stream gets no response unless the fault takes over the whole connection. Over HTTP/3, the
+    /// script runs on the stream.
     Takeover(Fault),
 }
 
-/// Reads the request, except for `early-answer` and bodies that are too long for `/echo`, and
-/// creates its response. Returns after the request's delay, if it has one.
+/// Reads the request and creates its response. Doesn't read the request body for the fault
+/// `early-answer`, or if the body is too long for `/echo`. If the request has a delay, returns
+/// after the delay.
 pub(crate) async fn respond<B>(
     request: Request<B>,
     alarm: &Rc<Alarm>,
@@ -76,10 +78,12 @@ where
     })
 }
 
-/// Removes the body but keeps its length. Over HTTP/1.1, hyper removes the body itself.
+/// Removes the body of a response, but keeps its length in the head. Over HTTP/1.1, hyper does this
+/// itself.
 fn head_of(response: Response<Body>) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
-    // A 204 must not have a Content-Length (RFC 9110 §8.6). For an empty 200 it is redundant.
+    // A response with status 204 must not have a Content-Length (RFC 9110 §8.6). For an empty
+    // response with status 200, it is redundant.
     if let Some(length) = body.size_hint().exact().filter(|&length| length > 0) {
         parts.headers.entry(CONTENT_LENGTH).or_insert(length.into());
     }
@@ -107,13 +111,13 @@ async fn plain_response(
         Route::Redirect(left) => redirect(left),
         Route::Close => with(hello(), CONNECTION, HeaderValue::from_static("close")),
         Route::Stall(schedule) => stall(schedule, freeze_gate),
-        // Both routes were handled above.
+        // The caller handles these two routes.
         Route::Echo | Route::Fault(_) => text(StatusCode::NOT_FOUND, listing()),
     }
 }
 
-/// Reads and discards the rest of a body. Otherwise it would be parsed as the next request, or
-/// close the connection.
+/// Reads and discards the rest of a request body. Otherwise, the body would be parsed as the next
+/// request, or the connection would be closed.
 async fn read_to_end(mut body: impl HttpBody + Unpin) {
     while let Some(Ok(_)) = body.frame().await {}
 }
@@ -141,8 +145,8 @@ fn with(mut response: Response<Body>, name: HeaderName, value: HeaderValue) -> R
     response
 }
 
-/// A response with the given status. Statuses without a body (RFC 9110 §15.3.5, §15.3.6 and
-/// §15.4.5) get none. Redirects lead to `/`.
+/// Creates a response with the given status. The response has no body if the status forbids it (RFC
+/// 9110 §15.3.5, §15.3.6 and §15.4.5). Redirects lead to `/`.
 fn status(code: StatusCode) -> Response<Body> {
     let response = match code.as_u16() {
         204 | 205 | 304 => {
@@ -175,10 +179,10 @@ where
     let method = HeaderValue::from_str(request.method().as_str());
     let headers = HeaderValue::from(request.headers().len());
     let too_long = || {
-        let reason = format!("/echo takes at most {ECHO_BYTES_MAX} bytes\n");
+        let reason = format!("/echo accepts at most {ECHO_BYTES_MAX} bytes\n");
         text(StatusCode::PAYLOAD_TOO_LARGE, reason)
     };
-    // A body with too large a Content-Length isn't read.
+    // Don't read a body whose Content-Length is too large.
     if request.body().size_hint().lower() > ECHO_BYTES_MAX as u64 {
         return too_long();
     }
@@ -243,7 +247,7 @@ fn fault_response(fault: Fault, version: Version, alarm: &Rc<Alarm>) -> Option<R
     })
 }
 
-/// Returns the list of all paths, for a 404.
+/// Returns the list of all paths, which is the body of a response with status 404.
 fn listing() -> String {
     let mut listing = String::from(PATHS);
     for fault in Fault::all() {

@@ -1,4 +1,4 @@
-//! Routes: the response that a path requests.
+//! Routes, which determine the response from the path of a request.
 
 use std::time::Duration;
 
@@ -8,25 +8,26 @@ use crate::fault::Fault;
 use crate::quantity::{size, time};
 use crate::stall::FreezeSchedule;
 
-/// List of all paths with their responses. It is also the body of a 404.
+/// List of all paths with their responses. It is also the beginning of the body of a response with
+/// status 404.
 pub const PATHS: &str = "\
 /                          Hello, world! (13 bytes)
 /bytes/N                   N bytes (13, 10K, 1M; at most 1G): each line of 8 holds its own offset
-/chunked/N                 the same in chunks, without a length
-/slow/N?over=TIME          the same in 10 pieces spread over TIME (default 1s)
+/chunked/N                 N bytes in chunks, without a length
+/slow/N?over=TIME          N bytes in 10 pieces, spread over TIME (default 1s)
 /delay/TIME                the response of / after TIME (500us, 20ms, 5s; at most 60m)
 /delay/TIME/bytes/N        N bytes after TIME
-/status/CODE               a response with that status, 200 to 999
+/status/CODE               a response with status CODE, 200 to 999
 /redirect/N                N redirects (302), the last one to /
 /close                     the response of / with Connection: close; over HTTP/3 with GOAWAY
 /echo                      the request's body; its method and number of headers as
                            prony-method and prony-headers
-/stall?every=5s&for=1s     the response of /; from the first such request on the whole server
+/stall?every=5s&for=1s     the response of /; after the first such request, the whole server
                            freezes for the last 1s of every 5s
-/fault/NAME                something wrong or unusual, NAME being one of:
+/fault/NAME                a faulty or unusual response; NAME is one of:
 ";
 
-/// The response that a path requests.
+/// Kind of response that a path requests.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Hello,
@@ -42,7 +43,7 @@ pub(crate) enum Route {
     Fault(Fault),
 }
 
-/// A response after a delay.
+/// Kind of response that is sent after a delay.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum AfterDelay {
     Hello,
@@ -54,7 +55,7 @@ pub(crate) enum AfterDelay {
 pub(crate) enum NoRoute {
     /// The path doesn't exist.
     Unknown,
-    /// The path exists, but its number is invalid.
+    /// The path exists, but a number in it is invalid. Contains the reason.
     Bad(String),
 }
 
@@ -64,7 +65,7 @@ impl From<String> for NoRoute {
     }
 }
 
-/// Finds the route of a path. Only `/stall` and `/slow` use the query.
+/// Finds the route of a path. `query` is used only for `/stall` and `/slow`.
 pub(crate) fn route(path: &str, query: Option<&str>) -> Result<Route, NoRoute> {
     if path == "/" {
         return Ok(Route::Hello);
@@ -106,7 +107,7 @@ fn slow(n: &str, query: Option<&str>) -> Result<Route, NoRoute> {
     })
 }
 
-/// Parses a status code. 1xx is excluded, because it is not a final response (see
+/// Parses a status code. Codes below 200 are rejected, because they are not final responses (see
 /// `/fault/interim`).
 fn status(code: &str) -> Result<StatusCode, NoRoute> {
     let bad = || format!("\"{code}\" is not a status code from 200 to 999");

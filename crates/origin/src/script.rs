@@ -1,4 +1,4 @@
-//! Scripts of faults on the raw connection.
+//! Scripts of faults, which run on the raw connection.
 
 use std::io;
 use std::rc::Rc;
@@ -10,27 +10,27 @@ use crate::alarm::Alarm;
 use crate::fault::Fault;
 use crate::stream::Shared;
 
-/// Time for which an orderly close continues to read. Closing a socket with unread bytes would send
-/// a reset, which could make the client lose the response.
+/// Time for which the origin continues to read during an orderly close. If it closed a socket with
+/// unread bytes, the kernel would send a reset, and the client could lose the response.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 
 enum ScriptStep {
     /// Text that is sent in one piece.
     Send(&'static str),
-    /// Bytes that aren't text, sent in one piece.
+    /// Bytes that aren't text and are sent in one piece.
     Raw(&'static [u8]),
-    /// Text that is sent byte by byte, with a [`PAUSE_INTERVAL`] between bytes.
+    /// Text that is sent byte by byte, with a [`PAUSE_INTERVAL`] before each byte.
     Slowly(&'static str),
     /// A pause of [`PAUSE_INTERVAL`].
     Rest,
-    /// The same text repeatedly, until the client leaves.
+    /// Text that is sent repeatedly, until the client leaves.
     Forever(&'static str),
 }
 
 enum ScriptEnd {
-    /// Closes the sending side (with TLS, after `close_notify`), then the socket.
+    /// Closes the sending side (over TLS, after sending `close_notify`), then the socket.
     Close,
-    /// Like `Close`, but without `close_notify`.
+    /// Like `Close`, but without sending `close_notify`.
     Cut,
     /// Resets a TCP connection.
     Reset,
@@ -71,7 +71,7 @@ const EARLY_HINTS: &str =
 const ONE_CHUNK: &str = "d\r\nHello, world!\r\n";
 const LAST_CHUNK: &str = "0\r\n\r\n";
 
-/// 64 bytes without a line end.
+/// A text of 64 bytes without a line end.
 const FILLER_LINE: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 fn acts(fault: Fault) -> &'static [ScriptStep] {
@@ -141,7 +141,7 @@ fn ending(fault: Fault) -> ScriptEnd {
     }
 }
 
-/// Sends the script of a fault. Ends early if the client closes the connection.
+/// Runs the script of a fault. Ends early if the client closes the connection.
 pub(crate) async fn play(fault: Fault, stream: &mut Shared, alarm: &Rc<Alarm>) -> AfterScript {
     if perform(acts(fault), stream, alarm).await.is_err() {
         return AfterScript::Over;
@@ -159,7 +159,8 @@ pub(crate) async fn play(fault: Fault, stream: &mut Shared, alarm: &Rc<Alarm>) -
     AfterScript::Over
 }
 
-/// Closes in an orderly way: closes the sending side, then reads for a while.
+/// Closes a connection in an orderly way: closes the sending side, then continues to read for a
+/// while.
 pub(crate) async fn close(stream: &mut Shared) {
     if stream.shutdown().await.is_ok() {
         linger(stream).await;
@@ -189,8 +190,8 @@ async fn perform(acts: &[ScriptStep], stream: &mut Shared, alarm: &Rc<Alarm>) ->
     Ok(())
 }
 
-/// Sends and flushes. Without the flush, TLS would keep the bytes that the socket did not accept
-/// immediately.
+/// Sends bytes and flushes them. Without the flush, TLS would keep bytes that the socket does not
+/// accept immediately.
 async fn send(stream: &mut Shared, bytes: &[u8]) -> io::Result<()> {
     stream.write_all(bytes).await?;
     stream.flush().await

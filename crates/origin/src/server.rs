@@ -24,7 +24,7 @@ use crate::service_queue::ServiceQueue;
 use crate::stall::{FreezeGate, Stall};
 use crate::tls;
 
-/// A running origin. It serves from its own threads until it is stopped or dropped.
+/// A running origin. It serves requests from its own threads until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Origin {
     addresses: Vec<SocketAddr>,
@@ -38,11 +38,11 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Binds all listeners, starts the threads and returns when all of them accept.
+    /// Binds all listeners and starts the threads. Returns when all threads accept connections.
     ///
     /// # Errors
-    /// Returns an error if an address, path, certificate, core or thread isn't available. No thread
-    /// or listener remains in that case.
+    /// Returns an error if an address, path, certificate, core or thread isn't available. In this
+    /// case, no thread or listener remains.
     pub fn start(config: Config) -> Result<Self, OriginError> {
         let cores: Vec<Option<usize>> = if config.cores.is_empty() {
             vec![None; config.threads.max(1)]
@@ -108,51 +108,55 @@ impl Origin {
         Ok(())
     }
 
-    /// TCP addresses in the order of the configuration, with the actual port in place of 0.
+    /// Returns the TCP addresses in the order of the configuration. A port of 0 is replaced by the
+    /// actual port.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// UDP addresses that serve HTTP/3, with the actual port in place of 0: first those on TCP port
-    /// numbers, then those of [`Config::quic`].
+    /// Returns the UDP addresses that serve HTTP/3. A port of 0 is replaced by the actual port.
+    /// Addresses that share their port number with a TCP listener precede those of
+    /// [`Config::quic`].
     #[must_use]
     pub fn quic_addresses(&self) -> &[SocketAddr] {
         &self.quic_addresses
     }
 
-    /// UNIX socket paths in the order of the configuration.
+    /// Returns the UNIX socket paths in the order of the configuration.
     #[must_use]
     pub fn unix_paths(&self) -> &[PathBuf] {
         &self.files.0
     }
 
-    /// Certificate (chain) that a client must trust, if there is TLS.
+    /// Returns the certificate, optionally with its chain, that a client must trust; `None` without
+    /// TLS.
     #[must_use]
     pub fn certificate_pem(&self) -> Option<&str> {
         self.certificate_pem.as_deref()
     }
 
-    /// Number of requests whose head has been read so far, including requests to which a fault
-    /// responds. Each HTTP/2 or HTTP/3 stream counts as one.
+    /// Returns the number of requests whose head has been read so far, including requests for a
+    /// fault. Each HTTP/2 or HTTP/3 stream counts as one request.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.sum(|counters| &counters.requests)
     }
 
-    /// Connections accepted so far, including those with a failed handshake of TLS or QUIC.
+    /// Returns the number of connections accepted so far, including those whose TLS or QUIC
+    /// handshake failed.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.sum(|counters| &counters.connections)
     }
 
-    /// The active freeze schedule with its epoch, if there is one (see [`crate::stall`]).
+    /// Returns the active freeze schedule with its epoch, if there is one (see [`crate::stall`]).
     #[must_use]
     pub fn stall(&self) -> Option<Stall> {
         self.freeze_gate.stall()
     }
 
-    /// Start of the freeze schedule's first period, if a schedule is active.
+    /// Returns the start of the first period of the freeze schedule, if a schedule is active.
     #[must_use]
     pub fn stall_epoch(&self) -> Option<std::time::Instant> {
         self.stall().map(|stall| stall.epoch)
@@ -175,13 +179,13 @@ impl Drop for Origin {
         self.stop.send_replace(true);
         self.freeze_gate.release();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has ended as well.
+            // This fails if the thread panicked, in which case it has also ended.
             let _ = thread.join();
         }
     }
 }
 
-/// Inputs of one thread.
+/// Inputs of one of the origin's threads.
 struct WorkerThread {
     core: Option<usize>,
     listeners: Listeners,
@@ -198,7 +202,7 @@ impl WorkerThread {
     /// Reports whether the thread could start, then serves until it is stopped.
     fn run(self) {
         let ready = self.ready;
-        // Sending fails only if another thread failed to start and the origin was dropped.
+        // Sending fails only if another thread could not start and the origin was dropped.
         let runtime = match prepare(self.core) {
             Ok(runtime) => runtime,
             Err(error) => return drop(ready.send(Err(error))),
@@ -243,7 +247,7 @@ fn prepare(core: Option<usize>) -> Result<LocalRuntime, OriginError> {
 
 fn pin(core: usize) -> Result<(), OriginError> {
     let mut cores = CpuSet::new();
-    // `CpuSet` panics for cores that it can't hold.
+    // `CpuSet` panics if a core's number is too large for the set.
     if core < CpuSet::MAX_CPU {
         cores.set(core);
     }

@@ -1,7 +1,7 @@
 //! A queue with one server and a constant service time.
 //!
-//! The service takes time but no CPU, so the capacity doesn't depend on the machine's speed. With
-//! Poisson arrivals it is an M/D/1 queue.
+//! Serving a request takes time but no CPU, so the capacity doesn't depend on the machine's speed.
+//! With Poisson arrivals, this is an M/D/1 queue.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct ServiceQueue {
     service_time: Duration,
-    /// End of the last service; `None` before the first request.
+    /// Time at which the last request has been served; `None` before the first request.
     free_at: Mutex<Option<Instant>>,
 }
 
@@ -23,8 +23,8 @@ impl ServiceQueue {
         }
     }
 
-    /// Adds a request and returns the end of its service. A request is served even if its client
-    /// leaves before that.
+    /// Adds a request and returns the time at which it has been served. A request is served even if
+    /// its client leaves earlier.
     pub(crate) fn enter(&self, arrival: Instant) -> Instant {
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
         let start = free_at.map_or(arrival, |free_at| free_at.max(arrival));
@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(queue.enter(at(0)), at(10));
         assert_eq!(queue.enter(at(3)), at(20));
         assert_eq!(queue.enter(at(20)), at(30));
-        // The server was idle before this one.
+        // The server was idle when this request arrived.
         assert_eq!(queue.enter(at(50)), at(60));
     }
 }

@@ -11,11 +11,11 @@
 //!                every − lasts            2·every − lasts
 //! ```
 //!
-//! While frozen, the server's threads sleep: nothing is accepted, read, parsed or written on any
-//! connection, path or listener. Pauses of `/delay` and `/slow` that would end during the freeze
-//! end with it. A request that arrives at time `t` in a frozen window is served when the window
-//! ends, so its response time is [`Stall::wait`]`(t)` longer than without the freeze; other
-//! requests aren't affected. After the window, each thread serves its queued requests in sequence
+//! During a freeze, the server's threads sleep: nothing is accepted, read, parsed or written on any
+//! connection, path or listener. Pauses of `/delay` and `/slow` that would end during a freeze end
+//! when the freeze ends. A request that arrives at time `t` in a frozen window is served when the
+//! window ends, so its response time is [`Stall::wait`]`(t)` longer than without the freeze. Other
+//! requests aren't affected. After the window, each thread serves its queued requests in sequence,
 //! at its normal speed.
 //!
 //! The epoch is the start of the server if [`Config::stall`](crate::Config::stall) gives the
@@ -33,7 +33,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::watch;
 
-/// Interval and length of freezes.
+/// Interval and length of the freezes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreezeSchedule {
     every: Duration,
@@ -48,25 +48,25 @@ impl FreezeSchedule {
         (lasts < every).then_some(Self { every, lasts })
     }
 
-    /// Length of a period.
+    /// Returns the length of a period.
     #[must_use]
     pub fn every(&self) -> Duration {
         self.every
     }
 
-    /// Length of the freeze at the end of each period.
+    /// Returns the length of the freeze at the end of each period.
     #[must_use]
     pub fn lasts(&self) -> Duration {
         self.lasts
     }
 }
 
-/// An active schedule with its epoch.
+/// An active freeze schedule with its epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
     /// Start of the first period, on the monotonic clock.
     pub epoch: Instant,
-    /// The same instant on the wall clock.
+    /// Start of the first period, on the wall clock.
     pub epoch_wall: SystemTime,
     /// The schedule of the freezes.
     pub schedule: FreezeSchedule,
@@ -81,8 +81,8 @@ impl Stall {
         }
     }
 
-    /// Delay of a request that arrives at `at`; zero outside the frozen windows and before the
-    /// epoch.
+    /// Returns the delay of a request that arrives at `at`; zero outside of the frozen windows and
+    /// before the epoch.
     #[must_use]
     pub fn wait(&self, at: Instant) -> Duration {
         let left = self.left_of_period(at);
@@ -93,7 +93,7 @@ impl Stall {
         }
     }
 
-    /// Start of the first frozen window that begins after `at`.
+    /// Returns the start of the first frozen window that begins after `at`.
     #[must_use]
     pub fn next_freeze(&self, at: Instant) -> Instant {
         let at = at.max(self.epoch);
@@ -106,20 +106,19 @@ impl Stall {
         }
     }
 
-    /// Time from `at` to the end of its period. Before the epoch, the result is longer than a
-    /// period.
+    /// Returns the time from `at` to the end of the period that contains `at`. Before the epoch,
+    /// returns the time to the end of the first period.
     fn left_of_period(&self, at: Instant) -> Duration {
         let every = self.schedule.every.as_nanos();
         let age = at.saturating_duration_since(self.epoch).as_nanos();
         let early = self.epoch.saturating_duration_since(at);
-        // A period is at most Duration::MAX long, but the rest of one is computed in u128, so it is
-        // clamped rather than wrapped.
+        // The rest of a period can be too long for u64, so clamp it instead of letting it wrap.
         let left = u64::try_from(every - age % every).unwrap_or(u64::MAX);
         early.saturating_add(Duration::from_nanos(left))
     }
 }
 
-/// Contains the schedule and puts threads to sleep.
+/// Holds the freeze schedule, and puts threads to sleep during freezes.
 #[derive(Debug)]
 pub(crate) struct FreezeGate {
     /// True if there is a schedule. The flag is read once per request, so a server without freezes
@@ -150,8 +149,8 @@ impl FreezeGate {
         freeze_gate
     }
 
-    /// Activates the schedule unless it is active already. Returns the active schedule, or `None`
-    /// if it never freezes.
+    /// Activates a schedule unless it is already active. Returns the active schedule, or `None` if
+    /// the schedule never freezes.
     pub(crate) fn arm(&self, schedule: FreezeSchedule) -> Option<Stall> {
         let mut state = self.state();
         let same = state.stall.is_some_and(|stall| stall.schedule == schedule);
@@ -191,7 +190,7 @@ impl FreezeGate {
         }
     }
 
-    /// Wakes the sleeping threads permanently, because the server stops.
+    /// Wakes the sleeping threads permanently, so that the server can stop.
     pub(crate) fn release(&self) {
         self.state().released = true;
         self.woken.notify_all();
@@ -202,7 +201,8 @@ impl FreezeGate {
         self.changed.subscribe()
     }
 
-    /// Ignores poisoning: the state is plain data that no panic can leave half-written.
+    /// Locks the state. Ignores poisoning, because the state is plain data that no panic can leave
+    /// half-written.
     fn state(&self) -> MutexGuard<'_, FreezeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -282,7 +282,7 @@ mod tests {
             Duration::from_secs(3_601),
             Duration::from_secs(3_600),
         ));
-        // Moves the epoch back so that the hour-long freeze has begun.
+        // Move the epoch back, so that the freeze of one hour has already begun.
         let past = Instant::now().checked_sub(Duration::from_secs(2)).unwrap();
         freeze_gate.state().stall.as_mut().unwrap().epoch = past;
         std::thread::scope(|scope| {

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
-/// The raw socket. It is a single enum, so hyper and rustls are compiled only once.
+/// A raw socket. TCP and UNIX sockets share one enum, so hyper and rustls are compiled only once.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
@@ -20,7 +20,7 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Makes TCP send a reset instead of an orderly end when the socket is closed.
+    /// Makes TCP send a reset instead of an orderly close when the socket is dropped.
     pub(crate) fn reset_when_dropped(&self) {
         if let Self::Tcp(tcp) = self {
             // This fails only on a socket that is already closed.
@@ -28,7 +28,7 @@ impl Socket {
         }
     }
 
-    /// Closes the sending side.
+    /// Closes the sending side of the socket.
     pub(crate) fn cut(&self) {
         let socket = match self {
             Self::Tcp(tcp) => SockRef::from(tcp),
@@ -39,7 +39,7 @@ impl Socket {
     }
 }
 
-/// A connection in cleartext or TLS.
+/// A connection in cleartext or with TLS.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Plain(Socket),
@@ -55,7 +55,7 @@ impl Stream {
     }
 }
 
-/// Polls the present variant of an enum with two variants.
+/// Evaluates an expression with the content of an enum that has two variants.
 macro_rules! either {
     ($self:expr, $first:path, $second:path, $inner:ident => $poll:expr) => {
         match $self.get_mut() {
@@ -115,8 +115,8 @@ macro_rules! forward_io {
 forward_io!(Socket, Socket::Tcp, Socket::Unix);
 forward_io!(Stream, Stream::Plain, Stream::Tls);
 
-/// A stream that hyper serves and that can be taken back from hyper. Both owners have a reference,
-/// on one thread, and only one of them uses it at a time.
+/// A stream that hyper serves and that can be taken back from hyper. Both owners hold a reference
+/// on the same thread, and only one of them uses the stream at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared(Rc<RefCell<Stream>>);
 
@@ -125,7 +125,7 @@ impl Shared {
         Self(Rc::new(RefCell::new(stream)))
     }
 
-    /// See [`Socket::reset_when_dropped`].
+    /// Makes TCP send a reset when the socket is dropped. See [`Socket::reset_when_dropped`].
     pub(crate) fn reset_when_dropped(&self) {
         self.0.borrow().socket().reset_when_dropped();
     }

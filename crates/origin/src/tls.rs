@@ -1,4 +1,4 @@
-//! Server side of TLS: certificate and negotiation.
+//! Server side of TLS: the certificate, and the negotiation of versions and protocols.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,20 +15,21 @@ use tokio_rustls::TlsAcceptor;
 use crate::config::Tls;
 use crate::error::OriginError;
 
-/// QUIC requires TLS 1.3 (RFC 9001 §4.2).
+/// TLS versions for QUIC, which requires TLS 1.3 (RFC 9001 §4.2).
 const QUIC_VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13];
 
 /// The certificate of an origin, with the TLS settings that use it.
 pub(crate) struct TlsIdentity {
     pub(crate) acceptor: TlsAcceptor,
-    /// TLS 1.3 with ALPN `h3`, for QUIC.
+    /// TLS settings for QUIC: TLS 1.3 with ALPN `h3`.
     pub(crate) quic: Arc<QuicServerConfig>,
     /// Certificate that a client must trust.
     pub(crate) certificate_pem: String,
 }
 
-/// Loads or generates the certificate. Supports TLS 1.2 and 1.3 with ALPN `h2` and `http/1.1`, and
-/// `h3` over QUIC. As on most servers, sessions can be resumed, over QUIC with early data.
+/// Loads or generates the certificate. The settings support TLS 1.2 and 1.3 with ALPN `h2` and
+/// `http/1.1`, and `h3` over QUIC. As with most servers, sessions can be resumed; over QUIC, with
+/// early data.
 pub(crate) fn identity(tls: &Tls) -> Result<TlsIdentity, OriginError> {
     let (certificate_pem, chain, key) = match tls {
         Tls::Generated => generated()?,
@@ -43,7 +44,7 @@ pub(crate) fn identity(tls: &Tls) -> Result<TlsIdentity, OriginError> {
     };
     let mut quic = config(QUIC_VERSIONS, chain.clone(), key.clone_key())?;
     quic.alpn_protocols = vec![b"h3".to_vec()];
-    // QUIC allows no value except this and 0 (RFC 9001 §4.6.1).
+    // Over QUIC, only this value and 0 are allowed (RFC 9001 §4.6.1).
     quic.max_early_data_size = u32::MAX;
     let mut tcp = config(DEFAULT_VERSIONS, chain, key)?;
     tcp.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -89,7 +90,7 @@ fn from_files(certificate: &Path, key: &Path) -> Result<LoadedIdentity, OriginEr
     if chain.is_empty() {
         return Err(useless(
             certificate,
-            "it contains no certificate in PEM format".to_string(),
+            "the file contains no certificate in PEM format".to_string(),
         ));
     }
     let key = PrivateKeyDer::from_pem_file(key).map_err(|error| useless(key, error.to_string()))?;

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use prony_protocol::h1::{Expects, Limits, ResponseEvent, ResponseParser};
 
-/// A response as nginx sends it.
+/// A typical response from nginx.
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\n\
     Date: Sun, 22 Nov 2026 01:01:29 GMT\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\
     Connection: keep-alive\r\n\r\nHello, World!";

@@ -23,7 +23,7 @@ enum Coding {
     SpelledOut,
     /// Like most servers other than nginx: fields in the table are sent as their index.
     Indexed,
-    /// A unique identifier in each response.
+    /// Each response has a unique identifier.
     Different,
 }
 
@@ -42,7 +42,7 @@ fn main() {
                 continue;
             }
             let nanos = run(coding, header_table_bytes, exchanges);
-            println!("{row:>20}: {nanos:6.1} ns an exchange");
+            println!("{row:>20}: {nanos:6.1} ns per exchange");
         }
     }
 }

@@ -31,9 +31,9 @@ const FIELDS: [(u8, &str); 6] = [
 /// A server's encoding of response fields.
 #[derive(Clone, Copy)]
 enum Coding {
-    /// Like nginx: the static table, and literals.
+    /// Like nginx: references to the static table, and literals.
     Literals,
-    /// Fields as entries of the dynamic table.
+    /// References to entries of the dynamic table.
     Indexed,
     /// Literals, with a unique identifier in each response.
     Different,
@@ -50,7 +50,7 @@ fn main() {
     ] {
         if only.as_ref().is_none_or(|only| only == row) {
             let nanos = run(coding, exchanges);
-            println!("{row:>20}: {nanos:6.1} ns an exchange");
+            println!("{row:>20}: {nanos:6.1} ns per exchange");
         }
     }
 }
@@ -114,7 +114,8 @@ fn request() -> H3Request {
     H3Request::new(&spec, RequestScheme::Https).expect("a valid request")
 }
 
-/// Content of the encoder stream: a table of 4,096 bytes, and an insertion of every field.
+/// Returns the content of the encoder stream, which sets the table's capacity to 4,096 bytes and
+/// inserts every field.
 fn insertions() -> Vec<u8> {
     let mut out = b"\x02\x3f\xe1\x1f".to_vec();
     for (index, value) in FIELDS {
@@ -124,7 +125,7 @@ fn insertions() -> Vec<u8> {
     out
 }
 
-/// Responses that consist of HEADERS and DATA.
+/// Returns responses that consist of HEADERS and DATA.
 fn responses(coding: Coding) -> Vec<Vec<u8>> {
     match coding {
         Coding::Literals => vec![response(literals(None))],
@@ -155,7 +156,7 @@ fn literals(number: Option<usize>) -> Vec<u8> {
 
 fn response(section: Vec<u8>) -> Vec<u8> {
     let mut out = vec![0x01];
-    // The length takes two bytes.
+    // The length is encoded in two bytes.
     out.extend_from_slice(&(section.len() as u16 | 0x4000).to_be_bytes());
     out.extend(section);
     out.extend_from_slice(&[0x00, BODY.len() as u8]);

@@ -23,10 +23,10 @@ const fn token_table() -> [bool; 256] {
     table
 }
 
-/// Length of the longest prefix that consists of token characters.
+/// Returns the length of the longest prefix that consists of token characters.
 pub(crate) fn token_length(bytes: &[u8]) -> usize {
     let mut at = 0;
-    // Nearly all names consist of letters and hyphens.
+    // Fast path: nearly all names consist of letters and hyphens.
     while let Some(step) = bytes.get(at..).and_then(<[u8]>::first_chunk)
         && no_letter(step).is_none()
     {
@@ -36,7 +36,7 @@ pub(crate) fn token_length(bytes: &[u8]) -> usize {
     at + rest.take_while(|&&byte| TOKEN[usize::from(byte)]).count()
 }
 
-/// Length of the field name at the start of `bytes`, if it is followed by a colon.
+/// Returns the length of the field name at the start of `bytes`, if it is followed by a colon.
 #[inline]
 pub(crate) fn name_length(bytes: &[u8]) -> Option<usize> {
     if let Some(step) = bytes.first_chunk()
@@ -48,7 +48,7 @@ pub(crate) fn name_length(bytes: &[u8]) -> Option<usize> {
     odd_name_length(bytes)
 }
 
-/// Like [`name_length`], for names with unusual characters.
+/// Like [`name_length`], but also accepts names with characters other than letters and hyphens.
 fn odd_name_length(bytes: &[u8]) -> Option<usize> {
     let length = token_length(bytes);
     (length > 0 && bytes.get(length) == Some(&b':')).then_some(length)
@@ -65,10 +65,11 @@ pub(crate) fn is_value_byte(byte: u8) -> bool {
     (byte >= b' ' && byte != 0x7f) || byte == b'\t'
 }
 
-/// Length of the line at the start of `bytes`, if it ends with CRLF and contains only bytes that
-/// are allowed in a field value. Field names consist of such bytes, too.
+/// Returns the length of the line at the start of `bytes`, if it ends with CRLF and contains only
+/// bytes that are allowed in a field value. Field names also consist only of such bytes.
 ///
-/// All steps have the same length, so none depends on the result of the previous one.
+/// The line is searched in steps of equal length, so no step depends on the result of the previous
+/// one.
 #[inline]
 pub(crate) fn line_length(bytes: &[u8]) -> Option<usize> {
     let (steps, _) = bytes.as_chunks::<STEP>();

@@ -1,11 +1,11 @@
-//! Request fields. Some of their values differ each time the request is sent.
+//! Fields of requests in which some values differ each time the request is sent.
 
 use crate::compression::{FIELD_OVERHEAD_BYTES, FieldCoding, encode_value_with};
 use crate::decimal::write_decimal;
 use crate::h1::{Expects, RequestError, RequestSpec};
 use crate::request_fields::{RequestBlock, RequestScheme, expects_of, write_fields};
 
-/// Fields of a request. Fields whose values don't vary are encoded once, in advance.
+/// Fields of a request. Those whose values don't vary are encoded once, in advance.
 ///
 /// Varying values are written as plain octets, without Huffman coding.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ impl FieldPattern {
     ///
     /// # Errors
     ///
-    /// The same as [`RequestBlock::new`].
+    /// Returns the same errors as [`RequestBlock::new`].
     pub(crate) fn new<C: FieldCoding>(
         spec: &RequestSpec,
         scheme: RequestScheme,
@@ -79,13 +79,13 @@ impl FieldPattern {
         })
     }
 
-    /// Effect of the method on the response's body.
+    /// Returns the effect of the request's method on the response's body.
     pub(crate) fn expects(&self) -> Expects {
         self.expects
     }
 
-    /// Values of the varying fields in the [`RequestSpec`] from which the pattern was created, in
-    /// the order of the fields.
+    /// Returns the values of the varying fields in the [`RequestSpec`] from which the pattern was
+    /// created, in the order of the fields.
     pub(crate) fn varying_values(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             BlockPiece::Varying { value, .. } => Some(value.as_str()),

@@ -9,9 +9,9 @@ use crate::h1::{
 /// Value of `:scheme`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RequestScheme {
-    /// Cleartext.
+    /// `http`: HTTP in cleartext.
     Http,
-    /// Over TLS.
+    /// `https`: HTTP over TLS.
     Https,
 }
 
@@ -37,8 +37,8 @@ impl RequestBlock {
     ///
     /// # Errors
     ///
-    /// Returns the part of the request that isn't valid HTTP, or whose framing contradicts the
-    /// body.
+    /// Returns an error if a part of the request isn't valid HTTP, or if its framing contradicts
+    /// the body.
     pub(crate) fn new<C: FieldCoding>(
         spec: &RequestSpec,
         scheme: RequestScheme,
@@ -55,7 +55,7 @@ impl RequestBlock {
     }
 }
 
-/// Effect of a method on the response's body.
+/// Returns the effect of a method on the response's body.
 pub(crate) fn expects_of(method: &str) -> Expects {
     match method {
         "HEAD" => Expects::NoBody,
@@ -109,7 +109,7 @@ fn write_pseudo_headers(
     let host = header_values(spec, "host").next().unwrap_or(spec.host);
     let host = host.trim_matches([' ', '\t']);
     if spec.method == "CONNECT" {
-        // CONNECT has no scheme and no path (RFC 9113 §8.5).
+        // A CONNECT request has no scheme and no path (RFC 9113 §8.5).
         add(":authority", spec.target);
         return;
     }

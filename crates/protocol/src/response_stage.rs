@@ -10,11 +10,11 @@ const INTERIM_RESPONSES_MAX: u8 = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResponseStage {
-    /// The final head is expected, after `interims` interim heads.
+    /// The final head is expected. So far, `interims` interim heads have arrived.
     Head { interims: u8 },
-    /// The body, or the trailers after it, are expected.
+    /// The rest of the body, or the trailer section after it, is expected.
     Body {
-        /// Remaining body bytes, if there was a Content-Length.
+        /// Number of remaining body bytes, if the response has a Content-Length.
         left: Option<u64>,
     },
     /// The content of a tunnel, which consists of DATA only (RFC 9113 §8.5, RFC 9114 §4.4).
@@ -39,14 +39,14 @@ pub struct UnfinishedRequest {
     pub answered: bool,
 }
 
-/// The first violation of a response's structure.
+/// The first violation of the rules for a response's structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ResponseFault {
     /// The fields in the head or in the trailers are malformed (RFC 9113 §8.1.1, RFC 9114 §4.1.2).
     Fields(FieldFault),
     /// Status 101, which exists only in HTTP/1.1 (RFC 9113 §8.6, RFC 9114 §4.5).
     SwitchingProtocols,
-    /// More interim responses than the limit.
+    /// More interim responses than the limit allows.
     TooManyInterim {
         /// Largest accepted number of interim responses.
         limit: u8,
@@ -84,7 +84,7 @@ impl fmt::Display for ResponseFault {
 }
 
 impl ResponseStage {
-    /// Stage before any part of the response has arrived.
+    /// Initial stage, before any part of the response has arrived.
     pub(crate) const START: ResponseStage = ResponseStage::Head { interims: 0 };
 
     /// Determines the role of a list of fields in the response, and advances the stage. `expects`
@@ -119,7 +119,7 @@ impl ResponseStage {
         }
     }
 
-    /// Counts `bytes` bytes of the body, which must not come before the head or exceed the content
+    /// Counts `bytes` bytes of the body. They must not come before the head or exceed the content
     /// length.
     #[inline]
     pub(crate) fn data(&mut self, bytes: u64) -> Result<(), ResponseFault> {

@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const SECOND: u64 = 1_000_000_000;
-/// Measured seconds, after one second of warm-up.
+/// Length of the measured part in seconds. It follows one second of warm-up.
 const SECONDS: u64 = 10;
 
 fn main() {
@@ -101,7 +101,7 @@ fn recorded(rate: u64) -> Vec<Delta> {
     deltas
 }
 
-/// Random numbers from a fixed seed.
+/// Generator of random numbers with a fixed seed.
 struct Random(ChaCha8Rng);
 
 impl Random {
@@ -109,7 +109,8 @@ impl Random {
         self.0.random()
     }
 
-    /// Approximately lognormal random time: the exponential of an approximately normal number.
+    /// Returns a random time whose distribution is approximately lognormal: the exponential of an
+    /// approximately normal number.
     fn spread(&mut self, median_ns: f64, sigma: f64) -> Nanos {
         let normal = (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0;
         Nanos((median_ns * (sigma * normal).exp()) as u64)

@@ -4,7 +4,7 @@
 pub(crate) type BucketCount = (u32, u64);
 
 /// Returns the number of the bucket that contains a value. Values that agree in their first `bits`
-/// binary digits share a bucket, so each of the smallest values has its own.
+/// binary digits share a bucket, so each of the smallest values has a bucket of its own.
 pub(crate) const fn bucket_of(bits: u32, value: u64) -> u32 {
     let dropped = (u64::BITS - value.leading_zeros()).saturating_sub(bits);
     dropped * (1 << (bits - 1)) + (value >> dropped) as u32
@@ -18,14 +18,14 @@ pub(crate) const fn middle_of(bits: u32, bucket: u32) -> u64 {
     (((bucket - dropped * per_octave) as u64) << dropped) + half
 }
 
-/// Adds a list of counts to another one. Both are sorted by key.
+/// Adds the list `counts` to the list `into`. Both lists are sorted by key.
 pub(crate) fn add<K: Ord + Copy>(into: &mut Vec<(K, u64)>, counts: &[(K, u64)]) {
     let is_new = |(key, _): &&(K, u64)| into.binary_search_by_key(key, |it| it.0).is_err();
     let new = counts.iter().filter(is_new).count();
     let mut from = into.len();
     into.extend_from_slice(&counts[..new]);
     let mut to = into.len();
-    // Merging begins at the end, so it needs memory only for new keys.
+    // Merging starts at the end of the lists, so it allocates memory only for new keys.
     for &(key, count) in counts.iter().rev() {
         while from > 0 && into[from - 1].0 > key {
             (from, to) = (from - 1, to - 1);

@@ -19,13 +19,13 @@ const STATUS_COUNT: usize = 1000;
 /// counts starts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Delta {
-    /// Start and end of the interval, relative to the start of the load. No part of the interval is
-    /// warm-up. Merging yields the range from the earliest start to the latest end.
+    /// Start and end of the interval, relative to the start of the load. The interval never
+    /// includes the warm-up. Merging yields the range from the earliest start to the latest end.
     pub span: Option<(Nanos, Nanos)>,
     /// Requests whose connect or send began, including those of the warm-up.
     pub started: u64,
-    /// Requests that finished outside the measured part. All other counts refer to the measured
-    /// part.
+    /// Requests that finished but do not belong to the measured part. Except for `started`, all
+    /// other counts refer to the measured part.
     pub unmeasured: u64,
     /// Requests by outcome.
     pub outcomes: OutcomeCounts,
@@ -48,13 +48,13 @@ pub struct Delta {
     /// Times from the intended start to the last byte of successful requests, and lower bounds of
     /// these times for requests that timed out or were cut off.
     pub response_time: Distribution,
-    /// Times from the first byte sent to the last byte received.
+    /// Service times: from the first byte sent to the last byte received.
     pub service_time: Distribution,
-    /// Times from the first byte sent to the first byte received, over successes.
+    /// Times from the first byte sent to the first byte received, for successful requests only.
     pub first_byte: Distribution,
     /// Time to connect, one value for each opened connection.
     pub connect_time: Distribution,
-    /// Durations of TLS handshakes, over connections opened.
+    /// Durations of the TLS handshakes of opened connections.
     pub tls_time: Distribution,
     /// Counts and response times of each entry of the load's list.
     pub entries: EntryDeltas,
@@ -63,7 +63,7 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// Adds another interval, or the same interval of another worker.
+    /// Adds the delta of another interval, or of the same interval and another worker.
     pub fn merge(&mut self, other: &Delta) {
         self.span = match (self.span, other.span) {
             (Some(mine), Some(theirs)) => Some((mine.0.min(theirs.0), mine.1.max(theirs.1))),
@@ -82,7 +82,7 @@ impl Delta {
         self.series.merge(&other.series);
     }
 
-    /// Clears everything without freeing memory.
+    /// Clears all counts and times without freeing their memory.
     pub fn clear(&mut self) {
         self.span = None;
         self.counts_mut().into_iter().for_each(|count| *count = 0);
@@ -109,13 +109,13 @@ impl Delta {
         })
     }
 
-    /// Returns the lateness of the starts that had a free connection; open loop only.
+    /// Returns the lateness of requests that found a free connection; open loop only.
     pub fn late(&self) -> &Distribution {
         &self.starts.late
     }
 
-    /// Returns the number of requests that finished, during the measured part or before it.
-    /// Excludes requests that never began.
+    /// Returns the number of finished requests, including those outside the measured part. Excludes
+    /// requests that never began.
     pub fn ended(&self) -> u64 {
         self.unmeasured.saturating_add(self.outcomes.ended())
     }
@@ -161,12 +161,12 @@ impl Delta {
         ]
     }
 
-    /// Returns all distributions, including those of the starts.
+    /// Returns all distributions, including lateness and gaps of starts.
     pub(crate) fn all_times(&self) -> impl Iterator<Item = &Distribution> {
         self.times().into_iter().chain(self.starts.times())
     }
 
-    /// Returns all distributions in the order of [`Delta::all_times`].
+    /// Returns mutable references to all distributions, in the order of [`Delta::all_times`].
     pub(crate) fn all_times_mut(&mut self) -> [&mut Distribution; 8] {
         let [late, intended_gaps, actual_gaps] = self.starts.times_mut();
         [

@@ -1,4 +1,4 @@
-//! Distribution of times. Of some times, only a lower bound is known: the true time is at least
+//! Distribution of times. For some times, only a lower bound is known: the true time is at least
 //! that long.
 
 use std::borrow::Cow;
@@ -16,11 +16,10 @@ use crate::Nanos;
 pub(crate) const LONGEST_NS: u64 = 36_000_000_000_000;
 /// Significant decimal digits of a value. With three, a bucket is at most 0.1% wide.
 const SIGNIFICANT_DIGITS: u8 = 3;
-/// Maximum number of octaves from the shortest to the longest time at which a merge visits only the
-/// buckets between them.
+/// Maximum range of times, in octaves, for which a merge visits only the buckets within that range.
 const NARROW_OCTAVES: u32 = 6;
 
-/// HDR histogram of times in nanoseconds, with a second one for lower bounds of times.
+/// HDR histogram of times in nanoseconds, with a second histogram for lower bounds.
 #[derive(Clone)]
 pub struct Distribution {
     known: Histogram<u64>,
@@ -42,7 +41,7 @@ impl fmt::Debug for Distribution {
     }
 }
 
-/// Distributions are equal if all buckets are equal.
+/// Two distributions are equal if all their buckets are equal.
 impl PartialEq for Distribution {
     fn eq(&self, other: &Self) -> bool {
         let recorded = |times: &Histogram<u64>| -> Vec<(u64, u64)> {
@@ -56,7 +55,8 @@ impl PartialEq for Distribution {
     }
 }
 
-/// Creates a histogram that grows with its longest time, since most are empty or have short times.
+/// Creates a histogram that grows with its longest time, because most histograms are empty or
+/// contain only short times.
 fn empty_histogram() -> Histogram<u64> {
     Histogram::new(SIGNIFICANT_DIGITS).expect("the number of digits is within the library's limits")
 }
@@ -78,13 +78,13 @@ impl Distribution {
         }
     }
 
-    /// Adds a complete time.
+    /// Adds a known time, as opposed to a lower bound.
     #[inline]
     pub fn record(&mut self, time: Nanos) {
         add_times(&mut self.known, time, 1);
     }
 
-    /// Adds a lower bound: the true time is at least this long.
+    /// Adds a time that is known only as a lower bound: the true time is `time` or longer.
     pub fn record_at_least(&mut self, time: Nanos) {
         self.record_many_at_least(time, 1);
     }
@@ -101,7 +101,7 @@ impl Distribution {
         }
     }
 
-    /// Clears everything without freeing memory.
+    /// Removes all times without freeing memory.
     pub fn clear(&mut self) {
         let all = [Some(&mut self.known), self.censored.as_deref_mut()];
         let used = all.into_iter().flatten().filter(|it| !it.is_empty());
@@ -113,17 +113,17 @@ impl Distribution {
         self.censored.as_deref().filter(|bounds| !bounds.is_empty())
     }
 
-    /// Returns how many times were recorded, including those of which only a lower bound is known.
+    /// Returns the number of recorded times, including those known only as lower bounds.
     pub fn count(&self) -> u64 {
         self.known.len() + self.censored()
     }
 
-    /// Returns how many times are known only as lower bounds.
+    /// Returns the number of times that are known only as lower bounds.
     pub fn censored(&self) -> u64 {
         self.bounds().map_or(0, Histogram::len)
     }
 
-    /// Returns how many of the times and lower bounds are at least `time`.
+    /// Returns the number of times and lower bounds that are `time` or longer.
     pub fn count_from(&self, time: Nanos) -> u64 {
         let both = [Some(&self.known), self.bounds()];
         // `count_between` would count the last bucket for any time beyond the histogram's range.
@@ -134,8 +134,8 @@ impl Distribution {
         both.into_iter().flatten().map(from).sum()
     }
 
-    /// Returns the standard deviation of the known times divided by their mean; zero if there are
-    /// none. Lower bounds are left out.
+    /// Returns the standard deviation of the known times divided by their mean, or zero if there
+    /// are none. Lower bounds are ignored.
     pub fn variation(&self) -> f64 {
         match self.known.mean() {
             mean if mean > 0.0 => self.known.stdev() / mean,
@@ -144,7 +144,7 @@ impl Distribution {
     }
 
     /// Returns the nonempty buckets of the known times, each with its highest value and its count.
-    /// Lower bounds are left out.
+    /// Lower bounds are ignored.
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         self.known.iter_recorded().map(|bucket| {
             (
@@ -178,13 +178,13 @@ impl Distribution {
         add_times(&mut self.known, time, count);
     }
 
-    /// Returns the value at `quantile` (0 to 1), and whether it is only a lower bound. Times of
-    /// which only a lower bound is known are counted with that bound.
+    /// Returns the value at `quantile` (0 to 1), and whether it is only a lower bound. A time that
+    /// is known only as a lower bound counts with that bound.
     pub fn quantile(&self, quantile: f64) -> (Nanos, bool) {
         self.quantile_of(&self.all(), quantile)
     }
 
-    /// Returns the histogram of all times. A time of which only a lower bound is known enters with
+    /// Returns the histogram of all times. A time that is known only as a lower bound counts with
     /// that bound.
     fn all(&self) -> Cow<'_, Histogram<u64>> {
         let mut all = Cow::Borrowed(&self.known);
@@ -200,8 +200,8 @@ impl Distribution {
         if self.bounds().is_none() {
             return (Nanos(low), false);
         }
-        // In the opposite extreme case, every lower bound is actually longer than all complete
-        // times.
+        // `low` assumes that each time equals its lower bound. In the other extreme, all of these
+        // times are longer than every known time.
         let rank = (quantile * all.len() as f64).ceil().max(1.0);
         if rank > self.known.len() as f64 {
             return (Nanos(low), true);
@@ -301,8 +301,9 @@ impl Distribution {
 }
 
 fn add(into: &mut Histogram<u64>, from: &Histogram<u64>) {
-    // `Histogram::add` visits every bucket, which takes tens of microseconds. The times of half a
-    // second usually differ little, so only the buckets between the shortest and the longest matter.
+    // `Histogram::add` visits every bucket, which takes tens of microseconds. The times within half
+    // a second usually differ little, so visit only the buckets between the shortest and the
+    // longest time.
     let (min, max) = (from.min_nz(), from.max());
     if min.leading_zeros() <= max.leading_zeros() + NARROW_OCTAVES {
         add_times(into, Nanos::ZERO, from.count_at(0));
@@ -321,7 +322,8 @@ fn add(into: &mut Histogram<u64>, from: &Histogram<u64>) {
 }
 
 fn encode(histogram: &Histogram<u64>) -> Option<String> {
-    // The encoded form contains the range, which must not depend on the order of growth.
+    // The encoded form contains the histogram's range, which must not depend on the order in which
+    // the histogram grew.
     let mut full = Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS).ok()?;
     full.add(histogram).ok()?;
     let mut bytes = Vec::new();
@@ -339,7 +341,7 @@ fn micros(nanos: f64) -> f64 {
 /// Summary of a distribution, in microseconds. All values are zero if the distribution is empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Summary {
-    /// Shortest complete time, or the shortest lower bound if no time is complete.
+    /// Shortest known time, or the shortest lower bound if there are only lower bounds.
     pub min: f64,
     /// Arithmetic mean.
     pub mean: f64,
@@ -359,8 +361,8 @@ pub struct Summary {
     pub p99_9: f64,
     /// Maximum.
     pub max: f64,
-    /// Standard deviation of the complete times. Absent if there are none, and in records of
-    /// earlier versions.
+    /// Standard deviation of the known times. Absent if there are none, and in records of earlier
+    /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdev: Option<f64>,
     /// Names of the values that are lower bounds because of timeouts or unfinished requests.
@@ -424,8 +426,8 @@ mod tests {
         let cut = of(&[1_000_000; 50], &[1_000; 50]);
         let (_, bound) = cut.quantile(0.5);
         assert!(bound);
-        // A few requests that were cut off immediately don't affect the percentiles of very many
-        // equal times.
+        // A few requests that were cut off immediately don't affect the median of 10,000 equal
+        // times.
         let few = of(&[1_000_000; 10_000], &[1_000; 3]);
         assert!(!few.quantile(0.5).1);
         assert!(few.quantile(0.9999).1);
@@ -443,7 +445,7 @@ mod tests {
             Distribution::decode_with_bounds(&whole, Some(&bounds)),
             Some(all)
         );
-        // In this case, there are more bounds than values.
+        // The arguments are swapped, so there are more lower bounds than values.
         assert_eq!(
             Distribution::decode_with_bounds(&bounds, Some(&whole)),
             None

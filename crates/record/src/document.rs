@@ -38,16 +38,16 @@ pub struct Record {
     /// these times for requests that timed out or were cut off.
     #[serde(with = "unmeasured")]
     pub response_time_us: Summary,
-    /// Times from the first byte sent to the last byte received.
+    /// Service times: from the first byte sent to the last byte received.
     #[serde(with = "unmeasured")]
     pub service_time_us: Summary,
     /// Time to connect, one value for each opened connection.
     #[serde(with = "unmeasured")]
     pub connect_time_us: Summary,
-    /// Durations of TLS handshakes, over connections opened.
+    /// Durations of the TLS handshakes of opened connections.
     #[serde(with = "unmeasured")]
     pub tls_time_us: Summary,
-    /// Times from the first byte sent to the first byte received, over successes.
+    /// Times from the first byte sent to the first byte received, for successful requests only.
     #[serde(with = "unmeasured")]
     pub first_byte_us: Summary,
     /// Results of each entry of the request list. Absent unless the list has at least two entries.
@@ -66,7 +66,7 @@ pub struct Record {
     /// Description of the generator's machine: operating system, processor, cores and memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// Agents that took part, for a load by several machines.
+    /// Agents that generated the load, if several machines took part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetUse>,
     /// Protocols negotiated on the first connection.
@@ -74,7 +74,7 @@ pub struct Record {
     /// Counts of packets and system calls, if the load used QUIC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quic: Option<QuicUse>,
-    /// Reason for ending early, if a condition ended the load.
+    /// Condition that ended the load early, if any, and its measured value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted: Option<LoadAbort>,
     /// Findings that qualify the results.
@@ -86,7 +86,7 @@ pub struct Record {
     pub histograms: BTreeMap<String, String>,
 }
 
-/// Early end of a load because of an `--abort-if` condition.
+/// Early end of a load, caused by an `--abort-if` condition.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LoadAbort {
     /// Condition that ended the load, such as `p99>50ms`.
@@ -113,7 +113,7 @@ pub struct LoadInfo {
     pub streams: u32,
     /// Planned length of the measured part; `None` if a count of requests ends the load.
     pub duration_s: Option<f64>,
-    /// Number of requests, if a count of requests ends the load.
+    /// Number of requests after which the load ends, if there is such a limit.
     #[serde(default)]
     pub requests: Option<u64>,
     /// Length of the warm-up, which is not measured.
@@ -229,7 +229,7 @@ pub struct Totals {
     pub unfinished_untimed: u64,
     /// Requests that were due but not started when the load ended.
     pub unstarted: u64,
-    /// Number of response times of which only a lower bound is known.
+    /// Number of response times that are known only as lower bounds.
     pub censored: u64,
     /// Number of retries of requests that a reused connection lost.
     pub retried: u64,
@@ -267,7 +267,7 @@ impl fmt::Display for RecordError {
 impl std::error::Error for RecordError {}
 
 impl Totals {
-    /// Checks that `started = ok + failed + unfinished`.
+    /// Checks that the counts satisfy `started = ok + failed + unfinished`.
     pub fn check(&self) -> Result<(), RecordError> {
         if self.started == self.ok + self.failed + self.unfinished {
             return Ok(());
@@ -285,7 +285,7 @@ impl Totals {
 pub struct Rates {
     /// Successful requests per second.
     pub ok_per_s: f64,
-    /// Requests per second that the schedule offered; open loop only.
+    /// Requests per second that were due on the schedule; open loop only.
     pub offered_per_s: Option<f64>,
     /// Requests per second that were started; open loop only.
     #[serde(default)]
@@ -294,7 +294,7 @@ pub struct Rates {
     pub bytes_in_per_s: f64,
 }
 
-/// Resources and delays of the load generator, over all workers.
+/// CPU usage, memory and delays of the load generator.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Generator {
     /// User CPU time of all workers over the measured part.
@@ -332,8 +332,8 @@ pub struct Generator {
 }
 
 /// Stalls of a worker: pauses of 500 ms or longer because its process was stopped or its machine
-/// was paused or suspended. The record of a load contains the stalls of the worker with the longest
-/// total.
+/// was paused or suspended. The record of a load contains the stalls of the worker whose stalls
+/// took longest in total.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stalls {
     /// Number of stalls.
@@ -361,8 +361,8 @@ impl Stalls {
         }
     }
 
-    /// Returns the stalls with the longer total. The workers of a process stall at the same time,
-    /// so their stalls must not be added up.
+    /// Returns the stalls with the longer total of two workers. The workers of a process stall at
+    /// the same time, so their stalls must not be added up.
     #[must_use]
     pub fn longer(self, other: Stalls) -> Stalls {
         match other.total_s > self.total_s {
@@ -424,7 +424,7 @@ pub struct QuicUse {
 }
 
 impl QuicUse {
-    /// Adds the counts of another worker or connection.
+    /// Adds the QUIC counts of another worker or connection.
     pub fn merge(&mut self, other: &QuicUse) {
         self.version = self.version.max(other.version);
         self.packets_sent += other.packets_sent;
@@ -445,26 +445,27 @@ impl QuicUse {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct XdpUse {
-    /// Point at which packets bypassed the kernel: `native` (in the driver) or `generic`.
+    /// Point at which packets bypass the kernel's network stack: `native` (in the driver) or
+    /// `generic`.
     pub mode: String,
     /// True if frames were not copied between the driver and the workers.
     pub zero_copy: bool,
     /// Number of receive queues.
     pub queues: u64,
-    /// Memory of the sockets' frames and rings, in bytes.
+    /// Memory that the sockets use for frames and rings, in bytes.
     pub ring_bytes: u64,
     /// IP packets sent.
     pub packets_sent: u64,
     /// Frames received.
     pub packets_received: u64,
-    /// Received packets that belonged to another worker and were copied to it.
+    /// Packets that one worker received for another worker and copied to it.
     pub packets_exchanged: u64,
-    /// Received packets that were lost because the inbox of the worker that they belonged to was
-    /// full.
+    /// Packets that one worker received for another worker and dropped because that worker's inbox
+    /// was full.
     pub exchange_dropped: u64,
     /// Received frames that the kernel dropped because a ring was full or the frame was too large.
     pub receive_drops: u64,
-    /// Frames to send that the kernel rejected.
+    /// Outgoing frames that the kernel rejected.
     pub transmit_drops: u64,
     /// Received packets that were dropped because they were malformed or had a wrong checksum.
     pub bad_packets: u64,
@@ -474,18 +475,19 @@ pub struct XdpUse {
     pub retransmitted: u64,
     /// Number of retransmission timeouts.
     pub timeouts: u64,
-    /// Replies to requests for the MAC address of a source address.
+    /// Replies sent to other hosts that asked for the MAC address of a source address.
     pub neighbor_replies: u64,
-    /// Number of sleeps of the workers.
+    /// Number of times that a worker slept until a packet arrived or a timer expired.
     pub polls: u64,
-    /// Sleeps that ended because a packet arrived.
+    /// Number of sleeps that ended because a packet arrived.
     pub wakes: u64,
-    /// Number of waits for several responses without watching the interface.
+    /// Number of sleeps from which arriving packets did not wake a worker, so that it could handle
+    /// several responses at once.
     pub pauses: u64,
 }
 
 impl XdpUse {
-    /// Adds the counts of another worker.
+    /// Adds the AF_XDP counts of another worker.
     pub fn merge(&mut self, other: &XdpUse) {
         self.mode.clone_from(&other.mode);
         self.zero_copy &= other.zero_copy;
@@ -593,16 +595,15 @@ impl Record {
         }
     }
 
-    /// Stores a distribution under a name, unless it is empty.
+    /// Stores a distribution under the given name, unless the distribution is empty.
     pub fn keep_distribution(&mut self, name: &str, times: &Distribution) {
         let all = times.encode().map(|it| (name.to_owned(), it));
         let bounds = times.encode_bounds().map(|it| (bounds_name(name), it));
         self.histograms.extend(all.into_iter().chain(bounds));
     }
 
-    /// Returns the distribution stored under a name. Returns `None` if an earlier version wrote the
-    /// record and some of its times are only lower bounds, because such a record doesn't state
-    /// which ones.
+    /// Returns the distribution stored under the given name. Returns `None` if some times are only
+    /// lower bounds and the record, written by an earlier version, doesn't state which ones.
     pub fn distribution(&self, name: &str) -> Option<Distribution> {
         let bounds = self.histograms.get(&bounds_name(name));
         let lacks_bounds = self.totals.censored > 0

@@ -1,4 +1,4 @@
-//! Part of a record that exists only for loads by several agents.
+//! The part of a record that exists only for loads by several agents.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct FleetUse {
 pub struct FleetAgent {
     /// Name of the agent.
     pub name: String,
-    /// Operating system and kernel.
+    /// Operating system and kernel of the agent's machine.
     pub system: String,
     /// Worker threads.
     pub workers: u32,

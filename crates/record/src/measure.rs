@@ -18,12 +18,12 @@ use crate::{Distribution, FindingId, Nanos, Outcome, Record, Summary, number, qu
 
 /// List of the metrics, for error messages.
 pub const MEASURES: &str = "the metrics are p50, p99 or any other pN, min, mean, max (response \
-     times; service., first_byte., connect., tls. or late. before them for others), rate, started, \
-     ok, failed, the outcomes by name, unfinished, unstarted, retried and busy; partial and agent-lost \
-     (findings of a load by agents)";
+     times; for other times with the prefix service., first_byte., connect., tls. or late.), rate, \
+     started, ok, failed, the name of any outcome, unfinished, unstarted, retried, busy, and, in a \
+     load by agents, the findings partial and agent-lost";
 
-/// Returns the finding with this ID if conditions accept it: if it means that part of the load is
-/// missing.
+/// Returns the finding with the given ID if it can be used as a condition, that is, if it means
+/// that part of the load is missing.
 pub fn finding(id: &str) -> Option<FindingId> {
     FindingId::parse(id).filter(|id| id.info().incomplete_load)
 }
@@ -65,7 +65,7 @@ enum CountKind {
     Failed,
     Retried,
     Outcome(Outcome),
-    /// Number of findings of this kind, 0 or 1.
+    /// 1 if the record contains the finding, otherwise 0.
     Finding(FindingId),
 }
 
@@ -95,7 +95,7 @@ impl Relation {
         .find_map(|(sign, is)| Some((is, text.strip_prefix(sign)?)))
     }
 
-    /// Returns the relation that holds exactly if this one does not.
+    /// Returns the negation of the relation, such as `<=` for `>`.
     pub fn inverse(self) -> Relation {
         match self {
             Relation::Above => Relation::AtMost,
@@ -116,7 +116,7 @@ impl Relation {
     }
 }
 
-/// Kind of a value. It determines the syntax of the limit.
+/// Kind of a metric's value, which determines the syntax of its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AmountKind {
     /// A time: `250us`, `50ms`, `1.5s`, `2m`.
@@ -256,7 +256,8 @@ impl Measure {
         })
     }
 
-    /// Returns the same metric of service times, if this is a metric of response times.
+    /// Returns the corresponding metric of service times for a metric of response times, otherwise
+    /// `None`.
     pub fn of_service_times(&self) -> Option<Measure> {
         match self.0 {
             MeasureKind::Time(TimeKind::Response, figure) => {
@@ -282,9 +283,9 @@ impl Measure {
         )
     }
 
-    /// Returns the number of requests whose time is at least `limit_us`, including those of which
-    /// only a lower bound is known, and the number of all timed requests. Returns `None` unless
-    /// this is a percentile whose distribution is in the record.
+    /// Returns the number of requests whose time is at least `limit_us`, and the number of all
+    /// timed requests. Both include lower bounds. Returns `None` unless the metric is a percentile
+    /// whose distribution is in the record.
     pub fn count_from(&self, limit_us: f64, record: &Record) -> Option<(u64, u64)> {
         self.quantile()?;
         let name = match self.0 {
@@ -309,7 +310,8 @@ impl Measure {
         )
     }
 
-    /// Returns the count and its total for metrics that count requests, otherwise `None`.
+    /// Returns the count of requests and the total that it is a share of. Returns `None` for
+    /// metrics that don't count requests.
     pub fn count(&self, record: &Record) -> Option<(u64, u64)> {
         match self.0 {
             MeasureKind::Count(counted) => Some(counted.of(record)),
@@ -333,7 +335,7 @@ impl CountKind {
         }
     }
 
-    /// Returns the count and its total.
+    /// Returns the count and the total that it is a share of.
     fn of(self, record: &Record) -> (u64, u64) {
         let totals = &record.totals;
         let ended = totals.ok + totals.failed;

@@ -27,12 +27,13 @@ pub fn significant(value: f64, digits: i32) -> String {
     let magnitude = |v: f64| v.abs().log10().floor() as i32;
     let round = |v: f64, decimals: i32| (v * 10f64.powi(decimals)).round() / 10f64.powi(decimals);
     let rounded = round(value, digits - 1 - magnitude(value));
-    // Rounding 999.6 to three digits gives 1,000, which has one more digit before the point.
+    // Rounding 999.6 to three digits gives 1,000, which has one more digit before the decimal
+    // point.
     let decimals = (digits - 1 - magnitude(rounded)).max(0) as usize;
     fixed(rounded, decimals)
 }
 
-/// Formats `value` with this number of decimals and commas between thousands.
+/// Formats `value` with `decimals` digits after the decimal point and commas between thousands.
 pub fn fixed(value: f64, decimals: usize) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -64,7 +65,8 @@ pub fn rate_figure(per_s: f64) -> String {
 /// 30 s, 500 for 5 min, to 0 over 10 s`.
 pub fn rate_stages(stages: &[RateStage]) -> String {
     let mut parts: Vec<String> = Vec::new();
-    // `before` is the rate at the end of the previous stage, `from` the rate after any jumps since.
+    // `before` is the rate at the end of the previous stage; `from` is the rate after any jumps
+    // that follow that stage.
     let (mut before, mut from) = (None, 0.0);
     for stage in stages {
         let to = stage.rate_per_s;
@@ -114,7 +116,7 @@ pub fn span(seconds: f64) -> String {
         return "–".to_owned();
     }
     if seconds < 60.0 {
-        // Durations are usually round numbers that somebody chose: `10 s`, not `10.0 s`.
+        // Durations are usually round numbers that a user chose: `10 s`, not `10.0 s`.
         return trimmed(&time(seconds * 1e6));
     }
     let whole = seconds.round() as u64;
@@ -178,7 +180,7 @@ pub fn share(share: f64) -> String {
     format!("{percent:.decimals$}%")
 }
 
-/// Removes trailing zeros from numbers that somebody chose: `50 ms`, not `50.0 ms`.
+/// Removes trailing zeros, because users choose round numbers: `50 ms`, not `50.0 ms`.
 pub fn trimmed(figure: &str) -> String {
     let unit = figure.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '−' | '+')));
     let (number, unit) = figure.split_at(unit.unwrap_or(figure.len()));

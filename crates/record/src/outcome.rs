@@ -27,7 +27,7 @@ macro_rules! outcomes {
             /// Every outcome, in the order in which records list them.
             pub const ALL: &'static [Outcome] = &[$(Outcome::$variant,)*];
 
-            /// Returns the name in records.
+            /// Returns the name of the outcome in records.
             pub const fn name(self) -> &'static str {
                 match self { $(Outcome::$variant => $name,)* }
             }
@@ -49,7 +49,7 @@ outcomes! {
     ConnectRefused = "connect_refused", Server, "The connection was refused: no server listens there.";
     ConnectTimeout = "connect_timeout", Server, "No connection within `--connect-timeout`.";
     ConnectUnreachable = "connect_unreachable", Server, "No route to the host or network.";
-    ConnectFailed = "connect_failed", Server, "The connect failed for another reason; a finding names it.";
+    ConnectFailed = "connect_failed", Server, "The connection attempt failed for another reason; a finding names it.";
     NoLocalPort = "no_local_port", Generator, "No free local port or address to connect from.";
     TooManyFiles = "too_many_files", Generator, "The limit of open files was reached.";
     Tls = "tls", Server, "The TLS handshake or a TLS record failed.";
@@ -64,8 +64,8 @@ outcomes! {
 }
 
 impl Outcome {
-    /// Returns true if the outcome counts as a failure. Requests cut off by the end of the load
-    /// don't.
+    /// Returns true if the outcome counts as a failure. Being cut off by the end of the load does
+    /// not.
     pub const fn is_failure(self) -> bool {
         matches!(
             self.party(),
@@ -104,7 +104,7 @@ impl OutcomeCounts {
         *count = count.saturating_add(n);
     }
 
-    /// Returns the number of requests with this outcome.
+    /// Returns the number of requests with the given outcome.
     pub fn get(&self, outcome: Outcome) -> u64 {
         self.0[outcome as usize]
     }
@@ -126,7 +126,7 @@ impl OutcomeCounts {
         all.saturating_sub(self.get(Outcome::Unstarted))
     }
 
-    /// Adds the counts of another part of the load.
+    /// Adds the outcomes of another part of the load.
     pub fn merge(&mut self, other: &OutcomeCounts) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
             *mine += theirs;

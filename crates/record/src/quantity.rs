@@ -36,7 +36,7 @@ pub fn positive_time(typed: &str) -> Result<Duration, String> {
     }
 }
 
-/// Parses a time that may be given in days, such as `90m`, `12h` or `30d`.
+/// Parses a time whose unit may be days, such as `90m`, `12h` or `30d`.
 pub fn age(typed: &str) -> Result<Duration, String> {
     let time = match split_number(typed) {
         Some((days, "d")) => Duration::try_from_secs_f64(days * 86_400.0).ok(),
@@ -62,7 +62,7 @@ pub fn size(typed: &str) -> Result<u64, String> {
     let bytes = bytes(typed).filter(|bytes| *bytes <= BYTES_MAX && bytes.fract() == 0.0);
     bytes
         .map(|bytes| bytes as u64)
-        .ok_or_else(|| format!("\"{typed}\" is not a size; write it in bytes or like 1K, 10M"))
+        .ok_or_else(|| format!("\"{typed}\" is not a size; write it like 512, 1K or 10M"))
 }
 
 /// Parses a number of bytes with an optional binary unit: `512`, `1.5MiB`, `100MB`, `1G`.
@@ -105,7 +105,9 @@ pub const HIGHEST_RATE_PER_S: f64 = 1e8;
 /// Parses a rate in requests per second: `1000`, `20k`, `0.5`, `1200/m`.
 pub fn rate(typed: &str) -> Result<f64, String> {
     let expected = || {
-        format!("\"{typed}\" is not a rate; write requests per second like 1000 or 20k, or 90/m")
+        format!(
+            "\"{typed}\" is not a rate; write it like 1000 or 20k (per second), or 90/m (per minute)"
+        )
     };
     let rate = per_second(typed).ok_or_else(expected)?;
     if rate > 0.0 && rate <= HIGHEST_RATE_PER_S {
@@ -173,7 +175,7 @@ fn split_number(typed: &str) -> Option<(f64, &str)> {
     Some((number, &typed[end..]))
 }
 
-/// Parses ranges such as `0-3,6`.
+/// Parses a list of ranges such as `0-3,6`.
 pub fn ranges(typed: &str) -> Option<Vec<(u64, u64)>> {
     typed
         .split(',')
@@ -248,7 +250,7 @@ mod tests {
         assert_eq!(
             (size("0.5"), bytes("1TB")),
             (
-                Err("\"0.5\" is not a size; write it in bytes or like 1K, 10M".to_owned()),
+                Err("\"0.5\" is not a size; write it like 512, 1K or 10M".to_owned()),
                 None
             )
         );

@@ -31,8 +31,8 @@ impl From<f64> for RateProfile {
 }
 
 impl RateProfile {
-    /// Returns the rate, in requests per second, at a time in seconds. Before zero, as in the
-    /// warm-up, this is the initial rate; after the last stage it is zero.
+    /// Returns the rate, in requests per second, at a time in seconds. At negative times, as in the
+    /// warm-up, the rate is the initial rate. After the last stage, it is zero.
     pub fn rate_at(&self, time_s: f64) -> f64 {
         match self {
             RateProfile::Constant(rate_per_s) => *rate_per_s,
@@ -48,8 +48,8 @@ impl RateProfile {
         }
     }
 
-    /// Returns the mean rate between two times in seconds. If they are equal, this is the rate at
-    /// that time.
+    /// Returns the mean rate between two times in seconds, or the rate at that time if both are
+    /// equal.
     pub fn mean_between(&self, from_s: f64, to_s: f64) -> f64 {
         match self {
             RateProfile::Constant(rate_per_s) => *rate_per_s,
@@ -71,8 +71,8 @@ impl RateProfile {
         }
     }
 
-    /// Returns the same profile preceded by a warm-up at its initial rate. Times then count from
-    /// the start of the warm-up.
+    /// Returns the profile preceded by a warm-up at its initial rate. Times in the new profile
+    /// count from the start of the warm-up.
     #[must_use]
     pub fn after_warmup(&self, warmup_s: f64) -> RateProfile {
         match self {
@@ -81,8 +81,8 @@ impl RateProfile {
         }
     }
 
-    /// Returns the first time, in seconds, at which this number of requests has arrived, or `None`
-    /// if that never happens.
+    /// Returns the last time, in seconds, at which no more than `arrivals` requests have arrived,
+    /// or `None` if `arrivals` is never exceeded.
     pub fn time_of(&self, arrivals: f64) -> Option<f64> {
         match self {
             RateProfile::Constant(rate_per_s) => Some(arrivals / rate_per_s),
@@ -99,7 +99,7 @@ pub struct StagedRate {
     arrivals: f64,
 }
 
-/// Period in which the rate is linear. Its length is above zero.
+/// Period of nonzero length in which the rate changes linearly or stays constant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Segment {
     begin_s: f64,
@@ -115,13 +115,13 @@ impl Segment {
         (self.to_per_s - self.from_per_s) / self.length_s
     }
 
-    /// Returns the number of arrivals in the first `elapsed_s` of the segment.
+    /// Returns the number of arrivals in the first `elapsed_s` seconds of the segment.
     fn arrivals_in(&self, elapsed_s: f64) -> f64 {
         elapsed_s * (self.from_per_s + self.slope() * elapsed_s / 2.0)
     }
 
-    /// Returns the time from the start of the segment until this number of requests has arrived in
-    /// it.
+    /// Returns the time from the start of the segment until `arrivals` requests have arrived in the
+    /// segment.
     fn elapsed_at(&self, arrivals: f64) -> f64 {
         if arrivals <= 0.0 {
             return 0.0;
@@ -134,7 +134,7 @@ impl Segment {
 }
 
 impl StagedRate {
-    /// Computes the rate that these stages describe.
+    /// Computes the rate that the stages describe.
     pub fn new(stages: &[RateStage]) -> StagedRate {
         let mut rate = StagedRate::default();
         let (mut begin_s, mut from_per_s) = (0.0, 0.0);
@@ -159,8 +159,8 @@ impl StagedRate {
         self.arrivals += length_s * (from_per_s + to_per_s) / 2.0;
     }
 
-    /// Returns the same rate preceded by a warm-up at its initial rate. Times then count from the
-    /// start of the warm-up.
+    /// Returns the rate preceded by a warm-up at its initial value. Times in the new rate count
+    /// from the start of the warm-up.
     #[must_use]
     pub fn after_warmup(&self, warmup_s: f64) -> StagedRate {
         let mut all = StagedRate::default();
@@ -196,7 +196,7 @@ impl StagedRate {
 
     /// Returns the last time, in seconds, at which no more than `arrivals` requests have arrived,
     /// and the number of the segment that contains it. Returns `None` if `arrivals` is never
-    /// exceeded. `segment`, where the search begins, must contain the same or an earlier time.
+    /// exceeded. The search begins at `segment`, which must not be after the resulting segment.
     fn inverse(&self, arrivals: f64, mut segment: usize) -> Option<(f64, usize)> {
         if arrivals.is_nan() || arrivals >= self.arrivals {
             return None;
@@ -212,16 +212,16 @@ impl StagedRate {
     }
 }
 
-/// Inverse of the integrated rate, for ascending numbers of arrivals.
+/// Inverse of the integrated rate: the time of each arrival, for ascending numbers of arrivals.
 #[derive(Debug, Clone)]
 pub struct ArrivalTimes {
     rate: StagedRate,
-    /// Index of the segment that contains the last result.
+    /// Index of the segment that contains the most recent result.
     segment: usize,
 }
 
 impl ArrivalTimes {
-    /// Creates the inverse of this rate.
+    /// Creates the inverse of the integral of `rate`.
     pub fn new(rate: StagedRate) -> ArrivalTimes {
         ArrivalTimes { rate, segment: 0 }
     }

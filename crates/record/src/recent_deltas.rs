@@ -1,4 +1,4 @@
-//! Sum of the last seconds of a running load.
+//! Sums of counts and times over the last seconds of a running load.
 
 use std::collections::VecDeque;
 
@@ -15,12 +15,12 @@ pub struct RecentDeltas {
     length: Nanos,
     /// Deltas without their time series, in the order of publication.
     deltas: VecDeque<Delta>,
-    /// Latest end of any delta.
+    /// Latest end of any delta so far.
     latest: Nanos,
 }
 
 impl RecentDeltas {
-    /// Creates an empty window of this length.
+    /// Creates an empty window of the given length.
     pub fn new(length: Nanos) -> RecentDeltas {
         RecentDeltas {
             length,
@@ -90,7 +90,7 @@ mod tests {
             (0, 500, 1),
             (500, 1_000, 10),
             (1_000, 1_500, 100),
-            // This delta of another worker is published late.
+            // Another worker publishes this delta late.
             (0, 1_000, 1_000),
         ] {
             recent.add(&delta(begin_ms, end_ms, started));

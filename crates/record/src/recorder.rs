@@ -21,10 +21,10 @@ const MEASURED_TO_P99_MIN: u64 = 10;
 /// Rule that decides which requests belong to the measured part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeasuredPart {
-    /// Used for open loops and for loads with a number of requests: the intended start is at or
-    /// after this time.
+    /// Requests whose intended start is at or after this time. Used for open loops and for loads
+    /// that end after a number of requests.
     DueFrom(Nanos),
-    /// Used for closed loops with a duration: the end is at or after this time.
+    /// Requests that end at or after this time. Used for closed loops with a duration.
     EndedFrom(Nanos),
 }
 
@@ -49,11 +49,12 @@ pub struct Exchange {
     /// Time at which the request was due. In a closed loop, its request slot became free at this
     /// time.
     pub intended: Nanos,
-    /// Time at which the first byte was passed to the socket. If none was, start of the connect.
+    /// Time at which the first byte was passed to the socket, or the start of the connection
+    /// attempt if no byte was sent.
     pub sent: Nanos,
     /// Time of the first byte of the response, if there was one.
     pub first_byte: Option<Nanos>,
-    /// Time of the last byte of the response, or of the failure.
+    /// Time at which the last byte of the response arrived or the request failed.
     pub ended: Nanos,
     /// Status of the final response, if received.
     pub status: Option<u16>,
@@ -70,7 +71,8 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Returns true if intended start, send, first byte and end are in this order.
+    /// Returns true if the intended start, the send, the first byte and the end are in
+    /// chronological order.
     pub fn is_in_order(&self) -> bool {
         let first_byte = self.first_byte.unwrap_or(self.ended);
         self.intended <= self.sent && self.sent <= first_byte && first_byte <= self.ended
@@ -107,7 +109,8 @@ pub struct Recorder {
     untimed_below: Nanos,
     /// Sum of all finished slices.
     total: Delta,
-    /// Sum of the finished slices that have not been handed over yet, if the load has a viewer.
+    /// Sum of the finished slices that have not been handed over yet. `None` if the load has no
+    /// viewer.
     untaken: Option<Box<Delta>>,
     /// Requests that succeeded or failed, including those of the warm-up.
     ended: u64,
@@ -116,7 +119,7 @@ pub struct Recorder {
     /// Number of successful requests in the measured part, and the sum of their response times in
     /// nanoseconds.
     succeeded: (u64, u128),
-    /// True in the settling part of a slice.
+    /// True during the settling part of a slice.
     is_settling: bool,
     /// Time beyond which the time series does not advance.
     series_limit: Nanos,
@@ -144,14 +147,14 @@ impl Recorder {
     }
 
     /// Enables counting by entry. Requests with a higher entry number are counted in the last of
-    /// these `entries`.
+    /// the `entries` entries.
     pub fn count_entries(&mut self, entries: usize) {
         self.slice.entries = EntryDeltas::new(entries);
         self.entry_times = DenseTimes::new(entries);
     }
 
-    /// Begins or ends the settling part of a slice. Requests that start in it must have
-    /// [`Exchange::is_settling`].
+    /// Begins or ends the settling part of a slice. Requests that start in the settling part must
+    /// have [`Exchange::is_settling`] set.
     pub fn settle(&mut self, is_settling: bool) {
         self.is_settling = is_settling;
     }
@@ -169,7 +172,7 @@ impl Recorder {
         now >= self.measured.start() && !self.is_settling
     }
 
-    /// Keeps finished slices for [`Recorder::hand_over`] from now on.
+    /// Starts keeping finished slices for [`Recorder::hand_over`].
     pub fn watch(&mut self) {
         self.untaken = Some(Box::default());
     }
@@ -180,7 +183,8 @@ impl Recorder {
         self.started_entry(0);
     }
 
-    /// Records that the connect or send of a request of this entry began.
+    /// Records that the connect or send of a request began. `entry` is the number of the request's
+    /// entry.
     #[inline]
     pub fn started_entry(&mut self, entry: u32) {
         self.slice.started += 1;
@@ -190,9 +194,9 @@ impl Recorder {
     }
 
     /// Records a start in an open loop, in the order of the schedule. The request was due at
-    /// `intended` and started at `actual`, and its connection was free since `free_since`. Lateness
-    /// counts from the later of these two times, because waiting for a connection is not the
-    /// generator's fault.
+    /// `intended` and started at `actual`; its connection had been free since `free_since`.
+    /// Lateness counts from the later of `intended` and `free_since`, because waiting for a
+    /// connection is not the generator's fault.
     #[inline]
     pub fn started_by_schedule(&mut self, intended: Nanos, free_since: Nanos, actual: Nanos) {
         if intended >= self.measured.start() {
@@ -208,8 +212,8 @@ impl Recorder {
         }
     }
 
-    /// Records an opened connection with the duration of its connect and its TLS handshake, if any.
-    /// Returns true if it belongs to the measured part.
+    /// Records an opened connection with its connect time and its TLS handshake, if any. Returns
+    /// true if the connection belongs to the measured part.
     pub fn connection_opened(
         &mut self,
         now: Nanos,
@@ -275,8 +279,7 @@ impl Recorder {
                 slice
                     .response_time
                     .record_at_least(exchange.ended.since(exchange.intended));
-                // An unstarted request was never sent, so its wait says nothing about the service
-                // time.
+                // An unstarted request was never sent, so it has no service time.
                 if outcome != Outcome::Unstarted {
                     slice
                         .service_time
@@ -316,8 +319,9 @@ impl Recorder {
         }
     }
 
-    /// Closes the slices before `moment`. Afterwards, no request may end before `moment`. The end
-    /// of a request closes slices, too, but that may be too late for a waiting viewer.
+    /// Closes the slices before `moment`. Afterwards, no request may end before `moment`. Each
+    /// request that ends also closes slices, but that may be too late for a viewer that is waiting
+    /// for results.
     #[inline]
     pub fn passed(&mut self, moment: Nanos) {
         let moment = moment.min(self.series_limit);
@@ -346,7 +350,7 @@ impl Recorder {
     }
 
     /// Returns the response time at `quantile` (0 to 1) over all requests so far, including those
-    /// of the current slice. Zero if there are none.
+    /// of the current slice. Returns zero if there are no requests.
     pub fn response_time_quantile(&mut self, quantile: f64) -> Nanos {
         self.distribute_equal_times();
         let mut times = self.total.response_time.clone();
@@ -386,7 +390,7 @@ impl Recorder {
         self.slice_end = self.slice_end + SLICE;
     }
 
-    /// Ends the load and closes the last slice, which may be shorter than the others. Nothing may
+    /// Ends the load and closes the last slice, which may be shorter than the others. No event may
     /// be recorded afterwards.
     pub fn finish(&mut self, end: Nanos) {
         self.series_limit = Nanos::MAX;
@@ -395,7 +399,7 @@ impl Recorder {
         self.entry_times = DenseTimes::default();
     }
 
-    /// Adds another worker's recorder from the same load. Both must be finished.
+    /// Adds another worker's recorder from the same load. Both recorders must be finished.
     pub fn merge(&mut self, other: &Recorder) {
         self.total.merge(&other.total);
         self.ended += other.ended;
@@ -404,8 +408,8 @@ impl Recorder {
         self.succeeded.1 += other.succeeded.1;
     }
 
-    /// Returns the time at which the current slice can be handed over; never, unless the load has
-    /// a viewer.
+    /// Returns the time at which the current slice can be handed over, or [`Nanos::MAX`] (never) if
+    /// the load has no viewer.
     #[inline]
     pub fn next_news(&self) -> Nanos {
         match self.untaken {
@@ -414,7 +418,7 @@ impl Recorder {
         }
     }
 
-    /// Returns true if [`Recorder::hand_over`] would hand over anything.
+    /// Returns true if [`Recorder::hand_over`] has any slices to hand over.
     #[inline]
     pub fn has_news(&self) -> bool {
         self.untaken
@@ -422,7 +426,8 @@ impl Recorder {
             .is_some_and(|untaken| untaken.span.is_some())
     }
 
-    /// Adds the slices that ended since the last call to `into`. This is cheap if `into` is empty.
+    /// Adds all slices that have ended since the previous call to the delta `into`. The call is
+    /// cheap if `into` is empty.
     pub fn hand_over(&mut self, into: &mut Box<Delta>) {
         let Some(untaken) = &mut self.untaken else {
             return;
@@ -435,7 +440,8 @@ impl Recorder {
         untaken.clear();
     }
 
-    /// Returns the sum of all finished slices. After [`Recorder::finish`], this is the whole load.
+    /// Returns the sum of all finished slices. After [`Recorder::finish`], the sum covers the whole
+    /// load.
     pub fn total(&self) -> &Delta {
         &self.total
     }
@@ -483,7 +489,7 @@ impl Recorder {
         &self.total.connect_time
     }
 
-    /// Returns the durations of TLS handshakes, over connections opened.
+    /// Returns the durations of the TLS handshakes of opened connections.
     pub fn tls_time(&self) -> &Distribution {
         &self.total.tls_time
     }

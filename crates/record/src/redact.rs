@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-/// Headers whose value is a credential.
+/// Headers whose values are credentials.
 const SECRET_HEADERS: [&str; 15] = [
     "authorization",
     "proxy-authorization",
@@ -26,7 +26,7 @@ const SECRET_HEADERS: [&str; 15] = [
     "x-vault-token",
 ];
 
-/// Replacement of a credential in text that is only shown.
+/// Text that replaces a credential when the result is only shown, not restored.
 pub const REDACTED: &str = "[redacted]";
 
 /// Beginning of a numbered placeholder: `[redacted 1]`.
@@ -139,8 +139,8 @@ fn credentials(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns true if the value is a credential that must be hidden. Templates that only name a
-/// variable and values that are already hidden are not.
+/// Returns true if the value is a credential that must be hidden. Returns false for templates that
+/// only name a variable, and for values that are already hidden.
 fn is_credential(value: &str) -> bool {
     let value = value.trim();
     let is_template =

@@ -44,12 +44,12 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Creates a series whose first slice has the number `first`.
+    /// Creates a series of slices. The first slice has the index `first`.
     pub(crate) fn of(first: usize, slices: Vec<SliceCounts>) -> Series {
         Series { first, slices }
     }
 
-    /// Replaces the series with a single slice.
+    /// Replaces the whole series with a single slice, whose index is `number`.
     pub(crate) fn begin(&mut self, number: usize, slice: SliceCounts) {
         self.first = number;
         self.slices.clear();
@@ -81,7 +81,7 @@ impl Series {
         }
     }
 
-    /// Returns the slices with their numbers.
+    /// Returns each slice with its index.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &SliceCounts)> {
         (self.first..).zip(&self.slices)
     }
@@ -112,8 +112,8 @@ fn coarse(time: Nanos) -> Nanos {
     coarse_time(coarse_bucket(time.0))
 }
 
-/// Returns the number of the coarse bucket that contains a time. Each of the shortest times has its
-/// own bucket.
+/// Returns the number of the coarse bucket that contains a time. Each of the shortest times has a
+/// bucket of its own.
 pub(crate) const fn coarse_bucket(nanos: u64) -> u32 {
     buckets::bucket_of(COARSE_BITS, nanos)
 }
@@ -131,7 +131,8 @@ impl SliceCounts {
         times: Vec::new(),
     };
 
-    /// Sets the response times of the requests that finished in this slice. There must be none yet.
+    /// Sets the response times of the requests that finished in this slice. The slice must not have
+    /// any response times yet.
     pub(crate) fn keep_times(&mut self, times: &Distribution) {
         for (time, count) in times.buckets() {
             let time = coarse(time);

@@ -1,11 +1,11 @@
-//! Connections and requests of each of a load's source addresses.
+//! Number of connections and requests of each source address of a load.
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of used addresses that are stored individually. If there are more, only totals
-/// are stored.
+/// Maximum number of used addresses that are stored individually. If more addresses were used, only
+/// totals are stored.
 const LISTED_MAX: usize = 1_000;
 
 /// Use of the source addresses in the measured part. Stored only if the load has source addresses.
@@ -18,16 +18,16 @@ pub struct SourceUse {
     pub order: String,
     /// Number of addresses given to the load.
     pub given: u64,
-    /// Number of addresses with an opened connection or an ended request.
+    /// Number of addresses that had an opened connection or a finished request.
     pub used: u64,
-    /// Connections opened, by address used.
+    /// Spread of opened connections over the used addresses.
     pub connections: SourceSpread,
-    /// Successful requests, by address used.
+    /// Spread of successful requests over the used addresses.
     pub ok: SourceSpread,
-    /// Failed requests, by address used.
+    /// Spread of failed requests over the used addresses.
     pub failed: SourceSpread,
-    /// Totals of the last addresses in a very long list, which are not counted individually. `used`
-    /// doesn't include them.
+    /// Totals of the addresses at the end of a very long list, which are not counted individually.
+    /// `used` doesn't include them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beyond: Option<SourceTotals>,
     /// The used addresses in the order in which they were given; empty if more than 1,000 were
@@ -46,7 +46,7 @@ pub struct SourceSpread {
     pub most: u64,
 }
 
-/// Connections and requests of one address, or of several in total.
+/// Number of connections and requests of one address, or of several addresses together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SourceTotals {
     /// Connections opened.
@@ -57,7 +57,7 @@ pub struct SourceTotals {
     pub failed: u64,
 }
 
-/// Connections and requests of one address.
+/// One source address with its number of connections and requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceCount {
     /// Source address.
@@ -74,7 +74,7 @@ impl SourceTotals {
 }
 
 impl SourceUse {
-    /// Sums the counts of all addresses. Ignores unused addresses.
+    /// Summarizes the counts of all addresses. Ignores unused addresses.
     pub fn of(counts: impl Iterator<Item = SourceCount>) -> SourceUse {
         let used: Vec<SourceCount> = counts.filter(|count| !count.totals.is_unused()).collect();
         let spread = |figure: fn(&SourceTotals) -> u64| {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Distribution, Nanos};
 
-/// Lateness of starts, and gaps between them. Each gap is between two starts of the same worker,
+/// Lateness of starts, and gaps between starts. Each gap is between two starts of the same worker,
 /// even after merging.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Starts {
@@ -15,7 +15,7 @@ pub(crate) struct Starts {
     last: Option<(Nanos, Nanos)>,
 }
 
-/// Equality ignores the last start.
+/// Equality ignores the time of the last start.
 impl PartialEq for Starts {
     fn eq(&self, other: &Self) -> bool {
         self.late == other.late
@@ -49,7 +49,7 @@ impl Starts {
         [&self.late, &self.intended_gaps, &self.actual_gaps]
     }
 
-    /// Returns the distributions of [`Starts::times`] for writing, in the same order.
+    /// Returns mutable references to the distributions, in the order of [`Starts::times`].
     pub(crate) fn times_mut(&mut self) -> [&mut Distribution; 3] {
         [
             &mut self.late,
@@ -117,7 +117,7 @@ impl GapSummary {
 mod tests {
     use super::*;
 
-    /// Records starts that are due every 50 µs, each late by the given time.
+    /// Records starts that are due every 50 µs. `late_ns` contains the delay of each start.
     fn started(late_ns: &[u64]) -> Starts {
         let mut starts = Starts::default();
         for (number, &late) in (0u64..).zip(late_ns) {
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_burst_shows_in_the_gaps_that_came_about_and_in_no_others() {
-        // Every second start is delayed until the next one.
+        // Every other start is delayed until the next start.
         let late: Vec<u64> = (0..1001).map(|n| (n % 2) * 50_000).collect();
         let gaps = started(&late).gaps().unwrap();
         assert_eq!(gaps.intended.variation, 0.0);

@@ -1,6 +1,6 @@
-//! Serde functions for values that might not have been measured. Such a value is null in JSON and
-//! the default value in memory. Earlier versions wrote zeros instead of null; these are read as not
-//! measured.
+//! Serde functions for values that might not have been measured. An unmeasured value is null in
+//! JSON and the default value in memory. Earlier versions wrote zeros instead of null; these are
+//! read as not measured.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

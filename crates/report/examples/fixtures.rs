@@ -1,5 +1,5 @@
 //! Writes the stored experiments and records that the tests render. Run `cargo run -p prony-report
-//! --example fixtures`, then check the difference. A test compares the committed files with the
+//! --example fixtures`, then review the differences. A test compares the committed files with the
 //! output of this program. `demo-of-0.1.0` is never rewritten, because it was written by an earlier
 //! version.
 

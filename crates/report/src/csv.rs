@@ -1,9 +1,9 @@
-//! Results as CSV for spreadsheets and scripts: plain numbers without rounding, units in the column
+//! Results as CSV for spreadsheets and scripts: plain, unrounded numbers, with units in the column
 //! names.
 //!
-//! A load has a row for each half second ([`series`]), and an experiment one for each variant and
-//! metric ([`verdict`]). Fields are quoted if they need it (RFC 4180), and lines end with a line
-//! feed.
+//! The table of a load has a row for each half second ([`series`]), and the table of an experiment
+//! has a row for each variant and metric ([`verdict`]). Fields are quoted if necessary (RFC 4180),
+//! and lines end with a line feed.
 
 use prony_record::Record;
 use prony_stats::VerdictDocument;
@@ -18,8 +18,8 @@ pub fn series(record: &Record) -> String {
 }
 
 /// Returns one row for each variant and metric that was measured. The first columns describe the
-/// variant, the others its comparison with its baseline. Unknown values are empty; shares have a
-/// `difference` instead of a `ratio`.
+/// variant, and the others its comparison with its baseline. Unknown values are empty; shares have
+/// a `difference` instead of a `ratio`.
 pub fn verdict(verdict: &VerdictDocument) -> String {
     data::compared_metrics(verdict).to_csv()
 }

@@ -5,11 +5,11 @@ use serde::Deserialize;
 /// A document of the format `prony.doctor/1`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct DoctorDocument {
-    /// Servers, then the machine.
+    /// Results for each server, followed by those for the machine.
     pub subjects: Vec<StoredSubject>,
 }
 
-/// A server, or the machine.
+/// Results for one server, or for the machine.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct StoredSubject {
     /// The name of the server or machine.
@@ -26,7 +26,7 @@ pub struct StoredSubject {
 pub enum CheckLevel {
     /// The value is as expected.
     Ok,
-    /// Informational.
+    /// The value is reported for information only.
     Note,
     /// The value can limit a load.
     Warning,
@@ -45,11 +45,11 @@ pub struct StoredCheck {
     pub seen: String,
     /// The recommended value.
     pub expected: String,
-    /// The effect on a load.
+    /// Effect of the observed value on a load.
     pub why: String,
     /// The command or setting that changes the value.
     pub change: String,
-    /// Documentation of the check.
+    /// Documentation that the check is based on, such as `listen(2)`.
     pub source: String,
 }
 
@@ -58,16 +58,16 @@ pub struct StoredCheck {
 pub struct UnknownCheck {
     /// Name of the check.
     pub what: String,
-    /// The reason.
+    /// Reason why the check has no result.
     pub why: String,
 }
 
 impl DoctorDocument {
-    /// Parses the JSON.
+    /// Parses a document from JSON.
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is not such a document.
+    /// Returns an error if the text is not a document of the format `prony.doctor/1`.
     pub fn read(json: &str) -> Result<DoctorDocument, serde_json::Error> {
         serde_json::from_str(json)
     }

@@ -58,7 +58,7 @@ pub(crate) enum Audience {
     Pages,
 }
 
-/// An output format, with the distinctions that decide which blocks are shown.
+/// A group of output formats that show the same blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Medium {
     Terminal,
@@ -118,7 +118,7 @@ pub(crate) enum Block {
     /// Sentences, each next to its verdict or result.
     Verdicts(Vec<VerdictLine>),
     List(Vec<String>),
-    /// Names and values.
+    /// A list of names with their values.
     Facts(Vec<(String, String)>),
     Table(Table),
     Chart(Figure),
@@ -175,7 +175,7 @@ pub(crate) struct VerdictLine {
 /// A chart with its name and caption.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
-    /// Words from which the name of the chart's SVG file is formed.
+    /// Text from which the name of the chart's SVG file is derived.
     pub(crate) name: String,
     /// The heading above the chart.
     pub(crate) title: String,
@@ -209,7 +209,7 @@ impl Section {
         }
     }
 
-    /// Adds a block, if there is one.
+    /// Adds a block, unless it is `None`.
     pub(crate) fn with(mut self, audience: Audience, block: impl Into<Option<Block>>) -> Section {
         if let Some(block) = block.into() {
             self.blocks.add(audience, block);
@@ -224,7 +224,8 @@ impl Section {
 }
 
 impl Document {
-    /// Returns the sections in which a medium shows at least one block, each with those blocks.
+    /// Returns the sections in which a medium shows at least one block, with the blocks that it
+    /// shows.
     pub(crate) fn sections_for(
         &self,
         medium: Medium,

@@ -1,4 +1,5 @@
-//! The environment as lines. Any document is accepted, because newer versions may store more facts.
+//! Conversion of a stored environment to lines of text. Any document is accepted, because newer
+//! versions may store more facts.
 
 use serde_json::Value;
 
@@ -9,8 +10,8 @@ pub(crate) fn flattened(value: &Value) -> Vec<(String, String)> {
     out
 }
 
-/// The rank of a fact in a list that may be truncated. The machine, versions and settings come
-/// first, digests and libraries last.
+/// Returns the rank of a fact in a list that may be truncated. The machine, versions and settings
+/// come first; digests and libraries come last.
 pub(crate) fn environment_rank(path: &str) -> u8 {
     let has = |words: &[&str]| words.iter().any(|word| path.contains(word));
     if has(&["sha256", "digest", "librar", "built with", "configure"]) {

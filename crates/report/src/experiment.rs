@@ -6,11 +6,11 @@ use prony_stats::{Levels, Values, VerdictDocument};
 /// A stored experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
-    /// `verdict.json`.
+    /// Content of `verdict.json`.
     pub verdict: VerdictDocument,
-    /// `plan.toml` as run; empty if the file is missing.
+    /// Content of `plan.toml` as run; empty if the file is missing.
     pub plan: String,
-    /// `environment.json`; null if the file is missing.
+    /// Content of `environment.json`; null if the file is missing.
     pub environment: serde_json::Value,
     /// All trials with a record, by block and variant.
     pub trials: Vec<Trial>,
@@ -19,15 +19,15 @@ pub struct Experiment {
 /// One trial of an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
-    /// The block, from 1.
+    /// Number of the block, from 1.
     pub block: u32,
     /// The index of the variant in the verdict.
     pub variant: usize,
     /// The position within the block, from 0; `None` if it wasn't stored.
     pub position: Option<usize>,
-    /// The measured metrics. Without telemetry, only those computed from the record.
+    /// The measured metrics. Without telemetry, only the metrics that are computed from the record.
     pub values: Values,
-    /// `telemetry.csv`; empty if the file is missing.
+    /// Content of `telemetry.csv`; empty if the file is missing.
     pub telemetry: String,
     /// The slices of an interleaved block; empty for a sequential trial.
     pub slices: Vec<TrialSlice>,
@@ -50,7 +50,7 @@ pub struct TrialSearch {
 pub struct TrialProbe {
     /// Offered requests per second; `None` for a closed loop.
     pub rate_per_s: Option<f64>,
-    /// The reading of each goal.
+    /// The value of each goal's metric.
     #[serde(default)]
     pub goals: Vec<ProbeReading>,
 }
@@ -58,9 +58,9 @@ pub struct TrialProbe {
 /// The value of a goal's metric in a probe.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 pub struct ProbeReading {
-    /// The goal, such as `p99<50ms`.
+    /// The goal as typed, such as `p99<50ms`.
     pub goal: String,
-    /// Microseconds, or a share from 0 to 1.
+    /// The value: microseconds, or a share from 0 to 1.
     pub value: f64,
 }
 
@@ -133,8 +133,7 @@ impl Experiment {
         trials
     }
 
-    /// Finds the variant that a folder name identifies by its name or its levels. Separators are
-    /// ignored.
+    /// Finds the variant whose name or levels are equal to a folder's name, ignoring separators.
     pub(crate) fn variant_named(verdict: &VerdictDocument, name: &str) -> Option<usize> {
         let wanted = letters(name);
         let by = |key: &dyn Fn(&Levels, &str) -> String| {
@@ -153,7 +152,7 @@ impl Experiment {
     }
 }
 
-/// Keeps only those characters of a name that folder names contain.
+/// Removes the characters that don't occur in folder names, and converts the others to lowercase.
 fn letters(name: &str) -> String {
     name.chars()
         .filter(|c| c.is_alphanumeric() || *c == '.')

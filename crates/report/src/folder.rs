@@ -17,14 +17,14 @@ pub enum FolderError {
     NoVerdict(PathBuf),
     /// A file can't be read.
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The error of the operating system.
         error: std::io::Error,
     },
     /// A file has unexpected content.
     Malformed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Description of the error.
         reason: String,
@@ -93,7 +93,7 @@ fn text(path: &Path) -> Result<Option<String>, FolderError> {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
-        // Skip stray files among the folders of trials.
+        // A missing file is not an error, so stray files among the folders of trials are skipped.
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
         Err(error) => Err(FolderError::Unreadable {
             path: path.to_owned(),
@@ -150,7 +150,7 @@ struct TrialFile {
     variant: usize,
     #[serde(default)]
     position: Option<usize>,
-    /// The keys are names, because later versions may have more metrics.
+    /// The keys are strings rather than metrics, because later versions may have more metrics.
     #[serde(default)]
     values: BTreeMap<String, f64>,
     #[serde(default)]
@@ -175,12 +175,13 @@ fn trial_file(dir: &Path, verdict: &VerdictDocument) -> Result<Option<TrialFile>
     Ok(Some(stated))
 }
 
-/// Returns a trial's metrics as stored, or computes them from its record.
+/// Returns the stored metrics of a trial. If none are stored, computes them from the trial's
+/// record.
 fn values(record: &Record, stated: Option<&TrialFile>) -> Values {
     let stored = stated.into_iter().flat_map(|stated| &stated.values);
     let known = stored.filter_map(|(name, value)| Some((name.parse().ok()?, *value)));
     let known: Values = known.collect();
-    // The record of a search is the record of only one probe.
+    // The record of a search covers only one probe, so it can't replace the stored metrics.
     let is_search = stated.is_some_and(|stated| stated.search.is_some());
     match known.is_empty() && !is_search {
         true => prony_stats::of_record(record),

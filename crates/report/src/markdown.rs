@@ -11,7 +11,7 @@ pub fn render(document: &Document) -> String {
     render_below(document, 0)
 }
 
-/// Renders the report as part of a larger text, with its headings `levels` lower.
+/// Renders the report as part of a larger text. Its headings are `levels` levels lower.
 pub(crate) fn render_below(document: &Document, levels: usize) -> String {
     let below = "#".repeat(levels);
     let mut header: Vec<&Block> = document.header.shown(Medium::Markdown).collect();
@@ -98,7 +98,7 @@ fn verdict(line: &VerdictLine) -> String {
     if !line.summarized.is_empty() {
         let all = line.summarized.iter();
         let all: String = all.map(|text| format!("  - {}\n", escaped(text))).collect();
-        out += &format!("  <details><summary>all of them</summary>\n\n{all}\n  </details>\n");
+        out += &format!("  <details><summary>all comparisons</summary>\n\n{all}\n  </details>\n");
     }
     out
 }

@@ -76,7 +76,7 @@ pub fn text(samples: &[(Labels, &Record)]) -> String {
     out.0 + "# EOF\n"
 }
 
-/// Records with the same labels.
+/// The records that have the same labels.
 struct Group<'a> {
     labels: &'a Labels,
     records: Vec<&'a Record>,
@@ -91,7 +91,7 @@ impl Group<'_> {
         self.records.iter().map(|record| of(record)).sum()
     }
 
-    /// Merges the distributions of this name; `None` if no record has one.
+    /// Merges the distributions stored under `name`. Returns `None` if no record has one.
     fn times(&self, name: &str) -> Option<Distribution> {
         let mut all: Option<Distribution> = None;
         for record in &self.records {
@@ -183,7 +183,7 @@ fn info(out: &mut MetricsText, groups: &[Group<'_>]) {
         ];
         out.sample("prony_load_info", &borrowed(group.labels, &more), 1);
     }
-    let help = "Length of the measured part so far.";
+    let help = "Length of the measured part of the load so far.";
     out.family("prony_measured_seconds", "gauge", "seconds", help);
     for group in groups {
         let seconds = group.sum_s(|record| record.totals.elapsed_s);
@@ -199,7 +199,7 @@ fn requests(out: &mut MetricsText, groups: &[Group<'_>]) {
     let started = (
         "prony_requests_started",
         "",
-        "Requests whose connect or send started.",
+        "Requests for which connecting or sending began.",
     );
     out.counter(started, groups, |record| record.totals.started);
     let help = "Requests by outcome; unstarted requests were due but never sent.";
@@ -208,7 +208,7 @@ fn requests(out: &mut MetricsText, groups: &[Group<'_>]) {
         for outcome in Outcome::ALL {
             let of = |record: &Record| record.outcomes.get(outcome).copied().unwrap_or(0);
             let count = group.sum(of);
-            // Alerts need these samples even before such a request occurs.
+            // Alerts need the samples of these outcomes even while their count is zero.
             if count > 0 || matches!(outcome, Outcome::Ok | Outcome::Timeout) {
                 let labels = borrowed(group.labels, &[("outcome", outcome.name())]);
                 out.sample("prony_requests_total", &labels, count);
@@ -272,12 +272,12 @@ fn times(out: &mut MetricsText, groups: &[Group<'_>]) {
         (
             "prony_response_time_seconds",
             "response_time",
-            "From the intended start to the last byte; a request that was cut off counts with its time so far.",
+            "Time from the intended start to the last byte; a request that was cut off counts with the time until then.",
         ),
         (
             "prony_service_time_seconds",
             "service_time",
-            "From the first byte sent to the last byte received.",
+            "Time from the first byte sent to the last byte received.",
         ),
     ] {
         let all: Vec<(&Group<'_>, Distribution)> = groups
@@ -332,7 +332,7 @@ fn generator(out: &mut MetricsText, groups: &[Group<'_>]) {
             out.sample("prony_generator_cpu_seconds_total", &labels, seconds);
         }
     }
-    let help = "Share of time that the busiest worker was busy.";
+    let help = "Share of time in which the busiest worker was busy.";
     out.family("prony_generator_busy_ratio", "gauge", "ratio", help);
     for group in groups.iter().filter(known) {
         let shares = group

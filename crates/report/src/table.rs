@@ -37,7 +37,7 @@ pub(crate) enum Emphasis {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TableCell {
     pub(crate) lines: Vec<(String, Emphasis)>,
-    /// Index of the variant whose color the dot has.
+    /// Index of the variant that determines the dot's color.
     pub(crate) swatch: Option<usize>,
 }
 
@@ -64,12 +64,12 @@ impl TableCell {
         }
     }
 
-    /// The first line.
+    /// Returns the text of the first line.
     pub(crate) fn main(&self) -> &str {
         self.lines.first().map_or("", |(text, _)| text)
     }
 
-    /// All lines as one: `769 req/s (−3.1%, −4.1% to −2.2%)`.
+    /// All lines joined into one: `769 req/s (−3.1%, −4.1% to −2.2%)`.
     fn text(&self) -> String {
         let others = self.lines.iter().skip(1);
         let others: Vec<&str> = others.map(|(text, _)| text.as_str()).collect();
@@ -109,7 +109,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table. The first column is aligned left, all others right.
+    /// Creates an empty table. The first column is aligned left, all others right.
     pub fn new(headings: &[&str]) -> Table {
         let align = |i| if i == 0 { Align::Left } else { Align::Right };
         Table {
@@ -190,8 +190,8 @@ impl Table {
     }
 
     /// Like [`to_text`](Self::to_text), in lines of at most `width` characters. Texts in
-    /// left-aligned columns wrap between words, the longest column first. Numbers never wrap, so a
-    /// table with many columns of numbers may still be wider.
+    /// left-aligned columns wrap between words, starting with the widest column. Numbers never
+    /// wrap, so a table with many columns of numbers may still be wider.
     pub fn to_text_within(&self, indent: &str, width: usize) -> String {
         const COLUMN_MIN: usize = 12;
         let lines = self.lines();
@@ -206,7 +206,7 @@ impl Table {
                 break;
             };
             let excess = total(&limits) - width;
-            // The steps are small, so columns of similar width shrink equally.
+            // Columns shrink in small steps, so columns of similar width shrink equally.
             limits[longest] = (limits[longest] - 1.max(excess / 4)).max(COLUMN_MIN);
         }
         let mut broken = Vec::new();

@@ -1,4 +1,4 @@
-//! Colors of verdicts, findings and results of conditions. All outputs use the same ones.
+//! Colors of verdicts, findings and results of conditions. All output formats use the same colors.
 
 use prony_record::Severity;
 use prony_stats::Verdict;

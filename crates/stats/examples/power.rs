@@ -18,9 +18,10 @@ fn main() {
     peeking(experiments);
 }
 
-/// Prints the error rates of experiments in which no variant differs, or one of four does.
+/// Prints the error rates of experiments in which no variant differs, and of experiments in which
+/// one of four variants differs.
 fn errors(experiments: u32) {
-    println!("### Error rates ({experiments} experiments a row)\n");
+    println!("### Error rates ({experiments} experiments per row)\n");
     println!(
         "| noise | variants | blocks | false `faster`/`slower` | interval covers | `equivalent` |"
     );
@@ -69,7 +70,9 @@ fn errors(experiments: u32) {
 /// Prints the share of experiments that report `slower`, by true slowdown, number of blocks and
 /// noise.
 fn power(experiments: u32) {
-    println!("### Power ({experiments} experiments a cell; at most 1.6 points of error, 95%)\n");
+    println!(
+        "### Power ({experiments} experiments per cell; 95% interval of at most ±1.6 points)\n"
+    );
     let noises = [0.005, 0.01, 0.02, 0.03, 0.05];
     for variants in [2, 4] {
         println!("{variants} variants, one of them slower:\n");
@@ -95,7 +98,7 @@ fn power(experiments: u32) {
         }
         println!();
     }
-    println!("No difference, called `equivalent` within ±2%, 2 variants:\n");
+    println!("2 equal variants, reported as `equivalent` within ±2%:\n");
     print!("| blocks |");
     noises
         .iter()
@@ -138,14 +141,14 @@ fn peeking(experiments: u32) {
         of: experiments,
     };
     println!(
-        "\nStopped at the first significant block, 2 variants: {} false",
+        "\n2 equal variants, stopped at the first significant block: {} false verdicts",
         percent(share)
     );
 }
 
-/// Prints the mean number of blocks that experiments of 5 to 15 blocks take.
+/// Prints the mean number of blocks taken by experiments that are planned for 5 to 15 blocks.
 fn looks(experiments: u32) {
-    println!("### Blocks taken, 5 to 15 planned, 4 variants, one of them slower\n");
+    println!("### Blocks taken of 5 to 15 planned; 4 variants, one of them slower\n");
     println!("| slower by | noise | mean blocks | coverage of its interval |");
     println!("|---|---|---|---|");
     for (loss, noise) in [

@@ -2,7 +2,7 @@
 //!
 //! Sentences, tables and charts all use this module, so they print a change in the same way. A
 //! ratio is printed as a percentage (`−3.1%`), or as a factor (`3.8 ×`) if the estimate or an end
-//! of its interval is above +100%. A difference of shares is printed in percentage points, a
+//! of its interval is above +100%. A difference of shares is printed in percentage points, and a
 //! difference of counts as a plain number. Sentences that state a direction ("3.1% slower") use
 //! unsigned numbers, and only if the interval excludes zero. All other changes are signed.
 
@@ -40,7 +40,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Returns the change of `effect`, or `None` if there is no estimate.
+    /// Rounds `effect` for display. Returns `None` if it has no estimate.
     pub fn of(metric: Metric, effect: &Effect) -> Option<Change> {
         let estimate = effect.ratio.or(effect.difference)?;
         let ends = effect.low.zip(effect.high);
@@ -70,7 +70,7 @@ impl Change {
         Some(change)
     }
 
-    /// Value that means "no change".
+    /// Returns the value that means "no change": 1 for a factor, otherwise 0.
     fn none(&self) -> f64 {
         match self.form {
             ChangeForm::Factor => 1.0,
@@ -107,7 +107,8 @@ impl Change {
         self.figure(self.mid.abs())
     }
 
-    /// Returns the change with its sign: `−3.1%`, `+0.30 points`. A factor has no sign.
+    /// Returns the change with its sign: `−3.1%`, `+0.30 points`. A multiple of the baseline has no
+    /// sign: `3.8 ×`.
     pub fn signed(&self) -> String {
         self.signed_figure(self.mid)
     }
@@ -141,8 +142,7 @@ impl Change {
         }
     }
 
-    /// Joins both ends of an interval. Omits a unit that is a word, because the estimate is printed
-    /// with it.
+    /// Joins both ends of an interval, with the unit only once: `2.2 to 4.0 points`.
     fn joined(&self, low: &str, high: &str) -> String {
         let without = |end: &str, unit: &str| end.trim_end_matches(unit).to_owned();
         match self.form {
@@ -178,8 +178,9 @@ impl Change {
         }
     }
 
-    /// Returns the number of decimals that suits the interval's width. Decimals are added until no
-    /// end of the interval rounds to "no change" unless it is exactly that.
+    /// Returns the number of decimals that suits the width of the interval. If a direction is
+    /// established, decimals are added until neither the estimate nor an end of the interval is
+    /// rounded to "no change".
     fn fitting_decimals(&self) -> usize {
         let none = self.none();
         let width = self.ends.map(|(low, high)| high - low);
@@ -213,7 +214,7 @@ impl Change {
     }
 }
 
-/// Number of decimals that show `digits` significant digits of `value`.
+/// Returns the number of decimals needed to show `digits` significant digits of `value`.
 fn digits_after_point(value: f64, digits: i32) -> usize {
     if value == 0.0 || !value.is_finite() {
         return 0;

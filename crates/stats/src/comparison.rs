@@ -84,7 +84,7 @@ pub struct Comparison {
     /// Estimate from all blocks used, with its interval.
     #[serde(flatten)]
     pub effect: Effect,
-    /// Conclusion from the interval.
+    /// Verdict that follows from the interval.
     pub verdict: Verdict,
     /// The comparison as one sentence.
     pub text: String,
@@ -94,10 +94,11 @@ pub struct Comparison {
     /// estimate and the noise don't change. Absent if no reasonable number would be enough.
     #[serde(default)]
     pub more_blocks: Option<u32>,
-    /// Reason why the verdict might not apply to another environment. `text` ends with it.
+    /// Reason why the verdict might not apply to another environment. It is also appended to
+    /// `text`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<String>,
-    /// Name of the variant's baseline in sentences.
+    /// Name of the variant in sentences.
     pub name: String,
     /// Name of the variant's baseline in sentences.
     pub against_name: String,

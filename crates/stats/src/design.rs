@@ -44,25 +44,25 @@ impl Factor {
 pub struct Design {
     /// The factors, in the plan's order.
     pub factors: Vec<Factor>,
-    /// The variants: all combinations of the factors' levels, or some of them. Trials refer to them
-    /// by index.
+    /// All combinations of the factors' levels, or some of the combinations. Trials refer to
+    /// variants by index.
     pub variants: Vec<Levels>,
-    /// Levels that define the baseline. If it fixes only some factors, each variant is compared
-    /// with the variant that has the baseline's levels in those factors and the same levels in the
-    /// others.
+    /// Levels that define the baseline. If only some factors have a baseline level, each variant is
+    /// compared with the variant that has the baseline's level in those factors and the same level
+    /// in all others.
     pub baseline: Levels,
-    /// Largest change in either direction that counts as no difference. A relative change for
-    /// metrics that are compared by ratio (0.02 means ±2%), an absolute difference for shares.
+    /// Largest change in either direction that counts as no difference. It is a relative change for
+    /// metrics that are compared by ratio (0.02 means ±2%), and an absolute difference for shares.
     pub margin: f64,
     /// The metrics that share the error rate and decide when to stop.
     pub family: Vec<Metric>,
     /// Complete blocks at the first look.
     pub blocks_min: u32,
-    /// Complete blocks at the last look. If it equals `blocks_min`, the design is fixed, with one
-    /// look.
+    /// Complete blocks at the last look. If the value equals `blocks_min`, the design is fixed: it
+    /// has only one look.
     pub blocks_max: u32,
     /// Probability of at least one false `faster` or `slower` in the whole experiment, usually
-    /// 0.05. Each single interval has a coverage of 95%.
+    /// 0.05. Each interval on its own has a coverage of 95%.
     pub alpha: f64,
     /// Goals of the capacity searches, such as `p99<50ms`; empty if the trials aren't searches.
     pub goals: Vec<String>,
@@ -82,11 +82,11 @@ pub struct Pair {
 pub enum DesignError {
     /// The baseline, or a variant, names a factor that does not exist.
     UnknownFactor(String),
-    /// The baseline, or a variant, names a level that its factor lacks.
+    /// The baseline, or a variant, names a level that the factor doesn't have.
     UnknownLevel {
         /// Name of the factor.
         factor: String,
-        /// Level that the factor lacks.
+        /// Level that the factor doesn't have.
         level: String,
     },
     /// A variant does not give a level for this factor.
@@ -120,7 +120,7 @@ impl Design {
     /// Checks the design and returns its comparisons, in the order of the variants.
     ///
     /// # Errors
-    /// Returns the first contradiction that is found.
+    /// Returns the first contradiction found.
     pub fn pairs(&self) -> Result<Vec<Pair>, DesignError> {
         self.check_rules()?;
         self.check_levels()?;
@@ -136,9 +136,9 @@ impl Design {
         Ok(pairs)
     }
 
-    /// Returns the baseline of a variant: the variant with the baseline's levels where the baseline
-    /// fixes them, and the same levels elsewhere. A baseline is its own counterpart. Returns `None`
-    /// if the plan doesn't list that variant.
+    /// Returns the baseline of a variant: the variant with the baseline's levels in the factors
+    /// that the baseline fixes, and the same levels in all others. A baseline variant is its own
+    /// baseline. Returns `None` if the plan doesn't include such a variant.
     pub fn counterpart(&self, variant: usize) -> Option<usize> {
         let mut wanted = self.variants.get(variant)?.clone();
         for (factor, level) in &self.baseline {
@@ -176,7 +176,7 @@ impl Design {
         names.join(", ")
     }
 
-    /// Factors with at least two levels.
+    /// Returns the factors with at least two levels.
     pub(crate) fn varying(&self) -> impl Iterator<Item = &Factor> {
         self.factors.iter().filter(|factor| factor.levels.len() > 1)
     }
@@ -270,7 +270,7 @@ impl fmt::Display for DesignError {
             Self::Blocks { min, max } => write!(
                 out,
                 "blocks from {min} to {max}: must be at least 1 and at most {BLOCKS_MAX}, \
-                 with the minimum not above the maximum"
+                 with a minimum not above the maximum"
             ),
             Self::Margin(margin) => {
                 write!(out, "margin {margin}: must be above 0 and below 1")

@@ -45,11 +45,11 @@ pub struct VerdictDocument {
     pub variants: Vec<VariantSummary>,
     /// Comparisons of the family, with verdicts.
     pub comparisons: Vec<Comparison>,
-    /// Comparisons on all other metrics, without verdicts.
+    /// Comparisons on metrics outside the family, without verdicts.
     #[serde(default)]
     pub described: Vec<Description>,
-    /// Explanation of each difference: the metrics that changed with it. Empty in documents of
-    /// earlier versions.
+    /// Explanation of each difference: the metrics that changed with it. Empty in documents written
+    /// by earlier versions.
     #[serde(default)]
     pub why: Vec<Explanation>,
     /// Main effects and interactions.
@@ -64,12 +64,12 @@ pub struct VerdictDocument {
     /// All looks so far; `--resume` continues from them.
     #[serde(default)]
     pub looks: Vec<Look>,
-    /// Mode in which the trials of a block ran; `None` in documents of versions that could not
-    /// interleave.
+    /// Order of the trials within a block: interleaved or sequential. `None` in documents written
+    /// by versions that could not interleave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial_mode: Option<TrialMode>,
     /// True if `host_softirq_us_per_request` is already included in the processes' CPU time. The
-    /// two may be added up only if this is `Some(false)`.
+    /// two values may be added only if this is `Some(false)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub softirq_included: Option<bool>,
     /// Findings that qualify the verdicts.
@@ -90,8 +90,8 @@ pub struct ExperimentInfo {
 }
 
 impl VerdictDocument {
-    /// Combines an experiment's properties with its evaluation. The caller fills `why`, `rounds`,
-    /// `trial_mode` and `softirq_included`.
+    /// Combines an experiment's properties with its evaluation. The caller fills in `why`,
+    /// `rounds`, `trial_mode` and `softirq_included`.
     pub fn new(
         about: ExperimentInfo,
         design: &Design,

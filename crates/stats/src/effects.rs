@@ -33,10 +33,11 @@ pub struct FactorEffect {
     pub kind: EffectKind,
     /// Metric that the effect changes.
     pub metric: Metric,
-    /// Level of one factor (main effect) or of two (interaction).
+    /// Levels whose effect is described: of one factor (main effect) or of two factors
+    /// (interaction).
     pub levels: Levels,
-    /// Reference level: the baseline's, or the factor's first level if the baseline doesn't fix
-    /// this factor.
+    /// Reference level of each of these factors: the baseline's level, or the factor's first level
+    /// if the baseline doesn't fix the factor.
     pub against: Levels,
     /// Estimate with its 95% interval.
     #[serde(flatten)]
@@ -47,7 +48,7 @@ pub struct FactorEffect {
 
 /// Returns all effects on the family's metrics. The list is empty if the variants aren't all
 /// combinations of at least two factors, or if there are too few blocks. `miss` is the probability
-/// that an interval misses.
+/// that an interval does not contain the true value.
 pub(crate) fn of(design: &Design, blocks: &[Block<'_>], miss: Option<f64>) -> Vec<FactorEffect> {
     let (Some(product), Some(miss)) = (FullProduct::of(design), miss) else {
         return Vec::new();
@@ -74,7 +75,8 @@ impl<'a> FullProduct<'a> {
     fn of(design: &'a Design) -> Option<Self> {
         let factors: Vec<&Factor> = design.varying().collect();
         let cells_wanted: usize = factors.iter().map(|factor| factor.levels.len()).product();
-        // `Design::pairs` has rejected duplicate variants, so equal counts mean a full product.
+        // `Design::pairs` has already rejected duplicate variants, so equal counts mean that every
+        // combination exists.
         if factors.len() < 2 || design.variants.len() != cells_wanted {
             return None;
         }
@@ -166,7 +168,7 @@ impl<'a> CellValues<'a> {
     }
 
     /// Returns, for each block, the mean over all cells with the step's level minus the mean over
-    /// all cells with the reference. Uses only the cells for which `chosen` returns true.
+    /// all cells with the reference level. Only cells for which `chosen` returns true are included.
     fn contrast(&self, step: LevelStep, chosen: impl Fn(&[usize]) -> bool) -> Vec<f64> {
         let reference = self.product.references[step.factor];
         let average = |block: &[f64], level: usize| {
@@ -210,7 +212,8 @@ impl<'a> CellValues<'a> {
         self.estimated(&changes)
     }
 
-    /// Returns, for each other factor, its name and the way the step's effect depends on it.
+    /// Returns the name of each other factor, and the dependence of the step's effect on that
+    /// factor.
     fn dependence(&self, step: LevelStep) -> Vec<(&'a str, Dependence)> {
         let others = (0..self.product.factors.len()).filter(|&other| other != step.factor);
         others
@@ -232,7 +235,7 @@ impl<'a> CellValues<'a> {
             .collect()
     }
 
-    /// Effect of a step at each level of another factor, with the level's name.
+    /// Returns the effect of a step at each level of another factor, with the level's name.
     fn by_level(&self, step: LevelStep, other: usize) -> Vec<(Change, String)> {
         let factor = self.product.factors[other];
         let levels = factor.levels.iter().enumerate();
@@ -256,7 +259,7 @@ impl<'a> CellValues<'a> {
         pairing::equivalence(self.metric, self.product.design.margin)
     }
 
-    /// Names of the step's level and of the reference in sentences.
+    /// Returns the names, in sentences, of the step's level and of the reference level.
     fn names(&self, step: LevelStep) -> (String, String) {
         let factor = self.product.factors[step.factor];
         let (level, reference) = self.levels(step);

@@ -4,16 +4,16 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::design::INTERVAL_BLOCKS_MIN;
 
-/// Ratio of the standard deviation to the largest magnitude below which values are treated as
-/// equal, because only rounding separates them.
+/// Threshold for the ratio of the standard deviation to the largest magnitude. If the ratio is
+/// below it, the values are treated as equal, because they differ only by rounding.
 const ROUNDING_TOLERANCE: f64 = 1e-12;
 
 /// A closed range of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// Lower end.
+    /// Lower end of the range.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the range.
     pub high: f64,
 }
 
@@ -50,15 +50,16 @@ impl Interval {
 pub struct Estimate {
     /// Arithmetic mean of the numbers.
     pub mean: f64,
-    /// Standard deviation between blocks (divisor n − 1); exactly zero when all blocks agree.
+    /// Standard deviation between blocks (divisor n − 1); exactly zero if all blocks have the same
+    /// value.
     pub deviation: f64,
     /// Number of blocks.
     pub blocks: u32,
 }
 
 impl Estimate {
-    /// Computes the estimate from one finite number per block; `None` for fewer than
-    /// [`INTERVAL_BLOCKS_MIN`].
+    /// Computes the estimate from one finite number per block. Returns `None` for fewer than
+    /// [`INTERVAL_BLOCKS_MIN`] blocks.
     pub fn from_blocks(values: &[f64]) -> Option<Estimate> {
         let blocks = u32::try_from(values.len()).ok()?;
         if blocks < INTERVAL_BLOCKS_MIN {
@@ -86,8 +87,8 @@ impl Estimate {
         self.deviation / f64::from(self.blocks).sqrt()
     }
 
-    /// Two-sided p-value of "the mean is zero". If all blocks agree, it is 1 for a mean of zero and
-    /// otherwise 0.
+    /// Returns the two-sided p-value of the hypothesis that the mean is zero. If all blocks have
+    /// the same value, the p-value is 1 for a mean of zero and 0 for any other mean.
     pub fn p_value(&self) -> f64 {
         if self.deviation == 0.0 {
             return if self.mean == 0.0 { 1.0 } else { 0.0 };
@@ -95,7 +96,8 @@ impl Estimate {
         2.0 * upper_tail((self.mean / self.error()).abs(), self.blocks - 1)
     }
 
-    /// Interval that misses the true mean with probability `miss` (0 to 1, half on each side).
+    /// Returns the interval that misses the true mean with probability `miss` (0 to 1, half on each
+    /// side).
     pub fn interval(&self, miss: f64) -> Interval {
         let reach = match self.error() {
             error if error > 0.0 => critical(miss, self.blocks - 1) * error,
@@ -108,7 +110,7 @@ impl Estimate {
     }
 }
 
-/// Arithmetic mean; zero for no values.
+/// Returns the arithmetic mean, or zero if there are no values.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     match values {
         [] => 0.0,
@@ -116,8 +118,8 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
     }
 }
 
-/// Critical value of Student's t: the magnitude that `|t|` exceeds with probability `miss`, for
-/// `freedom` ≥ 1 degrees of freedom. Infinite if `miss` ≤ 0, and zero if `miss` ≥ 1.
+/// Returns the critical value of Student's t: the magnitude that `|t|` exceeds with probability
+/// `miss`, for `freedom` ≥ 1 degrees of freedom. Infinite if `miss` ≤ 0, and zero if `miss` ≥ 1.
 pub fn critical(miss: f64, freedom: u32) -> f64 {
     critical_fractional(miss, f64::from(freedom))
 }
@@ -136,7 +138,7 @@ pub(crate) fn critical_fractional(miss: f64, freedom: f64) -> f64 {
     }
 }
 
-/// Probability that Student's t exceeds `t` ≥ 0.
+/// Returns the probability that Student's t exceeds `t`, which must be at least 0.
 pub(crate) fn upper_tail(t: f64, freedom: u32) -> f64 {
     upper_tail_fractional(t, f64::from(freedom))
 }

@@ -1,9 +1,10 @@
 //! Evaluation of trials: from a design and measurements to verdicts.
 //!
-//! All looks are replayed from the first. A hypothesis that was rejected at one look stays
-//! rejected, and from then on its share of the error rate is available to the hypotheses that are
-//! still open (Holm 1979; with looks, Ye et al. 2013 and Maurer and Bretz 2013). The same trials
-//! therefore always give the same verdicts, regardless of earlier evaluations.
+//! All looks are replayed from the first. A hypothesis that was rejected at one look stays rejected
+//! unless later blocks contradict the rejection. Its share of the error rate then becomes available
+//! to the hypotheses that are still open (Holm 1979; with looks, Ye et al. 2013 and Maurer and
+//! Bretz 2013). The same trials therefore always give the same verdicts, regardless of earlier
+//! evaluations.
 
 use crate::comparison::{Comparison, Description, Effect, Verdict};
 use crate::design::{Design, DesignError, Pair};
@@ -23,14 +24,15 @@ use crate::trials::{Block, Trials};
 pub struct Evaluation {
     /// Number of complete blocks.
     pub blocks: u32,
-    /// Looks taken, including this one. Keep them with the results and pass them to the next call
-    /// when blocks have been added.
+    /// Looks taken so far, including the current one. Store them with the results, and pass them to
+    /// the next call after adding blocks.
     pub looks: Vec<Look>,
-    /// Comparisons of the family, in the order of variants, then of metrics.
+    /// Comparisons of the family, ordered by variant, then by metric.
     pub comparisons: Vec<Comparison>,
     /// Comparisons on metrics outside the family for which there are measurements.
     pub described: Vec<Description>,
-    /// Other metrics that differ between each variant and its baseline.
+    /// Changes, between each variant and its baseline, in the metrics that could explain a
+    /// difference in speed.
     pub movements: Vec<Movement>,
     /// Main effects and two-way interactions, if the variants are all combinations of at least two
     /// factors.
@@ -41,15 +43,15 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// Returns true if no comparison is undecided, so that more blocks aren't needed.
+    /// Returns true if no comparison is undecided, so no more blocks are needed.
     pub fn decided(&self) -> bool {
         self.comparisons
             .iter()
             .all(|comparison| comparison.verdict != Verdict::Undecided)
     }
 
-    /// Total number of complete blocks at which to evaluate again; `None` if all comparisons are
-    /// decided or the plan's blocks are used up.
+    /// Returns the total number of complete blocks at which to evaluate again, or `None` if all
+    /// comparisons are decided or the plan has no more blocks.
     pub fn next_look(&self) -> Option<u32> {
         self.planned_next.filter(|_| !self.decided())
     }
@@ -78,7 +80,7 @@ impl Evaluation {
 /// Each call at a new number of blocks is a look and spends error rate. Call it at `blocks_min`,
 /// then at each [`Evaluation::next_look`], and once more if the experiment ends early. Never call
 /// it for a live display. `earlier` contains the looks of the previous evaluation
-/// ([`Evaluation::looks`]). It may be empty if all of them were planned.
+/// ([`Evaluation::looks`]). It may be empty if all earlier looks were planned.
 ///
 /// # Errors
 /// Returns an error if the design contradicts itself.
@@ -138,7 +140,7 @@ pub fn evaluate_with(
 /// All hypotheses that share the error rate.
 struct Family<'a> {
     design: &'a Design,
-    /// The looks taken, then the looks still planned.
+    /// The looks taken so far, followed by the looks still planned.
     looks: Vec<Look>,
     taken: usize,
     hypotheses: Vec<Hypothesis>,
@@ -200,7 +202,8 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Significance levels at all looks for one of `sharing` hypotheses.
+    /// Returns the significance levels at all looks for one of `sharing` hypotheses that share the
+    /// error rate.
     fn nominal_alphas(&mut self, sharing: usize) -> &[f64] {
         let alpha = self.design.alpha / sharing.max(1) as f64;
         self.table.nominal_alphas(&self.looks, alpha)
@@ -217,7 +220,8 @@ impl<'a> Family<'a> {
         self.hypotheses.iter().filter(|one| !one.rejected).count()
     }
 
-    /// Probability that a single interval misses at the current look; `None` before the first look.
+    /// Returns the probability that a single interval misses the true value at the current look, or
+    /// `None` before the first look.
     fn miss_now(&mut self) -> Option<f64> {
         let now = self.taken.checked_sub(1)?;
         Some(self.level(now, 1))
@@ -232,8 +236,9 @@ impl<'a> Family<'a> {
         self.holm(look);
     }
 
-    /// Holm's procedure: the smallest p-value is tested at the error rate shared by all open
-    /// hypotheses. If it is rejected, the next is tested at the rate shared by one fewer.
+    /// Applies Holm's procedure: the hypothesis with the smallest p-value is tested at the error
+    /// rate divided among all open hypotheses. If it is rejected, the next hypothesis is tested at
+    /// the error rate divided among one fewer.
     fn holm(&mut self, look: usize) {
         loop {
             let open = self.open();
@@ -315,10 +320,10 @@ impl<'a> Family<'a> {
 }
 
 impl Hypothesis {
-    /// Updates the estimate and the interval from the first `blocks` blocks. The intervals of all
-    /// looks contain the true value simultaneously with a probability of 95%, so the result is
-    /// their intersection. If the estimate from all blocks is outside the intersection, the later
-    /// blocks contradict the earlier ones, and the newest interval is used alone.
+    /// Updates the estimate and the interval from the first `blocks` blocks. With a probability of
+    /// 95%, the intervals of all looks contain the true value, so the result is their intersection.
+    /// If the estimate from all blocks is outside the intersection, the later blocks contradict the
+    /// earlier ones, and the newest interval is used alone.
     fn update(&mut self, blocks: usize, miss: f64) {
         let PairedValues::Complete(values) = &self.paired else {
             return;
@@ -369,7 +374,8 @@ impl Hypothesis {
     }
 }
 
-/// Comparisons on metrics outside the family. Skips blocks in which either value is missing.
+/// Returns the comparisons on metrics outside the family. Skips blocks in which either value is
+/// missing.
 fn describe(
     design: &Design,
     pairs: &[Pair],

@@ -27,7 +27,7 @@ pub struct Explanation {
     /// Bottleneck of the variant, followed by the bottleneck of its baseline.
     #[serde(default)]
     pub limits: Vec<Bottleneck>,
-    /// Findings on only one of the two that may explain a difference.
+    /// Findings that only one of the two variants has and that may explain the difference.
     #[serde(default)]
     pub findings: Vec<OneSidedFinding>,
     /// Metrics that moved, the best candidates first. docs/method.md documents the order.
@@ -36,7 +36,7 @@ pub struct Explanation {
     /// Metrics that didn't move: the whole interval is within the plan's margin.
     #[serde(default)]
     pub same: Vec<Metric>,
-    /// Metrics whose intervals are too wide to determine if they moved.
+    /// Metrics whose intervals are too wide to determine whether they moved.
     #[serde(default)]
     pub unclear: Vec<Metric>,
 }
@@ -47,7 +47,7 @@ pub fn changed_cost(moved: &[MovedMetric]) -> Option<&MovedMetric> {
     moved.iter().find(|moved| is_request_cost(moved.metric))
 }
 
-/// True for CPU time of the services and instructions per request.
+/// Returns true for CPU time of the services and for instructions per request.
 fn is_request_cost(metric: Metric) -> bool {
     matches!(
         metric,
@@ -60,7 +60,7 @@ fn is_request_cost(metric: Metric) -> bool {
 
 /// Returns a sentence for a pair whose cost per request clearly differs although no comparison of
 /// its speed is decided. `undecided` contains the metrics of the undecided comparisons. Returns
-/// `None` if none of them is a rate or a time.
+/// `None` if none of these metrics is a rate or a time.
 pub fn undecided_cost_text(
     undecided: &[Metric],
     name: &str,
@@ -108,15 +108,15 @@ pub enum BottleneckKind {
     Generator,
     /// The link on which the target sends was full.
     Link,
-    /// The open-loop schedule was met, so it set the rate.
+    /// The open-loop schedule was met, so the schedule determined the rate.
     Schedule,
-    /// No observed resource was the limit: requests waited for something that isn't observed.
+    /// No observed resource was the limit: requests were waiting for something that isn't observed.
     Waiting,
     /// There is no telemetry of the services.
     Unknown,
 }
 
-/// Finding on one of the two variants that the other one doesn't have.
+/// Finding that only one of the two variants has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OneSidedFinding {
     /// Identifier of the finding.
@@ -152,7 +152,7 @@ pub enum MovementRole {
     /// The slower variant has more of a cost, or less of a saving, which could explain the
     /// difference.
     With,
-    /// The metric doesn't affect speed by itself, or no difference is established.
+    /// The metric doesn't affect speed by itself, or no difference in speed is established.
     Aside,
     /// The slower variant has less of a cost, which can't explain the difference.
     Against,

@@ -3,8 +3,8 @@
 use crate::design::BLOCKS_MAX;
 use crate::estimate::{Estimate, Interval, critical};
 
-/// Required probability that the predicted look decides, if the current estimate is the true value.
-/// A probability of one half would make the forecast too optimistic.
+/// Required probability that the predicted look decides the comparison if the current estimate is
+/// the true value. A probability of one half would make the forecast too optimistic.
 const DECISION_PROBABILITY: f64 = 0.8;
 
 /// Forecasts above this multiple of the planned number of blocks are not reported.
@@ -27,7 +27,7 @@ pub(crate) struct FutureLook {
 pub(crate) struct Outlook {
     /// Remaining looks of the plan.
     pub(crate) planned: Vec<FutureLook>,
-    /// Last look of the plan. If a longer plan had a single look, that look would have the same
+    /// Last look of the plan. The single look of a hypothetical longer plan has the same
     /// significance levels.
     pub(crate) longest: FutureLook,
 }
@@ -47,8 +47,9 @@ impl Outlook {
         blocks.checked_sub(now.blocks).filter(|&more| more > 0)
     }
 
-    /// Finds the shortest longer plan with a single look that would decide. Bisection works because
-    /// more blocks never make a decision harder.
+    /// Finds the smallest number of blocks, larger than the plan allows, at which a single look
+    /// would decide the comparison. Bisection works because more blocks never make a decision
+    /// harder.
     fn longer_plan(&self, now: Estimate, equivalence: Interval) -> Option<u32> {
         let with = |blocks| FutureLook {
             blocks,

@@ -41,7 +41,7 @@ pub struct GateResult {
     /// Scale of `value`, `low`, `high` and `limit`: a value in the measure's unit, its ratio to the
     /// reference's value, or its difference from it. `None` if these fields are absent.
     pub scale: Option<GateScale>,
-    /// Estimate, on the scale `scale`.
+    /// Estimate, on the scale given by `scale`.
     pub value: Option<f64>,
     /// Lower end of the 95% interval.
     pub low: Option<f64>,
@@ -59,6 +59,7 @@ pub enum GateScale {
     Value,
     /// Ratio to the reference's value.
     Ratio,
-    /// Difference from the reference's value (times the typed factor), in the measure's unit.
+    /// Difference from the reference's value (multiplied by the factor in the gate, if any), in the
+    /// measure's unit.
     Difference,
 }

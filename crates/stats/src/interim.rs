@@ -18,7 +18,7 @@ pub struct InterimEstimate {
     /// Metric of the comparison.
     pub metric: Metric,
     /// Estimate from the blocks in which both variants have a value. The 95% interval is computed
-    /// as if this were the only look. It is absent if there are too few blocks.
+    /// as if this were the only look. The interval is absent if there are too few blocks.
     pub effect: Effect,
 }
 

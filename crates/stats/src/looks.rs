@@ -16,8 +16,8 @@
 //!
 //! `u′ = √(n/(n+1)) · cos φ · u + √(1/(n+1)) · sin φ`
 //!
-//! The part of the distribution that has passed a look is therefore kept as masses on a grid of |u|
-//! and updated block by block.
+//! The part of the distribution that has crossed the level of a look is therefore kept as masses on
+//! a grid of |u| and updated block by block.
 
 use std::collections::HashMap;
 use std::f64::consts::{E, FRAC_PI_2};
@@ -27,8 +27,9 @@ use serde::{Deserialize, Serialize};
 use crate::design::{Design, INTERVAL_BLOCKS_MIN};
 use crate::estimate::{critical, upper_tail};
 
-/// A moment at which verdicts are reached. Looks are stored with the results. If an experiment
-/// stopped at an unplanned block is resumed, that look is also accounted for.
+/// An evaluation of the verdicts after some number of blocks. Looks are stored with the results. If
+/// an experiment stops at an unplanned block and is resumed later, the look at that block is
+/// therefore accounted for.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Look {
     /// Complete blocks at the look.
@@ -37,14 +38,14 @@ pub struct Look {
     pub spent_share: f64,
 }
 
-/// Fraction of the error rate that may be spent when `fraction` of the planned blocks are complete.
-/// Both are 0 to 1.
+/// Returns the fraction of the error rate that may be spent when `fraction` of the planned blocks
+/// are complete. Both fractions are between 0 and 1.
 pub fn spent_share(fraction: f64) -> f64 {
     (1.0 + (E - 1.0) * fraction.clamp(0.0, 1.0)).ln()
 }
 
-/// Returns the looks up to `blocks` complete blocks: those in `earlier`, the planned ones after
-/// them, and one at `blocks`. The last is omitted if all of the error rate has been spent.
+/// Returns the looks up to `blocks` complete blocks: those in `earlier`, the planned looks after
+/// them, and one at `blocks`. The last one is omitted if the whole error rate has been spent.
 pub(crate) fn looks_until(design: &Design, earlier: &[Look], blocks: u32) -> Vec<Look> {
     let mut looks: Vec<Look> = Vec::new();
     // An earlier look whose blocks are missing can't be replayed, but its error rate stays spent.
@@ -97,7 +98,7 @@ fn push(looks: &mut Vec<Look>, look: Look) {
 }
 
 /// Cache of significance levels. They depend only on the looks and the error rate, so a caller that
-/// evaluates a design repeatedly (a simulation) keeps one of these.
+/// evaluates a design repeatedly, such as a simulation, keeps one cache.
 #[derive(Debug, Clone, Default)]
 pub struct AlphaTable {
     known: HashMap<AlphaKey, Vec<f64>>,
@@ -135,8 +136,8 @@ const GRID_CELLS: usize = 1_024;
 const ANGLE_STEPS: usize = 48;
 
 /// Returns the significance level of the t-test at each of `looks`, for a total error rate of
-/// `alpha` (0 to 1). Each is at least the error rate that the look spends, because the rejections
-/// of different looks overlap.
+/// `alpha` (0 to 1). Each level is at least the error rate that the look spends, because the
+/// rejections of different looks overlap.
 pub fn nominal_alphas(looks: &[Look], alpha: f64) -> Vec<f64> {
     let mut levels = Vec::with_capacity(looks.len());
     let mut passed = CrossedMass::none();
@@ -157,7 +158,8 @@ pub fn nominal_alphas(looks: &[Look], alpha: f64) -> Vec<f64> {
     levels
 }
 
-/// Distribution of |u| over the paths that have passed some look, if the mean is zero.
+/// Distribution of |u| over the paths that have crossed the significance level of at least one
+/// look, if the mean is zero.
 struct CrossedMass {
     /// Mass at `|u| = i / GRID_CELLS`. Each value represents the cell that extends half a cell
     /// width to each side.
@@ -171,7 +173,7 @@ impl CrossedMass {
         }
     }
 
-    /// Returns the mass of the crossed paths after one more block.
+    /// Returns the distribution of the crossed paths after one more block.
     fn one_more(&self, blocks: u32) -> CrossedMass {
         let n = f64::from(blocks);
         let (old, new) = ((n / (n + 1.0)).sqrt(), (1.0 / (n + 1.0)).sqrt());
@@ -197,9 +199,9 @@ impl CrossedMass {
         next
     }
 
-    /// Finds the level at which "passes now and never before" has the probability `new`. The level
-    /// is between `new` (no overlap with earlier looks) and `spent` (all error rate that may be
-    /// spent by now).
+    /// Finds the level that a path crosses now, but not at any earlier look, with the probability
+    /// `new`. The level is between `new` (no overlap with earlier looks) and `spent` (the whole
+    /// error rate that may have been spent by now).
     fn level_for(&self, new: f64, spent: f64, blocks: u32) -> f64 {
         let (mut low, mut high) = (new, spent);
         if self.mass.iter().all(|&mass| mass == 0.0) {
@@ -213,7 +215,7 @@ impl CrossedMass {
                 high = level;
             }
         }
-        // The lower bound never exceeds the permitted error rate.
+        // The lower end of the bisected range never exceeds the permitted error rate.
         low
     }
 
@@ -225,8 +227,8 @@ impl CrossedMass {
         inside + self.mass[cell + 1..].iter().sum::<f64>()
     }
 
-    /// Adds all paths that pass `level` at this look: beyond the level, the mass becomes the mass
-    /// of the whole distribution.
+    /// Adds all paths that cross `level` at this look: beyond the level, the mass becomes that of
+    /// the whole distribution.
     fn with_level(mut self, level: f64, blocks: u32) -> CrossedMass {
         let from = cosine(level, blocks);
         for cell in 0..=GRID_CELLS {
@@ -251,8 +253,9 @@ struct AngleStep {
     weight: f64,
 }
 
-/// Angles and weights for the density ∝ cosⁿ⁻¹ φ. The density is negligible beyond six standard
-/// deviations (about 1/√n each), and the midpoint rule is practically exact for such a function.
+/// Returns angles and weights for the density ∝ cosⁿ⁻¹ φ. The density is negligible beyond six
+/// standard deviations (about 1/√n each), and the midpoint rule is practically exact for such a
+/// function.
 fn angle_steps(n: f64) -> Vec<AngleStep> {
     let reach = (6.0 / n.sqrt()).min(FRAC_PI_2);
     let mut angle_steps: Vec<AngleStep> = (0..ANGLE_STEPS)

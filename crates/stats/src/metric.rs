@@ -7,9 +7,9 @@ use prony_record::number;
 use serde::{Deserialize, Serialize};
 
 /// Table of metrics: name in JSON and in plans (which ends with the unit), name in sentences, unit,
-/// better direction, scale, and role in explanations. To add a metric, add an entry here, a value
-/// in `observed.rs` (from the load's record) or in the experiment's `runner/values.rs` (from
-/// telemetry), and its name in the schemas.
+/// better direction, scale, and role in explanations. To add a metric, add an entry here and its
+/// name to the schemas. Compute its value in `observed.rs` (from the load's record) or in the
+/// experiment's `runner/values.rs` (from telemetry).
 macro_rules! metrics {
     ($($(#[$doc:meta])* $metric:ident = $name:literal, $noun:literal, $unit:ident, $direction:ident,
         $scale:ident, $role:ident;)*) => {
@@ -138,11 +138,11 @@ metrics! {
     ListenDropsPerRequest = "listen_drops_per_request", "listen drops per request", Count, Neither, Difference, Cost;
     /// Datagrams dropped in the target's place because a receive buffer was full, per request.
     UdpDropsPerRequest = "udp_drops_per_request", "UDP drops per request", Count, Neither, Difference, Cost;
-    /// Fraction of the QUIC packets sent by the load generator that were declared lost, 0 to 1; for
+    /// Fraction of the QUIC packets sent by the load generator that it declared lost, 0 to 1; for
     /// HTTP/3.
     QuicLostShare = "quic_lost_share", "share of sent QUIC packets lost", Share, Neither, Difference, Cost;
-    /// Fraction of the connections offering early data (0-RTT) whose early data the server accepted,
-    /// 0 to 1; for HTTP/3.
+    /// Fraction of the connections offering early data (0-RTT) whose early data the server
+    /// accepted, 0 to 1; for HTTP/3.
     EarlyDataShare = "early_data_share", "share of connections with early data accepted", Share, Neither, Difference, Saving;
     /// CPU time of the load generator per request, in microseconds.
     GeneratorCpuUsPerRequest = "generator_cpu_us_per_request", "generator CPU per request", Micros, Neither, Ratio, Aside;
@@ -217,8 +217,8 @@ pub enum MetricRole {
 }
 
 impl Metric {
-    /// Returns true if `value` is possible: shares are in 0 to 1, counts are at least zero, and
-    /// values that are compared by ratio are finite and above zero.
+    /// Returns true if `value` is possible: shares are between 0 and 1, counts are at least zero,
+    /// and values that are compared by ratio are finite and above zero.
     pub(crate) fn admits(self, value: f64) -> bool {
         match (self.scale(), self.unit()) {
             (Scale::Ratio, _) => value.is_finite() && value > 0.0,

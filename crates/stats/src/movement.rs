@@ -13,8 +13,8 @@ use crate::pairing;
 use crate::sentences::verdicts as sentence;
 use crate::trials::Block;
 
-/// Added to a count of each side before the two are divided, because a count may be zero. The value
-/// is one per thousand requests.
+/// Amount added to both counts of a ratio before they are divided, because a count may be zero. The
+/// amount is one per thousand requests.
 const COUNT_OFFSET: f64 = 1e-3;
 
 /// Change of one metric from a baseline to a variant.
@@ -30,7 +30,8 @@ pub struct Movement {
     pub effect: Effect,
     /// Complete blocks in which both variant and baseline have a value.
     pub blocks: u32,
-    /// Means of the variant and of its baseline over these blocks; geometric for ratios.
+    /// Means of the variant and of its baseline over the blocks in which both have a value;
+    /// geometric for ratios.
     pub means: (f64, f64),
     /// True if equality is rejected at the family's error rate, shared by all metrics of this
     /// comparison.
@@ -56,9 +57,9 @@ impl Movement {
     }
 }
 
-/// Returns the movements of every pair, in the order of pairs, then of metrics. `miss` is both the
-/// probability that a single interval misses and the error rate shared by the metrics of one pair.
-/// Before the first look, `miss` is `None` and there are no movements.
+/// Returns the movements of every pair, ordered by pair, then by metric. `miss` is both the
+/// probability that a single interval misses the true value and the error rate shared by the
+/// metrics of one pair. Before the first look, `miss` is `None` and there are no movements.
 pub(crate) fn of(
     design: &Design,
     pairs: &[Pair],
@@ -130,7 +131,7 @@ fn as_ratio(scale: Scale, interval: Interval, against: f64) -> Interval {
     }
 }
 
-/// Distance of an interval from zero; 0 if it contains zero.
+/// Returns the distance of an interval from zero; 0 if the interval contains zero.
 fn least(interval: Interval) -> f64 {
     interval.low.max(-interval.high).max(0.0)
 }
@@ -165,6 +166,9 @@ mod tests {
         assert!((count(-1.0, -1.0, 1.0) - 1001.0_f64.ln()).abs() < 1e-9);
         // One retransmit in ten thousand requests is negligible.
         assert!(count(1e-4, 2e-4, 0.0) < 0.1);
-        assert!(count(-2.0, -1.5, 1.0).is_finite(), "noise below zero");
+        assert!(
+            count(-2.0, -1.5, 1.0).is_finite(),
+            "noise makes the interval extend below zero"
+        );
     }
 }

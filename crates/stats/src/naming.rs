@@ -16,7 +16,7 @@ pub fn is_named_with_factor<'a>(levels: impl IntoIterator<Item = &'a str>) -> bo
     })
 }
 
-/// Name of a level in sentences.
+/// Returns the name of a level in sentences.
 pub fn level_name(factor: &str, level: &str, with_factor: bool) -> String {
     if with_factor {
         format!("{factor} = {level}")

@@ -10,8 +10,8 @@ use crate::trials::Block;
 pub(crate) enum PairedValues {
     /// One difference per block.
     Complete(Vec<f64>),
-    /// At least one block can't be compared. Omitting such a block would favor a variant that
-    /// sometimes fails, so the pair is not compared at all.
+    /// In at least one block, the pair can't be compared. Omitting that block would favor a variant
+    /// that sometimes fails, so the pair is not compared at all.
     Incomplete(Unmeasured),
 }
 
@@ -80,8 +80,8 @@ pub(crate) fn averaged(block: &Block<'_>, variant: usize, metric: Metric) -> Opt
     })
 }
 
-/// Returns the means of both sides over the blocks, in the metric's unit; geometric on the ratio
-/// scale. Returns `None` without blocks, or if a block lacks a value.
+/// Returns the means of both variants over the blocks, in the metric's unit; geometric on the ratio
+/// scale. Returns `None` if there are no blocks, or if a block lacks a value.
 pub(crate) fn levels(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> Option<(f64, f64)> {
     let level = |variant: usize| {
         let values = blocks.iter().map(|block| averaged(block, variant, metric));
@@ -95,7 +95,7 @@ pub(crate) fn levels(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> Option
     levels.filter(|_| !blocks.is_empty())
 }
 
-/// Range of changes that count as no difference, on the averaging scale.
+/// Returns the range of changes that count as no difference, on the averaging scale.
 pub(crate) fn equivalence(metric: Metric, margin: f64) -> Interval {
     match metric.scale() {
         Scale::Ratio => Interval {

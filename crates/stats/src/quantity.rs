@@ -66,7 +66,7 @@ impl Quantity {
             }
             (Err(_), Some(_)) => {
                 return Err(format!(
-                    "\"{name}\" is measured by experiments only, not by a single load"
+                    "\"{name}\" is measured only in experiments, not in a single load"
                 ));
             }
             (Err(error), None) => return Err(error),
@@ -77,7 +77,7 @@ impl Quantity {
         })
     }
 
-    /// Scale on which two values are compared.
+    /// Returns the scale on which two values are compared.
     pub(crate) fn scale(&self) -> Scale {
         match self.what {
             QuantitySource::Metric(metric) => metric.scale(),
@@ -88,8 +88,8 @@ impl Quantity {
         }
     }
 
-    /// Returns the measure if the quantity counts requests. Such a count is a fact rather than an
-    /// estimate when it is compared with a fixed limit.
+    /// Returns the measure if the quantity counts requests. A count of requests is a fact rather
+    /// than an estimate when it is compared with a fixed limit.
     pub(crate) fn counts(&self) -> Option<Measure> {
         match self.what {
             QuantitySource::Measure(measure) if measure.kind() == AmountKind::Count => {
@@ -121,8 +121,8 @@ impl Quantity {
         }
     }
 
-    /// Parses a limit in the quantity's unit. Also returns whether the limit is a fraction of the
-    /// total.
+    /// Parses a limit in the quantity's unit. The returned flag is true if the limit is a fraction
+    /// of the total.
     pub(crate) fn value(&self, text: &str) -> Result<(f64, bool), String> {
         let of_kind = |kind: AmountKind| {
             let amount = kind.amount(text)?;

@@ -25,7 +25,7 @@ impl RoundMetric {
         }
     }
 
-    /// Returns the value of a slice, or `None` if it can't be part of a ratio.
+    /// Returns the value of a slice, or `None` if the value can't be used in a ratio.
     pub fn value(self, ok: u64, length_s: f64, mean_response_us: Option<f64>) -> Option<f64> {
         let value = match self {
             RoundMetric::RatePerS => ok as f64 / length_s,

@@ -105,7 +105,7 @@ fn of_pair(
     Some(comparison)
 }
 
-/// Returns the effect on the rate that the comparison of the blocks found.
+/// Returns the effect on the request rate, as found by the comparison of the blocks.
 fn judged_effect(evaluation: &Evaluation, levels: &Levels, against: &Levels) -> Option<Effect> {
     let judged = evaluation.comparisons.iter();
     let judged = judged.map(|it| (it.metric, &it.levels, &it.against, &it.effect));
@@ -121,13 +121,14 @@ fn judged_effect(evaluation: &Evaluation, levels: &Levels, against: &Levels) -> 
 struct RoundSpread {
     block_means: Vec<f64>,
     mean: f64,
-    /// `None` if no block has two rounds, or if the ratios don't vary.
+    /// Standard error of the mean log ratio; `None` if no block has two rounds, or if the ratios
+    /// don't vary.
     error: Option<f64>,
     freedom: u32,
 }
 
 impl RoundSpread {
-    /// Returns `None` if there is no round.
+    /// Computes the mean and its standard error. Returns `None` if there are no rounds.
     fn of(ratios: &[RoundRatio]) -> Option<RoundSpread> {
         let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for round in ratios {

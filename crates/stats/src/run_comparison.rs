@@ -22,13 +22,13 @@ pub struct RunsDocument {
     pub new: RunInfo,
     /// Largest change that counts as no difference, as a fraction (0.02 for 2%).
     pub margin: f64,
-    /// Differences between the two runs other than results.
+    /// Differences between the two runs, apart from their results.
     pub differences: Vec<Difference>,
     /// Comparisons of the variants that both runs have, on the family's metrics, with verdicts.
     pub comparisons: Vec<RunComparison>,
-    /// Comparisons on all other metrics, without verdicts.
+    /// Comparisons on metrics outside the family, without verdicts.
     pub described: Vec<RunComparison>,
-    /// Change of each variant's ratio to its baseline, both within the same run.
+    /// Change, between the two runs, in the ratio of each variant to its baseline in the same run.
     pub relative: Vec<RelativeChange>,
     /// Variants that only the old run has.
     pub only_old: Vec<String>,
@@ -41,7 +41,7 @@ pub struct RunsDocument {
     pub findings: Vec<RunFinding>,
 }
 
-/// Properties of either run.
+/// Properties of one of the two runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {
     /// Name in sentences: `A`, `B`, `stored` or `new`.
@@ -65,9 +65,9 @@ pub struct Difference {
     pub part: DifferencePart,
     /// Name of the property, such as `kernel` or `connections`.
     pub name: String,
-    /// Value in the old run; `None` if it lacks the property.
+    /// Value in the old run; `None` if the run lacks the property.
     pub old: Option<String>,
-    /// Value in the new run; `None` if it lacks the property.
+    /// Value in the new run; `None` if the run lacks the property.
     pub new: Option<String>,
 }
 
@@ -111,7 +111,7 @@ impl DifferencePart {
 pub struct RunComparison {
     /// Levels of the variant.
     pub levels: Levels,
-    /// Name in sentences.
+    /// Name of the variant in sentences.
     pub name: String,
     /// Metric that is compared.
     pub metric: Metric,
@@ -127,7 +127,7 @@ pub struct RunComparison {
     pub old_trials: u32,
     /// Number of trials in the new run that have a value.
     pub new_trials: u32,
-    /// The conclusion; `None` for a metric outside the family.
+    /// Verdict on the new run; `None` for a metric outside the family.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
     /// `failed` if the new run is certainly worse by more than the margin, `passed` if that is
@@ -138,9 +138,9 @@ pub struct RunComparison {
     pub text: String,
 }
 
-/// Change, from the old run to the new run, of the ratio between a variant and its baseline within
-/// a run. Influences that all blocks of a run share (a warmer machine, a newer kernel) cancel out
-/// unless they affect the two variants differently.
+/// Change, from the old run to the new one, in the ratio of a variant to its baseline within a run.
+/// Influences that all blocks of a run share (a warmer machine, a newer kernel) cancel out unless
+/// they affect the two variants differently.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RelativeChange {
     /// Levels of the variant.
@@ -167,9 +167,9 @@ pub struct RelativeChange {
 /// A finding of one of the runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFinding {
-    /// Label of the run.
+    /// Label of the run that has the finding.
     pub run: String,
-    /// Finding of this run.
+    /// The finding itself.
     #[serde(flatten)]
     pub finding: Finding,
 }
@@ -181,7 +181,7 @@ pub struct RunPairInfo {
     pub old: RunInfo,
     /// Newer run, which the verdicts are about.
     pub new: RunInfo,
-    /// Differences other than results.
+    /// Differences between the two runs, apart from their results.
     pub differences: Vec<Difference>,
     /// Findings of both runs.
     pub findings: Vec<RunFinding>,

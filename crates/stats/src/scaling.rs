@@ -18,7 +18,7 @@ pub struct Scaling {
     pub factor: String,
     /// Levels of the other factors.
     pub levels: Levels,
-    /// Metric that scales.
+    /// Metric whose scaling is described.
     pub metric: Metric,
     /// Points by level, ascending; at least two.
     pub points: Vec<ScalingPoint>,
@@ -41,8 +41,8 @@ pub struct ScalingPoint {
     pub low: Option<f64>,
     /// Upper end of the 95% interval.
     pub high: Option<f64>,
-    /// The value divided by the one that linear scaling from the first level would reach; 1 means
-    /// linear.
+    /// The value divided by the value that linear scaling from the first level would reach; 1 means
+    /// linear scaling.
     pub in_step: f64,
 }
 
@@ -57,7 +57,8 @@ impl ScalingPoint {
     }
 }
 
-/// Returns one line for each metric and each combination of the other factors' levels.
+/// Returns one line for each numeric factor, each metric of the family for which higher is better,
+/// and each combination of the other factors' levels.
 pub(crate) fn of(design: &Design, variants: &[VariantSummary]) -> Vec<Scaling> {
     let grows = |metric: &&Metric| {
         metric.direction() == Direction::Higher && metric.scale() == Scale::Ratio
@@ -72,8 +73,8 @@ pub(crate) fn of(design: &Design, variants: &[VariantSummary]) -> Vec<Scaling> {
         .collect()
 }
 
-/// Parses a level as a positive number. Returns `None` for other levels, which are not part of a
-/// line.
+/// Parses a level as a positive number. Returns `None` for any other level, which is then not part
+/// of a line.
 fn number(level: &str) -> Option<u32> {
     level.parse().ok().filter(|&number| number > 0)
 }

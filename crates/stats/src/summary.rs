@@ -11,7 +11,7 @@ use crate::metric::{Direction, Metric, Scale, Unit};
 use crate::pairing;
 use crate::trials::Block;
 
-/// Probability that the interval of a variant's mean misses.
+/// Probability that the interval of a variant's mean does not contain the true mean.
 const MISS_PROBABILITY: f64 = 0.05;
 
 /// Summary of one metric of one variant over the complete blocks. Absent if no trial measured the
@@ -21,8 +21,8 @@ pub struct MetricSummary {
     /// Median of the trials.
     pub median: f64,
     /// Mean over the blocks: geometric if variants are compared by ratio and no block's value is
-    /// zero. Every report shows this mean, because the ratio of two such means is the reported
-    /// ratio. Absent in documents of earlier versions; see [`MetricSummary::level`].
+    /// zero. Every report shows this mean, because the ratio of two of these means is the reported
+    /// ratio. Absent in documents written by earlier versions; see [`MetricSummary::level`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
     /// Lower end of the 95% t interval of the geometric mean (of the arithmetic mean for shares).
@@ -30,14 +30,13 @@ pub struct MetricSummary {
     pub low: Option<f64>,
     /// Upper end of the interval.
     pub high: Option<f64>,
-    /// The best trial: the highest value if higher is better or neither direction is, otherwise the
-    /// lowest.
+    /// Value of the best trial: the lowest if lower is better, otherwise the highest.
     pub best: f64,
 }
 
 impl MetricSummary {
-    /// Returns the mean over the blocks. Documents of earlier versions lack it, but their interval
-    /// is centered on it on the averaging scale.
+    /// Returns the mean over the blocks. Documents written by earlier versions lack the mean, but
+    /// their interval is centered on it on the averaging scale.
     pub fn level(&self, metric: Metric) -> f64 {
         let center = match (self.low.zip(self.high), metric.scale()) {
             (Some((low, high)), Scale::Ratio) if low > 0.0 => Some((low * high).sqrt()),
@@ -57,7 +56,7 @@ impl MetricSummary {
 pub struct VariantSummary {
     /// Levels of the variant.
     pub levels: Levels,
-    /// Name in sentences.
+    /// Name of the variant in sentences.
     pub name: String,
     /// Number of trials: one for each complete block.
     pub trials: u32,
@@ -66,8 +65,8 @@ pub struct VariantSummary {
     pub relative_percent: Option<f64>,
     /// Summaries by metric.
     pub metrics: BTreeMap<Metric, MetricSummary>,
-    /// Results of each entry of the request list over all trials, without intervals. Absent unless
-    /// the load has a list of at least two entries.
+    /// Results of each entry of the request list, over all trials and without intervals. Absent
+    /// unless the load has a list of at least two entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<EntryResults>,
 }
@@ -137,7 +136,7 @@ fn summarise(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<Met
     })
 }
 
-/// Median of sorted values.
+/// Returns the median of sorted values.
 fn median(sorted: &[f64]) -> Option<f64> {
     let upper = *sorted.get(sorted.len() / 2)?;
     if sorted.len() % 2 == 1 {

@@ -8,7 +8,8 @@ use crate::metric::Metric;
 /// finite counts as absent.
 pub type Values = BTreeMap<Metric, f64>;
 
-/// The trials of an experiment. The order of adding and merging doesn't matter.
+/// The trials of an experiment. They can be added and merged in any order, unless one trial
+/// replaces another.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trials {
     blocks: BTreeMap<u32, BTreeMap<usize, Values>>,
@@ -37,13 +38,13 @@ impl Trials {
         }
     }
 
-    /// Number of blocks that have a trial of each of `variants` variants.
+    /// Returns the number of blocks that have a trial of each of the `variants` variants.
     pub fn complete_blocks(&self, variants: usize) -> u32 {
         u32::try_from(self.complete(variants).len()).unwrap_or(u32::MAX)
     }
 
     /// Returns the complete blocks in the order of their numbers. A block is complete if it has a
-    /// trial of each variant, whatever the trials' values.
+    /// trial of each variant, even if some values are missing.
     pub(crate) fn complete(&self, variants: usize) -> Vec<Block<'_>> {
         self.blocks
             .iter()

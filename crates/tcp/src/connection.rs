@@ -6,9 +6,9 @@
 //!                      FIN-WAIT ──FIN──► (end)  LAST-ACK ──ACK──► (end)
 //! ```
 //!
-//! FIN-WAIT stands for FIN-WAIT-1, FIN-WAIT-2 and CLOSING: the sending side knows whether its FIN
-//! was acknowledged. TIME-WAIT needs no state, because the next connection with the same addresses
-//! and ports has a later timestamp and a higher sequence number (RFC 6191).
+//! FIN-WAIT covers FIN-WAIT-1, FIN-WAIT-2 and CLOSING, because the sending side knows whether its
+//! FIN was acknowledged. TIME-WAIT needs no state, because the next connection with the same
+//! addresses and ports has a later timestamp and a higher sequence number (RFC 6191).
 
 use core::net::SocketAddr;
 use std::ops::Range;
@@ -25,8 +25,9 @@ use crate::tuple::FourTuple;
 /// Number of SYN retransmissions after which the connection fails, about two minutes after its
 /// start.
 const SYN_RETRANSMISSIONS_MAX: u8 = 6;
-/// Time after which a SYN is sent again if the peer still has an earlier connection of this port in
-/// TIME-WAIT. The reset that ends that connection arrives first. Linux waits for two timer ticks.
+/// Delay, in nanoseconds, before a SYN is resent if the peer still has an earlier connection from
+/// this port in TIME-WAIT. The delay lets the reset that ends the earlier connection arrive first.
+/// Linux waits for two timer ticks.
 const REJECTED_SYN_PAUSE: u64 = 2_000_000;
 /// Maximum wait for the peer's FIN after this side has closed, in nanoseconds.
 const FIN_WAIT_TIMEOUT: u64 = 60_000_000_000;
@@ -100,7 +101,7 @@ pub(crate) enum Outcome {
     Failed(Failure),
 }
 
-/// Result of a segment.
+/// Result of handling a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Handled {
     pub(crate) outcome: Outcome,
@@ -134,7 +135,7 @@ pub(crate) struct Connection<'a> {
     pub(crate) is_ready: bool,
     /// Slot of the timer wheel with an entry for the connection.
     pub(crate) timer_slot: Option<u64>,
-    /// True if the queue exceeds its limit and the caller waits for space.
+    /// True if the send queue exceeds its limit and the caller is waiting for space.
     pub(crate) is_blocked: bool,
     phase: Phase,
     window_scale: u8,
@@ -185,12 +186,12 @@ impl<'a> Connection<'a> {
         matches!(self.phase, Phase::SynSent { .. })
     }
 
-    /// Returns true once nothing more is to be sent or received.
+    /// Returns true once there is nothing left to send or receive.
     pub(crate) fn has_ended(&self) -> bool {
         self.phase == Phase::Ended && !self.receiver.must_acknowledge()
     }
 
-    /// Sends a FIN after the queued data. Only for an established connection.
+    /// Sends a FIN after the queued data. Must be called only on an established connection.
     pub(crate) fn finish(&mut self, now: u64) {
         self.phase = match self.phase {
             Phase::Established => Phase::FinWait {
@@ -202,7 +203,7 @@ impl<'a> Connection<'a> {
         self.sender.finish();
     }
 
-    /// The initial sequence number, which the SYN carries.
+    /// Returns the initial sequence number, which the SYN carries.
     pub(crate) fn initial(&self) -> Sequence {
         self.initial
     }
@@ -270,8 +271,8 @@ impl<'a> Connection<'a> {
         }
         let is_ahead = segment.sequence.is_after(self.receiver.next());
         if is_ahead && !may_store && !data.is_empty() {
-            // The FIN is dropped, too, because without the data before it, its position would be
-            // wrong.
+            // The FIN is also dropped, because its position would be wrong without the data before
+            // it.
             self.receiver.acknowledge_now();
             handled.dropped = true;
             return handled;
@@ -288,8 +289,8 @@ impl<'a> Connection<'a> {
         handled
     }
 
-    /// Processes the peer's FIN once all data before it was received. Returns true if the caller
-    /// must report the orderly end of the peer's side.
+    /// Processes the peer's FIN once all data before it has been received. Returns true if the
+    /// caller must report that the peer has closed its side.
     pub(crate) fn take_fin(&mut self) -> bool {
         if !self.receiver.take_fin() {
             return false;
@@ -355,8 +356,8 @@ impl<'a> Connection<'a> {
         Outcome::Connected
     }
 
-    /// Ends the connection if the reset has exactly the expected sequence number; otherwise,
-    /// challenges it (RFC 5961 §3.2).
+    /// Ends the connection if the reset has exactly the expected sequence number; otherwise, sends
+    /// a challenge acknowledgment (RFC 5961 §3.2).
     fn handle_reset(&mut self, segment: &Segment, now: u64) -> Outcome {
         if segment.sequence != self.receiver.next() {
             return self.challenge(now);
@@ -375,8 +376,8 @@ impl<'a> Connection<'a> {
         Outcome::Dropped
     }
 
-    /// Handles an ICMP error about a segment in flight. It ends only a connection that is not
-    /// established yet.
+    /// Handles an ICMP error about a segment in flight. The error ends the connection only if the
+    /// connection is not established yet.
     pub(crate) fn handle_unreachable(&mut self, sequence: Sequence, kind: Unreachable) -> Outcome {
         // An established connection may survive, because the route may be restored (RFC 5461 §2).
         match self.is_connecting() && sequence == self.initial {
@@ -398,13 +399,13 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Number of bytes of data and options that fit into a packet of this size.
+    /// Returns the number of bytes of data and options that fit into a packet of this size.
     fn segment_size_within(&self, mtu: u32) -> u32 {
         let headers = packet::header_length(self.tuple.remote.ip()) + TCP_HEADER;
         mtu.saturating_sub(headers as u32).max(64)
     }
 
-    /// Time at which [`Connection::expire`] must be called.
+    /// Returns the time at which [`Connection::expire`] must be called.
     pub(crate) fn deadline(&self) -> Option<u64> {
         match self.phase {
             Phase::SynSent { deadline, .. } => Some(deadline),

@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use crate::packet::{IpPacket, PROTOCOL_ICMP_V4, PROTOCOL_TCP};
 use crate::sequence::Sequence;
 
-/// Reason of an ICMP error.
+/// Reason that an ICMP error gives for an undeliverable packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreachable {
     /// No route to the network or host.
@@ -32,7 +32,7 @@ pub(crate) struct IcmpError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IcmpErrorKind {
     Unreachable(Unreachable),
-    /// The packet is larger than the next link allows, in bytes (RFC 1191, RFC 8201).
+    /// The packet is larger than `mtu`, the MTU of the next link in bytes (RFC 1191, RFC 8201).
     TooBig {
         mtu: u32,
     },

@@ -5,23 +5,24 @@ use crate::sequence::Sequence;
 use crate::tuple::FourTuple;
 
 /// Number of groups of tuples. Each group has its own offset, so that many short connections of one
-/// tuple don't change the numbers of all others.
+/// tuple don't change the numbers of all other tuples.
 const GROUPS: usize = 1 << 10;
-/// Duration of a step of the clock in nanoseconds (RFC 6528 §3).
+/// Duration of a clock step, in nanoseconds (RFC 6528 §3).
 const TICK: u64 = 4_000;
 
-/// Chooses initial sequence numbers.
+/// Source of initial sequence numbers.
 #[derive(Debug)]
 pub(crate) struct InitialSequences {
     /// Sequence number at time zero, before the offset of the tuple is added.
     base: u32,
     secret: u64,
-    /// Offsets of the groups whose connections used more numbers than the clock has advanced.
+    /// Offset of each group. It grows when connections of the group use more sequence numbers than
+    /// the clock has advanced.
     offsets: Vec<u32>,
 }
 
 impl InitialSequences {
-    /// Creates a chooser. `clock_base_millis` is the clock's reading in milliseconds at time zero.
+    /// Creates the source. `clock_base_millis` is the clock's reading in milliseconds at time zero.
     pub(crate) fn new(clock_base_millis: u64, secret: u64) -> InitialSequences {
         InitialSequences {
             base: clock_base_millis.wrapping_mul(1_000_000 / TICK) as u32,
@@ -37,8 +38,9 @@ impl InitialSequences {
         Sequence(clock.wrapping_add(mixed as u32)) + self.offsets[group(mixed)]
     }
 
-    /// Records the first and the last number of a connection that has ended, so that the next one
-    /// of the same tuple begins after it. The clock alone would keep up with only 250 KB/s.
+    /// Records the first and the last number of a connection that has ended, so that the next
+    /// connection of the same tuple begins after them. The clock alone would keep up with only 250
+    /// KB/s.
     pub(crate) fn note_used(
         &mut self,
         tuple: &FourTuple,

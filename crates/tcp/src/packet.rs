@@ -90,7 +90,7 @@ impl IpPacket {
     }
 }
 
-/// Size of the IP header of packets between these addresses, in bytes.
+/// Returns the size of the IP header of packets between these addresses, in bytes.
 pub(crate) fn header_length(target: IpAddr) -> usize {
     match target {
         IpAddr::V4(_) => IPV4_HEADER,

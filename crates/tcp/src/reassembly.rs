@@ -9,7 +9,7 @@ const PIECES_MAX: usize = 256;
 /// because otherwise a peer could exceed the limit with tiny pieces.
 const PIECE_OVERHEAD: usize = 64;
 
-/// Received pieces above the next expected byte, sorted and without overlap.
+/// Received pieces above the next expected byte, sorted and non-overlapping.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
     pieces: Vec<Piece>,
@@ -30,8 +30,8 @@ impl Piece {
 }
 
 impl Reassembly {
-    /// Stores the ranges of a segment that are not stored yet. Returns the memory used in bytes,
-    /// and whether all ranges were stored; a range is dropped if there are too many pieces.
+    /// Stores the ranges of a segment that are not stored yet. Returns the memory that they use in
+    /// bytes, and true if all of them were stored. Ranges are dropped if there are too many pieces.
     pub(crate) fn insert(&mut self, start: Sequence, data: &[u8]) -> (usize, bool) {
         let end = start + data.len() as u32;
         self.latest = start;
@@ -86,7 +86,7 @@ impl Reassembly {
         self.pieces.is_empty()
     }
 
-    /// Memory used in bytes.
+    /// Returns the memory that the stored pieces use, in bytes.
     pub(crate) fn memory(&self) -> usize {
         let size = |piece: &Piece| piece.data.len() + PIECE_OVERHEAD;
         self.pieces.iter().map(size).sum()

@@ -6,7 +6,7 @@ use crate::sequence::Sequence;
 
 /// Maximum delay of an acknowledgment, in nanoseconds; RFC 9293 §3.8.6.3 permits up to 500 ms.
 const ACK_DELAY: u64 = 40_000_000;
-/// Size of a full segment until larger ones have arrived, in bytes (RFC 9293 §3.7.1).
+/// Assumed size of a full segment, in bytes, until larger segments have arrived (RFC 9293 §3.7.1).
 const SEGMENT_SIZE_DEFAULT: u32 = 536;
 /// Age after which the peer's last timestamp no longer identifies old segments, in nanoseconds (RFC
 /// 7323 §5.5).
@@ -21,7 +21,7 @@ enum AckDue {
     Now,
 }
 
-/// The peer's last timestamp in order (TS.Recent of RFC 7323).
+/// The peer's timestamp in the last in-order segment (TS.Recent of RFC 7323).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RecentTimestamp {
     value: u32,
@@ -56,7 +56,8 @@ pub(crate) struct Receiver {
 /// Result of processing a segment's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TakenData {
-    /// Number of bytes to skip at the start of the data, and number of bytes to deliver after them.
+    /// Number of bytes to skip at the start of the data, and number of bytes to deliver after the
+    /// skipped ones.
     pub(crate) in_order: Option<(usize, usize)>,
     /// Memory used to store data out of order, in bytes.
     pub(crate) stored: usize,
@@ -82,7 +83,8 @@ impl Receiver {
         }
     }
 
-    /// Processes the peer's SYN. Without scaling by the peer, this side's windows are not scaled.
+    /// Processes the peer's SYN. If the peer doesn't scale its windows, this side's windows aren't
+    /// scaled either.
     pub(crate) fn open(&mut self, syn: Sequence, scaled: bool, timestamp: Option<u32>, now: u64) {
         self.next = syn + 1;
         self.last_ack = self.next;
@@ -94,18 +96,18 @@ impl Receiver {
         self.ack_due = AckDue::Now;
     }
 
-    /// The next expected byte.
+    /// Returns the sequence number of the next expected byte.
     pub(crate) fn next(&self) -> Sequence {
         self.next
     }
 
-    /// The peer's last timestamp, to be echoed.
+    /// Returns the peer's last timestamp, which segments to the peer echo.
     pub(crate) fn echo(&self) -> u32 {
         self.recent.map_or(0, |recent| recent.value)
     }
 
-    /// Returns true if the segment is older than the last one in order, by its timestamp (PAWS, RFC
-    /// 7323 §5).
+    /// Returns true if the timestamp shows that a segment is older than the last in-order segment
+    /// (PAWS, RFC 7323 §5).
     pub(crate) fn is_old_duplicate(&self, timestamps: Option<Timestamps>, now: u64) -> bool {
         match (self.recent, timestamps) {
             (Some(recent), Some(timestamps)) => {
@@ -224,7 +226,7 @@ impl Receiver {
         Some((data, size))
     }
 
-    /// Memory used for out-of-order data, in bytes.
+    /// Returns the memory used for out-of-order data, in bytes.
     pub(crate) fn stored(&self) -> usize {
         self.reassembly.as_ref().map_or(0, |r| r.memory())
     }
@@ -255,7 +257,7 @@ impl Receiver {
         self.ack_due == AckDue::Now
     }
 
-    /// Time at which a delayed acknowledgment is due.
+    /// Returns the time at which a delayed acknowledgment is due.
     pub(crate) fn deadline(&self) -> Option<u64> {
         match self.ack_due {
             AckDue::At(at) => Some(at),
@@ -277,12 +279,12 @@ impl Receiver {
         self.last_ack = self.next;
     }
 
-    /// The window field for the next segment.
+    /// Returns the window field for the next segment.
     pub(crate) fn window_field(&self) -> u16 {
         u16::try_from(self.window >> self.scale).unwrap_or(u16::MAX)
     }
 
-    /// The window field of a SYN, which is never scaled (RFC 7323 §2.2).
+    /// Returns the window field of a SYN, which is never scaled (RFC 7323 §2.2).
     pub(crate) fn syn_window_field(&self) -> u16 {
         u16::try_from(self.window).unwrap_or(u16::MAX)
     }

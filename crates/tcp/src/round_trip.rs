@@ -47,12 +47,12 @@ impl RoundTrip {
         self.backoffs
     }
 
-    /// Ends the backoff: new data was acknowledged.
+    /// Ends the backoff, because new data was acknowledged.
     pub(crate) fn progress(&mut self) {
         self.backoffs = 0;
     }
 
-    /// The current timeout in nanoseconds.
+    /// Returns the current timeout, in nanoseconds.
     pub(crate) fn timeout(&self) -> u64 {
         let base = match self.smoothed {
             0 => INITIAL_RTO,

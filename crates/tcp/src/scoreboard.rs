@@ -7,15 +7,15 @@ use crate::sequence::Sequence;
 /// does no harm.
 const RANGES_MAX: usize = 32;
 
-/// Ranges above the acknowledged data, sorted and without overlap.
+/// Ranges above the acknowledged data, sorted and non-overlapping.
 #[derive(Debug, Default)]
 pub(crate) struct Scoreboard {
     ranges: Vec<(Sequence, Sequence)>,
 }
 
 impl Scoreboard {
-    /// Adds those blocks of a segment that are between the acknowledged data and the last byte
-    /// sent. Returns true if one of them is new.
+    /// Adds the blocks of a segment that are between the acknowledged data and the last byte sent.
+    /// Returns true if any of them reports new data.
     pub(crate) fn add(
         &mut self,
         blocks: &SackBlocks,
@@ -54,7 +54,7 @@ impl Scoreboard {
         });
     }
 
-    /// Number of bytes received out of order.
+    /// Returns the number of bytes received out of order.
     pub(crate) fn bytes(&self) -> u32 {
         self.ranges
             .iter()
@@ -62,7 +62,7 @@ impl Scoreboard {
             .sum()
     }
 
-    /// Number of bytes received out of order below a position.
+    /// Returns the number of bytes received out of order below a position.
     pub(crate) fn bytes_below(&self, position: Sequence) -> u32 {
         let below = self
             .ranges
@@ -73,7 +73,7 @@ impl Scoreboard {
             .sum()
     }
 
-    /// The end of the highest range.
+    /// Returns the end of the highest range.
     pub(crate) fn highest(&self) -> Option<Sequence> {
         self.ranges.last().map(|range| range.1)
     }

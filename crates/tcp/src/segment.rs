@@ -81,11 +81,11 @@ pub(crate) struct Segment {
     pub(crate) flags: Flags,
     /// The window field, before scaling.
     pub(crate) window: u16,
-    /// Maximum segment size in bytes, in a SYN.
+    /// Maximum segment size in bytes, which only a SYN contains.
     pub(crate) mss: Option<u16>,
-    /// Window scale (a shift), in a SYN.
+    /// Window scale (a shift), which only a SYN contains.
     pub(crate) window_scale: Option<u8>,
-    /// The SACK-permitted option, in a SYN.
+    /// The SACK-permitted option, which only a SYN contains.
     pub(crate) sack_permitted: bool,
     pub(crate) timestamps: Option<Timestamps>,
     pub(crate) sack: SackBlocks,
@@ -183,7 +183,7 @@ impl Segment {
         }
     }
 
-    /// Size of the header including its options, in bytes.
+    /// Returns the size of the header including its options, in bytes.
     pub(crate) fn header_length(&self) -> usize {
         let mss = if self.mss.is_some() { 4 } else { 0 };
         let scale = if self.window_scale.is_some() { 4 } else { 0 };
@@ -213,7 +213,7 @@ impl Segment {
         bytes[16..18].copy_from_slice(&sum.checksum());
     }
 
-    /// Writes the options, each padded to four bytes with no-operation options.
+    /// Writes the options. Each is padded with no-operation options to a multiple of four bytes.
     fn write_options(&self, options: &mut [u8]) {
         let mut at = 0;
         let mut put = |bytes: &[u8]| {
@@ -245,7 +245,8 @@ impl Segment {
     }
 }
 
-/// Sum of the pseudo-header of a segment of `length` bytes (RFC 9293 §3.1, RFC 8200 §8.1).
+/// Returns the sum of the pseudo-header of a segment of `length` bytes (RFC 9293 §3.1, RFC 8200
+/// §8.1).
 fn pseudo_header(source: IpAddr, target: IpAddr, length: usize) -> Sum {
     let sum = match (source, target) {
         (IpAddr::V4(source), IpAddr::V4(target)) => {

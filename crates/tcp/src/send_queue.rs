@@ -24,7 +24,7 @@ impl Chunk<'_> {
 /// Chunks in the order in which they are sent.
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue<'a> {
-    /// The first chunk. Usually there is no other, and the queue needs no memory of its own.
+    /// The first chunk. It is usually the only one, so the queue rarely allocates memory.
     first: Option<Chunk<'a>>,
     others: VecDeque<Chunk<'a>>,
     /// Number of acknowledged bytes in the first chunk.
@@ -34,7 +34,7 @@ pub(crate) struct SendQueue<'a> {
 }
 
 impl<'a> SendQueue<'a> {
-    /// Number of bytes that are not acknowledged.
+    /// Returns the number of bytes that are not acknowledged yet.
     pub(crate) fn len(&self) -> usize {
         self.length
     }

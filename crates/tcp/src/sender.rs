@@ -6,7 +6,7 @@ use crate::segment::Segment;
 use crate::send_queue::{Chunk, SendQueue};
 use crate::sequence::Sequence;
 
-/// Number of duplicate acknowledgments that indicates a loss (RFC 5681 §3.2).
+/// Number of duplicate acknowledgments that indicate a loss (RFC 5681 §3.2).
 const DUPLICATES_OF_LOSS: u8 = 3;
 /// Number of consecutive timeouts, without any acknowledgment, after which the connection fails.
 /// With the shortest timeout, this takes almost three minutes. RFC 9293 §3.8.3 requires at least
@@ -110,8 +110,8 @@ pub(crate) struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    /// Creates the state after the SYN with the initial sequence number `iss`, before its
-    /// acknowledgment.
+    /// Creates the state in which the SYN, with the initial sequence number `iss`, has not been
+    /// acknowledged yet.
     pub(crate) fn new(iss: Sequence, nodelay: bool) -> Sender<'a> {
         Sender {
             queue: SendQueue::default(),
@@ -138,7 +138,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Processes the peer's SYN, which acknowledges this side's. `segment_size` is the maximum
+    /// Processes the peer's SYN, which acknowledges this side's SYN. `segment_size` is the maximum
     /// number of data bytes per segment. `round_trip` is the time since the SYN; `None` if the SYN
     /// was retransmitted.
     pub(crate) fn open(&mut self, syn: &Segment, segment_size: u32, round_trip: Option<u64>) {
@@ -161,17 +161,17 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Maximum number of data bytes per segment.
+    /// Returns the maximum number of data bytes per segment.
     pub(crate) fn segment_size(&self) -> u32 {
         self.segment_size
     }
 
-    /// Number of queued and unacknowledged bytes.
+    /// Returns the number of queued and unacknowledged bytes.
     pub(crate) fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// Number of queued bytes that were never sent.
+    /// Returns the number of queued bytes that were never sent.
     pub(crate) fn unsent(&self) -> usize {
         let sent = self.sent.since(self.unacknowledged) as usize;
         self.queue.len().saturating_sub(sent)
@@ -190,18 +190,18 @@ impl<'a> Sender<'a> {
         self.losses
     }
 
-    /// The sequence number for a segment without data.
+    /// Returns the sequence number for a segment without data.
     pub(crate) fn next(&self) -> Sequence {
         self.next
     }
 
-    /// The byte after the last one ever sent, as the sequence number of a reset.
+    /// Returns the position after the last byte ever sent, which is the sequence number of a reset.
     pub(crate) fn sent(&self) -> Sequence {
         self.sent
     }
 
-    /// Returns true if an ICMP error about this sequence number can be about data in flight (RFC
-    /// 5927 §4.1).
+    /// Returns true if data with this sequence number is in flight. Only then is an ICMP error
+    /// about it plausible (RFC 5927 §4.1).
     pub(crate) fn is_in_flight(&self, sequence: Sequence) -> bool {
         !sequence.is_before(self.unacknowledged) && sequence.is_before(self.sent)
     }
@@ -215,13 +215,13 @@ impl<'a> Sender<'a> {
         self.unacknowledged + self.queue.len() as u32
     }
 
-    /// Position after the last byte to be sent, or after the FIN. It stays there when the FIN is
-    /// acknowledged.
+    /// Returns the position after the last byte to be sent, or after the FIN if there is one. The
+    /// position stays the same when the FIN is acknowledged.
     fn end(&self) -> Sequence {
         self.end_of_data() + u32::from(self.fin)
     }
 
-    /// Estimated number of bytes in the network (RFC 6675 §4).
+    /// Returns the estimated number of bytes in the network (RFC 6675 §4).
     fn in_flight(&self) -> u32 {
         match (self.recovery, &self.scoreboard) {
             (Recovery::Open { .. } | Recovery::Timeout { .. }, _) => {
@@ -349,8 +349,9 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Returns the probe of the closed window that is due, if any: the sequence number of a segment
-    /// without data, below the window, which the peer must acknowledge (RFC 9293 §3.10.7.4).
+    /// Returns the sequence number of a probe if a closed window is due to be probed. The probe is
+    /// a segment without data whose number is below the window, so the peer must acknowledge it
+    /// (RFC 9293 §3.10.7.4).
     pub(crate) fn take_probe(&mut self) -> Option<Sequence> {
         std::mem::take(&mut self.probe).then(|| self.unacknowledged - 1)
     }
@@ -545,7 +546,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Time of the next retransmission or probe.
+    /// Returns the time of the next retransmission or probe.
     pub(crate) fn deadline(&self) -> Option<u64> {
         match self.timer {
             SendTimer::Off => None,

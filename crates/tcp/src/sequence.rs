@@ -22,17 +22,17 @@ impl Sequence {
         !self.is_after(other)
     }
 
-    /// The later of two numbers.
+    /// Returns the later of two numbers.
     pub(crate) fn max(self, other: Sequence) -> Sequence {
         if self.is_before(other) { other } else { self }
     }
 
-    /// The earlier of two numbers.
+    /// Returns the earlier of two numbers.
     pub(crate) fn min(self, other: Sequence) -> Sequence {
         if other.is_before(self) { other } else { self }
     }
 
-    /// Number of bytes from an earlier number to this one.
+    /// Returns the number of bytes from an earlier number to this one.
     pub(crate) fn since(self, earlier: Sequence) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }

@@ -36,7 +36,7 @@ impl<T> Slots<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Number of positions that have or had an entry.
+    /// Returns the number of positions that have or had an entry.
     pub(crate) fn capacity(&self) -> u32 {
         self.slots.len() as u32
     }

@@ -24,8 +24,8 @@ pub const SEND_QUEUE_BYTES: usize = 128 * 1024;
 const WINDOW_RANGE: RangeInclusive<u32> = 2_048..=1 << 30;
 /// Maximum number of queued resets for segments of unknown connections.
 const STRAY_RESETS_MAX: usize = 256;
-/// Maximum number of closed connections that may still deliver data and FIN. Additional ones are
-/// aborted.
+/// Maximum number of closed connections that still have data or a FIN to deliver. Additional ones
+/// are aborted.
 const DETACHED_MAX: usize = 65_536;
 /// Maximum number of spare buffers that are kept.
 const SPARE_MAX: usize = 1_024;
@@ -83,7 +83,7 @@ pub enum SendState {
     Ended,
 }
 
-/// A way to close a connection.
+/// Mode of closing a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseMode {
     /// Deliver the queued bytes, then a FIN.
@@ -110,7 +110,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The tag of the connection.
+    /// Returns the tag of the connection.
     pub fn tag(&self) -> u64 {
         match self {
             Event::Connected(tag)
@@ -146,7 +146,7 @@ pub struct TcpCounts {
     pub ignored_icmp: u64,
     /// Resets for unknown connections that were dropped because too many were queued.
     pub dropped_resets: u64,
-    /// Segments of which a part was dropped because too much out-of-order data is stored.
+    /// Segments of which a part was dropped because too much out-of-order data was stored.
     pub dropped_data: u64,
     /// Segments stored out of order.
     pub out_of_order: u64,
@@ -166,7 +166,7 @@ struct Reset {
     segment: Segment,
 }
 
-/// All connections of a link. The crate's documentation shows how to use it.
+/// TCP stack that manages all connections of a link. The crate's documentation has an example.
 #[derive(Debug)]
 pub struct TcpStack<'a> {
     config: StackConfig,
@@ -213,21 +213,23 @@ impl<'a> TcpStack<'a> {
         }
     }
 
-    /// Counts since the start.
+    /// Returns the counts since the stack was created.
     pub fn counts(&self) -> TcpCounts {
         self.counts
     }
 
-    /// Number of connections, including closed ones that still deliver data.
+    /// Returns the number of connections, including closed ones that still have data to deliver.
     pub fn connection_count(&self) -> usize {
         self.slots.len()
     }
 
-    /// Begins to connect from a port in the range that is free for this peer. Events carry `tag`.
+    /// Starts a connection from a port of the range that is free for this peer. The connection's
+    /// events carry `tag`.
     ///
     /// # Errors
     ///
-    /// No port in the range is free, or the addresses are of different IP versions.
+    /// Returns an error if no port in the range is free, or if the addresses are of different IP
+    /// versions.
     pub fn connect_from(
         &mut self,
         tag: u64,
@@ -244,7 +246,8 @@ impl<'a> TcpStack<'a> {
     ///
     /// # Errors
     ///
-    /// No accepted port is free, or the addresses are of different IP versions.
+    /// Returns an error if no accepted port is free, or if the addresses are of different IP
+    /// versions.
     pub fn connect_where(
         &mut self,
         tag: u64,
@@ -270,11 +273,12 @@ impl<'a> TcpStack<'a> {
         Err(ConnectError::PortsExhausted)
     }
 
-    /// Begins to connect from an address and port. Events carry `tag`.
+    /// Starts a connection from an address and port. The connection's events carry `tag`.
     ///
     /// # Errors
     ///
-    /// The same connection exists, or the addresses are of different IP versions.
+    /// Returns an error if a connection with the same addresses and ports exists, or if the
+    /// addresses are of different IP versions.
     pub fn connect(
         &mut self,
         tag: u64,
@@ -309,7 +313,7 @@ impl<'a> TcpStack<'a> {
         Ok(handle)
     }
 
-    /// Queues bytes of a connection.
+    /// Queues bytes to send on a connection.
     pub fn send(&mut self, handle: Handle, chunk: Chunk<'a>, now: u64) -> SendState {
         let Some(connection) = self.slots.get_mut(handle).filter(|c| !c.detached) else {
             return SendState::Ended;
@@ -327,14 +331,14 @@ impl<'a> TcpStack<'a> {
         state
     }
 
-    /// Number of bytes of a connection that were never sent.
+    /// Returns the number of queued bytes of a connection that were never sent.
     pub fn unsent(&self, handle: Handle) -> usize {
         self.slots
             .get(handle)
             .map_or(0, |connection| connection.sender.unsent())
     }
 
-    /// The local address and port of a connection.
+    /// Returns the local address and port of a connection.
     pub fn local_address(&self, handle: Handle) -> Option<SocketAddr> {
         self.slots
             .get(handle)
@@ -573,7 +577,8 @@ impl<'a> TcpStack<'a> {
         !self.events.is_empty()
     }
 
-    /// Resets all connections, including closed ones that still deliver data. No event follows.
+    /// Resets all connections, including closed ones that still have data to deliver. No event
+    /// follows.
     pub fn abort_all(&mut self, now: u64) {
         for index in 0..self.slots.capacity() {
             let Some(handle) = self.slots.handle(index) else {
@@ -594,7 +599,7 @@ impl<'a> TcpStack<'a> {
         self.events.clear();
     }
 
-    /// Number of resets that wait for [`TcpStack::poll_transmit`].
+    /// Returns the number of resets that are waiting for [`TcpStack::poll_transmit`].
     pub fn queued_resets(&self) -> usize {
         self.resets.len()
     }
@@ -630,8 +635,8 @@ impl<'a> TcpStack<'a> {
         None
     }
 
-    /// Time at which [`TcpStack::handle_timeouts`] should be called next. The time may be earlier
-    /// than the next timeout.
+    /// Returns the time at which [`TcpStack::handle_timeouts`] should be called next. The time may
+    /// be earlier than the next timeout.
     pub fn next_timeout(&self) -> Option<u64> {
         self.wheel.next_expiry()
     }

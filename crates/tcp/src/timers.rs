@@ -10,8 +10,8 @@ const SLOT_BITS: u32 = 22;
 /// Number of slots. Deadlines beyond the last slot use that slot, and are scheduled again when it
 /// expires.
 const SLOTS: u64 = 1024;
-/// Maximum number of entries for which an expired slot keeps its memory. Otherwise all slots would
-/// in time have room for the entries of the fullest one.
+/// Maximum number of entries for which an expired slot keeps its memory. Without this limit, every
+/// slot would eventually hold as much memory as the fullest one.
 const KEPT_ENTRIES: usize = 32;
 
 /// An entry of the wheel: a connection whose deadline may have passed.

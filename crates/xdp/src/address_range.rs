@@ -6,14 +6,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// All addresses of one family from `first` to `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressRange {
-    /// First address.
+    /// First address of the range.
     pub first: IpAddr,
-    /// Last address. It has the same family as the first address and is not less than it.
+    /// Last address of the range. It has the same family as the first address and is not less than
+    /// it.
     pub last: IpAddr,
 }
 
 impl AddressRange {
-    /// Creates a range that contains only this address.
+    /// Creates a range that contains only the given address.
     pub fn single(address: IpAddr) -> AddressRange {
         AddressRange {
             first: address,
@@ -21,12 +22,12 @@ impl AddressRange {
         }
     }
 
-    /// Returns true if the range contains the address.
+    /// Returns true if the range contains `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.first.is_ipv4() && self.first <= address && address <= self.last
     }
 
-    /// Returns the parts of the range that remain when these addresses are removed.
+    /// Returns the parts of the range that remain when the given addresses are removed.
     pub fn without(self, removed: &[IpAddr]) -> Vec<AddressRange> {
         let mut removed: Vec<_> = removed.iter().filter(|it| self.contains(**it)).collect();
         removed.sort_unstable();

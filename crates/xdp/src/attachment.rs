@@ -1,4 +1,4 @@
-//! The BPF program on an interface, and its maps.
+//! The BPF program that is attached to an interface, and its maps.
 
 use std::fmt;
 use std::io;
@@ -16,11 +16,11 @@ const TARGETS_MAX: u32 = 4096;
 /// Maximum number of receive queues per interface.
 const QUEUES_MAX: u32 = 1024;
 
-/// Flags of an attachment (if_link.h).
+/// Flags for the mode of an attachment (if_link.h).
 const FLAG_GENERIC: u32 = 1 << 1;
 const FLAG_NATIVE: u32 = 1 << 2;
 
-/// The place in the kernel's packet processing at which the program runs.
+/// Stage of the kernel's packet processing at which the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttachMode {
     /// The program runs in the driver, before the kernel allocates memory for the packet.
@@ -30,7 +30,7 @@ pub enum AttachMode {
 }
 
 impl AttachMode {
-    /// Name of the mode in records.
+    /// Returns the name of the mode in records.
     pub fn name(self) -> &'static str {
         match self {
             AttachMode::Native => "native",
@@ -45,11 +45,11 @@ impl fmt::Display for AttachMode {
     }
 }
 
-/// A BPF program that is attached to an interface. It is detached when this value is dropped, and
-/// when the process ends for any reason.
+/// A BPF program that is attached to an interface. The program is detached when this value is
+/// dropped, and when the process ends for any reason.
 #[derive(Debug)]
 pub struct Attachment {
-    // Declared first, so that the program is detached before its maps are closed.
+    // This field is declared first, so that the program is detached before its maps are closed.
     _link: OwnedFd,
     mode: AttachMode,
     targets: Map,
@@ -60,7 +60,7 @@ pub struct Attachment {
 }
 
 impl Attachment {
-    /// Attaches a program to an interface, in native mode if the driver supports it.
+    /// Attaches a program to an interface, in native mode if the driver supports this mode.
     ///
     /// # Errors
     ///
@@ -97,21 +97,21 @@ impl Attachment {
         })
     }
 
-    /// The mode in which the program is attached.
+    /// Returns the mode in which the program is attached.
     pub fn mode(&self) -> AttachMode {
         self.mode
     }
 
-    /// Index of the interface.
+    /// Returns the index of the interface.
     pub(crate) fn interface(&self) -> u32 {
         self.interface
     }
 
-    /// Redirects packets of this target from now on.
+    /// Adds a target, whose packets are redirected from now on.
     ///
     /// # Errors
     ///
-    /// There are more than 4,096 targets.
+    /// The load already has 4,096 targets.
     pub fn add_target(&self, target: SocketAddr) -> io::Result<()> {
         let mut known = self.known.lock().unwrap_or_else(|held| held.into_inner());
         if !known.contains(&target) {
@@ -121,7 +121,7 @@ impl Attachment {
         Ok(())
     }
 
-    /// Redirects packets of a receive queue to this socket.
+    /// Redirects the packets of a receive queue to the given socket.
     pub(crate) fn add_socket(&self, queue: u32, socket: &OwnedFd) -> io::Result<()> {
         let descriptor = socket.as_raw_fd() as u32;
         self.sockets

@@ -7,14 +7,14 @@ use std::net::IpAddr;
 use crate::address_range::AddressRange;
 use crate::filter::FilterSpec;
 
-/// Reason why an interface can't carry a load.
+/// Reason why a load can't use AF_XDP on an interface.
 #[derive(Debug)]
 pub enum XdpError {
     /// The process lacks a capability (capabilities(7)).
     Capability(&'static str),
-    /// The kernel, which has this version, is too old.
+    /// The kernel is too old. Contains its version.
     Kernel(String),
-    /// No interface has this name.
+    /// No interface has the given name.
     NoInterface(String),
     /// The interface is down.
     Down(String),
@@ -22,47 +22,48 @@ pub enum XdpError {
     NotEthernet(String),
     /// The MTU of the interface is less than IPv6 requires (RFC 8200 §5).
     Mtu(String, u32),
-    /// Another XDP program, which has this ID, is attached to the interface.
+    /// Another XDP program is attached to the interface. Contains the name of the interface and the
+    /// ID of the program.
     ProgramAttached(String, u32),
     /// The interface has no address of the target's family.
     NoAddress(String, IpAddr),
-    /// Source addresses are outside of the interface's subnets.
+    /// Some source addresses are outside of the interface's subnets.
     OutsideSubnet {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// The source addresses.
+        /// Source addresses of the load.
         range: AddressRange,
-        /// The interface's subnets.
+        /// List of the interface's subnets.
         subnets: String,
     },
-    /// The kernel's route to the target uses another interface, which is named if there is one.
+    /// The kernel's route to the target uses another interface, or there is no route to the target.
     OtherRoute {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// The target.
+        /// Address of the target.
         target: IpAddr,
-        /// The interface of the route.
+        /// Name of the interface that the route uses; `None` if there is no route.
         route: Option<String>,
     },
     /// The next hop did not respond to ARP or neighbor discovery.
     NoNeighbor {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// The next hop.
+        /// Address of the next hop.
         next_hop: IpAddr,
     },
     /// More workers than receive queues were requested.
     Queues {
-        /// The interface.
+        /// Name of the interface.
         interface: String,
-        /// Number of receive queues.
+        /// Number of receive queues of the interface.
         queues: u32,
-        /// Number of workers.
+        /// Number of requested workers.
         workers: u32,
     },
-    /// There are too many ranges of source addresses.
+    /// The load has too many ranges of source addresses.
     Ranges,
-    /// The operating system refused this step.
+    /// The operating system refused a step. Contains a description of the step and the error.
     System(&'static str, io::Error),
 }
 
@@ -71,16 +72,17 @@ impl fmt::Display for XdpError {
         match self {
             XdpError::Capability(name) => write!(
                 f,
-                "AF_XDP needs the capability {name}, which this process lacks (run it as root, or \
-                 give the program CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF)"
+                "AF_XDP needs the capability {name}, which this process lacks (run prony as \
+                 root, or give the program CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF)"
             ),
             XdpError::Kernel(version) => write!(
                 f,
-                "AF_XDP needs Linux 5.11 or later for what a load requires, and this is {version}"
+                "a load over AF_XDP needs Linux 5.11 or later, and this kernel is {version}"
             ),
             XdpError::NoInterface(name) => write!(
                 f,
-                "there is no interface {name} in this network namespace (`ip link` lists them)"
+                "there is no interface {name} in this network namespace (`ip link` lists the \
+                 interfaces)"
             ),
             XdpError::Down(name) => write!(f, "{name} is down (ip link set {name} up)"),
             XdpError::NotEthernet(name) => write!(
@@ -95,8 +97,8 @@ impl fmt::Display for XdpError {
             ),
             XdpError::ProgramAttached(name, program) => write!(
                 f,
-                "{name} already has an XDP program (number {program}), which would be replaced; \
-                 detach it, or use another interface (ip link set {name} xdp off)"
+                "{name} already has an XDP program (ID {program}), which would be replaced; detach \
+                 it (ip link set {name} xdp off), or use another interface"
             ),
             XdpError::NoAddress(..)
             | XdpError::OutsideSubnet { .. }
@@ -114,7 +116,7 @@ impl fmt::Display for XdpError {
             ),
             XdpError::Ranges => write!(
                 f,
-                "at most {} ranges of source addresses; merge some",
+                "a load can have at most {} ranges of source addresses; merge some of them",
                 FilterSpec::RANGES_MAX
             ),
             XdpError::System(step, error) => write!(f, "{step}: {error}"),
@@ -128,7 +130,8 @@ impl XdpError {
         match self {
             XdpError::NoAddress(name, target) => write!(
                 f,
-                "{name} has no {} address to reach {target} from; add one, or give source addresses",
+                "{name} has no {} address from which to reach {target}; add one, or give source \
+                 addresses",
                 match target {
                     IpAddr::V4(_) => "IPv4",
                     IpAddr::V6(_) => "global IPv6",

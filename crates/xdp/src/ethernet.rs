@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Size of a frame header without a VLAN tag.
+/// Size in bytes of an Ethernet header without a VLAN tag.
 pub const ETHERNET_HEADER: usize = 14;
 
 /// A MAC address.
@@ -35,7 +35,9 @@ impl FromStr for MacAddress {
         }
         match MacAddress(address).is_unicast() {
             true => Ok(MacAddress(address)),
-            false => Err(format!("\"{text}\" is not the address of a single machine")),
+            false => Err(format!(
+                "\"{text}\" is not the MAC address of a single machine"
+            )),
         }
     }
 }
@@ -68,7 +70,8 @@ impl EtherType {
     }
 }
 
-/// Protocol of a frame's payload; `None` for other protocols and for frames that are too short.
+/// Returns the protocol of a frame's payload; `None` for other protocols and for frames that are
+/// too short.
 pub fn ether_type(frame: &[u8]) -> Option<EtherType> {
     match *frame.get(12..ETHERNET_HEADER)? {
         [0x08, 0x00] => Some(EtherType::Ipv4),
@@ -78,7 +81,7 @@ pub fn ether_type(frame: &[u8]) -> Option<EtherType> {
     }
 }
 
-/// Writes a frame's header. Does nothing if the frame is too short.
+/// Writes the Ethernet header of a frame. Does nothing if the frame is too short.
 pub fn write_header(frame: &mut [u8], target: MacAddress, source: MacAddress, protocol: EtherType) {
     if let Some(header) = frame.first_chunk_mut::<ETHERNET_HEADER>() {
         header[..6].copy_from_slice(&target.0);

@@ -20,33 +20,34 @@ const GET_RSS: u32 = 0x46;
 const FLAG_LRO: u32 = 1 << 15;
 const FLAG_VLAN_RECEIVE: u32 = 1 << 8;
 
-/// Maximum sizes of the indirection table and the key.
+/// Maximum sizes of the indirection table (in entries) and of the hash key (in bytes).
 const RSS_TABLE_MAX: usize = 4096;
 const RSS_KEY_MAX: usize = 512;
 
-/// Offloads of an interface: true if enabled, and `None` if the driver does not report the offload.
+/// Offloads of an interface. A value is true if the offload is enabled, and `None` if the driver
+/// does not report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Offloads {
-    /// TCP segmentation by the adapter.
+    /// The adapter divides TCP data into segments.
     pub tso: Option<bool>,
-    /// Segmentation by the kernel, just before the driver.
+    /// The kernel divides data into segments just before it passes them to the driver.
     pub gso: Option<bool>,
-    /// Merging of received segments by the kernel.
+    /// The kernel merges received segments.
     pub gro: Option<bool>,
-    /// Merging of received segments by the adapter.
+    /// The adapter merges received segments.
     pub lro: Option<bool>,
-    /// Checksums of sent packets by the adapter.
+    /// The adapter computes the checksums of sent packets.
     pub transmit_checksum: Option<bool>,
-    /// Checksums of received packets by the adapter.
+    /// The adapter verifies the checksums of received packets.
     pub receive_checksum: Option<bool>,
-    /// Removal of VLAN tags by the adapter.
+    /// The adapter removes the VLAN tags of received packets.
     pub vlan: Option<bool>,
 }
 
-/// The receive hash that distributes packets among the queues.
+/// Settings of the receive hash, which distributes packets among the queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RssSettings {
-    /// Queue for each value of the hash modulo the table's size.
+    /// Table of queues, indexed by the hash modulo the table's size.
     pub table: Vec<u32>,
     /// Key of the receive hash.
     pub key: Vec<u8>,
@@ -54,7 +55,7 @@ pub struct RssSettings {
     pub is_toeplitz: bool,
 }
 
-/// The argument of the ioctl (netdevice(7)).
+/// Argument of the ethtool ioctl (netdevice(7)).
 #[repr(C)]
 struct InterfaceRequest {
     name: [u8; libc::IF_NAMESIZE],
@@ -62,7 +63,7 @@ struct InterfaceRequest {
     padding: [u8; 16],
 }
 
-/// Calls the ioctl with a buffer that begins with the command.
+/// Calls the ethtool ioctl with a buffer that begins with the command.
 fn ethtool(interface: &str, buffer: &mut [u32]) -> io::Result<()> {
     let mut request = InterfaceRequest {
         name: [0; libc::IF_NAMESIZE],
@@ -73,7 +74,7 @@ fn ethtool(interface: &str, buffer: &mut [u32]) -> io::Result<()> {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     request.name[..interface.len()].copy_from_slice(interface.as_bytes());
-    // SAFETY: a plain system call.
+    // SAFETY: the call takes no pointers.
     let number = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if number < 0 {
         return Err(io::Error::last_os_error());
@@ -87,7 +88,7 @@ fn ethtool(interface: &str, buffer: &mut [u32]) -> io::Result<()> {
     }
 }
 
-/// The value of a command that returns one number.
+/// Calls a command that returns one number, and returns this number.
 fn value(interface: &str, command: u32) -> Option<u32> {
     let mut buffer = [command, 0];
     ethtool(interface, &mut buffer).ok().map(|()| buffer[1])
@@ -107,10 +108,10 @@ pub(crate) fn offloads(interface: &str) -> Offloads {
     }
 }
 
-/// Number of channels that receive, and of those that send.
+/// Returns the number of channels that receive and the number of channels that send.
 pub(crate) fn channels(interface: &str) -> Option<(u32, u32)> {
-    // The buffer contains the command, four maximum numbers of channels (receive, transmit, other,
-    // combined), and the four numbers in use.
+    // The buffer contains the command, the maximum numbers of channels (receive, transmit, other,
+    // combined), and the four numbers of channels in use.
     let mut buffer = [0; 9];
     buffer[0] = GET_CHANNELS;
     ethtool(interface, &mut buffer).ok()?;
@@ -135,11 +136,11 @@ pub(crate) fn driver(interface: &str) -> Option<String> {
         .filter(|name| !name.is_empty())
 }
 
-/// The receive hash.
+/// Returns the settings of the receive hash, if the driver reports them.
 pub(crate) fn rss(interface: &str) -> Option<RssSettings> {
-    /// Words of `struct ethtool_rxfh` before the table.
+    /// Number of words in `struct ethtool_rxfh` before the table.
     const FIXED: usize = 7;
-    // The first call returns the sizes.
+    // The first call returns the sizes of the table and the key.
     let mut buffer = vec![0; FIXED];
     buffer[0] = GET_RSS;
     ethtool(interface, &mut buffer).ok()?;

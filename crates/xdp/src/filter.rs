@@ -25,22 +25,22 @@ use Size::{Byte, Double, Half, Word};
 pub struct FilterSpec {
     /// The load's source addresses, as at most [`FilterSpec::RANGES_MAX`] ranges.
     pub sources: Vec<AddressRange>,
-    /// Source addresses that the kernel doesn't have. Requests for their MAC address are
-    /// redirected, too, because the load must reply to them.
+    /// Source addresses that the kernel doesn't have. Requests for the MAC address of such an
+    /// address are also redirected, because the load must reply to them.
     pub answered: Vec<AddressRange>,
     /// The load's local ports.
     pub ports: RangeInclusive<u16>,
 }
 
 impl FilterSpec {
-    /// Maximum number of ranges. It limits the length of the program.
+    /// Maximum number of address ranges, which limits the length of the program.
     pub const RANGES_MAX: usize = 512;
 }
 
-/// Size of a key in the map of targets, in bytes.
+/// Size in bytes of a key in the map of targets.
 pub(crate) const TARGET_KEY: usize = 20;
 
-/// Position of the IP header in a frame.
+/// Offset of the IP header in a frame.
 const IP: i16 = 14;
 const IPV4_HEADER: i16 = 20;
 const IPV6_HEADER: i16 = 40;
@@ -49,18 +49,19 @@ const PROTOCOL_ICMP_V4: u32 = 1;
 const PROTOCOL_TCP: u32 = 6;
 const PROTOCOL_ICMP_V6: u32 = 58;
 
-/// Helpers (bpf-helpers(7)).
+/// Numbers of helper functions (bpf-helpers(7)).
 const MAP_LOOKUP_ELEM: i32 = 1;
 const REDIRECT_MAP: i32 = 51;
 /// Return code that passes the packet to the kernel (XDP_PASS).
 const PASS: i32 = 2;
 
-/// Fields of `struct xdp_md`.
+/// Offsets of fields in `struct xdp_md`.
 const CONTEXT_DATA: i16 = 0;
 const CONTEXT_DATA_END: i16 = 4;
 const CONTEXT_QUEUE: i16 = 16;
 
-/// Returns the key of a target in the map: its address, in IPv6 form, and its port.
+/// Returns the key of a target in the map of targets: the address of the target, in IPv6 form, and
+/// its port.
 pub(crate) fn target_key(target: SocketAddr) -> [u8; TARGET_KEY] {
     let address = match target.ip() {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
@@ -75,13 +76,13 @@ pub(crate) fn target_key(target: SocketAddr) -> [u8; TARGET_KEY] {
 /// Numbers of the maps that the program uses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FilterMaps {
-    /// Targets, by [`target_key`].
+    /// Number of the map of targets, whose keys are [`target_key`].
     pub(crate) targets: i32,
-    /// Sockets, by receive queue.
+    /// Number of the map of sockets by receive queue.
     pub(crate) sockets: i32,
 }
 
-/// Assembles the program. Returns `None` if there are too many ranges.
+/// Assembles the program. Returns `None` if the specification has too many address ranges.
 pub(crate) fn assemble(spec: &FilterSpec, maps: FilterMaps) -> Option<Vec<Instruction>> {
     if spec.sources.len().max(spec.answered.len()) > FilterSpec::RANGES_MAX {
         return None;
@@ -116,15 +117,16 @@ pub(crate) fn assemble(spec: &FilterSpec, maps: FilterMaps) -> Option<Vec<Instru
 
 #[derive(Debug, Clone, Copy)]
 struct Labels {
-    /// Passes the packet to the kernel.
+    /// Label of the code that passes the packet to the kernel.
     pass: Label,
-    /// Redirects the packet to the socket of its queue.
+    /// Label of the code that redirects the packet to the socket of its queue.
     redirect: Label,
-    /// Redirects the packet if the key on the stack is in the map of targets.
+    /// Label of the code that redirects the packet if the key on the stack is in the map of
+    /// targets.
     lookup: Label,
 }
 
-/// Offset of a target's key on the stack, where its size is a multiple of eight.
+/// Offset of a target's key on the stack, where the key is padded to a multiple of eight bytes.
 const KEY: i16 = -24;
 
 struct Filter<'a> {
@@ -134,21 +136,22 @@ struct Filter<'a> {
 }
 
 impl Filter<'_> {
-    /// Passes packets that are shorter than this number of bytes to the kernel. `R7` is the start
-    /// of the packet, and `R8` is its end.
+    /// Appends code that passes packets of fewer than `bytes` bytes to the kernel. `R7` points to
+    /// the start of the packet, and `R8` to its end.
     fn need(&mut self, bytes: i16) {
         self.code.copy(R2, R7);
         self.code.add(R2, bytes.into());
         self.code.jump_if_both(R2, Greater, R8, self.labels.pass);
     }
 
-    /// Loads two bytes of the packet in network byte order.
+    /// Appends code that loads two bytes of the packet and converts them from network byte order.
     fn load_half(&mut self, target: Register, at: i16) {
         self.code.load(Half, target, R7, at);
         self.code.swap_from_network(target, 16);
     }
 
-    /// Passes packets to the kernel unless the number at this position is a local port of the load.
+    /// Appends code that passes packets to the kernel unless the number at offset `at` is a local
+    /// port of the load.
     fn need_port(&mut self, at: i16) {
         self.load_half(R3, at);
         let (low, high) = (*self.spec.ports.start(), *self.spec.ports.end());
@@ -161,7 +164,7 @@ impl Filter<'_> {
         const ARP: i16 = IP;
         let pass = self.labels.pass;
         self.need(ARP + 28);
-        // Ethernet, IPv4, and a request (RFC 826).
+        // The packet must be a request for an IPv4 address over Ethernet (RFC 826).
         for (at, value) in [(0, 1), (2, 0x0800), (6, 1)] {
             self.load_half(R3, ARP + at);
             self.code.jump_if(R3, NotEqual, value, pass);
@@ -173,8 +176,8 @@ impl Filter<'_> {
         self.code.jump(pass);
     }
 
-    /// Jumps if the IPv4 address in `R9` is a source address of the load. With `answered`, only
-    /// source addresses that the kernel doesn't have count.
+    /// Appends code that jumps if the IPv4 address in `R9` is a source address of the load. If
+    /// `answered` is true, only source addresses that the kernel doesn't have count.
     fn v4_in(&mut self, answered: bool, label: Label) {
         for (first, last) in self.v4_ranges(answered) {
             let next = self.code.label();
@@ -185,7 +188,7 @@ impl Filter<'_> {
         }
     }
 
-    /// Like [`Filter::v4_in`], for the IPv6 address whose halves are in `R9` and `R4`.
+    /// Like [`Filter::v4_in`], but for the IPv6 address whose halves are in `R9` and `R4`.
     fn v6_in(&mut self, answered: bool, label: Label) {
         let halves = |address: Ipv6Addr| {
             let bits = address.to_bits();
@@ -237,17 +240,17 @@ impl Filter<'_> {
     }
 
     fn ipv4(&mut self) {
-        /// Position of the payload.
+        /// Offset of the payload in the frame.
         const PAYLOAD: i16 = IP + IPV4_HEADER;
-        /// Position of the packet that an ICMP error quotes.
+        /// Offset of the packet that an ICMP error quotes.
         const QUOTED: i16 = PAYLOAD + 8;
         let (pass, lookup) = (self.labels.pass, self.labels.lookup);
         if self.v4_ranges(false).is_empty() {
-            // The verifier rejects unreachable code.
+            // Append nothing else, because the verifier rejects unreachable code.
             return self.code.jump(pass);
         }
         self.need(PAYLOAD + 8);
-        // No options, and no fragment.
+        // The packet must have no options and must not be a fragment.
         self.code.load(Byte, R3, R7, IP);
         self.code.jump_if(R3, NotEqual, 0x45, pass);
         self.load_half(R3, IP + 6);
@@ -263,7 +266,7 @@ impl Filter<'_> {
         self.code.jump_if(R3, Equal, PROTOCOL_ICMP_V4, icmp);
         self.code.jump_if(R3, NotEqual, PROTOCOL_TCP, pass);
         self.need_port(PAYLOAD + 2);
-        // The key of the sender. Its IPv4 address is mapped to IPv6.
+        // Write the key of the sender to the stack, with its IPv4 address mapped to IPv6.
         self.code.store_value(Double, Frame, KEY, 0);
         self.code.load(Word, R3, R7, IP + 12);
         let mapped = u32::from_ne_bytes([0, 0, 0xff, 0xff]) as i32;
@@ -273,7 +276,7 @@ impl Filter<'_> {
         self.code.store_value(Double, Frame, KEY + 16, 0);
         self.code.store(Half, Frame, KEY + 16, R3);
         self.code.jump(lookup);
-        // The ICMP error "destination unreachable" (RFC 792).
+        // Of all ICMP messages, handle only the error "destination unreachable" (RFC 792).
         self.code.place(icmp);
         self.code.load(Byte, R3, R7, PAYLOAD);
         self.code.jump_if(R3, NotEqual, 3, pass);
@@ -286,7 +289,7 @@ impl Filter<'_> {
         self.code.jump(self.labels.redirect);
     }
 
-    /// Loads an IPv6 address of the packet into `R9` and `R4`.
+    /// Appends code that loads an IPv6 address of the packet into `R9` and `R4`.
     fn load_v6(&mut self, at: i16) {
         for (register, at) in [(R9, at), (R4, at + 8)] {
             self.code.load(Double, register, R7, at);
@@ -319,7 +322,7 @@ impl Filter<'_> {
         self.code.store_value(Double, Frame, KEY + 16, 0);
         self.code.store(Half, Frame, KEY + 16, R3);
         self.code.jump(lookup);
-        // The ICMPv6 errors "destination unreachable" and "packet too big" (RFC 4443).
+        // Handle the ICMPv6 errors "destination unreachable" and "packet too big" (RFC 4443).
         self.code.place(icmp);
         self.code.load(Byte, R3, R7, PAYLOAD);
         self.code.jump_if(R3, Equal, 135, solicitation);
@@ -331,7 +334,7 @@ impl Filter<'_> {
         self.load_v6(IP + 24);
         self.v6_in(false, redirect);
         self.code.jump(pass);
-        // A neighbor solicitation (RFC 4861 §4.3).
+        // Handle neighbor solicitations (RFC 4861 §4.3).
         self.code.place(solicitation);
         self.need(PAYLOAD + 24);
         self.load_v6(PAYLOAD + 8);
@@ -339,7 +342,7 @@ impl Filter<'_> {
         self.code.jump(pass);
     }
 
-    /// Appends the program's exits, to which its other parts jump.
+    /// Appends the final parts of the program, to which the other parts jump.
     fn end(&mut self, maps: FilterMaps) {
         let labels = self.labels;
         let code = &mut self.code;

@@ -14,11 +14,12 @@ use crate::netlink::{self, Request, RequestKind, attributes, encoded};
 const GET_LINK: u16 = 18;
 const GET_ADDRESS: u16 = 22;
 const GET_ROUTE: u16 = 26;
-/// Sizes of the fixed parts of messages about links and addresses.
+/// Sizes in bytes of the fixed parts of messages about links and addresses.
 const LINK_FIXED: usize = 16;
 const ADDRESS_FIXED: usize = 8;
 
-/// Number of checks for a program that is about to be detached, and the time between two.
+/// Number of checks for a program that is about to be detached, and the interval between two
+/// checks.
 const DETACH_CHECKS: u32 = 50;
 const DETACH_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -27,13 +28,13 @@ const MTU_MIN: u32 = 1280;
 /// First Linux version that provides everything that a load needs.
 const KERNEL_MIN: (u32, u32) = (5, 11);
 
-/// Required capabilities, with their bits (capabilities(7)).
+/// Capabilities that a load requires, with their bits (capabilities(7)).
 const CAPABILITIES: [(&str, u32); 3] =
     [("CAP_NET_ADMIN", 12), ("CAP_NET_RAW", 13), ("CAP_BPF", 39)];
 /// The capability that includes CAP_BPF.
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// An address of an interface, with the length of its subnet's prefix.
+/// An address of an interface, with the prefix length of its subnet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct InterfaceAddress {
     interface: u32,
@@ -44,7 +45,7 @@ struct InterfaceAddress {
 /// XDP features of a driver (`enum netdev_xdp_act`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriverFeatures {
-    /// The driver can run programs.
+    /// The driver can run XDP programs.
     pub native: bool,
     /// The driver can redirect packets.
     pub redirect: bool,
@@ -52,7 +53,7 @@ pub struct DriverFeatures {
     pub zero_copy: bool,
 }
 
-/// An interface of this thread's network namespace.
+/// A network interface in this thread's network namespace.
 #[derive(Debug, Clone)]
 pub struct Interface {
     name: String,
@@ -62,7 +63,7 @@ pub struct Interface {
     flags: u32,
     /// Hardware type of the interface (if_arp.h).
     hardware: u16,
-    /// Receive queues that the driver allocated.
+    /// Number of receive queues that the driver has allocated.
     allocated_queues: u32,
     addresses: Vec<InterfaceAddress>,
 }
@@ -72,7 +73,7 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// There is no such interface.
+    /// No interface has this name, or the kernel can't describe it.
     pub fn find(name: &str) -> Result<Interface, XdpError> {
         let system = |error| XdpError::System("reading the interface", error);
         let missing = || XdpError::NoInterface(name.to_owned());
@@ -106,17 +107,17 @@ impl Interface {
         Ok(interface)
     }
 
-    /// Checks that AF_XDP can be used on this interface: capabilities, kernel, link, MTU, other
+    /// Checks if AF_XDP can be used on this interface: capabilities, kernel, link, MTU, and other
     /// programs. Changes nothing.
     ///
     /// # Errors
     ///
-    /// The first requirement that is not met.
+    /// Returns the first requirement that is not met.
     pub fn check(&self) -> Result<(), XdpError> {
         self.obstacles().into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Everything that prevents the use of AF_XDP on this interface.
+    /// Returns all reasons why AF_XDP can't be used on this interface.
     pub fn obstacles(&self) -> Vec<XdpError> {
         let name = || self.name.clone();
         let mut obstacles = Vec::new();
@@ -139,9 +140,10 @@ impl Interface {
         obstacles
     }
 
-    /// XDP features of the driver; `None` if the kernel doesn't report them (before Linux 6.3).
+    /// Returns the XDP features of the driver; `None` if the kernel doesn't report them (before
+    /// Linux 6.3).
     pub fn driver_features(&self) -> Option<DriverFeatures> {
-        /// Command and attributes of the family `netdev`.
+        /// Command and attributes of the generic netlink family `netdev`.
         const GET_DEVICE: u8 = 1;
         const INTERFACE: u16 = 1;
         const FEATURES: u16 = 3;
@@ -157,27 +159,27 @@ impl Interface {
         })
     }
 
-    /// Name, such as `eth0`.
+    /// Returns the name of the interface, such as `eth0`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Index in this network namespace.
+    /// Returns the index of the interface in this network namespace.
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// MAC address.
+    /// Returns the MAC address of the interface.
     pub fn mac(&self) -> MacAddress {
         self.mac
     }
 
-    /// Largest IP packet in bytes.
+    /// Returns the maximum size of an IP packet in bytes.
     pub fn mtu(&self) -> u32 {
         self.mtu
     }
 
-    /// Number of receive queues in use.
+    /// Returns the number of receive queues in use.
     pub fn queues(&self) -> u32 {
         match ethtool::channels(&self.name) {
             Some((receive, _)) if receive > 0 => receive,
@@ -185,7 +187,8 @@ impl Interface {
         }
     }
 
-    /// Maximum number of workers. Each needs its own receive queue and its own transmit queue.
+    /// Returns the maximum number of workers, each of which needs a separate receive queue and
+    /// transmit queue.
     pub fn workers_max(&self) -> u32 {
         match ethtool::channels(&self.name) {
             Some((receive, transmit)) if receive.min(transmit) > 0 => receive.min(transmit),
@@ -193,17 +196,18 @@ impl Interface {
         }
     }
 
-    /// Name of the driver.
+    /// Returns the name of the driver, if the driver reports it.
     pub fn driver(&self) -> Option<String> {
         ethtool::driver(&self.name)
     }
 
-    /// Offloads that affect the packets that AF_XDP receives.
+    /// Returns the offloads, some of which affect the packets that AF_XDP receives.
     pub fn offloads(&self) -> Offloads {
         ethtool::offloads(&self.name)
     }
 
-    /// The hash that distributes packets among the receive queues, if the driver reports it.
+    /// Returns the hash that distributes packets among the receive queues, if the driver reports
+    /// it.
     pub fn rss(&self) -> Option<RssSettings> {
         ethtool::rss(&self.name)
     }
@@ -213,18 +217,19 @@ impl Interface {
         self.addresses.iter().any(|it| it.address == address)
     }
 
-    /// Returns the parts of a range that the kernel doesn't have as its own addresses.
+    /// Returns the parts of a range without the kernel's own addresses.
     pub fn foreign(&self, range: AddressRange) -> Vec<AddressRange> {
         let own: Vec<IpAddr> = self.addresses.iter().map(|it| it.address).collect();
         range.without(&own)
     }
 
-    /// Checks that responses to a range of source addresses reach this interface: the range is
-    /// within one of the interface's subnets, or the kernel has a local route to it.
+    /// Checks if responses to a range of source addresses reach this interface. This is the case if
+    /// the range is within one of the interface's subnets, or if the kernel has a local route to
+    /// it.
     ///
     /// # Errors
     ///
-    /// Responses don't reach the interface. The error names the subnets.
+    /// Responses don't reach the interface. The error contains the subnets.
     pub fn check_source(&self, range: AddressRange) -> Result<(), XdpError> {
         let own = || {
             self.addresses
@@ -251,10 +256,11 @@ impl Interface {
         })
     }
 
-    /// ID of an XDP program that stays on this interface for a second.
+    /// Returns the ID of an XDP program that stays attached to this interface for a second, if
+    /// there is one.
     ///
-    /// The program of a load that has just ended stays until the last copy of its file descriptor
-    /// is closed, and a process that is being started holds a copy for a moment.
+    /// The program of a load that has just ended stays attached until the last copy of its file
+    /// descriptor is closed. A process that is being started holds a copy for a moment.
     fn lasting_program(&self) -> io::Result<Option<u32>> {
         for _ in 0..DETACH_CHECKS {
             if self.attached_program()?.is_none() {
@@ -265,11 +271,11 @@ impl Interface {
         self.attached_program()
     }
 
-    /// ID of the XDP program on this interface, if there is one.
+    /// Returns the ID of the XDP program that is attached to this interface, if there is one.
     ///
     /// # Errors
     ///
-    /// The kernel doesn't report it.
+    /// The kernel doesn't report the interface.
     pub fn attached_program(&self) -> io::Result<Option<u32>> {
         const XDP: u16 = 43;
         let link = link(self.index)?;
@@ -281,7 +287,7 @@ impl Interface {
         for (kind, value) in attributes(nested, 0) {
             match kind {
                 2 => is_attached = value.first().is_some_and(|mode| *mode != 0),
-                // The attribute for the program, and those for programs in a specific mode.
+                // Attributes for the ID of a program, in any mode or in a specific mode.
                 4..=7 => program = program.max(netlink::number(value).unwrap_or(0)),
                 _ => {}
             }
@@ -307,9 +313,10 @@ fn link(index: u32) -> io::Result<Vec<u8>> {
     links.pop().ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// Returns true if the kernel's route to an address is local.
+/// Returns true if the kernel has a local route to an address.
 fn is_local(address: IpAddr) -> bool {
-    /// RTN_LOCAL, in the fifth-to-last byte of the fixed part.
+    /// Value of a local route (RTN_LOCAL) in byte 7 of the fixed part, which is the type of the
+    /// route.
     const LOCAL: u8 = 2;
     let (family, bytes) = encoded(address);
     let mut fixed = [0; 12];
@@ -366,11 +373,12 @@ fn check_capabilities() -> Result<(), XdpError> {
     }
 }
 
-/// The effective capabilities of this thread (capget(2)).
+/// Returns the effective capabilities of this thread (capget(2)).
 fn effective_capabilities() -> io::Result<u64> {
     const VERSION_3: u32 = 0x2008_0522;
     let mut header = [VERSION_3, 0];
-    // Effective, permitted and inheritable capabilities: the low words, then the high words.
+    // The data consists of the low words of the effective, permitted and inheritable capabilities,
+    // followed by their high words.
     let mut data = [0u32; 6];
     // SAFETY: the header and the data have the layout of version 3.
     let result = unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), data.as_mut_ptr()) };

@@ -2,7 +2,8 @@
 //! kernel's network stack.
 //!
 //! Input: an interface, the addresses and ports of a load, and frames to send. Output: the frames
-//! that belong to the load. The kernel receives everything else on the interface as before.
+//! that belong to the load. The kernel still receives everything else that arrives on the
+//! interface.
 //!
 //! | part | owns |
 //! |---|---|

@@ -1,24 +1,24 @@
-//! Replies for addresses that the kernel doesn't have: ARP (RFC 826) and neighbor discovery (RFC
-//! 4861).
+//! Replies to requests for addresses that the kernel doesn't have, over ARP (RFC 826) and neighbor
+//! discovery (RFC 4861).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::ethernet::{ETHERNET_HEADER, EtherType, MacAddress, ether_type, write_header};
 
-/// Size of the largest reply.
+/// Size of the largest reply in bytes.
 pub const REPLY_BYTES: usize = ETHERNET_HEADER + IPV6_HEADER + ADVERTISEMENT;
 
 const ARP: usize = 28;
 const IPV6_HEADER: usize = 40;
-/// A neighbor advertisement with the option that contains a MAC address.
+/// Size in bytes of a neighbor advertisement, including the option that contains a MAC address.
 const ADVERTISEMENT: usize = 32;
 const PROTOCOL_ICMP_V6: u8 = 58;
 /// Hop limit that proves that a packet was not forwarded (RFC 4861 §7.1.1).
 const HOP_LIMIT: u8 = 255;
 
 /// Writes the reply to a frame that asks for the MAC address of one of our addresses, and returns
-/// the reply's size. Returns `None` for other frames. `is_ours` returns true for our addresses, and
-/// `own` is our MAC address.
+/// the reply's size. Returns `None` for all other frames. `is_ours` returns true for our addresses,
+/// and `own` is our MAC address.
 pub fn reply(
     frame: &[u8],
     own: MacAddress,
@@ -40,7 +40,7 @@ fn arp_reply(
     reply: &mut [u8; REPLY_BYTES],
 ) -> Option<usize> {
     let request: &[u8; ARP] = request.first_chunk()?;
-    // The expected values: Ethernet, IPv4, address sizes of six and four bytes, and a request.
+    // These bytes mean Ethernet, IPv4, address sizes of six and four bytes, and a request.
     if request[..8] != [0, 1, 8, 0, 6, 4, 0, 1] {
         return None;
     }
@@ -76,15 +76,15 @@ fn advertisement(
         return None;
     }
     let asker: [u8; 16] = *header[8..].first_chunk()?;
-    // A solicitation from the unspecified address checks if the address is in use already. The
-    // reply goes to all nodes.
+    // The sender of a solicitation from the unspecified address wants to know if the target address
+    // is already in use. The reply goes to all nodes.
     let is_duplicate_check = asker == [0; 16];
     let (receiver, receiver_mac, flags) = match is_duplicate_check {
         true => {
             let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1).octets();
             (all_nodes, MacAddress([0x33, 0x33, 0, 0, 0, 1]), 0x20)
         }
-        // The flags are solicited and override.
+        // The flags mean "solicited" and "override".
         false => (asker, MacAddress(*frame[6..].first_chunk()?), 0x60),
     };
     write_header(reply, receiver_mac, own, EtherType::Ipv6);
@@ -100,7 +100,7 @@ fn advertisement(
     message[0] = 136;
     message[4] = flags;
     message[8..24].copy_from_slice(&target);
-    // The option with our MAC address.
+    // This is the option that contains our MAC address.
     message[24..26].copy_from_slice(&[2, 1]);
     message[26..32].copy_from_slice(&own.0);
     let checksum = icmp_checksum(packet);
@@ -108,7 +108,7 @@ fn advertisement(
     Some(REPLY_BYTES)
 }
 
-/// The checksum of an ICMPv6 message whose checksum field is zero (RFC 4443 §2.3).
+/// Computes the checksum of an ICMPv6 message whose checksum field is zero (RFC 4443 §2.3).
 fn icmp_checksum(packet: &[u8]) -> u16 {
     let message = &packet[IPV6_HEADER..];
     let words = packet[8..IPV6_HEADER]
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!((reply[54], reply[58]), (136, 0x60));
         assert_eq!(reply[62..78], target);
         assert_eq!(reply[78..], [2, 1, 2, 0, 0, 0, 0, 9]);
-        // A message with its checksum adds up to zero.
+        // The checksum of a message that contains its own checksum is zero.
         assert_eq!(icmp_checksum(&reply[ETHERNET_HEADER..]), 0);
         let check = answered(&solicitation("::"), "fd00::7").unwrap();
         assert_eq!((check[0], check[58]), (0x33, 0x20));

@@ -1,11 +1,11 @@
-//! Requests to the kernel's network tables (rtnetlink(7)) and to families of generic netlink.
+//! Requests to the kernel's network tables (rtnetlink(7)) and to generic netlink families.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Size of a message's header.
+/// Size of a message header in bytes.
 const HEADER: usize = 16;
-/// Maximum size of one of the kernel's datagrams, in bytes.
+/// Maximum size in bytes of a datagram from the kernel.
 const RESPONSE_BYTES: usize = 64 * 1024;
 
 const FLAG_REQUEST: u16 = 0x01;
@@ -18,9 +18,9 @@ const TYPE_DONE: u16 = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestKind {
-    /// Returns one object.
+    /// Requests one object.
     Get,
-    /// Returns all objects.
+    /// Requests all objects.
     Dump,
     /// Creates or changes an object.
     Create,
@@ -46,20 +46,20 @@ impl Request {
         self
     }
 
-    /// Sends the request, and returns the bodies of the responses.
+    /// Sends the request to rtnetlink, and returns the bodies of the responses.
     ///
     /// # Errors
     ///
-    /// The kernel's error.
+    /// The kernel returns an error.
     pub(crate) fn send(self, message_type: u16, kind: RequestKind) -> io::Result<Vec<Vec<u8>>> {
         self.send_to(libc::NETLINK_ROUTE, message_type, kind)
     }
 
-    /// Like [`Request::send`], for any protocol of netlink(7).
+    /// Like [`Request::send`], but for any protocol of netlink(7).
     ///
     /// # Errors
     ///
-    /// The kernel's error.
+    /// The kernel returns an error.
     fn send_to(
         self,
         protocol: libc::c_int,
@@ -113,14 +113,14 @@ impl Request {
     }
 }
 
-/// Requests one object from a generic netlink family. The returned response starts with its fixed
-/// header of [`GENERIC_FIXED`] bytes.
+/// Requests one object from a generic netlink family. The returned response starts with the fixed
+/// header, which has [`GENERIC_FIXED`] bytes.
 ///
 /// # Errors
 ///
 /// The kernel doesn't support the family, or rejects the request.
 pub(crate) fn generic(family: &str, command: u8, attribute: (u16, &[u8])) -> io::Result<Vec<u8>> {
-    /// Command and attributes of the controller family, which returns the ID of a family.
+    /// Command and attributes of the controller family, which returns the IDs of other families.
     const CONTROL: u16 = 16;
     const GET_FAMILY: u8 = 3;
     const FAMILY_NUMBER: u16 = 1;
@@ -144,7 +144,7 @@ pub(crate) fn generic(family: &str, command: u8, attribute: (u16, &[u8])) -> io:
 pub(crate) const GENERIC_FIXED: usize = 4;
 
 fn socket(protocol: libc::c_int) -> io::Result<OwnedFd> {
-    // SAFETY: a plain system call.
+    // SAFETY: the call takes no pointers.
     let number = unsafe {
         libc::socket(
             libc::AF_NETLINK,
@@ -159,7 +159,7 @@ fn socket(protocol: libc::c_int) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Appends the bodies of these messages to `bodies`. Returns true if the response is complete.
+/// Appends the bodies of the messages to `bodies`. Returns true if the response is complete.
 fn collect(mut messages: &[u8], bodies: &mut Vec<Vec<u8>>) -> io::Result<bool> {
     while let Some(header) = messages.first_chunk::<HEADER>() {
         let length = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
@@ -185,7 +185,8 @@ fn collect(mut messages: &[u8], bodies: &mut Vec<Vec<u8>>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The attributes of a message after its fixed part, or those within an attribute.
+/// Iterates over the attributes of a message after its fixed part, or over the attributes within an
+/// attribute.
 pub(crate) fn attributes(body: &[u8], fixed: usize) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = body.get(fixed..).unwrap_or_default();
     std::iter::from_fn(move || {
@@ -199,12 +200,12 @@ pub(crate) fn attributes(body: &[u8], fixed: usize) -> impl Iterator<Item = (u16
     })
 }
 
-/// The value of an attribute as a number; `None` unless it has four bytes.
+/// Converts the value of an attribute to a number; `None` if the value has fewer than four bytes.
 pub(crate) fn number(value: &[u8]) -> Option<u32> {
     value.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
-/// The value of an attribute as an IP address.
+/// Converts the value of an attribute to an IP address.
 pub(crate) fn address(value: &[u8]) -> Option<std::net::IpAddr> {
     match value.len() {
         4 => <[u8; 4]>::try_from(value).ok().map(Into::into),
@@ -213,7 +214,7 @@ pub(crate) fn address(value: &[u8]) -> Option<std::net::IpAddr> {
     }
 }
 
-/// Returns the family and the bytes of an IP address.
+/// Returns the address family and the bytes of an IP address.
 pub(crate) fn encoded(address: std::net::IpAddr) -> (u8, Vec<u8>) {
     match address {
         std::net::IpAddr::V4(address) => (libc::AF_INET as u8, address.octets().to_vec()),
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(seen, [(7, &[9][..]), (8, &5u32.to_ne_bytes())]);
         assert_eq!(number(seen[1].1), Some(5));
         for end in 0..request.0.len() {
-            // Truncated messages have fewer attributes.
+            // A truncated message never has additional attributes.
             assert!(attributes(&request.0[..end], 4).count() <= 2);
         }
     }

@@ -1,5 +1,5 @@
-//! The rings that a socket shares with the kernel. Each has one producer and one consumer, and one
-//! of the two is the kernel.
+//! The rings that a socket shares with the kernel. Each ring has one producer and one consumer, one
+//! of which is the kernel.
 
 use std::io;
 use std::marker::PhantomData;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::umem::SharedMemory;
 
-/// Flag of a ring whose other side sleeps until it is woken (XDP_RING_NEED_WAKEUP).
+/// Flag of a ring whose kernel side sleeps until it is woken (XDP_RING_NEED_WAKEUP).
 const NEED_WAKEUP: u32 = 1;
 
-/// A ring of entries of type `T`, which is a structure of integers.
+/// A ring whose entries have the type `T`, a structure of integers.
 #[derive(Debug)]
 struct Ring<T> {
     memory: SharedMemory,
@@ -28,7 +28,7 @@ pub(crate) struct RingPlace {
     pub(crate) descriptor: i32,
     pub(crate) file_offset: i64,
     pub(crate) offsets: libc::xdp_ring_offset,
-    /// Number of entries, a power of two.
+    /// Number of entries in the ring, which is a power of two.
     pub(crate) size: u32,
 }
 
@@ -68,9 +68,9 @@ impl<T: Copy> Ring<T> {
 #[derive(Debug)]
 pub(crate) struct ProducerRing<T> {
     ring: Ring<T>,
-    /// Next entry to write.
+    /// Index of the next entry to write.
     next: u32,
-    /// The consumer's position, as last read.
+    /// Position of the consumer when it was last read.
     consumed: u32,
 }
 
@@ -98,14 +98,14 @@ impl<T: Copy> ProducerRing<T> {
         true
     }
 
-    /// Publishes all written entries.
+    /// Publishes all entries that were written.
     pub(crate) fn submit(&self) {
         self.ring
             .word(self.ring.producer)
             .store(self.next, Ordering::Release);
     }
 
-    /// Number of entries that the kernel has not consumed.
+    /// Returns the number of entries that the kernel has not consumed yet.
     pub(crate) fn pending(&self) -> u32 {
         self.next.wrapping_sub(self.consumed_now())
     }
@@ -123,9 +123,9 @@ impl<T: Copy> ProducerRing<T> {
 #[derive(Debug)]
 pub(crate) struct ConsumerRing<T> {
     ring: Ring<T>,
-    /// Next entry to read.
+    /// Index of the next entry to read.
     next: u32,
-    /// The producer's position, as last read.
+    /// Position of the producer when it was last read.
     produced: u32,
 }
 
@@ -146,13 +146,13 @@ impl<T: Copy> ConsumerRing<T> {
         self.next == self.produced
     }
 
-    /// Number of entries that can be read.
+    /// Returns the number of entries that can be read.
     pub(crate) fn available(&mut self) -> u32 {
         self.produced = self.ring.word(self.ring.producer).load(Ordering::Acquire);
         self.produced.wrapping_sub(self.next)
     }
 
-    /// Reads the next entry.
+    /// Reads the next entry; `None` if the ring is empty.
     pub(crate) fn pop(&mut self) -> Option<T> {
         if self.is_empty() {
             return None;
@@ -164,7 +164,7 @@ impl<T: Copy> ConsumerRing<T> {
         Some(entry)
     }
 
-    /// Hands entries back to the kernel after they were read.
+    /// Returns all entries that were read to the kernel.
     pub(crate) fn release(&self) {
         self.ring
             .word(self.ring.consumer)

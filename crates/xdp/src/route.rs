@@ -9,36 +9,36 @@ use crate::ethernet::MacAddress;
 use crate::interface::Interface;
 use crate::netlink::{self, Request, RequestKind, attributes, encoded};
 
-/// Messages of rtnetlink(7).
+/// Types of rtnetlink(7) messages.
 const GET_ROUTE: u16 = 26;
 const NEW_NEIGHBOR: u16 = 28;
 const GET_NEIGHBOR: u16 = 30;
-/// Sizes of the fixed parts of messages about routes and neighbors.
+/// Sizes in bytes of the fixed parts of messages about routes and neighbors.
 const ROUTE_FIXED: usize = 12;
 const NEIGHBOR_FIXED: usize = 12;
 
-/// States of a neighbor whose MAC address is known: reachable, stale, delay, probe, no ARP,
-/// permanent.
+/// States of a neighbor in which its MAC address is known: reachable, stale, delay, probe, no ARP
+/// and permanent.
 const KNOWN_STATES: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
-/// Flag that makes the kernel resolve an entry immediately (NTF_USE).
+/// Flag that makes the kernel resolve a neighbor immediately (NTF_USE).
 const FLAG_USE: u8 = 0x01;
 
-/// Maximum number of checks of an entry that is being resolved, and the pause between them. The
+/// Maximum number of checks while a neighbor is being resolved, and the interval between them. The
 /// kernel gives up after three seconds.
 const RESOLVE_CHECKS_MAX: u32 = 350;
 const RESOLVE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
-/// Number of checks between two requests to resolve an entry. The kernel forgets a request if the
-/// interface was not ready or the entry was removed.
+/// Number of checks between two requests to resolve a neighbor. The kernel forgets a request if the
+/// interface was not ready or the neighbor's entry was removed.
 const CHECKS_PER_REQUEST: u32 = 100;
 
 /// The next hop from an interface to a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextHop {
-    /// Address of the gateway, or the target itself.
+    /// Address of the gateway or, without a gateway, of the target itself.
     pub address: IpAddr,
     /// MAC address of the next hop.
     pub mac: MacAddress,
-    /// The source address that the kernel would use, if it has one.
+    /// Source address that the kernel would use, if it has one.
     pub source: Option<IpAddr>,
 }
 
@@ -54,7 +54,7 @@ impl NextHop {
     ///
     /// # Errors
     ///
-    /// The route uses another interface, or there is none.
+    /// The route uses another interface, or there is no route.
     pub fn check(interface: &Interface, target: IpAddr) -> Result<(), XdpError> {
         usable_route(interface, target).map(|_| ())
     }
@@ -71,8 +71,9 @@ impl NextHop {
             .ok_or_else(|| XdpError::NoAddress(interface.name().to_owned(), target))
     }
 
-    /// Finds the next hop to a target. If the kernel doesn't know the next hop's MAC address,
-    /// resolves it, which takes up to three seconds. If `mac` is given, it is used instead.
+    /// Finds the next hop to a target. Uses the MAC address `mac` if it is given. Otherwise, if the
+    /// kernel doesn't know the MAC address of the next hop, resolves it, which takes up to three
+    /// seconds.
     ///
     /// # Errors
     ///
@@ -96,7 +97,7 @@ impl NextHop {
     }
 }
 
-/// Returns the route to a target, if it uses the interface.
+/// Returns the route to a target, if the route uses the given interface.
 fn usable_route(interface: &Interface, target: IpAddr) -> Result<Route, XdpError> {
     let found = route(target).unwrap_or_default();
     if found.interface == Some(interface.index()) {
@@ -126,7 +127,7 @@ fn route(target: IpAddr) -> io::Result<Route> {
             4 => route.interface = netlink::number(value),
             5 => route.gateway = netlink::address(value),
             7 => route.source = netlink::address(value),
-            // A gateway of the other family. The first two bytes are its family.
+            // This is a gateway of another address family. The first two bytes are its family.
             18 => route.gateway = value.get(2..).and_then(netlink::address),
             _ => {}
         }

@@ -1,23 +1,24 @@
-//! Predicts the receive queue of a packet: the Toeplitz hash with which adapters distribute packets
-//! among their queues (receive side scaling).
+//! Predicts the receive queue of a packet by computing the Toeplitz hash with which adapters
+//! distribute packets among their queues (receive side scaling).
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::ethtool::RssSettings;
 
-/// Maximum number of bytes of addresses and ports that are hashed.
+/// Maximum number of bytes that are hashed: two IPv6 addresses and two ports.
 const INPUT_BYTES_MAX: usize = 36;
 
-/// The hash of an adapter, and its table of queues.
+/// The hash function of an adapter, and its table of queues.
 #[derive(Debug, Clone)]
 pub struct RssHash {
-    /// For each bit of the input, the 32 bits of the key that start at its position.
+    /// For each bit of the input, the 32 bits of the key that start at the same position.
     windows: Vec<u32>,
     table: Vec<u32>,
 }
 
 impl RssHash {
-    /// Prepares the hash; `None` if the adapter uses another function, or its key is too short.
+    /// Prepares the hash function; `None` if the adapter uses another function or its key is too
+    /// short.
     pub fn new(settings: &RssSettings) -> Option<RssHash> {
         let key = &settings.key;
         if !settings.is_toeplitz || settings.table.is_empty() || key.len() < INPUT_BYTES_MAX + 4 {
@@ -25,7 +26,7 @@ impl RssHash {
         }
         let window = |bit: usize| {
             let bytes = &key[bit / 8..];
-            // At the end of the key, the fifth byte is missing, but none of its bits are used.
+            // At the end of the key, there is no fifth byte, but none of its bits would be used.
             let last = bytes.get(4).copied().unwrap_or(0);
             let bits = [bytes[0], bytes[1], bytes[2], bytes[3], last].map(u64::from);
             let bits = bits.iter().fold(0, |sum, byte| sum << 8 | byte);
@@ -37,9 +38,10 @@ impl RssHash {
         })
     }
 
-    /// Returns the queue at which a TCP packet arrives.
+    /// Returns the receive queue at which a TCP packet arrives.
     pub fn queue(&self, source: SocketAddr, target: SocketAddr) -> u32 {
-        // The size of a table is a power of two.
+        // Adapters use the low bits of the hash, which is the same because the size of a table is a
+        // power of two.
         let index = self.hash(source, target) as usize % self.table.len();
         self.table[index]
     }

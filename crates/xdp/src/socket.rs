@@ -9,21 +9,22 @@ use crate::error::XdpError;
 use crate::ring::{ConsumerRing, ProducerRing, RingPlace};
 use crate::umem::FrameMemory;
 
-/// Number of frames per socket. Half of them receive, the other half send.
+/// Number of frames per socket. One half is used for receiving, and the other half for sending.
 const FRAMES: u32 = 4096;
 /// Number of entries in each ring.
 const RING_ENTRIES: u32 = FRAMES / 2;
-/// Sizes of a frame in bytes.
+/// Possible sizes of a frame in bytes.
 const SMALL_FRAME: usize = 2048;
 const LARGE_FRAME: usize = 4096;
-/// Bytes that the kernel reserves at the start of a received frame (XDP_PACKET_HEADROOM).
+/// Number of bytes that the kernel reserves at the start of a received frame (XDP_PACKET_HEADROOM).
 const HEADROOM: usize = 256;
-/// Bytes at the end of a frame that some drivers reserve for a `struct skb_shared_info`.
+/// Number of bytes that some drivers reserve for a `struct skb_shared_info` at the end of a frame.
 const TAILROOM: usize = 320;
-/// Maximum number of attempts to bind to a busy queue, and the pause between them.
+/// Maximum number of attempts to bind a socket to a busy queue, and the pause between them.
 const BIND_RETRIES_MAX: u32 = 100;
 const BIND_RETRY_PAUSE: Duration = Duration::from_millis(10);
-/// Maximum number of frames that one call sends in copy mode, since Linux 6.17. It was 32 before.
+/// Socket option (since Linux 6.17) for the maximum number of frames that one call sends in copy
+/// mode. Older kernels send at most 32 frames per call.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 /// Maximum number of calls that one flush makes to empty the transmit ring.
 const KICKS_MAX: u32 = FRAMES / 32;
@@ -31,7 +32,7 @@ const KICKS_MAX: u32 = FRAMES / 32;
 /// Settings of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketOptions {
-    /// Largest IP packet in bytes.
+    /// Maximum size of an IP packet in bytes.
     pub mtu: u32,
 }
 
@@ -42,21 +43,22 @@ pub struct Frame {
     length: u32,
 }
 
-/// Frames that the kernel dropped, by reason (XDP_STATISTICS).
+/// Number of frames that the kernel dropped, by reason (XDP_STATISTICS).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RingDrops {
-    /// Received frames that were larger than the socket's frames, or for which there was no memory.
+    /// Received frames that were dropped because they were larger than the socket's frames, or
+    /// because no memory was available.
     pub dropped: u64,
     /// Received frames that were dropped because the receive ring was full.
     pub receive_ring_full: u64,
     /// Received frames that were dropped because the fill ring was empty.
     pub fill_ring_empty: u64,
-    /// Frames to send that were dropped because their entry in the ring was invalid.
+    /// Frames to be sent that were dropped because their entry in the ring was invalid.
     pub transmit_invalid: u64,
 }
 
 impl RingDrops {
-    /// Number of received frames that were dropped, for any reason.
+    /// Returns the number of received frames that were dropped for any reason.
     pub fn received(self) -> u64 {
         self.dropped + self.receive_ring_full + self.fill_ring_empty
     }
@@ -77,28 +79,28 @@ impl std::ops::Add for RingDrops {
 
 /// An AF_XDP socket for one receive queue, and its frame memory (UMEM).
 ///
-/// Received frames stay in memory until [`QueueSocket::release`]. Frames to send are written into
-/// the memory ([`QueueSocket::next_buffer`], [`QueueSocket::commit`]) and sent by
-/// [`QueueSocket::flush`].
+/// Received frames stay in this memory until [`QueueSocket::release`] is called. Frames to be sent
+/// are written into the memory ([`QueueSocket::next_buffer`], [`QueueSocket::commit`]) and then
+/// sent by [`QueueSocket::flush`].
 #[derive(Debug)]
 pub struct QueueSocket {
-    // Declared first, so that the kernel stops using the memory before it is freed.
+    // This field is declared first, so that the kernel stops using the memory before it is freed.
     descriptor: OwnedFd,
     memory: FrameMemory,
     receive: ConsumerRing<libc::xdp_desc>,
     fill: ProducerRing<u64>,
     transmit: ProducerRing<libc::xdp_desc>,
     completion: ConsumerRing<u64>,
-    /// Frames that can be sent.
+    /// Offsets of frames that can be used for sending.
     free: Vec<u64>,
     is_zero_copy: bool,
-    /// Frames were released since the fill ring was submitted.
+    /// True if frames were released since the fill ring was last submitted.
     has_released: bool,
-    /// Frames were committed since the last flush.
+    /// True if frames were committed since the last flush.
     has_committed: bool,
 }
 
-/// Creates the error for a step of the set-up that the system refused.
+/// Creates the error for a setup step that the system refused.
 fn refused(step: &'static str) -> impl Fn(io::Error) -> XdpError {
     move |error| XdpError::System(step, error)
 }
@@ -112,7 +114,7 @@ impl QueueSocket {
     ///
     /// # Errors
     ///
-    /// The system refuses, for example because another socket is bound to the queue.
+    /// The system refuses a step, for example because another socket is bound to the queue.
     pub fn open(
         attachment: &Attachment,
         queue: u32,
@@ -124,7 +126,7 @@ impl QueueSocket {
             false => LARGE_FRAME,
         };
         let memory = FrameMemory::new(FRAMES, frame_bytes).map_err(refused("allocating frames"))?;
-        // SAFETY: a plain system call.
+        // SAFETY: the call takes no pointers.
         let number = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         if number < 0 {
             return Err(refused("creating an AF_XDP socket")(
@@ -136,7 +138,8 @@ impl QueueSocket {
         let set_up = refused("setting up the rings of an AF_XDP socket");
         register(&descriptor, &memory).map_err(&set_up)?;
         let rings = Rings::new(&descriptor).map_err(&set_up)?;
-        // Older kernels don't know the option, and need more calls.
+        // Ignore errors: older kernels don't know this option, and need more calls to send all
+        // frames.
         let _ = set_option(&descriptor, XDP_MAX_TX_SKB_BUDGET, &RING_ENTRIES);
         bind_patiently(&descriptor, attachment.interface(), queue).map_err(refused(
             "binding an AF_XDP socket to a receive queue (another program may use the queue)",
@@ -165,7 +168,7 @@ impl QueueSocket {
         Ok(socket)
     }
 
-    /// Size in bytes of the frames and rings of a socket with this MTU.
+    /// Returns the size in bytes of the socket's frames and rings.
     pub fn memory_bytes(&self) -> usize {
         let rings = 2 * RING_ENTRIES as usize * (size_of::<libc::xdp_desc>() + size_of::<u64>());
         self.memory.len() + rings
@@ -176,7 +179,7 @@ impl QueueSocket {
         self.is_zero_copy
     }
 
-    /// The next received frame.
+    /// Returns the next received frame, if one is waiting.
     pub fn receive(&mut self) -> Option<Frame> {
         let entry = self.receive.pop()?;
         Some(Frame {
@@ -190,33 +193,35 @@ impl QueueSocket {
         !self.receive.is_empty()
     }
 
-    /// Number of received frames that are waiting.
+    /// Returns the number of received frames that are waiting.
     pub fn received_count(&mut self) -> u32 {
         self.receive.available()
     }
 
-    /// The bytes of a received frame.
+    /// Returns the bytes of a received frame.
     pub fn bytes(&self, frame: &Frame) -> &[u8] {
         self.memory.bytes(frame.offset, frame.length)
     }
 
-    /// Returns the memory of a received frame, which the kernel sees after [`QueueSocket::refill`].
+    /// Releases the memory of a received frame. The kernel can use the memory after the next
+    /// [`QueueSocket::refill`].
     pub fn release(&mut self, frame: Frame) {
         let begin = frame.offset - frame.offset % self.memory.frame_bytes() as u64;
-        // The fill ring has an entry for each frame that receives, so it is never full.
+        // The fill ring has an entry for each frame that is used for receiving, so it is never
+        // full.
         self.fill.push(begin);
         self.has_released = true;
     }
 
-    /// Gives the memory of released frames to the kernel.
+    /// Returns the memory of released frames to the kernel.
     pub fn refill(&mut self) {
         if std::mem::take(&mut self.has_released) {
             self.receive.release();
             self.fill.submit();
         }
         if self.fill.needs_wakeup() {
-            // A driver with zero copy waits for frames, and this call wakes it. An error will be
-            // reported again by the next wait. SAFETY: a call without buffers.
+            // This call wakes a zero-copy driver that is waiting for frames. Ignore errors, because
+            // the next wait reports them again. SAFETY: the call has no buffers.
             unsafe {
                 libc::recvfrom(
                     self.descriptor.as_raw_fd(),
@@ -239,8 +244,8 @@ impl QueueSocket {
         Some(self.memory.frame_mut(offset))
     }
 
-    /// Queues the buffer that [`QueueSocket::next_buffer`] returned last, with a frame of this
-    /// size.
+    /// Queues the frame in the buffer that [`QueueSocket::next_buffer`] returned last. `length` is
+    /// the size of the frame.
     pub fn commit(&mut self, length: usize) {
         let Some(&offset) = self.free.last() else {
             return;
@@ -250,19 +255,19 @@ impl QueueSocket {
             len: length.min(self.memory.frame_bytes()) as u32,
             options: 0,
         };
-        // The ring has an entry for each frame that can be sent.
+        // The ring has an entry for each frame that can be used for sending, so it is never full.
         if self.transmit.push(entry) {
             self.free.pop();
             self.has_committed = true;
         }
     }
 
-    /// Sends all queued frames. If the interface doesn't accept all of them now, the others are
-    /// sent by a later flush.
+    /// Sends all queued frames. Frames that the interface doesn't accept yet are sent by a later
+    /// flush.
     ///
     /// # Errors
     ///
-    /// The interface is down or gone.
+    /// The interface is down or was removed.
     pub fn flush(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.has_committed) {
             self.transmit.submit();
@@ -278,9 +283,10 @@ impl QueueSocket {
         Ok(())
     }
 
-    /// Makes the kernel send some frames. Returns false if it can't send more now.
+    /// Makes the kernel send some frames. Returns false if the kernel can't send more frames at
+    /// present.
     fn kick(&self) -> io::Result<bool> {
-        // SAFETY: a call without buffers.
+        // SAFETY: the call has no buffers.
         let result = unsafe {
             libc::sendto(
                 self.descriptor.as_raw_fd(),
@@ -296,19 +302,20 @@ impl QueueSocket {
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            // The kernel sends only a few dozen frames per call.
+            // The kernel has sent only part of the frames, because it sends only a few dozen frames
+            // per call.
             Some(libc::EAGAIN | libc::EINTR) => Ok(true),
             Some(libc::ENOBUFS | libc::EBUSY) => Ok(false),
             _ => Err(error),
         }
     }
 
-    /// Returns true if frames are waiting for the interface to accept them.
+    /// Returns true if some frames have not been accepted by the interface yet.
     pub fn has_unsent(&self) -> bool {
         self.transmit.pending() > 0
     }
 
-    /// Reclaims the memory of frames that were sent.
+    /// Reclaims the memory of frames that the kernel has sent.
     fn reclaim(&mut self) {
         while let Some(offset) = self.completion.pop() {
             self.free.push(offset);
@@ -320,7 +327,7 @@ impl QueueSocket {
     ///
     /// # Errors
     ///
-    /// The system does not report them.
+    /// The system does not report the numbers.
     pub fn drops(&self) -> io::Result<RingDrops> {
         // SAFETY: a structure of integers, for which zero is valid.
         let mut counts: libc::xdp_statistics = unsafe { std::mem::zeroed() };
@@ -395,8 +402,8 @@ fn register(descriptor: &OwnedFd, memory: &FrameMemory) -> io::Result<()> {
     set_option(descriptor, libc::XDP_UMEM_REG, &registration)
 }
 
-/// Binds a socket. The kernel frees the queue of a closed socket some milliseconds later, so
-/// binding to a busy queue is retried.
+/// Binds a socket to a queue. The kernel frees the queue of a closed socket only after some
+/// milliseconds, so binding to a busy queue is retried.
 fn bind_patiently(descriptor: &OwnedFd, interface: u32, queue: u32) -> io::Result<()> {
     for _ in 0..BIND_RETRIES_MAX {
         match bind(descriptor, interface, queue) {
@@ -412,7 +419,7 @@ fn bind_patiently(descriptor: &OwnedFd, interface: u32, queue: u32) -> io::Resul
 fn bind(descriptor: &OwnedFd, interface: u32, queue: u32) -> io::Result<()> {
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
-        // Without another flag, the kernel uses zero copy if the driver supports it.
+        // As no flag selects a mode, the kernel uses zero copy if the driver supports it.
         sxdp_flags: libc::XDP_USE_NEED_WAKEUP,
         sxdp_ifindex: interface,
         sxdp_queue_id: queue,
@@ -455,7 +462,8 @@ fn set_option<T>(descriptor: &OwnedFd, option: i32, value: &T) -> io::Result<()>
     }
 }
 
-/// Reads an option whose value consists of integers. The kernel may fill only part of it.
+/// Reads a socket option whose value consists of integers. The kernel may fill only part of the
+/// value.
 fn get_option<T>(descriptor: &OwnedFd, option: i32, value: &mut T) -> io::Result<()> {
     let mut size = size_of::<T>() as libc::socklen_t;
     // SAFETY: the pointer refers to a value of integers, whose size is passed along.

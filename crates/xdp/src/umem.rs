@@ -3,7 +3,7 @@
 use std::io;
 use std::ptr::NonNull;
 
-/// Memory that this process shares with the kernel, from mmap(2).
+/// Memory that this process has mapped with mmap(2) and shares with the kernel.
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
     start: NonNull<u8>,
@@ -14,14 +14,14 @@ pub(crate) struct SharedMemory {
 unsafe impl Send for SharedMemory {}
 
 impl SharedMemory {
-    /// Allocates memory, filled with zeros.
+    /// Allocates memory that is filled with zeros.
     ///
     /// # Errors
     ///
-    /// The system has no memory left.
+    /// The system has too little memory.
     pub(crate) fn new(bytes: usize) -> io::Result<SharedMemory> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
-        // SAFETY: a new mapping at an address that the kernel chooses.
+        // SAFETY: the call creates a new mapping at an address that the kernel chooses.
         unsafe { SharedMemory::map(bytes, flags, -1, 0) }
     }
 
@@ -29,11 +29,11 @@ impl SharedMemory {
     ///
     /// # Errors
     ///
-    /// The socket has no such ring.
+    /// The socket doesn't have this ring.
     pub(crate) fn of_ring(descriptor: i32, bytes: usize, offset: i64) -> io::Result<SharedMemory> {
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        // SAFETY: a new mapping at an address that the kernel chooses. The mapping keeps the ring
-        // alive.
+        // SAFETY: the call creates a new mapping at an address that the kernel chooses. The mapping
+        // keeps the ring alive.
         unsafe { SharedMemory::map(bytes, flags, descriptor, offset) }
     }
 
@@ -68,7 +68,7 @@ impl SharedMemory {
         self.start
     }
 
-    /// Size in bytes.
+    /// Returns the size of the memory in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes
     }
@@ -83,7 +83,7 @@ impl Drop for SharedMemory {
     }
 }
 
-/// Memory divided into frames of equal size.
+/// Memory that is divided into frames of equal size.
 #[derive(Debug)]
 pub(crate) struct FrameMemory {
     memory: SharedMemory,
@@ -110,7 +110,7 @@ impl FrameMemory {
         self.frame_bytes
     }
 
-    /// Returns the bytes of a received frame; empty if they are not in this memory.
+    /// Returns the bytes of a received frame; empty if the frame is not within this memory.
     pub(crate) fn bytes(&self, offset: u64, length: u32) -> &[u8] {
         let (offset, length) = (offset as usize, length as usize);
         if offset
@@ -125,7 +125,8 @@ impl FrameMemory {
         unsafe { std::slice::from_raw_parts(self.memory.start().as_ptr().add(offset), length) }
     }
 
-    /// Returns the whole frame that begins at an offset; empty if it is not in this memory.
+    /// Returns the whole frame that begins at an offset; empty if the frame is not within this
+    /// memory.
     pub(crate) fn frame_mut(&mut self, offset: u64) -> &mut [u8] {
         let offset = offset as usize;
         let end = offset.checked_add(self.frame_bytes);

@@ -1,7 +1,7 @@
 //! Tests of sockets, the BPF program and neighbor replies on a veth pair. The pair connects two
-//! network namespaces, which end with the test.
+//! network namespaces, which exist until the test ends.
 //!
-//! The tests require root and iproute2. They fail without them.
+//! The tests require root and iproute2, and fail without them.
 #![cfg(target_os = "linux")]
 
 mod link;
@@ -17,15 +17,15 @@ use prony_xdp::{
     QueueSocket, SocketOptions, XdpError, neighbor, write_header,
 };
 
-/// Timeout for every wait, long enough for a busy machine.
+/// Timeout for every wait. It is long enough for a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 const OPTIONS: SocketOptions = SocketOptions { mtu: 1500 };
-/// MAC addresses of the two ends.
+/// MAC addresses of the two ends of the link.
 const NEAR: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 const FAR: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);
 
-/// Opens a socket for whole frames at the other end.
+/// Opens a socket that sends and receives whole frames at the other end of the link.
 fn raw_end(far: &FarEnd) -> RawEnd {
     far.run(|| {
         let index = Interface::find("far").unwrap().index();
@@ -64,7 +64,7 @@ impl RawEnd {
         );
     }
 
-    /// Waits for a frame with this content.
+    /// Waits until a frame with the given content arrives.
     fn expect(&self, expected: &[u8]) {
         let begun = Instant::now();
         let mut buffer = [0; 2048];
@@ -93,7 +93,7 @@ fn wait_readable(descriptor: &impl AsFd, milliseconds: i32) -> bool {
         events: libc::POLLIN,
         revents: 0,
     };
-    // SAFETY: the pointer refers to one entry.
+    // SAFETY: the pointer refers to one `pollfd`.
     unsafe { libc::poll(&raw mut poll, 1, milliseconds) > 0 }
 }
 
@@ -257,7 +257,7 @@ fn only_packets_of_the_load_are_redirected() {
         for (at, other) in others.iter().enumerate() {
             raw.send(other);
             raw.send(&own[at % own.len()]);
-            // Frames stay in order, so the other frame would arrive first.
+            // Frames arrive in order, so the other frame would arrive first if it were redirected.
             assert_eq!(
                 receive(&mut socket),
                 own[at % own.len()],
@@ -309,7 +309,8 @@ fn frames_are_sent_and_their_memory_is_reused() {
             socket.commit(1000);
             if round % 64 == 0 {
                 socket.flush().unwrap();
-                // The frame socket's buffer holds several hundred frames.
+                // Read regularly, because the buffer of the frame socket holds only several hundred
+                // frames.
                 raw.expect(&frame);
             }
         }
@@ -328,8 +329,8 @@ fn requests_for_source_addresses_are_answered() {
         let answered = spec().answered;
         for address in ["10.9.1.7", "fd09::107"] {
             let target: IpAddr = address.parse().unwrap();
-            // The peer's kernel resolves the address. Its neighbor entry shows that it accepted the
-            // reply.
+            // The kernel at the other end resolves the address. Its neighbor entry shows that it
+            // has accepted the reply.
             let sender = far.run(move || {
                 let any: IpAddr = match target {
                     IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

@@ -2,9 +2,9 @@
 
 use prony_protocol::h2::hpack::Decoder;
 
-/// The blocks are separated by the byte 0x2f, which a valid block hardly ever contains (it would
-/// resize the table to 15 bytes). A block that consists of `r` restarts the decoder; one that
-/// consists of `l` and a byte limits the table size.
+/// Decodes arbitrary blocks. The blocks are separated by the byte 0x2f, which valid blocks hardly
+/// ever contain (it would resize the table to 15 bytes). A block that consists of `r` restarts the
+/// decoder; one that consists of `l` and a byte limits the table size.
 ///
 /// A decoder that has already decoded each block must give the same result. Returns a description
 /// of the decoded blocks.

@@ -14,8 +14,8 @@ pub const REQUESTS: [(&str, &[u8]); 4] = [
     ("CONNECT", b""),
 ];
 
-/// The first byte determines if SETTINGS precede the other bytes; the next four determine how they
-/// are split. Returns the events.
+/// Feeds arbitrary bytes to a client. The first byte determines whether SETTINGS precede the
+/// others; the next four determine how the bytes are split. Returns the events.
 pub fn run(data: &[u8]) -> Vec<TraceEvent> {
     let Some((&[choice, steps @ ..], rest)) = data.split_first_chunk::<5>() else {
         return Vec::new();

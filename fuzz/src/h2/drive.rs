@@ -263,7 +263,7 @@ fn is_late(event: ConnectionEvent) -> bool {
 /// Events and output of a client.
 pub type Trace = (Vec<TraceEvent>, Vec<u8>);
 
-/// Records the trace of a client with these requests in flight that receives these pieces.
+/// Records the trace of a client that has these requests in flight and receives these pieces.
 pub fn trace<'a>(
     settings: ClientSettings,
     requests: &[(&str, &[u8])],
@@ -283,7 +283,8 @@ pub fn trace_again(settings: ClientSettings, requests: &[(&str, &[u8])], bytes: 
     (client.seen, client.sent)
 }
 
-/// The client sends only at the end, which makes the output independent of how the input is split.
+/// Starts the requests and receives the pieces. After sending the requests, the client sends only
+/// at the end, so the output doesn't depend on how the input is split.
 fn converse<'a>(
     client: &mut Client,
     requests: &[(&str, &[u8])],

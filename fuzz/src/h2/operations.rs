@@ -1,5 +1,5 @@
 //! Arbitrary sequences of frames, starts, cancellations and sends on successive connections. Most
-//! are valid, which keeps the connections alive.
+//! operations are valid, which keeps the connections alive.
 
 use prony_protocol::h2::{ClientSettings, StreamId};
 
@@ -41,8 +41,8 @@ struct Operations<'a> {
     seen: Vec<TraceEvent>,
 }
 
-/// The first byte determines the settings. The others are operations, some with arguments. Returns
-/// the events.
+/// Runs operations. The first byte determines the settings. The other bytes are operations, some
+/// with arguments. Returns the events.
 pub fn run(data: &[u8]) -> Vec<TraceEvent> {
     let mut data = data.iter();
     let choice = data.next().copied().unwrap_or(0);

@@ -19,7 +19,7 @@ pub struct ServerModel {
     early: BTreeMap<u32, i64>,
     /// Stream with an incomplete header block.
     gathering: Option<u32>,
-    /// Number of outstanding acknowledgments: of SETTINGS, and of PING.
+    /// Numbers of outstanding acknowledgments: those of SETTINGS and those of PING.
     due: [u32; 2],
     /// Error code of the client's GOAWAY.
     goaway: Option<u32>,
@@ -51,7 +51,7 @@ impl ServerModel {
         }
     }
 
-    /// Limit of concurrent streams, if the server has set one.
+    /// Returns the limit of concurrent streams, if the server has set one.
     pub fn most_streams(&self) -> Option<u32> {
         self.most_streams
     }

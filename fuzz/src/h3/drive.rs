@@ -97,12 +97,12 @@ impl Client {
         Client::of(self.connection)
     }
 
-    /// Streams of all requests in flight.
+    /// Returns the streams of all requests in flight.
     pub fn streams(&self) -> impl Iterator<Item = u64> {
         self.open.values().map(|(stream, _)| *stream)
     }
 
-    /// Stream ID of the next request.
+    /// Returns the stream ID of the next request.
     pub fn next_stream(&self) -> u64 {
         self.next_stream
     }
@@ -323,9 +323,9 @@ pub enum Step {
     Bytes(u64, Vec<u8>),
     /// End of this stream.
     Fin(u64),
-    /// RESET_STREAM with this error code.
+    /// RESET_STREAM for the stream with this ID, with this error code.
     Reset(u64, u64),
-    /// STOP_SENDING.
+    /// STOP_SENDING for the stream with this ID.
     Stop(u64),
     /// Starts a request with this method and tag.
     Start(&'static str, u32),

@@ -53,8 +53,8 @@ struct Operations<'a> {
     started: u32,
 }
 
-/// The first byte determines the settings; the next four determine how bytes are split. The others
-/// are operations, some with arguments. Returns the events.
+/// Runs operations. The first byte determines the settings; the next four determine how bytes are
+/// split. The other bytes are operations, some with arguments. Returns the events.
 pub fn run(data: &[u8]) -> Vec<TraceEvent> {
     let Some((&[choice, splits @ ..], rest)) = data.split_first_chunk::<5>() else {
         return Vec::new();

@@ -2,13 +2,12 @@
 
 use prony_protocol::h3::qpack::QpackDecoder;
 
-/// The pieces are separated by the byte 0x2f, which few sections contain. A piece is a section if
-/// its first byte is even, otherwise part of the encoder stream. A piece that consists of `r`
-/// restarts the decoder; one that consists of `c` cancels a stream.
+/// Decodes arbitrary pieces. The pieces are separated by the byte 0x2f, which few sections contain.
+/// A piece is a section if its first byte is even, and otherwise part of the encoder stream. A
+/// piece that consists of `r` restarts the decoder; one that consists of `c` cancels a stream.
 ///
-/// The result must be the same for a decoder that has already decoded each piece, for one that
-/// keeps text, and if instructions arrive byte by byte. Returns a description of the decoded
-/// pieces.
+/// The result must stay the same if the decoder has already decoded each piece, if it keeps text,
+/// and if instructions arrive byte by byte. Returns a description of the decoded pieces.
 pub fn run(data: &[u8]) -> Vec<String> {
     let mut decoder = QpackDecoder::new(4_096, 65_536);
     let first = decode(&mut decoder, data, usize::MAX);

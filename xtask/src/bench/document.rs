@@ -6,7 +6,7 @@ use std::path::Path;
 pub(super) const TOOLS: &str = "<!-- generated: cargo xtask bench -->";
 /// Start marker of the fleet table.
 pub(super) const FLEET: &str = "<!-- generated: cargo xtask bench, fleet -->";
-/// Start marker of the table with the highest rates.
+/// Start marker of the table with the highest sustained rates.
 pub(super) const CEILING: &str = "<!-- generated: cargo xtask bench, open-max -->";
 /// Start marker of the HTTP/3 table.
 pub(super) const QUIC: &str = "<!-- generated: cargo xtask bench, HTTP/3 -->";

@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: comparison of prony with other tools in interleaved runs.
 //!
 //! Input: rows, tools, number and duration of runs. Output: tables of ratios to a reference tool in
-//! the same rotation, with their range, on the terminal and in docs/performance.md. Absolute times
-//! are never shown, because they depend more on the machine than on the tool.
+//! the same rotation, with their range, on the terminal and in docs/performance.md. Absolute costs
+//! and rates are not in the tables, because they depend more on the machine than on the tool.
 //!
 //! The server is nginx with one worker on one core; the generator runs on another core. The cost of
 //! a generator is its user and system time as counted by the kernel, divided by the number of
@@ -260,7 +260,7 @@ fn tools_of(row: &Row, options: &BenchOptions) -> Vec<Tool> {
 fn preface(options: &BenchOptions, versions: &str) -> String {
     let (rotations, seconds) = (options.rotations, options.seconds);
     format!(
-        "{rotations} rotations of {seconds} s runs in random order (seed {}); {versions}.\n\n",
+        "{rotations} rotations of {seconds}-second runs in random order (seed {}); {versions}.\n\n",
         options.seed
     )
 }

@@ -9,12 +9,12 @@ use super::quic::{self, QuicRow};
 use super::rows::{ROWS, Row};
 use super::tool::{PEERS, Tool};
 
-/// Selection of rows and tools, and number and duration of the runs.
+/// Rows and tools to measure, and number and duration of the runs.
 #[derive(Debug, PartialEq)]
 pub(super) struct BenchOptions {
     pub(super) rows: Vec<&'static Row>,
     pub(super) fleet: Vec<FleetRow>,
-    /// True to measure the row of the highest rates (`open-max`).
+    /// True to measure the row with the highest sustained rates (`open-max`).
     pub(super) ceiling: bool,
     /// HTTP/3 rows to measure.
     pub(super) quic: Vec<QuicRow>,

@@ -19,7 +19,8 @@ pub(super) struct Usage {
     /// Peak memory. It is never below a few MiB, because the kernel includes the memory of the
     /// process that it was forked from.
     pub(super) peak_bytes: u64,
-    /// Highest sample of the memory that no file backs, so without the program's code.
+    /// Highest sample of anonymous memory, which isn't backed by a file and thus excludes the
+    /// program's code.
     pub(super) anonymous_bytes: u64,
 }
 
@@ -44,10 +45,11 @@ pub(super) fn start_on(core: usize, signal: i32, command: &mut Command) -> io::R
     command.stdin(Stdio::null()).spawn()
 }
 
-/// Way in which a process ends.
+/// The two ways in which a process may end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// The process ends on its own. After this time it is killed and counts as failed.
+    /// The process ends on its own. If it is still running after this time, it is killed and counts
+    /// as failed.
     ByItself(Duration),
     /// The process is terminated after this time.
     Terminated(Duration),
@@ -160,7 +162,7 @@ pub(super) fn terminate(child: &Child) {
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
 }
 
-/// Pins this program to one core; processes that it starts inherit this.
+/// Pins this program, and processes that it starts, to one core.
 pub(super) fn stay_on(core: usize) -> io::Result<()> {
     let cores = set_of(core);
     // SAFETY: the pointer and the size describe one local value.

@@ -37,7 +37,7 @@ impl Measure {
     }
 }
 
-/// Runs of one rotation: each tool at most once; failed runs are omitted.
+/// Runs of one rotation, at most one for each tool. Failed runs are omitted.
 pub(super) type Rotation = BTreeMap<Tool, Run>;
 
 /// Median and range of values.
@@ -64,7 +64,7 @@ impl Spread {
     }
 }
 
-/// Ratio of a tool's measure to the reference's, over all rotations that have both.
+/// Returns the ratio of a tool's measure to the reference's, over all rotations in which both ran.
 pub(super) fn ratio(
     rotations: &[Rotation],
     measure: Measure,

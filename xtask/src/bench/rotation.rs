@@ -51,7 +51,7 @@ pub(super) struct Arena<'a> {
     pub(super) core: usize,
     /// Length of a run in seconds.
     pub(super) seconds: u32,
-    /// Number of runs so far; it determines the address of the next one.
+    /// Number of runs so far, which determines the address of the next run.
     pub(super) runs: u32,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Outcome {
 }
 
 impl Arena<'_> {
-    /// Checks every tool once, then runs the suitable ones in each rotation in random order.
+    /// Checks every tool once, then runs the suitable tools in each rotation, in random order.
     pub(super) fn measure(
         &mut self,
         row: &'static Row,
@@ -121,12 +121,12 @@ impl Arena<'_> {
         Ok(outcome)
     }
 
-    /// Checks that a tool behaves as the row requires. Returns a remark, if there is one. The error
-    /// describes the deviation.
+    /// Checks that a tool behaves as the row requires. Returns a remark, if there is one. If the
+    /// tool deviates, the error describes the deviation.
     fn examine(&mut self, row: &Row, tool: Tool) -> Result<Option<String>, String> {
         let log = self.folder.join(WITNESS_LOG);
         let text = |e: std::io::Error| format!("{}: {e}", log.display());
-        // Truncate the log; nginx opened it in append mode.
+        // The log can be truncated while nginx runs, because nginx opened it in append mode.
         let file = File::options().write(true).open(&log).map_err(text)?;
         file.set_len(0).map_err(text)?;
         let port = self.nginx.witnessed_port(row);
@@ -159,7 +159,7 @@ impl Arena<'_> {
         let port = self.nginx.port(row);
         let mut page = self.nginx.page.clone();
         let (ended, most) = page.watch(|| self.drive(row, tool, port, SLOW_EXAMINED_SECONDS));
-        // The status page subtracts its own requests, so keep its counters.
+        // The client of the status page subtracts its own requests, so its counters are kept.
         self.nginx.page = page;
         ended?;
         most
@@ -177,7 +177,7 @@ impl Arena<'_> {
         if let ConnectionUse::Paced(rate) = row.shape {
             let kept = requests as f64 / (f64::from(rate) * f64::from(self.seconds));
             if kept < RATE_SHARE_MIN {
-                return Err(format!("{:.1}% of the rate", kept * 100.0));
+                return Err(format!("ran at {:.1}% of the rate", kept * 100.0));
             }
             run.kept = Some(kept);
         }
@@ -191,7 +191,7 @@ impl Arena<'_> {
 
     /// Runs a tool against one of the server's ports, at a new address.
     fn drive(&mut self, row: &Row, tool: Tool, port: u16, seconds: u32) -> Result<Usage, String> {
-        let program = self.programs.get(&tool).ok_or("not here")?;
+        let program = self.programs.get(&tool).ok_or("not installed")?;
         let address = address(self.runs);
         self.runs += 1;
         let scheme = match row.security {
@@ -216,8 +216,8 @@ impl Arena<'_> {
         };
         let mut command = Command::new(program);
         command.args(tool.arguments(row, &errand));
-        // Tools may write files into the home folder. This one is removed along with the
-        // benchmark's folder.
+        // Tools may write files into the home folder, so it is set to a folder that is removed
+        // after the benchmark.
         command.env("HOME", self.folder);
         let log = self.folder.join(format!("{}.log", tool.name()));
         process::log_into(&mut command, &log).map_err(|e| e.to_string())?;
@@ -247,7 +247,7 @@ fn figures(usage: &Usage, requests: u64) -> Run {
     }
 }
 
-/// Returns the lateness from prony's record; an error if a request failed.
+/// Returns the lateness from prony's record, or an error if a request failed.
 fn sound_record(text: &str) -> Result<Option<f64>, String> {
     let record: Value = serde_json::from_str(text).map_err(|e| format!("the record: {e}"))?;
     let failed = record.pointer("/totals/failed").and_then(Value::as_u64);
@@ -262,7 +262,7 @@ fn sound_record(text: &str) -> Result<Option<f64>, String> {
 fn progress(run: &Run) -> String {
     let late = run
         .late_p99_us
-        .map(|late| format!("  starts late p99 {late:.0} us"))
+        .map(|late| format!("  p99 lateness {late:.0} us"))
         .unwrap_or_default();
     format!(
         "{:>8.2} us/request {:>8.0}/s {:>6.1} MiB{late}",
@@ -298,7 +298,7 @@ pub(super) fn configure_siege(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Writes the k6 script and the vegeta targets file. k6 has no flag for a constant rate, and vegeta
-/// none for the URL.
+/// has no flag for the URL.
 pub(super) fn write_tool_files(folder: &Path, url: &str) -> std::io::Result<()> {
     std::fs::write(folder.join(VEGETA_TARGETS), format!("GET {url}\n"))?;
     let script = "import http from 'k6/http';\n\

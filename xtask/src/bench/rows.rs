@@ -8,7 +8,7 @@ pub(super) enum ConnectionUse {
     KeepAlive,
     /// A new connection for each request.
     Close,
-    /// Requests on persistent connections at this total rate per second.
+    /// Requests on persistent connections at this total rate, in requests per second.
     Paced(u32),
 }
 
@@ -19,7 +19,7 @@ pub(super) enum Security {
     Clear,
     /// TLS from a server with session resumption.
     Resumable,
-    /// TLS from a server without session resumption; each handshake is a full one.
+    /// TLS from a server without session resumption, so each handshake is a full handshake.
     Full,
 }
 
@@ -59,9 +59,9 @@ pub(super) struct Target {
 /// One row of the tables.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Row {
-    /// Name on the command line.
+    /// Name of the row on the command line.
     pub(super) id: &'static str,
-    /// Name in the tables.
+    /// Name of the row in the tables.
     pub(super) title: &'static str,
     pub(super) shape: ConnectionUse,
     pub(super) security: Security,
@@ -72,8 +72,8 @@ pub(super) struct Row {
     pub(super) path: &'static str,
     /// Reference tools in order of preference. The first one that is available is used.
     pub(super) references: &'static [Tool],
-    /// The peer with the lowest cost so far, the only one that `--quick` runs; `None` if `--quick`
-    /// skips the row.
+    /// The peer with the lowest cost in earlier benchmarks, which is the only one that `--quick`
+    /// runs. If it is `None`, `--quick` skips the row.
     pub(super) quick: Option<Tool>,
     pub(super) target: Target,
 }
@@ -145,7 +145,7 @@ pub(super) const ROWS: &[Row] = &[
     keep_alive("ka-100k", "keep-alive, 64, 100K", "/100k", None),
     Row {
         content: Content::Differs,
-        // 1.25 times the limit of `ka-1k`, the same row with constant requests.
+        // This is 1.25 times the limit of `ka-1k`, which is the same row with constant requests.
         target: at_most(1.25 * 1.08),
         ..keep_alive("ka-values", "keep-alive, 64, 1K, values", "/1k", None)
     },
@@ -181,7 +181,7 @@ pub(super) const ROWS: &[Row] = &[
         target: at_most(0.95),
         ..keep_alive(
             "tls-resumed",
-            "TLS handshake each, 64, resumed",
+            "TLS handshake per request, 64, resumed",
             "/13",
             None,
         )
@@ -191,7 +191,12 @@ pub(super) const ROWS: &[Row] = &[
         security: Security::Full,
         references: &[Tool::Fortio, Tool::Wrk, Tool::Prony],
         target: at_most(0.90),
-        ..keep_alive("tls-full", "TLS handshake each, 64, full", "/13", None)
+        ..keep_alive(
+            "tls-full",
+            "TLS handshake per request, 64, full",
+            "/13",
+            None,
+        )
     },
     Row {
         shape: ConnectionUse::Paced(20_000),

@@ -14,7 +14,8 @@ use super::witness;
 /// Name of the log that the logged ports write, in nginx's folder.
 pub(super) const WITNESS_LOG: &str = "witness.log";
 
-/// Paths of files and their sizes in bytes. `/13` is part of the configuration instead.
+/// Paths of files and their sizes in bytes. The path `/13` is not a file but part of the
+/// configuration.
 const FILES: &[(&str, usize)] = &[
     ("1k", 1024),
     ("10k", 10 * 1024),
@@ -29,7 +30,7 @@ pub(super) const SLOW_PATH: &str = "/held";
 /// the next second.
 const SLOW_BYTES_PER_S: u32 = 768;
 
-/// Number of concurrent streams per connection that nginx allows, above the need of any row.
+/// Number of concurrent streams per connection that nginx allows. It is more than any row needs.
 const STREAMS_MAX: u32 = 256;
 
 /// Time limit for nginx to start, and to close the connections of the last run.

@@ -1,4 +1,5 @@
-//! nginx's status page, and the largest number of concurrent requests that it has shown.
+//! Client of nginx's status page, which counts connections and requests. It also finds the largest
+//! number of concurrent requests during a run.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -23,13 +24,13 @@ pub(super) struct StatusPage {
 /// Counters from the page, without the client's own requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status {
-    /// Currently open connections.
+    /// Number of open connections.
     pub(super) open: u64,
-    /// Connections accepted since the start.
+    /// Number of connections accepted since nginx started.
     pub(super) connections: u64,
-    /// Requests since the start.
+    /// Number of requests since nginx started.
     pub(super) requests: u64,
-    /// Requests in progress (with HTTP/2: streams).
+    /// Number of requests in progress (with HTTP/2: of streams).
     pub(super) at_once: u64,
 }
 
@@ -42,7 +43,7 @@ impl StatusPage {
         }
     }
 
-    /// Returns true if nginx accepts connections; sends no request.
+    /// Returns true if nginx accepts connections. Sends no request.
     pub(super) fn is_there(&mut self) -> bool {
         let there = TcpStream::connect(self.address).is_ok();
         self.probes += u64::from(there);
@@ -62,8 +63,8 @@ impl StatusPage {
         Ok(status.without(self.own_requests, self.probes))
     }
 
-    /// Runs `task` and polls the page meanwhile. Returns the task's result and the largest number
-    /// of concurrent requests.
+    /// Runs `task` while polling the page. Returns the task's result and the largest number of
+    /// concurrent requests.
     pub(super) fn watch<T>(&mut self, task: impl FnOnce() -> T) -> (T, Result<u64, String>) {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -91,7 +92,8 @@ impl StatusPage {
 }
 
 impl Status {
-    /// Subtracts the client's own requests. The current one is still open, on its own connection.
+    /// Subtracts the client's own requests. The current request is still open, on its own
+    /// connection.
     fn without(self, own_requests: u64, probes: u64) -> Status {
         Status {
             open: self.open.saturating_sub(1),

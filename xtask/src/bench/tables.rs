@@ -121,7 +121,7 @@ fn ratios(spread: &Spread) -> String {
     format!("{median:.2} ({min:.2}–{max:.2})")
 }
 
-/// A target of a row, the result, and the judgment.
+/// A target of a row, the measured value, and whether it meets the target.
 #[derive(Debug, PartialEq)]
 struct TargetResult {
     target: String,
@@ -170,7 +170,7 @@ fn judge(outcome: &Outcome) -> Vec<TargetResult> {
         ),
         (
             targets.late_p99_us,
-            "p99 of lateness",
+            "p99 lateness",
             "µs",
             prony(|r| r.late_p99_us),
         ),
@@ -288,7 +288,7 @@ mod tests {
         let measured: Vec<String> = judge(&many).into_iter().map(|j| j.measured).collect();
         assert_eq!(measured, ["1.09", "8 (8–8) MiB"]);
         let open = outcome("open-1k", &[&[(Tool::H2load, 10.0), (Tool::Prony, 9.0)]]);
-        assert_eq!(judge(&open)[1].target, "p99 of lateness ≤ 200 µs");
+        assert_eq!(judge(&open)[1].target, "p99 lateness ≤ 200 µs");
     }
 
     #[test]
@@ -300,7 +300,7 @@ mod tests {
         assert!(!render(std::slice::from_ref(&row)).contains("requested rate"));
         row.notes.push((Tool::Ab, "is omitted: x".to_string()));
         let text = render(&[row]);
-        let note = "- TLS handshake each, 64, resumed: ab is omitted: x\n";
+        let note = "- TLS handshake per request, 64, resumed: ab is omitted: x\n";
         assert!(text.ends_with(note), "{text}");
     }
 

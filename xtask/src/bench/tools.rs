@@ -1,4 +1,4 @@
-//! Command lines of the tools. This module starts nothing; `rotation` does.
+//! Command lines of the tools. The module `rotation` runs them.
 
 use super::rows::{ConnectionUse, Content, Http, Row, Security};
 use super::tool::Tool;
@@ -7,7 +7,7 @@ use super::tool::Tool;
 pub(super) struct RunParameters<'a> {
     /// URL of the requests.
     pub(super) url: &'a str,
-    /// Address of the server; the port is separate.
+    /// Address of the server, without the port.
     pub(super) address: &'a str,
     pub(super) port: u16,
     pub(super) seconds: u32,
@@ -23,7 +23,7 @@ pub(super) struct RunParameters<'a> {
 }
 
 impl Tool {
-    /// Arguments that print the version; `None` if the tool can't.
+    /// Returns the arguments that print the version, or `None` if the tool can't print it.
     pub(super) fn version_arguments(self) -> Option<&'static [&'static str]> {
         Some(match self {
             Tool::Floor | Tool::Hey | Tool::Vegeta => return None,
@@ -111,7 +111,7 @@ impl Tool {
             Tool::Wrk => format!("-t1 -c{connections} -d{seconds}s {close_header} {url}"),
             Tool::Wrk2 | Tool::Vegeta | Tool::K6 | Tool::Zrk => paced(self, row, run, rate),
             Tool::Ab => {
-                // -t implies a limit of 50,000 requests, so -n must come after it.
+                // The flag -t implies a limit of 50,000 requests, so -n must come after -t.
                 let keep = if closes { "" } else { "-k" };
                 format!("-q -r {keep} -c {connections} -t {seconds} -n 20000000 {url}")
             }

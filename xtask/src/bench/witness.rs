@@ -12,18 +12,18 @@ pub(super) const FORMAT: &str =
 /// Minimum fraction of TLS sessions that a tool must resume if it supports resumption.
 const RESUMED_SHARE_MIN: f64 = 0.2;
 
-/// A tool with a smaller fraction of resumed TLS sessions gets a remark. Only the first session of
-/// each connection slot needs a full handshake.
+/// Fraction of resumed TLS sessions below which a tool gets a remark. Only the first session of
+/// each concurrent connection needs a full handshake.
 const FULLY_RESUMED_SHARE_MIN: f64 = 0.9;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct LogTotals {
     requests: u64,
-    /// Requests with status 200.
+    /// Number of requests with status 200.
     answered: u64,
-    /// Requests that were the first on their connection.
+    /// Number of requests that were the first on their connection.
     connections: u64,
-    /// Connections that resumed a TLS session.
+    /// Number of connections that resumed a TLS session.
     resumed: u64,
     /// TLS versions that occurred.
     protocols: BTreeSet<String>,
@@ -91,7 +91,7 @@ impl LogTotals {
         (is_resumed(row) && share < RESUMED_SHARE_MIN).then(|| resumes(share))
     }
 
-    /// Deviation from HTTP/2 or from the number of connections in a row.
+    /// Returns a deviation from HTTP/2, or from the number of connections in a row.
     fn other_than_http_2(&self, row: &Row) -> Option<String> {
         if row.http == Http::One {
             return None;

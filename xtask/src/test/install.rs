@@ -89,8 +89,8 @@ fn complete_machine() -> Ending {
     ending
 }
 
-/// Installs whatever is missing of `needs`. Needs that can't be installed are reported, and the
-/// rest are still installed.
+/// Installs the missing requirements among `needs`. Requirements that can't be installed are
+/// reported, and the rest are still installed.
 pub(crate) fn install_missing(needs: &[&'static Need]) {
     let selection = select(needs.iter().copied());
     for (need, reason) in &selection.unavailable {
@@ -169,7 +169,7 @@ fn install(needs: &[&Need]) -> Ending {
     }
 }
 
-/// The command that installs these packages.
+/// Returns the command that installs the packages of the given requirements.
 fn install_line(needs: &[&Need]) -> Vec<String> {
     let script = workspace_root().join("xtask/install/apt.sh");
     let mut line = vec!["sh".to_string(), script.to_string_lossy().into_owned()];
@@ -177,7 +177,7 @@ fn install_line(needs: &[&Need]) -> Vec<String> {
     line
 }
 
-/// Runs a command as root. Prints its failure.
+/// Runs a command as root. If it fails, prints the failure.
 fn succeeds_as_root(line: &[String]) -> bool {
     let Some(mut command) = as_root(line) else {
         return false;
@@ -252,7 +252,8 @@ fn python() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("python3"))
 }
 
-/// Path of the Python interpreter on a script's first line; `None` if that is another program.
+/// Returns the path of the Python interpreter on a script's first line, or `None` if the line names
+/// another program.
 fn interpreter(script: &str) -> Option<PathBuf> {
     let program = script
         .lines()

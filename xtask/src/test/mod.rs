@@ -1,8 +1,8 @@
 //! `cargo xtask test`: installs the requirements, then runs every check and every test.
 //!
 //! The workspace is built once. Clippy is the compiler of that build, because a check with `cargo
-//! clippy` would compile everything a second time. The program that generates the documents is the
-//! one that the tests use.
+//! clippy` would compile everything a second time. The program that the tests use also generates
+//! the documents.
 //!
 //! The tests run last, and the last line of output is the sum of all test results. A failed step
 //! doesn't prevent later steps, so one run shows all failures; only a build that doesn't compile
@@ -61,7 +61,7 @@ impl Step {
         match self {
             Step::Install => "servers and browser that the tests need",
             Step::Fmt => "cargo fmt --check",
-            Step::Tidy => "layers, sizes, words, names in documents",
+            Step::Tidy => "layers, sizes, words, paths in documents",
             Step::Build => "every crate with its tests, compiled by clippy",
             Step::Docs => "generated parts of the documents",
             Step::Test => "every test, two programs at a time",
@@ -196,7 +196,8 @@ fn tests(programs: &[TestProgram]) -> (Ending, Totals) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([install::built_programs()]);
     let path = std::env::join_paths(folders).unwrap_or(path.clone());
-    // Many tests wait for servers and loads, so run more tests at a time than there are cores.
+    // Many tests wait for servers and loads, so more tests run at the same time than there are
+    // cores.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = std::env::var_os("RUST_TEST_THREADS");
     let threads = threads.unwrap_or_else(|| (2 * cores).to_string().into());

@@ -6,17 +6,18 @@
 pub(crate) struct Need {
     /// Name of the requirement in messages.
     pub(crate) name: &'static str,
-    /// Reason why it is needed, shown to the user.
+    /// Reason why the program or module is needed, shown to the user.
     pub(crate) why: &'static str,
-    /// Check that detects if the requirement is met.
+    /// Check that detects whether the requirement is met.
     pub(crate) probe: Probe,
     /// Name of the Debian package.
     pub(crate) package: &'static str,
-    /// Source for `go install` on systems other than Debian and Ubuntu, or without a package.
+    /// Source for `go install`, used on systems other than Debian and Ubuntu, or if there is no
+    /// package.
     pub(crate) source: Option<&'static str>,
 }
 
-/// Way to detect if a requirement is met.
+/// Method of detecting whether a requirement is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Probe {
     /// One of these programs is in `PATH`.
@@ -51,13 +52,13 @@ const PHP_FPM: &[&str] = &[
 /// The latest version of hey on the Go module proxy.
 pub(crate) const HEY_SOURCE: &str = "github.com/rakyll/hey@v0.1.5";
 
-/// A version on the Go module proxy; Debian's package is older.
+/// A version of nats-server on the Go module proxy. Debian's package is older.
 const NATS_SOURCE: &str = "github.com/nats-io/nats-server/v2@v2.10.29";
 
 const HTTP2: &str = "a server for the HTTP/2 tests";
 /// Purpose of the ssh client and server. The test starts its own server with its own keys.
 const SSH: &str = "the telemetry of a remote machine";
-const FRONT_END: &str = "the original of a drop-in front end";
+const FRONT_END: &str = "the tool that a drop-in front end imitates";
 const PEER: &str = "a peer in the benchmark";
 
 const fn program(
@@ -91,14 +92,14 @@ pub(crate) const NEEDS: &[Need] = &[
     ),
     Need {
         name: "Django",
-        why: "the site that studies/gunicorn-sockets serves",
+        why: "the website that studies/gunicorn-sockets serves",
         probe: Probe::PythonModule("django"),
         package: "python3-django",
         source: None,
     },
     program(
         "php-fpm",
-        "the page of studies/nginx-http2",
+        "the page that studies/nginx-http2 serves",
         PHP_FPM,
         "php-fpm",
     ),
@@ -168,7 +169,7 @@ pub(crate) const PEERS: &[Need] = &[
 /// Requirement of the benchmark's rows over AF_XDP that the tests don't have.
 pub(crate) const ETHTOOL: Need = program(
     "ethtool",
-    "the offloads of the benchmark's virtual link",
+    "disabling offloads on the benchmark's virtual link",
     &["ethtool"],
     "ethtool",
 );
@@ -180,7 +181,7 @@ pub(crate) struct Selection {
     pub(crate) install: Vec<&'static Need>,
     /// Requirements to build from source.
     pub(crate) build: Vec<&'static Need>,
-    /// Requirements that can't be installed here, each with a hint.
+    /// Requirements that can't be installed on this machine, each with a hint.
     pub(crate) unavailable: Vec<(&'static Need, String)>,
 }
 

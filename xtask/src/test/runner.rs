@@ -20,7 +20,7 @@ const PROGRAMS_AT_ONCE: usize = 2;
 /// on a busy machine.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Interval at which the runner checks if a program has ended while there is no output.
+/// Interval at which the runner checks whether a program has ended while there is no output.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,8 +109,8 @@ fn follow(
     }
 }
 
-/// Sends each line when it arrives. The thread isn't joined, because processes that a killed test
-/// program leaves behind may keep the other end of the pipe open.
+/// Sends each line through a channel when it arrives. The thread isn't joined, because processes
+/// that a killed test program leaves behind may keep the other end of the pipe open.
 fn lines_of(output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
@@ -148,8 +148,8 @@ fn forward(
                 if heard.elapsed() >= silence {
                     let _ = writeln!(
                         out,
-                        "== no test ended for {} s, so the test program is killed; its running \
-                            tests are listed above as running for over 60 seconds",
+                        "== no test ended for {} s, so the test program is killed; tests that \
+                            were still running are listed above as running for over 60 seconds",
                         silence.as_secs()
                     );
                     let _ = child.kill();

@@ -1,11 +1,11 @@
 //! Adds up the results of the test programs.
 
-/// The sum over all test programs of a run.
+/// Test results, summed over all test programs of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
-    /// Tests that passed.
+    /// Number of tests that passed.
     pub(crate) passed: u64,
-    /// Tests that failed.
+    /// Number of tests that failed.
     pub(crate) failed: u64,
 }
 
@@ -34,7 +34,7 @@ impl Totals {
 }
 
 impl Totals {
-    /// Adds other results to these.
+    /// Adds the results `more` to the sum.
     pub(crate) fn add(&mut self, more: Totals) {
         self.passed += more.passed;
         self.failed += more.failed;

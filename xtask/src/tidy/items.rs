@@ -271,7 +271,7 @@ fn read_path(first: &str, tokens: &mut Tokens<'_>) -> Vec<String> {
     }
 }
 
-/// Takes the next token if it is a group with these delimiters.
+/// Takes the next token if it is a group with the given delimiters.
 fn next_group<'a>(tokens: &mut Tokens<'a>, delimiter: Delimiter) -> Option<&'a Group> {
     match tokens.peek() {
         Some(TokenTree::Group(group)) if group.delimiter() == delimiter => {

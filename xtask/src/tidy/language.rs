@@ -1,4 +1,4 @@
-//! Rules: language of comments, strings and documents.
+//! Rules: words and phrases that comments, strings and documents must not contain.
 
 use super::Complaint;
 use super::prose::{Kind, Passage, passages};
@@ -50,7 +50,7 @@ const PHRASES: &[(&str, &str)] = &[
     (concat!("me", "nds"), "hint, fixes"),
 ];
 
-/// The phrase `is no` is accepted after these words.
+/// Words after which the phrase `is no` is accepted.
 const BEFORE_IS_NO: &[&str] = &["there"];
 const AFTER_IS_NO: &[&str] = &[
     "longer", "more", "less", "fewer", "later", "earlier", "greater", "larger", "smaller",

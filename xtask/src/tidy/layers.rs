@@ -117,8 +117,8 @@ fn check_manifest(name: &str, path: &str, text: &str, complaints: &mut Vec<Compl
             complain(
                 line,
                 format!(
-                    "{name} must not depend on {dependency}: it uses no clock, socket or \
-                    thread"
+                    "{name} must not depend on {dependency}: pure crates use no clock, \
+                    socket or thread"
                 ),
             );
         }

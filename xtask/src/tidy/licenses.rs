@@ -1,7 +1,7 @@
 //! SPDX license expressions, such as `(MIT OR Apache-2.0) AND ISC`.
 
-/// Returns true if the allowed licenses satisfy `expression`. The old form `MIT/Apache-2.0` means
-/// `OR`. A license with an exception counts as a separate license.
+/// Returns true if the allowed licenses satisfy `expression`. In the old form `MIT/Apache-2.0`, the
+/// slash means `OR`. A license with an exception counts as a separate license.
 pub(super) fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     let spaced = expression
         .replace('(', " ( ")

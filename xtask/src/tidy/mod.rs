@@ -26,7 +26,7 @@ use crate::tree::Tree;
 /// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Complaint {
-    /// Path from the root.
+    /// Path of the file, relative to the root.
     path: String,
     /// Line number from 1; 0 means the whole file.
     line: usize,
@@ -145,7 +145,7 @@ fn is_below(path: &str, folder: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Complaints as lines of output, for tests.
+/// Returns complaints as lines of output, for tests.
 #[cfg(test)]
 fn printed(complaints: &[Complaint]) -> Vec<String> {
     complaints.iter().map(Complaint::to_string).collect()

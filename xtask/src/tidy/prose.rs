@@ -46,7 +46,7 @@ fn document(text: &str) -> Passage {
     }
 }
 
-/// Comments that begin with `mark` and end at the end of the line.
+/// Returns the comments that begin with `mark` and end at the end of the line.
 fn line_comments(text: &str, mark: &str) -> Vec<Passage> {
     let mut found: Vec<Passage> = Vec::new();
     let mut last = 0;

@@ -1,5 +1,5 @@
-//! Rule: `protocol`, `stats` and `report` use no clock and no socket; `protocol` and `stats` also
-//! use no thread and no file.
+//! Rule: the pure crates (`protocol`, `tcp`, `stats` and `report`) use no clock and no socket. All
+//! of them except `report` also use no thread, no file and no process.
 
 use super::Complaint;
 use super::layers::PURE;
@@ -18,7 +18,8 @@ const NOWHERE: &[(&[&str], &str)] = &[
     (&["socket2"], "a socket"),
 ];
 
-/// Paths that `report` may use, because it writes files, but `protocol` and `stats` must not.
+/// Paths that `report` may use, because it reads stored results, and that the other pure crates
+/// must not use.
 const NOT_IN_ARITHMETIC: &[(&[&str], &str)] = &[
     (&["std", "thread"], "a thread"),
     (&["std", "fs"], "a file"),
@@ -49,7 +50,7 @@ pub(super) fn check(sources: &Sources) -> Vec<Complaint> {
         };
         for named in &source.paths {
             if let Some(what) = impurity(name, named) {
-                let text = format!("{name} names {}: {what}", named.segments.join("::"));
+                let text = format!("{name} must not use {what}: {}", named.segments.join("::"));
                 complaints.push(Complaint::new(path, named.line, text));
             }
         }
@@ -112,7 +113,7 @@ mod tests {
         let seen = complaints("crates/protocol/src/a.rs", "\n\nuse std::time::Instant;");
         assert_eq!(
             seen,
-            ["crates/protocol/src/a.rs:3: protocol names std::time::Instant: a clock"]
+            ["crates/protocol/src/a.rs:3: protocol must not use a clock: std::time::Instant"]
         );
     }
 

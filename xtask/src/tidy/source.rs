@@ -44,7 +44,7 @@ pub(super) struct Function {
 /// A name and its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Name {
-    /// Segments of a path; a single one for other names.
+    /// Segments of a path. A name that isn't a path has a single segment.
     pub(super) segments: Vec<String>,
     pub(super) line: usize,
 }

@@ -1,4 +1,5 @@
-//! Rule: type names are unique within a crate, and public ones in the whole workspace.
+//! Rule: type names are unique within a crate, and public type names are unique in the whole
+//! workspace.
 
 use std::collections::BTreeMap;
 

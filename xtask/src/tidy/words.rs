@@ -1,4 +1,5 @@
-//! Rules: no unfinished code, no uninformative module names, no paths of a single machine.
+//! Rules: no unfinished code, no uninformative module names, and no paths that exist on only one
+//! machine.
 
 use super::Complaint;
 use super::source::Sources;
@@ -18,7 +19,7 @@ const NOTE_MARKERS: &[&str] = &[
     concat!("XX", "X:"),
 ];
 
-/// Prefixes of absolute paths that exist on a single machine only.
+/// Prefixes of absolute paths that exist on only one machine.
 const PRIVATE_PATHS: &[&str] = &[
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -62,7 +63,7 @@ fn check_lines(path: &str, text: &str, complaints: &mut Vec<Complaint>) {
     for (index, line) in text.lines().enumerate() {
         for private in PRIVATE_PATHS.iter().filter(|p| names_path(line, p)) {
             let text = format!(
-                "{private} exists on one machine only; use a path relative to the \
+                "{private} exists on only one machine; use a path relative to the \
                 root"
             );
             complaints.push(Complaint::new(path, index + 1, text));

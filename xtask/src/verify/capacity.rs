@@ -1,9 +1,9 @@
-//! Check: measured capacities agree with queueing theory. An origin with a constant service time and
-//! Poisson arrivals is an M/D/1 queue, whose response times are known (Erlang 1909; Crommelin 1932;
-//! Franx 2001).
+//! Check: measured capacities agree with queueing theory. An origin with a constant service time
+//! and Poisson arrivals is an M/D/1 queue, whose response times are known (Erlang 1909; Crommelin
+//! 1932; Franx 2001).
 //!
-//! The service takes time but hardly any CPU. Several searches therefore run at the same time, with
-//! all origins on core 0 and all generators on core 1.
+//! The service takes time but hardly any CPU, so several searches run at the same time. All origins
+//! run on core 0, and all generators on core 1.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,12 +16,12 @@ use super::program::{Origin, Prony};
 
 /// A limit on the p99 response time, with the server and the searches that it needs.
 struct Goal {
-    /// The limit as a multiple of the service time, apart from the median of all other delays.
+    /// The limit as a multiple of the service time. The median of all other delays is added to it.
     limit: f64,
     service_time: &'static str,
     service_s: f64,
-    /// Number of connections: enough not to limit the rate, but few, because each begins with a
-    /// connect, which delays its first request.
+    /// Number of connections. There are enough not to limit the rate, but no more than necessary,
+    /// because opening a connection delays its first request.
     connections: &'static str,
     /// Duration of a search, if the default is too short for the goal.
     search_time: Option<&'static str>,
@@ -29,8 +29,8 @@ struct Goal {
     runs: usize,
 }
 
-/// The goals. The lowest limit is met only at a low utilization, and the machine's own delays must be
-/// short compared with it, so its searches take longer.
+/// The goals. The lowest limit is met only at a low utilization, and only if the machine's own
+/// delays are short compared with the limit, so searches with this goal take longer.
 const GOALS: [Goal; 3] = [
     Goal {
         limit: 2.0,
@@ -61,8 +61,8 @@ const GOALS: [Goal; 3] = [
 const RUNS_VARIABLE: &str = "PRONY_VERIFY_CAPACITY_RUNS";
 /// Maximum number of simultaneous experiments. More of them would delay each other's requests.
 const EXPERIMENTS_AT_ONCE: usize = 12;
-/// Time between the starts of the first experiments, because the first load of a search is a closed
-/// loop.
+/// Interval at which the first experiments start. They don't start together, because the first load
+/// of each search is a closed loop.
 const START_INTERVAL: Duration = Duration::from_secs(3);
 /// Priority of all processes of the check, as a nice value.
 const PRIORITY: i32 = -15;
@@ -71,12 +71,12 @@ const COVERAGE_MIN: f64 = 0.9;
 
 /// Number of parts into which the time between two known percentiles is divided.
 const PARTS: u32 = 20;
-/// Share of times that count as longer than the maximum.
+/// Share of times that are assumed to be longer than the maximum.
 const SHARE_MIN: f64 = 1e-5;
 
 /// Result of an experiment.
 struct ExperimentOutcome {
-    /// Multiple of the service time.
+    /// Limit of the goal, as a multiple of the service time.
     limit: f64,
     capacity_per_s: f64,
     is_covered: bool,
@@ -117,9 +117,9 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     Ok(figures)
 }
 
-/// Asks for time slices of 0.1 ms and a higher priority for this process and those that it starts, so
-/// that they and other processes delay each other less (sched_setattr(2), Linux 6.12 and later;
-/// setpriority(2), with privileges).
+/// Requests time slices of 0.1 ms and a higher priority for this process and the processes that it
+/// starts, so that they and other processes delay each other less (sched_setattr(2), Linux 6.12 and
+/// later; setpriority(2), with privileges).
 #[cfg(target_os = "linux")]
 fn request_cpu_promptly() {
     // SAFETY: the attributes consist of integers, for which zero is valid.
@@ -127,19 +127,19 @@ fn request_cpu_promptly() {
     attributes.size = size_of_val(&attributes) as u32;
     attributes.sched_runtime = 100_000;
     // SAFETY: the pointer refers to local attributes. If a call fails, the slices or the priority
-    // stay as they are.
+    // remain unchanged.
     unsafe {
         libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0);
         libc::setpriority(libc::PRIO_PROCESS, 0, PRIORITY);
     }
 }
 
-/// Does nothing: only Linux has these time slices.
+/// Does nothing, because only Linux supports these time slices.
 #[cfg(not(target_os = "linux"))]
 fn request_cpu_promptly() {}
 
-/// The goal of each experiment: `runs` experiments for each goal, or the number in [`GOALS`]. The
-/// goals alternate.
+/// Returns the goal of each experiment, with the goals alternating. Each goal has `runs`
+/// experiments, or the number in [`GOALS`] if `runs` is `None`.
 fn goals_in_order(runs: Option<usize>) -> Vec<&'static Goal> {
     let runs_of = |goal: &Goal| runs.unwrap_or(goal.runs);
     let most = GOALS.iter().map(runs_of).max().unwrap_or(0);
@@ -200,8 +200,8 @@ fn experiments(prony: &Prony, goals: &[&Goal]) -> Result<Vec<ExperimentOutcome>,
 fn experiment(prony: &Prony, number: usize, goal: &Goal) -> Result<ExperimentOutcome, String> {
     let origin = prony.origin(&["--service-time", goal.service_time])?;
     let seed = 1_000_000 * (number as u64 + 1);
-    // Without the median overhead, a limit of two service times would be exceeded by every request
-    // that arrives just after the server began to serve another.
+    // If the limit did not include the median overhead, every request that arrives just after the
+    // server began to serve another one would exceed a limit of two service times.
     let load = overhead_load(goal, &origin, "20s");
     let load: Vec<&str> = load.iter().map(String::as_str).collect();
     let median_s = median(&overheads_s(&json(prony, &load, &[0])?, goal)?);
@@ -235,7 +235,7 @@ fn search_with_overheads(
     let found = search(prony, origin, goal, limit_s, seed)?;
     let record = load.interrupt()?;
     let record = serde_json::from_slice(&record)
-        .map_err(|error| format!("record of the overheads: {error}"))?;
+        .map_err(|error| format!("record of the load that measures overheads: {error}"))?;
     Ok((found, overheads_s(&record, goal)?))
 }
 
@@ -262,8 +262,8 @@ fn overhead_load(goal: &Goal, origin: &Origin, time: &str) -> Vec<String> {
     args.map(str::to_owned).into()
 }
 
-/// Times that the network, the generator and the machine's other processes add to the service time,
-/// in seconds, each with its probability, from the record of a load.
+/// Returns the times, in seconds, that the network, the generator and the machine's other processes
+/// add to the service time, each with its probability. They are computed from the record of a load.
 fn overheads_s(record: &Value, goal: &Goal) -> Result<Vec<(f64, f64)>, String> {
     let times_us = &record["response_time_us"];
     const QUANTILES: [(&str, f64); 9] = [
@@ -303,7 +303,7 @@ fn overheads_s(record: &Value, goal: &Goal) -> Result<Vec<(f64, f64)>, String> {
     Ok(parts.collect())
 }
 
-/// The median of values in ascending order, each with its probability.
+/// Returns the median of values that are in ascending order, each with its probability.
 fn median(values: &[(f64, f64)]) -> f64 {
     let mut sum = 0.0;
     let upper = values.iter().find(|(_, probability)| {
@@ -337,7 +337,7 @@ fn json(prony: &Prony, args: &[&str], accepted: &[i32]) -> Result<Value, String>
     serde_json::from_slice(&output.stdout).map_err(|error| format!("{}: {error}", args.join(" ")))
 }
 
-/// Utilization at which 1% of the responses take too long, found by bisection.
+/// Returns the utilization, found by bisection, at which 1% of the responses take too long.
 fn utilization_at(share_too_long: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..50 {

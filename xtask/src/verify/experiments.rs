@@ -16,7 +16,7 @@ pub(super) const EXPERIMENTS: u64 = 10;
 pub(super) struct OriginCosts {
     /// Rounds of the baseline origin.
     pub(super) base: u64,
-    /// Rounds of the other origin.
+    /// Rounds of the origin that is compared with the baseline.
     pub(super) other: u64,
 }
 
@@ -108,7 +108,7 @@ fn plan_text(prony: &Path, prices: OriginCosts) -> String {
     let program = Value::from(prony.to_string_lossy());
     format!(
         r#"name     = "known-prices"
-question = "Is a server with other known costs a request found to be so?"
+question = "Is a known difference in the cost of a request detected?"
 baseline = {{ price = "base" }}
 
 [trials]

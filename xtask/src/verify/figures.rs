@@ -13,7 +13,7 @@ pub(super) struct CheckFigure {
 }
 
 impl CheckFigure {
-    /// A value that decides if the check passes.
+    /// A value that determines whether the check passes.
     pub(super) fn judged(name: &str, expected: String, found: String, holds: bool) -> CheckFigure {
         CheckFigure {
             name: name.to_string(),

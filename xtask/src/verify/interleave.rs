@@ -1,5 +1,5 @@
 //! Check: next to a bursty neighbor process, interleaved trials give narrower intervals than
-//! sequential ones.
+//! sequential trials.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -12,16 +12,16 @@ use super::program::Prony;
 
 /// Number of pairs of experiments, one in each mode.
 const PAIRS: u64 = 4;
-/// Minimum number of pairs in which the interleaved interval must be narrower by
-/// [`WIDTH_RATIO_MAX`].
+/// Minimum number of pairs in which the ratio of the widths must be at most [`WIDTH_RATIO_MAX`].
 const NARROWER_MIN: u64 = 3;
-/// Maximum width of the interleaved interval relative to the sequential one.
+/// Maximum width of the interleaved interval, relative to the width of the sequential interval.
 const WIDTH_RATIO_MAX: f64 = 1.0 / 3.0;
-/// Cost of a request on the slower server relative to the other, minus 1.
+/// Relative increase in the cost of a request on the slower server.
 const COST_INCREASE: f64 = 0.08;
 /// Number of blocks per experiment.
 const BLOCKS: &str = "5";
-/// Shortest and longest burst of the neighbor in seconds; the pauses have the same range.
+/// Durations of the neighbor's shortest and longest burst, in seconds; the pauses have the same
+/// range.
 const BURST_S: (f64, f64) = (0.5, 10.0);
 
 /// Runs pairs of experiments, one in each mode, and compares the widths of their intervals.
@@ -33,7 +33,7 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
     let mut narrower = 0;
     for pair in 1..=PAIRS {
         let mut widths = [None; 2];
-        // The modes alternate in going first.
+        // The mode that runs first alternates between pairs.
         let modes = [("auto", 0), ("off", 1)];
         let order = if pair % 2 == 1 { [0, 1] } else { [1, 0] };
         for (mode, index) in order.map(|index: usize| modes[index]) {
@@ -54,7 +54,7 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
         ));
     }
     figures.push(CheckFigure::judged(
-        "pairs with at most a third of the sequential width",
+        "pairs whose interleaved interval is at most a third as wide",
         format!("at least {NARROWER_MIN} of {PAIRS}"),
         narrower.to_string(),
         narrower >= NARROWER_MIN,
@@ -64,7 +64,7 @@ pub(super) fn run(prony: &Prony) -> Result<Vec<CheckFigure>, String> {
 
 /// A process that keeps the server's core busy half of the time, in bursts.
 struct Neighbor {
-    /// Dropping the sender ends the neighbor.
+    /// Dropping the sender stops the neighbor.
     stop: Option<mpsc::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }

@@ -2,7 +2,7 @@
 //!
 //! Each check runs the release binary as a user would, in a situation whose outcome is known, and
 //! prints a table of figures. The checks need two idle cores. On a busy machine, a check may fail
-//! even if prony is correct; the figures show this.
+//! even if prony is correct; the figures then show the disturbance.
 
 mod aa;
 mod capacity;

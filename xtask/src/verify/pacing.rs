@@ -12,7 +12,7 @@ const DUE_REQUESTS: f64 = 60_000.0;
 /// load shows the generator's accuracy.
 const LOADS_PER_KIND: usize = 3;
 
-/// Minimum fraction of the scheduled requests that must start.
+/// Minimum fraction of the requests due that must be started.
 const STARTED_SHARE_MIN: f64 = 0.999;
 /// Maximum 99th percentile of lateness in microseconds.
 const LATE_P99_US_MAX: f64 = 200.0;
@@ -66,7 +66,8 @@ fn of(arrivals: &str, records: &[Value]) -> Result<Vec<CheckFigure>, String> {
     let (started, unstarted) = (all("/totals/started")?, all("/totals/unstarted")?);
     let due: Vec<f64> = started.iter().zip(&unstarted).map(|(s, u)| s + u).collect();
     let made: Vec<f64> = started.iter().zip(&due).map(|(s, d)| s / d).collect();
-    // Tolerance: none for constant arrivals, three standard deviations for Poisson arrivals.
+    // Tolerance: one request for constant arrivals, and three standard deviations for Poisson
+    // arrivals.
     let near = if arrivals == "poisson" {
         3.0 * DUE_REQUESTS.sqrt()
     } else {
@@ -88,7 +89,7 @@ fn of(arrivals: &str, records: &[Value]) -> Result<Vec<CheckFigure>, String> {
             due.iter().all(|due| (due - DUE_REQUESTS).abs() <= near),
         ),
         CheckFigure::judged(
-            &name("of them started"),
+            &name("share of them started"),
             format!("at least {:.1}%", STARTED_SHARE_MIN * 100.0),
             each(
                 &made.iter().map(|made| made * 100.0).collect::<Vec<_>>(),
@@ -98,11 +99,11 @@ fn of(arrivals: &str, records: &[Value]) -> Result<Vec<CheckFigure>, String> {
             least(&made) >= STARTED_SHARE_MIN,
         ),
         CheckFigure::shown(
-            name("late by p50"),
+            name("p50 lateness"),
             each(&all("/generator/late_us/p50")?, 0, " µs"),
         ),
         CheckFigure::judged(
-            &name("p99 lateness (the best counts)"),
+            &name("p99 lateness (the best load counts)"),
             format!("at most {LATE_P99_US_MAX} µs"),
             each(&late, 0, " µs"),
             least(&late) <= LATE_P99_US_MAX,
@@ -112,7 +113,7 @@ fn of(arrivals: &str, records: &[Value]) -> Result<Vec<CheckFigure>, String> {
             each(&all("/generator/late_us/max")?, 0, " µs"),
         ),
         CheckFigure::judged(
-            &name("intended gaps, variation"),
+            &name("variation of intended gaps"),
             format!("{expected} ± {VARIATION_TOLERANCE}"),
             each(&variation, 4, ""),
             variation
@@ -120,7 +121,7 @@ fn of(arrivals: &str, records: &[Value]) -> Result<Vec<CheckFigure>, String> {
                 .all(|v| (v - expected).abs() <= VARIATION_TOLERANCE),
         ),
         CheckFigure::shown(
-            name("actual gaps, variation"),
+            name("variation of actual gaps"),
             each(&all("/generator/start_gaps/actual/variation")?, 4, ""),
         ),
     ])

@@ -7,8 +7,8 @@ use super::experiments::{self, EXPERIMENTS, OriginCosts};
 use super::figures::CheckFigure;
 use super::program::Prony;
 
-/// Busy work of the cheaper server in rounds of one to three nanoseconds. It makes the server the
-/// bottleneck, not the generator.
+/// Busy work per request of the cheaper server, in rounds of one to three nanoseconds. This much
+/// work makes the server the bottleneck instead of the generator.
 pub(super) const BASE_ROUNDS: u64 = 20_000;
 
 /// Relative increase in the cost of a request.
@@ -66,8 +66,9 @@ pub(super) fn calibrate(prony: &Prony, increase: f64) -> Result<OriginCosts, Str
     })
 }
 
-/// Rounds that increase the cost of a request by the fraction `increase`, computed from the seconds
-/// per request with the base number of rounds and with twice that number.
+/// Returns the number of rounds that increases the cost of a request by the fraction `increase`. It
+/// is computed from the seconds per request with the base number of rounds and with twice that
+/// number.
 fn rounds_for_increase(base_s: f64, twice_s: f64, increase: f64) -> Option<u64> {
     let per_round_s = (twice_s - base_s) / BASE_ROUNDS as f64;
     let more = increase * base_s / per_round_s;
@@ -80,8 +81,8 @@ mod tests {
 
     #[test]
     fn the_dearer_price_is_ten_percent_of_the_whole_request() {
-        // 20,000 rounds of 2 ns and 10 µs of other cost take 50 µs. A tenth of that is 2,500 more
-        // rounds.
+        // 20,000 rounds of 2 ns, plus 10 µs of other cost, take 50 µs. A tenth of that is 2,500
+        // more rounds.
         assert_eq!(rounds_for_increase(50e-6, 90e-6, 0.1), Some(22_500));
         assert_eq!(rounds_for_increase(50e-6, 50e-6, 0.1), None);
         assert_eq!(rounds_for_increase(50e-6, 50.1e-6, 0.1), None);

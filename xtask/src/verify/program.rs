@@ -67,7 +67,8 @@ impl Prony {
         self.spawn(args, Stdio::null(), Stdio::inherit())
     }
 
-    /// As [`Prony::start`], but [`Running::interrupt`] returns the output. Nothing else is printed.
+    /// Like [`Prony::start`], but [`Running::interrupt`] returns the output. Nothing else is
+    /// printed.
     pub(super) fn start_captured(&self, args: &[String]) -> Result<Running, String> {
         self.spawn(args, Stdio::piped(), Stdio::null())
     }

@@ -1,5 +1,5 @@
-//! Check: `generator-saturated` is reported if the generator limits the rate, and not if the server
-//! does. The bottleneck of each case is known by construction.
+//! Check: `generator-saturated` is reported if the generator limits the rate, and is not reported
+//! if the server does. The bottleneck of each case is known by construction.
 
 use serde_json::Value;
 

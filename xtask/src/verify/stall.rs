@@ -66,8 +66,8 @@ fn figures(record: &Value) -> Result<Vec<CheckFigure>, String> {
 }
 
 /// Expected waiting times of all requests in milliseconds, sorted. A request that is due during a
-/// freeze waits until the freeze ends; all others don't wait. The last freeze ends at the end of
-/// the load, so its requests are counted with their full wait.
+/// freeze waits until the freeze ends; all other requests don't wait. The last freeze ends at the
+/// end of the load, so requests due during it are counted with their full wait.
 fn truth_ms() -> Vec<f64> {
     let runs = EVERY_MS - FREEZE_MS;
     let wait = |due: u64| match due % EVERY_MS {
@@ -79,7 +79,8 @@ fn truth_ms() -> Vec<f64> {
     waits
 }
 
-/// The smallest of the sorted values that is at least as large as a fraction `share` of them.
+/// Returns the smallest of the sorted values that is at least as large as the fraction `share` of
+/// all values.
 fn percentile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted

@@ -9,7 +9,7 @@ use prony_load::CoreList;
 /// Arguments of `prony agent`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The agent connects to a NATS server, registers and waits for orders; it listens on no port.
+The agent connects to a NATS server, registers and waits for orders. It does not listen on a port.
 `prony fleet up` writes its credentials and prints this command with them. If the server can't
 be reached, the agent retries until it can.
 
@@ -20,8 +20,8 @@ The agent stops a load when it loses contact with the coordinator for 10 s (--le
 coordinator). Results are kept in --state until the coordinator has all of them; after a restart
 the agent sends them again.
 
-Without a policy, the agent loads only private and loopback addresses, no cloud metadata
-services, and starts no services. A policy is a TOML file; every key is optional:
+Without a policy, the agent loads only private and loopback addresses (but no cloud metadata
+services), and starts no services. A policy is a TOML file; every key is optional:
 
   [load]
   targets     = ['10.1.0.0/16', '*.example.org', 'unix:/run/app.sock']

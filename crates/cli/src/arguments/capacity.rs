@@ -25,9 +25,9 @@ that meets every goal. The variation between five searches gives the 95%
 interval. A search takes about a minute, or up to five if the server handles
 few requests per second. Use --dry-run to see the maximum time.
 
-EXPR is an upper limit: a time (p99<50ms or any pN, mean<5ms, and with service.,
-first_byte., connect. or tls. before them), or a share of requests (failed<0.1%,
-timeout<1%). Response times count from when a request was due."
+EXPR is an upper limit on a time (p99<50ms or any pN, mean<5ms, also with the
+prefix service., first_byte., connect. or tls.) or on a share of requests
+(failed<0.1%, timeout<1%). Response times count from when a request was due."
 )]
 pub(crate) struct CapacityArgs {
     /// URL to request, which may contain USER:PASSWORD@; with --urls, base of the paths
@@ -83,7 +83,7 @@ pub(crate) struct CapacityArgs {
     /// Exit with status 1 if EXPR holds for the whole interval, such as 'capacity<8000'; repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]
     pub(crate) fail_if: Vec<String>,
-    /// The body from standard input, in a temporary file that is removed on drop.
+    /// Temporary file with the body from standard input. The file is removed on drop.
     #[arg(skip)]
     pub(crate) stdin_body: Option<NamedTempFile>,
 }

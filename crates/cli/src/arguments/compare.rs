@@ -38,7 +38,7 @@ Examples:
   prony compare plan.toml --against main --junit results.xml"
 )]
 pub(crate) struct CompareArgs {
-    /// A plan; or URLs, the baseline first
+    /// A plan, or URLs with the baseline first
     #[arg(value_name = "PLAN|URL", num_args = 0..)]
     pub(crate) targets: Vec<String>,
     /// Names of the URLs in results and conditions, in the same order, such as old,new [default:
@@ -50,8 +50,8 @@ pub(crate) struct CompareArgs {
         help_heading = "Experiment"
     )]
     pub(crate) names: Option<String>,
-    /// Metrics that decide between URLs, such as p99,rate [default: rate; with --rate p99; with
-    /// --goal capacity]
+    /// Metrics that decide between URLs, such as p99,rate [default: rate; p99 with --rate; capacity
+    /// with --goal]
     #[arg(
         long,
         value_name = "METRICS",
@@ -65,8 +65,8 @@ pub(crate) struct CompareArgs {
     /// load, such as 'failed>5%' or 'p99>1s'; repeatable
     #[arg(long, value_name = "EXPR", conflicts_with_all = ["resume", "goal"], help_heading = "Experiment")]
     pub(crate) abort_if: Vec<String>,
-    /// Time window over which --abort-if is evaluated, first after this much of a trial's load
-    /// [default: 5s]
+    /// Time window over which --abort-if is evaluated, for the first time once a load's measured
+    /// part is that long [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, requires = "abort_if", help_heading = "Experiment")]
     pub(crate) abort_window: Option<Duration>,
     /// Compare the highest rates at which the URLs meet this condition, such as 'p99<50ms' or
@@ -87,14 +87,14 @@ pub(crate) struct CompareArgs {
     pub(crate) run: RunArgs,
     #[command(flatten)]
     pub(crate) load: LoadArguments,
-    /// Seed of the order of trials. It belongs to the experiment, not to the load.
+    /// Seed that determines the order of trials. It belongs to the experiment, not to the load.
     #[arg(skip)]
     pub(crate) seed: Option<u64>,
     /// True if `--creds` was on the command line. Credentials from the environment may be meant for
     /// other commands.
     #[arg(skip)]
     pub(crate) creds_typed: bool,
-    /// The body from standard input, in a temporary file that is removed on drop.
+    /// Temporary file with the body from standard input. The file is removed on drop.
     #[arg(skip)]
     pub(crate) stdin_body: Option<NamedTempFile>,
 }

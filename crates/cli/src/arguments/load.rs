@@ -29,14 +29,14 @@ Examples:
   prony load --agents 4 --creds coordinator.creds http://10.0.0.5/
   prony load --require 'p99<50ms' --fail-if 'failed>0.1%' http://localhost/
 
-TIME has a unit: 250us, 500ms, 30s, 5m. SIZE is in bytes, or like 64K (1K is
-1,024 bytes). Rates are requests per second; 20k is 20,000.
+TIME has a unit: 250us, 500ms, 30s, 5m. SIZE is a number of bytes, such as 512
+or 64K (1K is 1,024 bytes). Rates are requests per second; 20k is 20,000.
 
 EXPR is a metric, one of > >= < <=, and a value: a time, a rate, a count or a
 share such as 0.1%. Metrics: min, mean, max, p50, p(99) or any pN of response
-times (of others with service., first_byte., connect., tls. or late. before
-them), rate, started, ok, failed, the name of an outcome, unfinished, unstarted,
-retried, busy."
+times (of other times with the prefix service., first_byte., connect., tls. or
+late.), rate, started, ok, failed, the name of an outcome, unfinished,
+unstarted, retried, busy."
 )]
 pub(crate) struct LoadArgs {
     /// URL to request, which may contain USER:PASSWORD@; with --urls, base of the paths
@@ -91,11 +91,11 @@ pub(crate) struct LoadArgs {
     /// 'failed>1%'; repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]
     pub(crate) abort_if: Vec<String>,
-    /// Time window over which --abort-if is evaluated, first after this much of the load [default:
-    /// 5s]
+    /// Time window over which --abort-if is evaluated, for the first time once the measured part is
+    /// that long [default: 5s]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, requires = "abort_if", help_heading = "Output")]
     pub(crate) abort_window: Option<Duration>,
-    /// The body from standard input, in a temporary file that is removed on drop.
+    /// Temporary file with the body from standard input. The file is removed on drop.
     #[arg(skip)]
     pub(crate) stdin_body: Option<NamedTempFile>,
 }

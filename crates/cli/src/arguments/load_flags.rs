@@ -100,7 +100,7 @@ const IO_CHOICES: FlagChoices = &[
     ),
 ];
 
-/// Parses a flag that accepts one of these values.
+/// Parses a flag that accepts one of the values in `words`.
 fn choice<T>(words: FlagChoices) -> impl TypedValueParser<Value = T>
 where
     T: FromStr<Err = String> + Clone + Send + Sync + 'static,
@@ -300,7 +300,7 @@ struct LoadFlags {
         help_heading = "Connection"
     )]
     wait_for_server: Option<Duration>,
-    /// Send and receive buffer size of each TCP socket, in bytes or like 64K [default: the system's]
+    /// Send and receive buffer size of each TCP socket, such as 64K [default: the system's]
     #[arg(long, value_name = "SIZE", value_parser = quantity::size, help_heading = "Connection")]
     socket_buffer: Option<u64>,
     /// Kernel interface for sockets [default: auto]
@@ -312,14 +312,14 @@ struct LoadFlags {
     /// MAC address of the next hop for --io xdp [default: from the kernel's tables]
     #[arg(long, value_name = "MAC", help_heading = "Connection")]
     gateway_mac: Option<GatewayMac>,
-    /// Spin instead of sleeping with --io xdp: wakes up sooner, and uses the cores completely
+    /// Spin instead of sleeping with --io xdp: reacts sooner, but uses the cores completely
     #[arg(long, help_heading = "Connection")]
     busy_poll: bool,
 
     /// Status codes that count as success [default: 200-399]
     #[arg(long, value_name = "LIST", help_heading = "Expectations")]
     expect_status: Option<StatusSet>,
-    /// Count a response as failed if its body doesn't have this size, in bytes or like 10K [default: any size]
+    /// Count a response as failed if its body doesn't have this size, such as 512 or 10K [default: any size]
     #[arg(long, value_name = "N", value_parser = quantity::size, help_heading = "Expectations")]
     expect_size: Option<u64>,
     /// Count a response as failed if its body doesn't have this SHA-256 [default: any body]
@@ -509,7 +509,7 @@ mod tests {
         assert_eq!(settings.wait_for_server, Some(Duration::from_secs(30)));
     }
 
-    /// Command lines with an invalid flag. The first flag in each causes the error.
+    /// Command lines with an invalid flag. The first flag of each command line causes the error.
     const BAD: &[&str] = &[
         "-r 5:x",
         "--stages 5@1y",

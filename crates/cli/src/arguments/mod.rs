@@ -1,5 +1,5 @@
-//! Command-line arguments: all of clap's types, one file per command. The commands use this module,
-//! which uses none of them.
+//! Command-line arguments: all types that use clap, with one file per command. The commands use
+//! this module, but the module does not use the commands.
 
 mod agent;
 mod agents;
@@ -54,11 +54,12 @@ Examples:
   prony compare http://[::1]:81/ http://[::1]:82/     compare 82 with 81
   prony init plan.toml && prony compare plan.toml     an experiment of your own
 
-Exit status: 0 done; 1 done, but a --fail-if held, a --require did not, an
---abort-if ended the load, no request succeeded, a verdict was withheld or a
-variant is certainly worse than --against; 2 the arguments or the plan are
-wrong, nothing was run; 3 the environment refused; 130 interrupted, results so
-far are printed and stored."
+Exit status: 0 done; 1 done, but a --fail-if condition held, a --require
+condition did not hold, an --abort-if condition ended the load, no request
+succeeded, a verdict was withheld, or a variant is certainly worse than in the
+run of --against; 2 the arguments or the plan are wrong, nothing was run; 3 the
+environment refused an operation; 130 interrupted, results so far are printed
+and stored."
 )]
 pub(crate) struct Cli {
     /// The command to run.
@@ -164,7 +165,7 @@ pub(crate) struct InitArgs {
     pub(crate) reference: bool,
 }
 
-/// Arguments of another tool. Its front end parses them.
+/// Arguments of another tool, which that tool's front end parses.
 #[derive(Debug, Args)]
 pub(crate) struct ToolArgs {
     /// Arguments of the other tool

@@ -56,8 +56,8 @@ pub(crate) enum Listen {
 }
 
 impl Listen {
-    /// Parses `127.0.0.1:8080`, `localhost:8080`, `:8080`, `8080` or `unix:/path`. These include
-    /// the forms that `{{ service.address }}` takes in a plan.
+    /// Parses `127.0.0.1:8080`, `localhost:8080`, `:8080`, `8080` or `unix:/path`. The syntax
+    /// includes the forms that `{{ service.address }}` takes in a plan.
     fn parse(typed: &str) -> Result<Listen, String> {
         if let Some(path) = typed.strip_prefix("unix:") {
             return Ok(Listen::Unix(PathBuf::from(path)));
@@ -87,7 +87,8 @@ pub(crate) enum QuicListen {
 }
 
 impl QuicListen {
-    /// Parses an address as [`Listen::parse`] does. An empty value means [`QuicListen::TcpPorts`].
+    /// Parses an address in the same way as [`Listen::parse`]. An empty value means
+    /// [`QuicListen::TcpPorts`].
     fn parse(typed: &str) -> Result<QuicListen, String> {
         if typed.is_empty() {
             return Ok(QuicListen::TcpPorts);
@@ -126,7 +127,7 @@ fn parse_work(typed: &str) -> Result<Work, String> {
         })
 }
 
-/// Returns the text after the options on the help page.
+/// Returns the text that follows the options on the help page.
 fn help() -> String {
     let faults: Vec<String> = Fault::all()
         .map(|fault| format!("    {:<24} {}", fault.name(), fault.effect()))

@@ -114,13 +114,14 @@ fn show(
     output.write(&(json + "\n"))
 }
 
-/// Maximum number of other runs that are listed.
+/// Maximum number of runs that are listed in addition to the selected one.
 const LISTED_RUNS_MAX: usize = 8;
 
 /// A function that builds the record of a stored run.
 type FinishRun = fn(&Fleet, &RunManifest, LoadObserver<'_>) -> Result<FinishedRun, FleetError>;
 
-/// Collects or takes over a run with `how`. Shows a live view only if `is_shown` is true.
+/// Collects or takes over a stored run by calling `how`. Shows a live view only if `is_shown` is
+/// true.
 fn finish_run(typed: &StoredRunArgs, how: FinishRun, is_shown: bool) -> Result<Ending, Failure> {
     let outputs = LoadOutputs::open([
         ("--json", typed.json.as_deref()),
@@ -169,7 +170,7 @@ fn finish_run(typed: &StoredRunArgs, how: FinishRun, is_shown: bool) -> Result<E
     Ok(ending)
 }
 
-/// Prints the selected run, and lists the others.
+/// Prints the selected run, and lists the other stored runs.
 fn list_runs(fleet: &Fleet, taken: &RunManifest, progress: &Progress) -> Result<(), Failure> {
     let describe = |run: &RunManifest| {
         let url = run.url.as_deref().unwrap_or("a list of URLs");
@@ -181,7 +182,7 @@ fn list_runs(fleet: &Fleet, taken: &RunManifest, progress: &Progress) -> Result<
     for other in others().take(LISTED_RUNS_MAX) {
         let state = match (other.manifest.start, other.stored) {
             (None, _) => "; it never started",
-            (Some(_), _) if other.busy > 0 => "; in flight",
+            (Some(_), _) if other.busy > 0 => "; in progress",
             (Some(_), _) if other.sending > 0 => "; some results are still being sent",
             (Some(_), 0) => "; no results are stored",
             _ => "",
@@ -205,7 +206,8 @@ fn request_stop(stop: &StopRequest) {
     }
 }
 
-/// Creates a stop request. The first signal requests an orderly stop, the second an immediate one.
+/// Creates a stop request that signals trigger. The first signal requests an orderly stop, and the
+/// second an immediate stop.
 pub(crate) fn stop_by_signals() -> Result<Arc<StopRequest>, Failure> {
     let stop = Arc::new(StopRequest::new());
     let asked = stop.clone();
@@ -249,7 +251,7 @@ pub(crate) fn watched<T>(
     let progress = view.progress;
     let on_event = |event: FleetEvent<'_>| report(progress, event);
     let feed = Arc::<Feed>::default();
-    // Results are merged only if something uses them.
+    // Interim results are merged only if the live view, the metrics or abort conditions use them.
     let is_drawn = progress.mode() == ProgressMode::View;
     let is_viewed = is_drawn || view.metrics.is_some() || view.abort_rules.is_some();
     let observer = LoadObserver {

@@ -29,7 +29,7 @@ pub(crate) fn run(typed: &TokenArgs) -> Result<Ending, Failure> {
         apply(&setup)?;
         return if was_there {
             terminal::print_message(&format!(
-                "prony: revoked token {id}; agents that it has enrolled stay"
+                "prony: revoked token {id}; agents that it has enrolled keep their access"
             ));
             Ok(Ending::Done)
         } else {
@@ -51,7 +51,7 @@ pub(crate) fn run(typed: &TokenArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// Returns the setup of the running server that uses this folder.
+/// Returns the setup of the running server that uses `folder`.
 fn running(folder: &Path) -> Result<ServerSetup, Failure> {
     let none = || {
         Failure::refused(format!(

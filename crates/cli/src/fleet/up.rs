@@ -60,7 +60,7 @@ pub(crate) fn default_folder() -> Result<PathBuf, Failure> {
     Ok(state.join("prony/fleet"))
 }
 
-/// Starts a server and waits for its end.
+/// Starts a server, and waits for a signal or the exit of the server.
 fn serve(
     typed: &UpArgs,
     folder: &Path,
@@ -115,8 +115,8 @@ fn wait(
             return true;
         }
         if !server.is_running() {
-            // When the machine shuts down, both processes get a signal, and the server may exit
-            // first.
+            // When the machine shuts down, both prony and the server get a signal, and the server
+            // may exit first.
             return signalled.recv_timeout(Duration::from_millis(300)).is_ok();
         }
     }
@@ -151,7 +151,7 @@ fn connect(prepared: &PreparedServer, role: &Role) -> Result<NatsLink, Failure> 
     NatsLink::connect(Some(&prepared.local_url()), &credentials, role).map_err(Failure::refused)
 }
 
-/// Builds the setup from the command line. Omitted options keep their previous values.
+/// Builds the server's setup from the command line. Omitted options keep their previous values.
 fn setup(
     typed: &UpArgs,
     folder: &Path,
@@ -183,7 +183,7 @@ fn setup(
     })
 }
 
-/// Returns the names at which agents reach a server that listens on this address.
+/// Returns the names at which agents reach a server that listens on the address `listen`.
 fn reachable(listen: SocketAddr, names: Vec<String>) -> Result<Vec<String>, Failure> {
     let ip = listen.ip();
     match names.first() {

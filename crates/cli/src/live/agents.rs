@@ -65,7 +65,7 @@ impl Agents {
     /// Formats all agents as one line, with names if they fit.
     pub(super) fn line(&self, width: u16, theme: Theme) -> Line<'static> {
         let (count, doing) = match (self.stage(), self.loading) {
-            (LoadStage::Preparing, _) if self.all == 0 => (String::new(), "looked for"),
+            (LoadStage::Preparing, _) if self.all == 0 => (String::new(), "being selected"),
             (LoadStage::Preparing, _) => (format!("{} ", self.all), "getting ready"),
             (_, loading) if loading == self.all => (loading.to_string(), " loading"),
             (_, loading) => (format!("{loading} of {}", self.all), " loading"),

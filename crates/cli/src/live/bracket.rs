@@ -10,7 +10,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table};
 
 use super::{Theme, panels};
 
-/// Maximum number of steps that are kept.
+/// Maximum number of finished probes that are kept.
 const STEPS_MAX: usize = 40;
 /// Width of the rate column, in cells.
 const RATE_CELLS: u16 = 14;
@@ -26,7 +26,7 @@ pub(crate) struct Bracket {
     pub(crate) steps: VecDeque<BracketStep>,
 }
 
-/// The bracket after a probe.
+/// The bracket as it was after a probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct BracketStep {
     /// Rate of the probe.
@@ -59,7 +59,7 @@ fn rate_of(rate: Option<f64>) -> String {
     rate.map_or("–".to_owned(), number::rate)
 }
 
-/// Draws the rates, and one line for each of the most recent probes that fit.
+/// Draws the rates, and one line for each recent probe, as many as fit.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, bracket: &Bracket, theme: Theme) {
     let block = panels::titled("bracket: ├ met, ┤ not met, ● probe", theme);
     let inner = block.inner(area);
@@ -143,8 +143,8 @@ impl RateScale {
         }
     }
 
-    /// Draws a bracket and, if there is one, its probe. If an end is unknown, the bracket extends
-    /// to the edge.
+    /// Draws a bracket and, if a probe is in progress, its rate. If an end of the bracket is
+    /// unknown, the bracket extends to the edge.
     fn draw(&self, (met, unmet): (Option<f64>, Option<f64>), probe: Option<f64>) -> String {
         let mut cells = vec![' '; self.width];
         let (met_cell, unmet_cell) = (
@@ -152,7 +152,7 @@ impl RateScale {
             unmet.map_or(self.width - 1, |rate| self.cell(rate)),
         );
         if met.is_some() || unmet.is_some() {
-            // Noise can make a higher rate meet the goals after a lower one did not.
+            // Because of noise, a higher rate can meet the goals after a lower rate did not.
             cells[met_cell.min(unmet_cell)..=met_cell.max(unmet_cell)].fill('─');
         }
         if met.is_some() {
@@ -202,7 +202,7 @@ mod tests {
         let now = scale.draw(bracket.ends, bracket.probe_per_s);
         assert_eq!(now, "          ├────●────┤");
         assert_eq!(scale.head().chars().count(), 21);
-        // Only the most recent steps determine the scale.
+        // Only the most recent probes determine the scale.
         bracket.ends = (Some(900.0), Some(1_100.0));
         let scale = RateScale::of(&bracket, 0, 21).unwrap();
         assert_eq!(scale.low, 900.0);

@@ -47,7 +47,7 @@ impl CapacityNotes {
         state.bracket = Bracket::default();
     }
 
-    /// Records the start of a probe at this rate. `None` means a closed loop.
+    /// Records the start of a probe at the given rate. `None` means a closed loop.
     pub(crate) fn probe_began(
         &self,
         rate_per_s: Option<f64>,

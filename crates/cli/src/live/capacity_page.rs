@@ -96,7 +96,7 @@ fn probe(state: &CapacityState) -> String {
     format!("probe {}, {rate}{progress}", state.probes_begun)
 }
 
-/// Draws the newest lines that fit.
+/// Draws as many of the newest lines as fit.
 fn list<'a>(
     frame: &mut Frame<'_>,
     area: Rect,

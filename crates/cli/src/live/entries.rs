@@ -10,15 +10,15 @@ use ratatui::widgets::{Cell, Row, Table};
 use super::Theme;
 use super::panels::titled;
 
-/// Minimum terminal height for this panel.
+/// Minimum terminal height at which the panel is shown.
 const HEIGHT_MIN: u16 = 32;
 
-/// Returns the number of rows in the panel on a terminal of this height.
+/// Returns the number of rows in the panel on a terminal of the given height.
 pub(super) fn rows(entries: &[EntryResult], terminal_height: u16) -> u16 {
     match entries.len() {
         0 => 0,
         _ if terminal_height < HEIGHT_MIN => 0,
-        // Two rows for the title and the headings.
+        // Two additional rows hold the title and the column headings.
         count => 2 + count as u16,
     }
 }

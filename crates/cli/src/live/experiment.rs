@@ -52,8 +52,8 @@ impl ExperimentNotes {
         change(&mut self.lock().state);
     }
 
-    /// Records the start of a load, here or on agents. `latest` provides the CPU usage of the
-    /// services.
+    /// Records the start of a load, in this process or on agents. `latest` provides the CPU usage
+    /// of the services.
     pub(crate) fn loading(&self, latest: &Arc<LatestSample>) {
         let mut inner = self.lock();
         inner.follower = None;
@@ -70,7 +70,7 @@ impl ExperimentNotes {
         inner.follower = Some(Follower::new(running_load, planned, &[]));
     }
 
-    /// Marks the load as ended, and keeps its last figures.
+    /// Marks the load as ended, but keeps showing its last figures.
     pub(crate) fn loaded(&self) {
         let mut inner = self.lock();
         inner.follower = None;

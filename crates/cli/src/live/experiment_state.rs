@@ -28,11 +28,11 @@ pub(crate) struct ExperimentState {
     pub(crate) elapsed: Duration,
     /// Blocks completed before the experiment was resumed.
     pub(crate) resumed: u32,
-    /// Mean time of the trials in those blocks.
+    /// Mean duration of a trial in the blocks completed before the resumption.
     pub(crate) earlier_trial: Option<Duration>,
     /// The current block, from 1.
     pub(crate) block: u32,
-    /// Number of trials that ended since the start or resumption.
+    /// Number of trials that have ended since the start or resumption.
     pub(crate) trials_ended: u32,
     /// Time from the start or resumption to the end of the last trial.
     pub(crate) trials_took: Duration,
@@ -61,10 +61,10 @@ pub(crate) struct ExperimentState {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum TrialPhase {
-    /// Between trials.
+    /// No trial is in progress.
     #[default]
     Between,
-    /// The service of this name is starting.
+    /// The named service is starting.
     Starting(String),
     /// The load is running.
     Loading,
@@ -86,7 +86,7 @@ pub(crate) struct CpuUse {
 /// A row in the table of comparisons.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ComparisonRow {
-    /// The variant and its baseline.
+    /// Names of the variant and of its baseline.
     pub(crate) names: (String, String),
     pub(crate) metric: Metric,
     /// The estimated ratio and its interval.
@@ -108,7 +108,8 @@ impl ExperimentState {
         }
     }
 
-    /// Stores the number of blocks that were complete before a resumption, and their mean time.
+    /// Stores the number of blocks that were complete before a resumption, and the mean duration of
+    /// such a block.
     pub(crate) fn resume(&mut self, blocks: u32, block_time: Option<Duration>) {
         self.resumed = blocks;
         self.earlier_trial = block_time.map(|time| time / self.variants.max(1));

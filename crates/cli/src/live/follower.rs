@@ -17,7 +17,7 @@ const RECENT: Duration = Duration::from_secs(5);
 const RATE_SLICES: usize = 2;
 /// Maximum number of entries that the view shows.
 const WORST_ENTRIES: usize = 5;
-/// Interval between checks for findings, which take several milliseconds.
+/// Interval between checks for findings. Each check takes several milliseconds.
 const FINDINGS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The data of a load that the live view shows.
@@ -55,7 +55,7 @@ pub(crate) struct LoadFigures {
     pub(crate) worst_entries: Vec<EntryResult>,
     /// Number of requests in flight.
     pub(crate) in_flight: u64,
-    /// Number of requests that are due but wait for a connection; open loop only.
+    /// Number of requests that are due but are waiting for a connection; open loop only.
     pub(crate) waiting: Option<u64>,
     /// Number of connections opened in the measured part.
     pub(crate) connections_opened: u64,
@@ -104,9 +104,9 @@ pub(crate) struct GeneratorUse {
 /// bound.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Times {
-    /// The number of response times.
+    /// Number of response times.
     pub(crate) count: u64,
-    /// The median, the 90th, the 99th and the 99.9th percentile.
+    /// The median, and the 90th, 99th and 99.9th percentiles.
     pub(crate) percentiles: [(f64, bool); 4],
     /// The maximum.
     pub(crate) max: (f64, bool),
@@ -141,7 +141,7 @@ impl LoadFigures {
         self.info = info;
     }
 
-    /// Returns the offered rate in the half second that ended at this time.
+    /// Returns the offered rate in the half second that ended at the given time.
     pub(crate) fn offered_until(&self, t_s: f64) -> Option<f64> {
         let begin_s = (t_s - SLICE.as_secs_f64()).max(0.0);
         Some(self.rate.as_ref()?.mean_between(begin_s, t_s))
@@ -164,7 +164,7 @@ impl LoadFigures {
     }
 }
 
-/// Reads the results of a running load at intervals.
+/// Follows a running load by reading its results at regular intervals.
 #[derive(Debug)]
 pub(crate) struct Follower {
     running_load: RunningLoad,
@@ -172,15 +172,15 @@ pub(crate) struct Follower {
     /// the agents report the actual start.
     began: Instant,
     figures: LoadFigures,
-    /// Time in seconds and number of finished requests when the warm-up's requests were last
-    /// counted.
+    /// The last count of the warm-up's requests: its time in seconds, and the number of finished
+    /// requests.
     counted: (f64, u64),
     /// Slices of the measured part, including slices that some workers have not published yet.
     slices: Vec<Slice>,
     complete: Nanos,
     recent: VecDeque<(Nanos, Distribution)>,
     utilizations: VecDeque<Vec<WorkerUtilization>>,
-    /// Findings from before the start of the load.
+    /// Findings that were made before the start of the load.
     forecast: Vec<Finding>,
     looked_for_findings: Instant,
 }
@@ -193,8 +193,9 @@ struct Slice {
 }
 
 impl Follower {
-    /// Follows a load that starts now or when its agents are ready. `planned` is its duration
-    /// including the warm-up, if known; `forecast` contains findings from before the start.
+    /// Follows a load that starts now or when its agents are ready. `planned` is the duration of
+    /// the load including the warm-up, if known. `forecast` contains findings that were made before
+    /// the start.
     pub(crate) fn new(
         running_load: RunningLoad,
         planned: Option<Duration>,

@@ -57,14 +57,14 @@ pub(crate) trait LiveView {
 #[derive(Debug)]
 pub(crate) struct ViewContext<'a> {
     pub(crate) theme: Theme,
-    /// Messages since the view started, the newest last.
+    /// Messages printed since the view started, the newest last.
     pub(crate) messages: &'a [String],
     /// Help text for the keys that stop the work.
     pub(crate) keys: &'static str,
 }
 
-/// Runs the work. If progress is shown as a view, shows the view at the same time. The key `q`
-/// calls `stop`.
+/// Runs `work`, and shows the live view at the same time if progress is shown as a view. The key
+/// `q` calls `stop`.
 pub(crate) fn with_view<T>(
     progress: &Progress,
     view: &mut (dyn LiveView + Send),
@@ -94,7 +94,7 @@ pub(crate) fn with_view<T>(
     })
 }
 
-/// Shows the view until the other end of `over` is closed.
+/// Shows the view until the other end of the socket `over` is closed.
 fn watch(progress: &Progress, view: &mut dyn LiveView, stop: &dyn Fn(), over: UnixStream) {
     let Ok(mut events) = EventSource::new(over) else {
         return;

@@ -75,7 +75,7 @@ pub(super) fn kind(figures: &LoadFigures) -> String {
     if info.streams > 1 {
         parts.push(format!("{} each", many(info.streams, "stream")));
     }
-    // Empty until the agents are ready and report the version.
+    // For a load on agents, the HTTP version is empty until the agents are ready and report it.
     if !info.http.is_empty() {
         parts.push(many(info.threads, "thread"));
         parts.push(format!("HTTP/{}", info.http));
@@ -124,7 +124,7 @@ pub(super) fn progress(figures: &LoadFigures) -> (String, Option<f64>) {
     }
 }
 
-/// Returns the ratio of two durations.
+/// Returns the ratio of two durations, or zero if `whole` is zero.
 pub(super) fn ratio(part: Duration, whole: Duration) -> f64 {
     match whole.as_secs_f64() {
         whole if whole > 0.0 => part.as_secs_f64() / whole,

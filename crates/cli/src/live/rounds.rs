@@ -39,8 +39,8 @@ pub(crate) struct VariantRounds {
 }
 
 impl Rounds {
-    /// Records the start of the variants' warm-up. Each variant has its index in the plan and its
-    /// name.
+    /// Records the start of the variants' warm-up. `variants` contains the index in the plan and
+    /// the name of each variant.
     pub(crate) fn begin(mut variants: Vec<(usize, String)>) -> Rounds {
         variants.sort_unstable();
         let variants = variants.into_iter().map(|(variant, name)| VariantRounds {
@@ -68,7 +68,7 @@ impl Rounds {
         }
     }
 
-    /// Describes the progress in words.
+    /// Describes the progress of the block in words.
     pub(super) fn progress(&self) -> String {
         match self.planned {
             0 => "warming up".to_owned(),

@@ -19,7 +19,7 @@ mod sample_pages;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 10)];
 
-/// Draws a page on a terminal of this size.
+/// Draws a page on a terminal of the given size.
 fn drawn((width, height): (u16, u16), page: &DrawnPage, theme: Theme) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let messages = ["prony: interrupted; stopping the services and cleaning up".to_owned()];
@@ -128,7 +128,7 @@ fn an_unknown_trial_length_is_not_guessed() {
         ..beginning()
     };
     assert_eq!(state.left(), None);
-    // 5 to 12 blocks of two trials each, of which 4 blocks are done.
+    // The experiment has 5 to 12 blocks of two trials each, and 4 blocks are complete.
     state.resume(4, Some(Duration::from_secs(20)));
     state.elapsed = Duration::ZERO;
     let seconds = |(least, most): (Duration, Duration)| (least.as_secs(), most.as_secs());
@@ -139,7 +139,7 @@ fn an_unknown_trial_length_is_not_guessed() {
     assert_eq!(state.left().map(seconds), Some((3, 45)));
 }
 
-/// Formats the line about agents for this width.
+/// Formats the line about agents for a terminal of the given width.
 fn agents_line(agents: &Agents, width: u16) -> String {
     let line = agents.line(width, Theme::new(false));
     line.spans.iter().map(|span| &*span.content).collect()
@@ -164,7 +164,7 @@ fn names_of_agents_are_shown_if_there_is_space() {
     assert_eq!(agents_line(&agents, 32), "agents 2 of 3, 1 lost, 1 quiet");
     assert!(agents_line(&agents, 80).ends_with("-name, quiet: b for 12 s"));
     agents = Agents::default();
-    assert_eq!(agents_line(&agents, 40), "agents looked for");
+    assert_eq!(agents_line(&agents, 40), "agents being selected");
     agents.all = 3;
     assert_eq!(agents_line(&agents, 40), "agents 3 getting ready");
     agents.ended = 3;

@@ -47,7 +47,7 @@ impl Signal {
 
     /// Performs the signal's default action.
     pub(super) fn act(self) {
-        // This can't fail for these signals.
+        // The call can't fail for SIGTSTP and SIGQUIT.
         let _ = low_level::emulate_default_handler(self.number());
     }
 }
@@ -92,7 +92,7 @@ impl EventSource {
             let number = signal.number();
             let caught = UnixStream::pair().and_then(|(mine, theirs)| {
                 mine.set_nonblocking(true)?;
-                // Once the view is closed, the signal has its default action.
+                // After the view is closed, the signal has its default action.
                 flag::register_conditional_default(number, self.is_down.clone())?;
                 Ok((mine, low_level::pipe::register(number, theirs)?))
             });

@@ -22,7 +22,7 @@ use crate::terminal;
 /// Host to listen on if `--metrics` contains only a port.
 const LOOPBACK: &str = "127.0.0.1";
 
-/// Page at `/`, which names the path of the metrics.
+/// Content of the page at `/`, which names the path of the metrics.
 const INDEX: &str = "prony: the metrics of the running load are at /metrics\n";
 
 /// The data that the metrics server reads.

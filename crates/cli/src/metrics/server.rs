@@ -1,4 +1,4 @@
-//! A small HTTP server for a few pages. It limits everything that a client could exhaust.
+//! A small HTTP server for a few pages. It limits every resource that a client could exhaust.
 //!
 //! It runs on one thread. Each connection carries one request, whose head has to arrive within
 //! [`HEAD_TIMEOUT`] and fit in [`HEAD_BYTES_MAX`]; the client has to read the response within
@@ -72,7 +72,7 @@ impl PageServer {
     ///
     /// # Errors
     ///
-    /// The address is in use, or the system refuses to start a thread.
+    /// Fails if the address is in use or the system refuses to start a thread.
     pub(crate) fn start(
         address: SocketAddr,
         pages: impl Fn(&str) -> HttpPage + Send + Sync + 'static,
@@ -92,7 +92,7 @@ impl PageServer {
                 runtime.block_on(async {
                     tokio::select! {
                         () = accept(listener, pages) => {}
-                        // The [`PageServer`] was dropped.
+                        // The channel is closed, because the [`PageServer`] was dropped.
                         _ = stopped => {}
                     }
                 });

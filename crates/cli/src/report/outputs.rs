@@ -55,7 +55,7 @@ impl ReportOutputs {
         })
     }
 
-    /// Returns true if no file was requested, in which case the report is printed.
+    /// Returns true if no output file was requested. The report is then printed.
     pub(super) fn is_none(&self) -> bool {
         let pages = [&self.html, &self.pdf, &self.markdown];
         let data = [&self.data.csv, &self.data.json, &self.data.openmetrics];
@@ -87,7 +87,7 @@ impl ReportOutputs {
     }
 }
 
-/// Writes the text if this output was requested.
+/// Writes the text to an output, if that output was requested.
 pub(super) fn put(output: Option<Output>, text: impl FnOnce() -> String) -> Result<(), Failure> {
     output.map_or(Ok(()), |output| output.write(&text()))
 }

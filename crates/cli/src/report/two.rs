@@ -1,4 +1,4 @@
-//! Reports on two compared runs.
+//! Reports on the comparison of two runs.
 
 use prony_report::stored::Stored;
 use prony_report::{Document, csv, data, text};
@@ -9,7 +9,7 @@ use crate::ending::{Ending, Failure};
 use crate::gating::{GateSettings, Verdicts, print_text};
 use crate::terminal;
 
-/// Compares two runs. If `old` is `None`, `--against` names the old run.
+/// Compares two runs. If `old` is `None`, the old run is the one that `--against` names.
 pub(super) fn run(
     typed: &ReportArgs,
     gating: GateSettings,

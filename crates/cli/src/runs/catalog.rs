@@ -13,7 +13,7 @@ use crate::ending::{Ending, Failure};
 use crate::runs_folder::RUNS_DIR;
 use crate::terminal;
 
-/// The `schema` of the JSON list.
+/// Value of the field `schema` in the JSON list.
 const LIST_SCHEMA: &str = "prony.stored-runs/1";
 
 /// File that an experiment keeps locked while it writes to its folder.
@@ -43,11 +43,11 @@ pub(crate) enum RunState {
     Running,
     /// The run ended before its first block was complete.
     WithoutVerdict,
-    /// A file of the run can't be read, for this reason.
+    /// A file of the run can't be read. Contains the reason.
     Damaged(String),
 }
 
-/// Verdicts and the words for them, in the order in which a result lists them.
+/// Verdicts with their names, in the order in which a result lists them.
 const VERDICTS: [(Verdict, &str); 5] = [
     (Verdict::Faster, "faster"),
     (Verdict::Slower, "slower"),
@@ -62,7 +62,7 @@ impl StoredRun {
         match &self.state {
             RunState::Damaged(reason) => format!("damaged: {reason}"),
             RunState::Running => "running".to_owned(),
-            RunState::WithoutVerdict => "no block complete".to_owned(),
+            RunState::WithoutVerdict => "no complete block".to_owned(),
             RunState::WithVerdict(document) => {
                 let only = document.comparisons.len() == 1;
                 let counts = counts(document).into_iter().filter(|(_, count)| *count > 0);
@@ -246,7 +246,7 @@ fn state(dir: &Path) -> RunState {
         Ok(text) => match serde_json::from_str::<VerdictDocument>(&text) {
             Err(error) => damaged("verdict.json", &error),
             Ok(document) if document.schema != VERDICT_SCHEMA => {
-                let reason = format!("schema \"{}\" is not known", document.schema);
+                let reason = format!("unknown schema \"{}\"", document.schema);
                 damaged("verdict.json", &reason)
             }
             Ok(document) if document.blocks == 0 => RunState::WithoutVerdict,
@@ -255,8 +255,8 @@ fn state(dir: &Path) -> RunState {
     }
 }
 
-/// Returns the start time from the folder's name if prony chose it, otherwise the time of the
-/// stored plan.
+/// Returns the start time from the folder's name if prony chose that name, otherwise the
+/// modification time of the stored plan.
 fn started_at(dir: &Path) -> SystemTime {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let from_name = name.get(..17).and_then(|stamp| {
@@ -381,7 +381,7 @@ pub(super) fn delete_name(name: &Path) -> Result<Ending, Failure> {
 /// Returns the error for a folder that no experiment wrote.
 pub(super) fn not_a_run(path: &Path) -> Failure {
     Failure::wrong(format!(
-        "{}: this is not a run (a run's folder has plan.toml, and state.json or verdict.json)",
+        "{}: not a run (a run's folder has plan.toml, and state.json or verdict.json)",
         path.display()
     ))
 }

@@ -64,7 +64,7 @@ fn show(dir: &Path, json: Option<&Path>) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// Returns the table of runs, the newest first. Commands accept the paths in it.
+/// Returns the table of runs, the newest first. Other commands accept the paths in the table.
 fn table(dir: &Path, runs: &[StoredRun]) -> Table {
     let mut table = Table::new(&["run", "name", "started", "result", "size", "question"]);
     for column in [1, 2, 3, 5] {

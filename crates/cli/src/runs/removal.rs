@@ -61,7 +61,7 @@ pub(super) fn prune(
 ) -> Result<Ending, Failure> {
     if kept.newest.is_none() && kept.younger_than.is_none() {
         return Err(Failure::wrong(
-            "no rule for the runs to keep (give --keep N, --older-than TIME, or both)",
+            "no rule states which runs to keep (give --keep N, --older-than TIME, or both)",
         ));
     }
     let now = SystemTime::now();
@@ -118,7 +118,7 @@ fn remove_all(runs: &[PathBuf]) -> Result<Ending, Failure> {
         let links = links_to(run);
         remove_one(run).map_err(|error| Failure::refused(format!("{}: {error}", run.display())))?;
         for link in links {
-            // A dangling link does no harm.
+            // If removing the link fails, a dangling link is harmless.
             let _ = fs::remove_file(link);
         }
         terminal::print_message(&format!("prony: removed {}", run.display()));

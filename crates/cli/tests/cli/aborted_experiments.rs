@@ -53,7 +53,7 @@ fn a_condition_ends_an_experiment_whose_trials_are_sequential() {
     let origin = Origin::tcp(&workdir);
     let output = compare(&workdir, &origin, "--interleave off -d 1s").expect(1);
     check_first_block(&workdir, &output);
-    // Repeating the block until it passes would bias the result.
+    // The experiment can't be resumed: repeating a block until it passes would bias the result.
     let output = workdir.run(&["compare", "--resume", "r"]).expect(2);
     assert!(
         output.err.contains("ended this experiment in block 1"),
@@ -73,7 +73,7 @@ fn a_condition_ends_an_interleaved_block() {
         output.err
     );
     check_first_block(&workdir, &output);
-    // The other trial of the block was not aborted; its record is stored, too.
+    // The record of the block's other trial, which was not aborted, is stored as well.
     let record = workdir.json("r/trials/1-good/record.json");
     assert_eq!(record["aborted"], Value::Null);
     assert_eq!(record["totals"]["failed"], 0);

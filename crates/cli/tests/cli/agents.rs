@@ -40,7 +40,7 @@ impl AgentSetup {
         agent
     }
 
-    /// Starts a load that would take a long time.
+    /// Starts a load that would run for a long time.
     fn load(&self) -> Running {
         let words = [
             "load",
@@ -61,7 +61,7 @@ impl AgentSetup {
         load
     }
 
-    /// Waits until the agent has measured something. Returns its result file.
+    /// Waits until the agent has written a measurement. Returns the path of its result file.
     fn measures(&self) -> PathBuf {
         let began = Instant::now();
         loop {

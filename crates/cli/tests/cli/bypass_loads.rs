@@ -52,7 +52,7 @@ fn wait_until(what: &str, mut is_done: impl FnMut() -> bool) {
     }
 }
 
-/// Starts a load that takes a minute. Returns once it has attached its program.
+/// Starts a load that takes a minute. Returns as soon as the load has attached its XDP program.
 fn long_load(workdir: &Workdir, url: &str) -> Running {
     let command = workdir.command(&[&XDP[..], &NEAR, &["-d", "60s", "-c", "16", url][..]].concat());
     let running = Running::start(command);
@@ -94,7 +94,7 @@ fn unsuitable_settings_exit_with_3_and_the_remedy() {
             &["192.168.7.7", "no route", "ip route get"],
         );
         refused(&["http://127.0.0.1/"], &["127.0.0.1", "its route uses lo"]);
-        // The address is in the subnet, but no host has it.
+        // The address 10.9.7.7 is in the subnet, but no host has it.
         refused(
             &["http://10.9.7.7/"],
             &["10.9.7.7 does not respond to ARP", "MAC address"],
@@ -128,14 +128,14 @@ fn a_missing_capability_is_named() {
                 workdir.command(&[&XDP[..], &NEAR, &["http://10.9.0.2/"][..]].concat());
             let drop_capabilities = move || {
                 for &capability in dropped {
-                    // SAFETY: a plain system call.
+                    // SAFETY: prctl is a plain system call without pointers.
                     if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } != 0 {
                         return Err(std::io::Error::last_os_error());
                     }
                 }
                 Ok(())
             };
-            // SAFETY: the closure makes system calls only.
+            // SAFETY: the closure only makes system calls, which are allowed between fork and exec.
             unsafe { command.pre_exec(drop_capabilities) };
             let output = command.output().unwrap();
             let err = String::from_utf8(output.stderr).unwrap();
@@ -208,7 +208,7 @@ fn a_killed_load_leaves_nothing_behind_and_disturbs_nothing() {
             running.end().expect(-1);
             wait_until("the program is still attached", || !is_attached());
             goes_on("the connection stopped after the load");
-            // Loads over AF_XDP and over kernel sockets both still work.
+            // Loads still work afterwards, both over AF_XDP and over kernel sockets.
             let url = origin.url("/bytes/1000");
             load(&workdir, &["-n", "100", "-c", "4", &url]).expect(0);
             assert!(!is_attached());

@@ -167,7 +167,7 @@ fn what_can_not_be_judged_is_refused() {
         ),
         (
             &["--goal", "p99<50ms", "--fail-if", "p99>50ms"],
-            "--fail-if: p99>50ms: the only possible metric is capacity (write capacity<8000)",
+            "--fail-if: p99>50ms: the only possible metric is capacity (for example, capacity<8000)",
         ),
         (
             &["--goal", "p99<50ms", "--repeats", "4"],

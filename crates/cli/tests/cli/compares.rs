@@ -258,7 +258,7 @@ fn an_experiment_that_ended_undecided_is_not_extended() {
     let workdir = Workdir::new();
     workdir.write("tiny.toml", TINY);
     workdir.run(&["compare", "tiny.toml", "--out", "r"]);
-    // These values give no verdict, even if the machine is busy.
+    // These contradictory values decide no comparison, even if the machine is busy.
     let p99s_us = [
         ("1-tcp", 100.0),
         ("1-unix", 900.0),

@@ -7,8 +7,8 @@ use crate::fleet_loads::FleetSetup;
 use crate::recorder::{RecordedRequest, Recorder};
 use crate::running::{Origin, Workdir, check_schema};
 
-/// Starts a server that creates a session for each client without one. `/login` redirects to
-/// `/home`.
+/// Starts a server that creates a session for each client that has no session. `/login` redirects
+/// to `/home`.
 fn sessions() -> Recorder {
     let count = AtomicU32::new(0);
     Recorder::responding(move |request| {

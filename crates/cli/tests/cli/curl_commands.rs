@@ -6,7 +6,7 @@ use std::process::Stdio;
 use crate::recorder::Recorder;
 use crate::running::Workdir;
 
-/// Returns a command in the form that Chrome copies, for this server.
+/// Returns a command that sends a request to the server, in the form that Chrome copies.
 fn command(recorder: &Recorder) -> String {
     format!(
         "curl '{}' \\

@@ -43,8 +43,8 @@ impl Server {
         self.0.id().to_string()
     }
 
-    /// Waits until the server has this number of children, because it has read its configuration by
-    /// then.
+    /// Waits until the server has `children` child processes, because it has read its configuration
+    /// by then.
     fn with_children(mut self, workdir: &Workdir, children: usize) -> Server {
         let path = format!("/proc/{0}/task/{0}/children", self.pid());
         let began = Instant::now();
@@ -103,7 +103,7 @@ fn seen(workdir: &Workdir, pid: &str) -> Value {
     report["subjects"][0].clone()
 }
 
-/// Returns the level of the first finding with this ID.
+/// Returns the level of the first finding with the given ID.
 fn level<'s>(subject: &'s Value, id: &str) -> Option<&'s str> {
     line(subject, id)?["level"].as_str()
 }
@@ -122,7 +122,7 @@ fn a_default_nginx_is_accelerated_and_its_settings_are_read() {
     let library = crypto["library"].as_str().unwrap();
     assert!(library.contains("libcrypto.so"), "{subject:#}");
     assert!(crypto["version"].as_str().unwrap().starts_with("OpenSSL "));
-    // The system's library uses these instructions if the processor has them.
+    // The system's libcrypto uses AES instructions if the processor has them.
     let has_aes = fs::read_to_string("/proc/cpuinfo")
         .unwrap()
         .contains(" aes");
@@ -277,8 +277,8 @@ fn without_root_unreadable_settings_are_reported() {
         String::from_utf8_lossy(&output.stderr)
     );
     for hidden in [
-        "its cryptography",
-        "its listening sockets",
+        "the server's cryptography",
+        "the server's listening sockets",
         "the settings in",
     ] {
         assert!(

@@ -4,8 +4,8 @@ use rustix::process::Signal;
 
 use crate::running::{CommandOutput, Origin, Running, Workdir};
 
-/// Returns a plan with two variants of the built-in server, each loaded with this number of
-/// requests. `option` is appended to the server's command.
+/// Returns a plan with two variants of the built-in server, each loaded with `requests` requests.
+/// `option` is appended to the server's command.
 fn counted_plan(requests: u64, option: &str) -> String {
     format!(
         r#"

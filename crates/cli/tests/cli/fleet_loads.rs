@@ -70,8 +70,8 @@ impl FleetSetup {
         files
     }
 
-    /// Waits until this number of agents have measured something, then creates links to their
-    /// result files. Agents delete the originals once all results are collected.
+    /// Waits until the given number of agents have written measurements, then creates links to
+    /// their result files. Agents delete the originals once all results are collected.
     fn keep_files(&self, of: usize) -> Vec<PathBuf> {
         let until = Instant::now() + TEST_TIMEOUT;
         loop {
@@ -103,7 +103,7 @@ impl FleetSetup {
     }
 }
 
-/// Adds up the results in these files. Everything else in the returned record comes from `record`.
+/// Adds up the results in the files. All other data in the returned record comes from `record`.
 fn sum(files: &[PathBuf], record: &Record) -> Record {
     let mut all = Delta::default();
     let mut spans: Vec<(u64, u64)> = Vec::new();
@@ -225,7 +225,7 @@ fn agents_are_listed_checked_and_refuse_by_name() {
     assert!(
         output
             .err
-            .contains("3 agents were requested, but 2 are free"),
+            .contains("too few free agents: 3 requested, 2 free"),
         "{}",
         output.err
     );

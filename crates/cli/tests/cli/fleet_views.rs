@@ -61,13 +61,13 @@ fn a_load_of_agents_has_a_view_and_a_key_ends_it_with_its_results() {
     let (status, seen) = typist.end();
     assert_eq!(status, Some(0), "{seen:?}");
     assert!(
-        seen.contains("started; the clocks") && !seen.contains("[?1049h"),
+        seen.contains("started; clock errors") && !seen.contains("[?1049h"),
         "{seen:?}"
     );
     ground.end();
 }
 
-/// Returns the value of a sample.
+/// Returns the value of the sample that starts with `name`.
 fn sample(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(name))?;

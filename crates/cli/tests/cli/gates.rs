@@ -131,7 +131,7 @@ fn judged_again_from_what_is_stored(workdir: &Workdir) {
         "server_memory_bytes > 1GiB",
     ];
     workdir.run(&strict).expect(1);
-    // The summary is appended to the file.
+    // `--github` appends the summary to the file.
     let github = ["report", "r", "--github", "summary.md"];
     let before = workdir.read("summary.md").len();
     workdir.run(&github).expect(0);
@@ -240,7 +240,7 @@ fn one_record_is_rendered_and_judged() {
 fn records_of_two_folders_are_compared() {
     let workdir = Workdir::new();
     make_records(&workdir);
-    // With one record on each side, there is no verdict, only the difference.
+    // With one record on each side, the report shows the difference but no verdict.
     let two = ["report", "before/0.json", "after/0.json"];
     let output = workdir.run(&two).expect(0);
     assert!(

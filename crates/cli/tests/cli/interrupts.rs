@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::compares::TINY;
 use crate::running::{Running, Workdir, names};
 
-/// Writes a plan with this number of blocks.
+/// Writes a plan with the given number of blocks.
 fn tiny(workdir: &Workdir, blocks: u32) {
     workdir.write(
         "tiny.toml",
@@ -179,8 +179,8 @@ fn leftovers_of_a_killed_run_are_removed_at_the_next_start() {
     let state_of_run = format!("{}-", running.id());
     running.signal(Signal::KILL);
     running.end();
-    // Each service's supervisor ends it when prony is killed. The next run of prony removes what
-    // remains.
+    // When prony is killed, the supervisor of each service ends the service. The next run of prony
+    // removes what remains.
     let output = workdir.run(&["compare", "--resume", "r", "--blocks", "3"]);
     assert!([0, 1].contains(&output.status), "{}", output.err);
     workdir.wait_until_quiet();

@@ -54,7 +54,8 @@ fn a_running_load_serves_metrics_and_ends_as_usual() {
     let address = at.strip_suffix("/metrics").unwrap();
     assert!(address.starts_with("127.0.0.1:"), "{line}");
     let has_numbers = |text: &str| text.contains("prony_requests_total{outcome=\"ok\"} ");
-    // The endpoint responds before the load starts.
+    // The endpoint may respond before the load has started, so read the metrics until they contain
+    // numbers.
     let text = loop {
         let text = answer(address, "GET /metrics");
         if has_numbers(&text) || child.try_wait().unwrap().is_some() {
@@ -134,7 +135,7 @@ fn a_head_without_an_end_is_refused() {
     let mut stream = connect(&address);
     stream.write_all(b"GET /metrics HTTP/1.1\r\nX: ").unwrap();
     let piece = vec![b'x'; 1 << 16];
-    // Socket buffers hold several megabytes; anything beyond that would be in the generator's
+    // Socket buffers hold several megabytes. Any data beyond that would be in the generator's
     // memory.
     let pieces = (0..2_000).take_while(|_| stream.write_all(&piece).is_ok());
     assert!(pieces.count() < 2_000);
@@ -157,7 +158,7 @@ fn a_request_head_that_is_too_slow_is_dropped() {
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHos").unwrap();
     let text = rest(stream);
     assert!(!text.contains("200 OK"), "{text}");
-    // The server closes a connection without requests.
+    // The server closes a connection on which no request arrives.
     assert_eq!(rest(connect(&address)), "");
     let mut stream = connect(&address);
     stream.write_all(b"nonsense\r\n\r\n").unwrap();

@@ -35,7 +35,7 @@ fn a_file_that_can_not_be_written_whole_leaves_the_old_one() {
     let workdir = Workdir::new();
     let origin = Origin::tcp(&workdir);
     workdir.write("r.json", "old");
-    // The limit on file sizes emulates a full disk: a single block can't hold a record.
+    // The limit on file sizes emulates a full disk: a record does not fit in a single block.
     let words = format!(
         "ulimit -f 1; exec {} load -n 5 -c 1 --json r.json {}",
         env!("CARGO_BIN_EXE_prony"),

@@ -54,7 +54,7 @@ fn serve(mut connection: TcpStream, count: &AtomicU64) {
     }
 }
 
-/// Runs `prony load` with these flags and returns its record.
+/// Runs `prony load` with the given flags and returns its record.
 fn load(workdir: &Workdir, flags: &str, url: &str) -> Value {
     let words: Vec<&str> = flags.split(' ').collect();
     let args = [&["load", "--json", "-"], &words[..], &[url]].concat();
@@ -167,7 +167,7 @@ fn profiles_that_can_not_run_are_refused_by_their_flag() {
         ("-r 0:0", "never rises above zero"),
         (
             "--stages 5",
-            "\"5\" is not a stage; write the rate at its end and its length like 2000@1m",
+            "\"5\" is not a stage; write the rate at its end and its length, such as 2000@1m",
         ),
         ("--arrivals poisson", "--arrivals needs --rate or --stages"),
     ] {

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Timeout of waits in tests; long enough for a busy machine.
+/// Timeout for waits in tests, long enough for a busy machine.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time that a process has to end its children after a signal.
+/// Maximum time in which a process must end its children after a signal.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Name of an environment variable that all child processes of a test inherit.
@@ -31,7 +31,7 @@ pub(crate) struct CommandOutput {
 }
 
 impl CommandOutput {
-    /// Fails with the whole output unless the exit status is `status`.
+    /// Panics with the whole output unless the exit status is `status`.
     pub(crate) fn expect(self, status: i32) -> CommandOutput {
         assert_eq!(
             self.status, status,
@@ -73,7 +73,7 @@ impl Workdir {
         serde_json::from_str(&self.read(name)).unwrap()
     }
 
-    /// Returns the names in the folder, sorted.
+    /// Returns the sorted names of the entries in the folder.
     pub(crate) fn names(&self) -> Vec<String> {
         names(self.dir.path())
     }
@@ -107,7 +107,7 @@ impl Workdir {
         }
     }
 
-    /// Returns the processes that commands in this folder started and that are still running.
+    /// Returns the processes that are still running after commands in this folder started them.
     pub(crate) fn left_running(&self) -> Vec<String> {
         let mark = format!("{MARK}={}", self.mark);
         let mut left = Vec::new();
@@ -126,7 +126,7 @@ impl Workdir {
         left
     }
 
-    /// Waits until no process that belongs to this folder is running.
+    /// Waits until all processes that commands in this folder started have ended.
     pub(crate) fn wait_until_quiet(&self) {
         let began = Instant::now();
         while !self.left_running().is_empty() {
@@ -140,7 +140,7 @@ impl Workdir {
     }
 }
 
-/// Returns the names in a folder, sorted.
+/// Returns the sorted names of the entries in a folder.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries =
         std::fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
@@ -280,7 +280,7 @@ impl Drop for Origin {
     }
 }
 
-/// Fails unless the document matches the schema of this name in `schema/`.
+/// Panics unless the document matches the schema `name` in the folder `schema/`.
 pub(crate) fn check_schema(name: &str, document: &serde_json::Value) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../schema")

@@ -236,7 +236,7 @@ fn errors_of_scripts_name_file_and_line() {
         ),
         (
             "function request() return \"GET / HTTP/1.1\\r\\n\" end",
-            "load.lua: request(): request 1 of the returned text has no end",
+            "load.lua: request(): request 1 of the returned text is incomplete",
         ),
         (
             "function init() both = wrk.format() .. wrk.format() end\nfunction request() return both end",

@@ -257,7 +257,7 @@ fn refusals_by_the_environment_exit_with_3() {
 #[test]
 fn public_targets_are_allowed_by_flag_and_by_environment() {
     let workdir = Workdir::new();
-    // The plan is refused later, for a reason other than the address.
+    // If the address is allowed, the plan is refused later for another reason.
     for (flag, variable, allowed) in [
         (true, None, true),
         (false, Some("1"), true),

@@ -116,7 +116,7 @@ fn named_and_used_as_a_baseline(workdir: &Workdir) {
     workdir
         .run(&["runs", "name", "2026-11-21-100000-tiny", "main"])
         .expect(0);
-    // Naming another run moves the name.
+    // Giving the name to another run moves it.
     workdir
         .run(&["runs", "name", "prony-runs/2026-11-20-100000-tiny", "main"])
         .expect(0);
@@ -200,7 +200,7 @@ fn damaged_and_unfinished_runs_are_listed_as_such() {
         ("cut", "damaged: state.json"),
         ("odd", "damaged: verdict.json"),
         ("foreign", "damaged: verdict.json"),
-        ("begun", "no block complete"),
+        ("begun", "no complete block"),
     ] {
         let line = table.lines().find(|line| line.contains(name)).unwrap();
         assert!(line.contains(word) && line.contains("Why?"), "{line}");

@@ -131,7 +131,7 @@ fn apache_sees_thousands_of_addresses_and_settings_stay_in_its_network() {
             true => assert!(opened > 0.9, "{id}: {opened}"),
             false => assert!(opened < 0.2, "{id}: {opened}"),
         }
-        // The source addresses in the server's log are those that the record lists.
+        // The server's log contains the same source addresses as the record.
         let sources = record.sources.as_ref().unwrap();
         assert_eq!(sources.given, 12_000, "{id}");
         let log = workdir.path(&format!("out/trials/1-{id}/web.log"));
@@ -265,7 +265,7 @@ fn both_fronts_run_and_the_lines_share_and_overhead_are_reported() {
     let workdir = Workdir::new();
     let changes = [
         ("warmup   = \"2s\"", "warmup = \"500ms\""),
-        // Shares of the link need several samples of its counters.
+        // The share of the link's capacity needs several samples of the link's counters.
         ("duration = \"8s\"", "duration = \"1s\""),
     ];
     let plan = short(&workdir, "lb-topology", "plan.toml", &changes);

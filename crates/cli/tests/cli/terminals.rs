@@ -16,7 +16,7 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::running::{Origin, TEST_TIMEOUT, Workdir};
 
-/// Escape sequence with which the view starts: switch to the alternate screen.
+/// Escape sequence that starts the view: it switches to the alternate screen.
 const VIEW_START: &str = "\x1b[?1049h";
 const GIVEN_BACK: &str = "\x1b[?1049l";
 
@@ -34,11 +34,11 @@ pub(crate) struct TerminalUser {
 /// Streams of a command that are connected to the terminal.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum TerminalStreams {
-    /// All three streams.
+    /// All three standard streams.
     All,
-    /// All except standard input.
+    /// All standard streams except standard input.
     NoKeys,
-    /// All except standard output, which is a pipe without a reader.
+    /// All standard streams except standard output, which is a pipe without a reader.
     NoOutput,
 }
 

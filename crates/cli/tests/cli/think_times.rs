@@ -43,7 +43,7 @@ fn users_send_one_request_at_a_time_with_pauses_between() {
     }
     let sent: u64 = by_connection.values().sum();
     assert_eq!(record["totals"]["started"], sent);
-    // Without pauses there would be thousands of requests. The upper limit is 10 standard
+    // Without pauses, there would be thousands of requests. The upper limit is 10 standard
     // deviations above the mean.
     assert!((8..160).contains(&sent), "{sent}");
     assert!(by_connection.len() <= 8, "{by_connection:?}");

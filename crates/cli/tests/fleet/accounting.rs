@@ -10,11 +10,11 @@ use prony_record::{Delta, FleetAgent, Nanos, Outcome, Record};
 /// Contents of the agents' result files.
 #[derive(Default)]
 pub(crate) struct Files {
-    /// Sum over all agents.
+    /// Sum of the results of all agents.
     pub(crate) sum: Delta,
-    /// Sum by agent.
+    /// Sum of the results of each agent, by name.
     pub(crate) each: BTreeMap<String, Delta>,
-    /// The reason why each part ended, if known.
+    /// Reason why each agent's part ended, if known.
     pub(crate) ends: BTreeMap<String, EndReason>,
 }
 
@@ -41,7 +41,8 @@ impl Files {
     }
 }
 
-/// Checks that a record has exactly the counts and distributions of the agents' result files.
+/// Checks that the counts and distributions of a record are exactly those of the agents' result
+/// files.
 pub(crate) fn expect_sum(record: &Record, files: &Files) {
     let span = (Nanos::ZERO, Nanos::ZERO);
     let expected = Record::build(record.load.clone(), &files.sum, span, None);
@@ -74,8 +75,8 @@ pub(crate) fn expect_answered(answered: &BTreeMap<String, u64>, files: &Files, a
     expect_answered_but(0, answered, files, agents);
 }
 
-/// Like [`expect_answered`], but up to `most` requests per agent may have no response, such as
-/// requests in flight when an agent was suspended.
+/// Checks the same as [`expect_answered`], but allows up to `most` requests per agent without a
+/// response, such as requests in flight when an agent was suspended.
 pub(crate) fn expect_answered_but(
     most: u64,
     answered: &BTreeMap<String, u64>,
@@ -95,8 +96,8 @@ pub(crate) fn expect_answered_but(
     }
 }
 
-/// Returns the number of requests that were due. On a busy machine, some of them are unstarted at
-/// the end.
+/// Returns the number of requests that were due. On a busy machine, some of these requests may be
+/// unstarted at the end.
 pub(crate) fn due(record: &Record) -> u64 {
     record.totals.started + record.totals.unstarted
 }

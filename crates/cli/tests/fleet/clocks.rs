@@ -24,7 +24,7 @@ fn clocks_that_are_hours_apart_begin_together() {
         let part = part(&record, &name(agent));
         let offset = part.clock_offset_us.unwrap();
         assert!((offset - *hours as f64 * hour_us).abs() < 1e6, "{offset}");
-        // Without a correction, the difference would be hours.
+        // Without a clock correction, the difference would be hours.
         assert!(part.first_start_us.unwrap().abs() < 5e6);
     }
 }

@@ -30,14 +30,14 @@ fn four_agents_divide_a_load_exactly_and_the_record_is_the_sum_of_their_files() 
     let answered: u64 = testbed.answered().values().sum();
     assert_eq!(answered, files.sum.started, "warm-up included");
     assert_eq!(testbed.files_left(), 0, "collected results are deleted");
-    // All connections were opened before the measured part: as soon as the last agent was ready,
-    // half a second before the start.
+    // All connections were opened half a second before the start, as soon as the last agent was
+    // ready. Therefore, none were opened in the measured part.
     assert_eq!(record.totals.connections_opened, 0);
     let ages = testbed.ages();
     assert_eq!(ages.len(), 7, "{ages:?}");
     assert!(ages.iter().all(|age| *age > 0.25), "{ages:?}");
 
-    // A closed loop that ends after a time.
+    // The second load is a closed loop with a duration.
     let before = testbed.answered();
     let mut load = testbed.load("--duration 1s --connections 4 --threads 1");
     let record = load.record();

@@ -38,7 +38,7 @@ fn without_a_coordinator_agents_stop_and_their_results_are_collected() {
         &(0..4).map(name).collect::<Vec<_>>(),
     );
     assert_eq!(testbed.files_left(), 0);
-    // Collecting again gives the same record, from the data on the server.
+    // Collecting the run again gives the same record, from the data on the server.
     let again = testbed
         .recorded(&["fleet", "collect"], &load.run())
         .record();

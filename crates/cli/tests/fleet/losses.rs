@@ -34,7 +34,7 @@ fn a_killed_agent_is_lost_and_the_others_are_complete() {
     assert_eq!(part(&record, &name(lost)).ended_because, "lost");
     let files = Files::read(&load.kept);
     let answered = testbed.answered();
-    // nginx may respond after the kill to requests that were in flight.
+    // After the kill, nginx may still respond to requests that were in flight.
     assert!(answered[&name(lost)] <= at_death.get(&name(lost)).copied().unwrap_or(0) + 2);
     expect_answered(&answered, &files, &others(lost, 4));
     for name in others(lost, 4) {
@@ -74,7 +74,8 @@ fn an_agent_restarted_in_mid_run_sends_its_stored_results() {
     let mut testbed = Testbed::new(2);
     let lost = delays.one_of(2);
     let mut load = testbed.load("--duration 6s --rate 300 --connections 4 --threads 1");
-    // By then the file contains results, because they are written every second.
+    // At the time of the kill, the agent's file contains results, because an agent writes them
+    // every second.
     delays.wait(2_700..4_000);
     testbed.agents[lost].kill();
     delays.wait(1..1_000);
@@ -141,7 +142,7 @@ fn an_agent_that_is_cut_off_for_good_stops_by_itself() {
     testbed.network.set_link(&name(cut), true);
     let files = Files::read(&load.kept);
     assert_eq!(files.ends[&name(cut)], EndReason::LeaseEnded);
-    // The agent notices that it was disconnected only when it publishes something.
+    // The agent notices that it was disconnected only when it publishes a message.
     wait_until("the agent is registered again", || {
         let printed = testbed.agents[cut].stderr();
         let times = printed.matches("registered as").count();
@@ -165,7 +166,7 @@ fn a_suspended_agent_that_continues_loses_nothing() {
     let mut load = testbed.load("--duration 5s --rate 300 --connections 6 --threads 1");
     delays.wait(1..2_000);
     testbed.agents[slow].signal(Signal::STOP);
-    // Up to half a second of this delay may be before the start of the load.
+    // Up to half a second of this pause may fall before the start of the load.
     delays.wait(2_000..3_000);
     testbed.agents[slow].signal(Signal::CONT);
     let record = load.record();
@@ -247,7 +248,7 @@ fn an_agent_stopped_in_mid_load_makes_the_record_partial() {
         name(ended)
     );
     assert!(partial.unwrap().text.starts_with(&text), "{partial:?}");
-    // The offered rate is the schedule's, even though agents were lost.
+    // The offered rate is the rate of the whole schedule, even though agents were lost.
     let offered = record.rate.offered_per_s.unwrap() * record.totals.elapsed_s;
     assert!((offered - 5.0 * 400.0).abs() < 1e-6, "{offered}");
     assert!(record.totals.started < 5 * 400);

@@ -81,8 +81,8 @@ impl Network {
         let namespace = File::open(&path).unwrap();
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                // SAFETY: a system call on an open descriptor without pointers, which affects only
-                // this thread and its children.
+                // SAFETY: setns takes an open descriptor and no pointers. It affects only this
+                // thread and its children.
                 let entered = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
                 assert_eq!(entered, 0, "{}", std::io::Error::last_os_error());
                 work()
@@ -113,7 +113,7 @@ fn remove(namespace: &str) {
     let pids = run(&["netns", "pids", namespace]);
     for pid in String::from_utf8_lossy(&pids.stdout).lines() {
         if let Ok(pid) = pid.trim().parse() {
-            // SAFETY: a call without pointers. Only the test's processes are in its namespace.
+            // SAFETY: kill takes no pointers. Only the test's processes are in the namespace.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
     }

@@ -7,7 +7,7 @@ use prony_record::Record;
 
 use crate::testbed::{Testbed, folder_contains, name};
 
-/// Returns a plan with nginx as its service. The arguments are inserted into the plan.
+/// Returns a plan with nginx as its service. The arguments are parts of the plan's text.
 fn plan(factor: &str, host: &str, load: &str) -> String {
     format!(
         r#"name = "machines"

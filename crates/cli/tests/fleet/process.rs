@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Timeout of waits in tests; long enough for a busy machine.
+/// Timeout for waits in tests, long enough for a busy machine.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Waits until `look` returns a value.
@@ -63,7 +63,7 @@ impl Process {
         std::fs::read_to_string(&self.err).unwrap()
     }
 
-    /// Waits until standard error contains this text.
+    /// Waits until standard error contains the given text.
     pub(crate) fn wait_for(&mut self, text: &str) {
         let began = Instant::now();
         while !self.stderr().contains(text) {

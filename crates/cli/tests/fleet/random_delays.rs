@@ -29,7 +29,7 @@ impl RandomDelays {
         (self.next() % many as u64) as usize
     }
 
-    /// Sleeps for a random time within this range of milliseconds.
+    /// Sleeps for a random time within the given range, in milliseconds.
     pub(crate) fn wait(&mut self, ms: std::ops::Range<u64>) {
         let length = ms.start + self.next() % (ms.end - ms.start);
         eprintln!("after {length} ms");

@@ -13,7 +13,7 @@ use crate::netns::{HUB, HUB_ADDRESS, Network, address, find};
 use crate::process::{Process, TEST_TIMEOUT, wait_until};
 
 const WEB: &str = "web";
-/// URL of the load, on the nginx of the testbed.
+/// URL of the loads, served by the testbed's nginx.
 pub(crate) const URL: &str = "http://10.77.0.2/";
 
 const NGINX: &str = "
@@ -40,7 +40,8 @@ http {
 }
 ";
 
-/// The whole setup. Agents have numbers from 0 and the names `agent-1`, `agent-2` and so on.
+/// A NATS server, agents on separate hosts, and an nginx as the target. Agents have numbers from 0
+/// and the names `agent-1`, `agent-2` and so on.
 pub(crate) struct Testbed {
     // Declared first, because the processes must be dropped before their hosts.
     pub(crate) agents: Vec<Process>,
@@ -57,13 +58,13 @@ pub(crate) fn name(agent: usize) -> String {
 }
 
 impl Testbed {
-    /// Starts this number of agents, and waits until they are registered.
+    /// Starts a testbed with the given number of agents, and waits until they are registered.
     pub(crate) fn new(agents: usize) -> Testbed {
         Testbed::with(agents, |_, _, _| {})
     }
 
-    /// Like [`Testbed::new`], but `more` can extend the command of each agent and write files to a
-    /// folder.
+    /// Works like [`Testbed::new`], but calls `more` for each agent, which can extend the agent's
+    /// command and write files to a folder.
     pub(crate) fn with(agents: usize, more: impl Fn(usize, &mut Command, &Path)) -> Testbed {
         let names: Vec<String> = (0..agents).map(name).collect();
         let hosts: Vec<&str> = [WEB]
@@ -166,7 +167,7 @@ impl Testbed {
         Process::start(self.prony(HUB, words), self.folder.path(), &name)
     }
 
-    /// Starts a load with all agents, and waits until they are loading.
+    /// Starts a load with all agents, and waits until they are sending requests.
     pub(crate) fn load(&mut self, words: &str) -> Load {
         let mut load = self.begin(words);
         load.process.wait_for("started");
@@ -174,7 +175,7 @@ impl Testbed {
         load
     }
 
-    /// Starts a load with all agents without waiting.
+    /// Starts a load with all agents, without waiting for it to begin.
     pub(crate) fn begin(&mut self, words: &str) -> Load {
         let agents = self.agents.len().to_string();
         let mut all = vec!["load", "--agents", &agents, "--clock-bound", "500ms"];
@@ -253,7 +254,7 @@ impl Testbed {
 }
 
 fn up(network: &Network, folder: &Path, agents: usize) -> Process {
-    // Try again while the old server still occupies the address.
+    // Retry while the old server still occupies the address.
     let mut command = network.command(HUB, Path::new(env!("CARGO_BIN_EXE_prony")));
     command
         .args(["fleet", "up", "--dir"])

@@ -16,7 +16,7 @@ pub(crate) fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Runs ab and `prony ab` with the same arguments. The result for ab is first.
+/// Runs ab and `prony ab` with the same arguments. Returns ab's result first.
 pub(crate) fn both(words: &str, dir: &Path) -> [CommandOutput; 2] {
     let words: Vec<&str> = words.split(' ').collect();
     [original("ab", &words, dir), ours("ab", &words, dir)]
@@ -75,7 +75,7 @@ const SCRIPTS: &[(&str, &str)] = &[
         "1 1",
     ),
     ("head -1 | grep -Eo 'Version [0-9.]+'", "Version 2.3"),
-    // Some scripts select a line by its number.
+    // Some scripts select lines by number.
     (
         "sed -n '17p;18p' | cut -d: -f1 | xargs",
         "Complete requests Failed requests",
@@ -222,7 +222,7 @@ fn statuses_that_are_not_2xx_are_counted_and_so_is_success() {
     assert_eq!(exact(&theirs.out), exact(&ours.out));
     let successful = "awk '/Successful requests/ {print $3}'";
     assert_eq!(through(successful, &ours.out), "0");
-    // Scripts for other tools also work on this output.
+    // Scripts that extract other figures also work on this output.
     for script in [
         "awk '/Complete requests/ {print $3}'",
         "awk '/Non-2xx/ {print $3}'",
@@ -241,8 +241,8 @@ fn files_are_read_the_same() {
     let origin = Origin::start(&[]);
     let dir = folder();
     let url = origin.url("/delay/3ms");
-    // With fewer than fifty requests, ab computes its 99th percentile from beyond the end of its
-    // array.
+    // With fewer than fifty requests, ab reads its 99th percentile from beyond the end of its
+    // array, so this test sends more.
     let words = ["-n", "100", "-c", "4", "-e", "e.csv", "-g", "g.tsv", &url];
     let [theirs, ours] = [original as fn(&str, &[&str], &Path) -> CommandOutput, ours].map(|run| {
         run("ab", &words, dir.path()).expect(0);
@@ -408,7 +408,7 @@ fn failures_are_counted_once_and_do_not_end_the_run() {
         ("half", "20 20 (0 0 20 0) 0"),
         ("garbage", "20 20 (0 0 0 20) 0"),
         ("close", "20 20 (0 20 0 0) 0"),
-        // On a reset connection, ab stops; with -r, it counts the failure twice.
+        // When a connection is reset, ab stops, or counts the failure twice if -r is given.
         ("reset", "20 20 (0 20 0 0) 0"),
     ] {
         let output = run(

@@ -12,7 +12,7 @@ pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Runs hey and `prony hey` with the same arguments. The result for hey is first.
+/// Runs hey and `prony hey` with the same arguments. Returns hey's result first.
 pub(crate) fn both(arguments: &[&str]) -> [CommandOutput; 2] {
     let dir = folder();
     [
@@ -21,7 +21,8 @@ pub(crate) fn both(arguments: &[&str]) -> [CommandOutput; 2] {
     ]
 }
 
-/// Typical scripts that users apply to hey's output. Each must find the same text in both outputs.
+/// Typical scripts that users apply to hey's output. Each script must find the same text in the
+/// outputs of hey and `prony hey`.
 #[test]
 fn scripts_read_the_same_from_both() {
     let origin = Origin::start(&[]);
@@ -74,7 +75,7 @@ fn scripts_read_the_same_from_both() {
     }
 }
 
-/// Returns the output from `Summary:` on, with the figures removed.
+/// Returns the output that starts with `Summary:`, without the figures.
 fn shape(out: &str) -> String {
     let summary = &out[out.find("\nSummary:").unwrap()..];
     let mut shape = String::new();
@@ -209,7 +210,7 @@ fn failures_are_counted_by_gos_words_in_both() {
         let theirs = original("hey", &arguments, dir.path()).expect(0);
         let found = through(&script, &theirs.out);
         assert_eq!(found, if theirs_is_right { "4" } else { "0" }, "{theirs:?}");
-        // No request succeeded.
+        // The exit status is 1, because no request succeeded.
         let ours = ours("hey", &arguments, dir.path()).expect(1);
         assert_eq!(through(&script, &ours.out), "4", "{ours:?}");
     }

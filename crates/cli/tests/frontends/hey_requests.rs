@@ -70,7 +70,7 @@ fn a_proxy_is_asked_for_the_whole_url() {
     let [theirs, ours] = sent(&recorder, &["-x", &proxy, "http://192.168.77.7/some?x"]);
     assert_eq!(ours, theirs);
     assert_eq!(ours.line, "GET http://192.168.77.7/some?x HTTP/1.1");
-    // hey's usage text documents this form, but hey itself doesn't accept it.
+    // hey's usage text documents `-x HOST:PORT`, but hey itself doesn't accept that form.
     let dir = folder();
     let arguments = [
         "-n",

@@ -23,7 +23,7 @@ impl From<Output> for CommandOutput {
 }
 
 impl CommandOutput {
-    /// Fails with the whole output unless the exit status is `status`.
+    /// Panics with the whole output unless the exit status is `status`.
     pub(crate) fn expect(self, status: i32) -> CommandOutput {
         assert_eq!(self.status, status, "{self:?}");
         self
@@ -82,7 +82,7 @@ const KILLED: i32 = 137;
 /// Exit status of `timeout` when the tool doesn't exist.
 const MISSING: i32 = 127;
 
-/// Runs the original tool of this name in the folder `dir`, and waits for it to exit.
+/// Runs the original tool `tool` in the folder `dir`, and waits for it to exit.
 pub(crate) fn original(tool: &str, arguments: &[&str], dir: &Path) -> CommandOutput {
     let mut all = vec!["--signal=KILL", ORIGINAL_TIMEOUT_S, tool];
     all.extend(arguments);
@@ -100,7 +100,7 @@ pub(crate) fn original(tool: &str, arguments: &[&str], dir: &Path) -> CommandOut
     panic!("{tool} did not end in {ATTEMPTS} attempts");
 }
 
-/// Runs prony's front end of this name in the folder `dir`, and waits for it to exit.
+/// Runs prony's front end `tool` in the folder `dir`, and waits for it to exit.
 pub(crate) fn ours(tool: &str, arguments: &[&str], dir: &Path) -> CommandOutput {
     let all: Vec<&str> = std::iter::once(tool)
         .chain(arguments.iter().copied())
@@ -123,7 +123,8 @@ pub(crate) fn command(program: PathBuf, arguments: &[&str], dir: &Path) -> Comma
     command
 }
 
-/// Runs a shell script with this output as its input, as users' scripts do. Returns what it prints.
+/// Runs a shell script whose input is the output of a tool, as users' scripts do. Returns the
+/// output of the script.
 pub(crate) fn through(script: &str, output: &str) -> String {
     use std::io::Write;
     let mut shell = Command::new("sh")

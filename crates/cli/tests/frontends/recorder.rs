@@ -46,7 +46,8 @@ impl Recorder {
         Recorder::responding(|_| "200 OK".to_owned())
     }
 
-    /// Starts a server whose responses have this status and these additional header lines.
+    /// Starts a server. `respond` returns the status and the additional header lines of each
+    /// response.
     pub(crate) fn responding(
         respond: impl Fn(&RecordedRequest) -> String + Send + Sync + 'static,
     ) -> Recorder {
@@ -62,7 +63,7 @@ impl Recorder {
                     return;
                 }
                 let (stream, kept, respond) = (stream.unwrap(), kept.clone(), respond.clone());
-                // The thread ends when its client disconnects.
+                // The thread for a connection exits when its client disconnects.
                 thread::spawn(move || serve(&stream, number, &kept, &*respond));
             }
         });
@@ -93,7 +94,7 @@ impl Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // Connect once, so that the listener wakes up and ends.
+        // Connect once, so that the listening thread wakes up and exits.
         let _ = TcpStream::connect(self.address);
         if let Some(listening) = self.listening.take() {
             let _ = listening.join();

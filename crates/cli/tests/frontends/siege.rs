@@ -25,7 +25,7 @@ fn folder(more: &str) -> TempDir {
     folder
 }
 
-/// Runs siege and `prony siege` with the same arguments. The result for siege is first.
+/// Runs siege and `prony siege` with the same arguments. Returns siege's result first.
 fn both(words: &[&str], dir: &Path) -> [CommandOutput; 2] {
     let all: Vec<&str> = ["-R", "rc", "-b"].iter().chain(words).copied().collect();
     [original("siege", &all, dir), ours("siege", &all, dir)]
@@ -46,7 +46,7 @@ fn counts(output: &CommandOutput) -> [String; 3] {
     })
 }
 
-/// Returns the verbose lines without their times.
+/// Returns the lines of verbose output without their times.
 fn lines(output: &CommandOutput) -> Vec<String> {
     through("sed -E 's/ +[0-9]+\\.[0-9]+ secs/ T/'", &output.out)
         .lines()
@@ -383,7 +383,7 @@ fn a_time_ends_both() {
 
 #[test]
 fn chunked_responses_are_complete() {
-    // siege hangs on these URLs, so only `prony siege` runs.
+    // siege hangs on URLs with chunked responses, so only `prony siege` runs.
     let origin = Origin::start(&[]);
     let dir = folder("connection = keep-alive");
     let output = ours(
@@ -420,7 +420,7 @@ fn failures_are_reported_and_counted_and_stop_the_run() {
             "{output:?}"
         );
     }
-    // siege exits with status 0 even in this case.
+    // siege exits with status 0 even if it aborts.
     assert_eq!((theirs.status, own.status), (0, 1));
 }
 

@@ -32,7 +32,7 @@ impl Site {
                     return;
                 }
                 let (stream, kept) = (stream.unwrap(), kept.clone());
-                // The thread ends when its client disconnects.
+                // The thread for a connection exits when its client disconnects.
                 thread::spawn(move || serve(&stream, &kept));
             }
         });
@@ -57,7 +57,7 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::SeqCst);
-        // Connect once, so that the listener wakes up and ends.
+        // Connect once, so that the listening thread wakes up and exits.
         let _ = TcpStream::connect(self.address);
         if let Some(listening) = self.listening.take() {
             let _ = listening.join();

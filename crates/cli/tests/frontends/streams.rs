@@ -16,7 +16,7 @@ fn short(url: &str) -> [(&'static str, Vec<&str>); 4] {
     ]
 }
 
-/// Runs one of the front ends with these outputs.
+/// Runs one of the front ends with the given output streams.
 fn run(tool: &str, arguments: &[&str], out: Stdio, err: Stdio) -> CommandOutput {
     let dir = tempfile::tempdir().unwrap();
     let all: Vec<&str> = std::iter::once(tool)
@@ -69,7 +69,7 @@ fn closed_pipes_are_not_failures() {
     }
 }
 
-/// Runs with these numbers would take hours, or need more resources than any machine has.
+/// Numbers are refused if a run would take hours or need more resources than any machine has.
 #[test]
 fn impossible_numbers_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();

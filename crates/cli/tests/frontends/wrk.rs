@@ -16,8 +16,8 @@ pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Runs wrk and `prony wrk` at the same time, with the same arguments and with this script in
-/// `script.lua`. The result for wrk is first.
+/// Runs wrk and `prony wrk` at the same time, with the same arguments and with `script` as the
+/// content of `script.lua`. Returns wrk's result first.
 pub(crate) fn both(script: &str, arguments: &[&str]) -> [CommandOutput; 2] {
     let dir = folder();
     fs::write(dir.path().join("script.lua"), script).unwrap();
@@ -28,7 +28,7 @@ pub(crate) fn both(script: &str, arguments: &[&str]) -> [CommandOutput; 2] {
     })
 }
 
-/// Runs `prony wrk` with this script in `script.lua`.
+/// Runs `prony wrk` with `script` as the content of `script.lua`.
 pub(crate) fn ours_with(script: &str, arguments: &[&str]) -> CommandOutput {
     let dir = folder();
     fs::write(dir.path().join("script.lua"), script).unwrap();
@@ -45,7 +45,7 @@ pub(crate) fn shape(out: &str) -> String {
             shape.push(c);
         }
     }
-    // The units depend on the speed of the machine.
+    // The units of times and rates depend on the speed of the machine.
     let units = ["us", "ms", "s", "m", "k", "K", "M", "G", ""];
     for unit in units.iter().filter(|unit| !unit.is_empty()) {
         for behind in [" ", "\n", ",", "B"] {
@@ -63,7 +63,8 @@ pub(crate) fn number(script: &str, of: &CommandOutput) -> f64 {
 
 pub(crate) const REQUESTS: &str = "awk '/requests in/ {print $1}'";
 
-/// Typical scripts that users apply to wrk's output. Each must find the same text in both outputs.
+/// Typical scripts that users apply to wrk's output. Each script must find the same text in the
+/// outputs of wrk and `prony wrk`.
 #[test]
 fn scripts_read_the_same_from_both() {
     let origin = Origin::start(&[]);
@@ -155,7 +156,7 @@ fn an_unreachable_server_is_reported_in_wrks_words() {
             let [theirs, ours] = both("", arguments);
             assert_eq!((theirs.status, ours.status), (1, 1), "{arguments:?}");
             assert_eq!(theirs.out, ours.out);
-            // wrk and prony word this error differently.
+            // wrk and prony word the rest of this error differently.
             let words = |output: &CommandOutput| {
                 output.err.split(' ').take(4).collect::<Vec<_>>().join(" ")
             };
@@ -171,7 +172,7 @@ fn plain(asked: &RecordedRequest) -> (String, BTreeSet<String>, String) {
     (asked.line.clone(), headers, body)
 }
 
-/// Returns the requests from wrk and from `prony wrk`, for a URL with this path and with these
+/// Returns the requests that wrk and `prony wrk` send for a URL with the given path, with
 /// additional arguments.
 pub(crate) fn asked_by_both(
     script: &str,
@@ -245,7 +246,7 @@ fn requests_match_those_of_wrk() {
             });
         }
     });
-    // Requests without a script are the same, too.
+    // wrk and `prony wrk` also send the same requests without a script.
     let [theirs, ours] = asked_by_both("", &["-t1", "-c1", "-d1", "-H", "A: b"], "/p?q#f");
     assert_eq!(plain(&theirs[0]), plain(&ours[0]));
 }
@@ -348,7 +349,7 @@ fn an_interrupted_run_prints_its_results() {
     assert_eq!(done, through(REQUESTS, &output.out));
 }
 
-/// wrk2, a variant of wrk with constant rates, prints these lines in addition.
+/// wrk2, a variant of wrk with constant rates, also prints these lines.
 #[test]
 fn a_rate_prints_wrk2s_spectrum() {
     let origin = Origin::start(&[]);
@@ -375,7 +376,7 @@ fn a_rate_prints_wrk2s_spectrum() {
         ),
         ("grep -c '^100.000%  '", "2"),
         ("grep -c '^ 99.999%  '", "2"),
-        // The plotters of HdrHistogram read this format.
+        // HdrHistogram's plotters read the format of these lines.
         ("awk '/^#\\[Max/ {print $7 + 0}' | head -1", &count),
         (
             "awk '$4 == \"inf\" {print $2, $3}' | head -1",

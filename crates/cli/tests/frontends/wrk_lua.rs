@@ -194,7 +194,7 @@ fn a_thread_that_stops_itself_makes_no_more_requests() {
     }
 }
 
-/// Each thread has its own address.
+/// Each thread sends requests to the address in its `thread.addr`.
 #[test]
 fn threads_use_the_addresses_of_setup() {
     let (one, other) = (Recorder::start(), Recorder::start());
@@ -230,7 +230,7 @@ fn threads_use_the_addresses_of_setup() {
             );
             let asked = server.take();
             assert!(!asked.is_empty());
-            // Both threads connect to the server of the URL.
+            // The Host header comes from the URL, whichever server receives the request.
             assert!(
                 asked
                     .iter()
@@ -240,7 +240,7 @@ fn threads_use_the_addresses_of_setup() {
     }
 }
 
-/// All threads use a port other than the URL's, not just the first thread.
+/// All threads, not just one, use a port other than the URL's.
 #[test]
 fn all_threads_can_use_another_address() {
     let (one, other) = (Recorder::start(), Recorder::start());
@@ -297,7 +297,7 @@ const FAILING: &[(&str, &str, bool)] = &[
     ),
     (
         "function request() return 'GET /' end",
-        ": request(): request 1 of the returned text has no end\n",
+        ": request(): request 1 of the returned text is incomplete\n",
         false,
     ),
     (

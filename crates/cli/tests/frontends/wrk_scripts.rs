@@ -60,7 +60,7 @@ fn wait_for_end(child: &mut Child) -> Option<i32> {
     panic!("the process does not end");
 }
 
-/// Runs a script whose first call of `request` never returns, and interrupts it this many times.
+/// Runs a script whose first call of `request` never returns, and interrupts it `times` times.
 /// Returns the exit status.
 fn interrupted(forever: &str, times: u32) -> Option<i32> {
     let origin = Origin::start(&[]);
@@ -95,7 +95,7 @@ fn a_script_can_not_catch_an_interrupt() {
 #[test]
 fn a_second_interrupt_ends_the_process_despite_the_script() {
     for forever in [
-        // A Lua debug hook can't interrupt these.
+        // A Lua debug hook can't interrupt any of these scripts.
         "local p = newproxy(true)
          getmetatable(p).__gc = function() while true do end end
          p = nil

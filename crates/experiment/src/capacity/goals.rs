@@ -1,4 +1,4 @@
-//! Goals and limits of a capacity search, and the check that the limits suffice to judge the goals.
+//! Goals and limits of a capacity search, and a check that the limits suffice to judge the goals.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,15 +6,16 @@ use std::time::Duration;
 use prony_record::number;
 use prony_stats::capacity::{Goal, SearchSettings};
 
-/// The goals and limits of all searches of one server.
+/// The goals and limits of a server's capacity searches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CapacityGoals {
     /// Conditions that the server must meet.
     pub goals: Vec<Goal>,
     /// Time limit of each search. `None` means one minute, extended to up to five minutes for slow
-    /// servers, and to more for response time goals of about a second or longer.
+    /// servers. Response time goals of about a second or longer extend it further.
     pub search_time: Option<Duration>,
-    /// Duration of the measured part of each probe, instead of a time limit for the search.
+    /// Duration of the measured part of each probe, as an alternative to a time limit for the
+    /// search.
     pub probe: Option<Duration>,
     /// Highest rate to probe, in requests per second.
     pub rate_max: Option<f64>,
@@ -29,16 +30,16 @@ pub enum GoalsRefusal {
         rate_max: f64,
         /// Number of requests that a probe needs.
         requests: f64,
-        /// Duration in seconds that a probe needs; `None` if the duration of probes isn't fixed.
+        /// Duration that a probe needs, in seconds; `None` if probes have no fixed duration.
         probe_s: Option<f64>,
-        /// Duration in seconds that a search needs.
+        /// Duration that a search needs, in seconds.
         search_s: f64,
     },
     /// The search is too short for a goal that limits a response time.
     ShortTime {
         /// Longest response time limit among the goals, in seconds.
         limit_s: f64,
-        /// Duration in seconds that a search needs.
+        /// Duration that a search needs, in seconds.
         search_s: f64,
     },
 }
@@ -76,7 +77,7 @@ impl fmt::Display for GoalsRefusal {
 }
 
 impl CapacityGoals {
-    /// Number of requests that a probe needs to judge all goals.
+    /// Returns the number of requests that a probe needs to judge all goals.
     fn requests_min(&self) -> f64 {
         self.goals
             .iter()
@@ -84,8 +85,8 @@ impl CapacityGoals {
             .fold(0.0, f64::max)
     }
 
-    /// Settings of one search. `start_at` is the capacity that an earlier search found, in requests
-    /// per second.
+    /// Returns the settings of one search. `start_at` is the capacity that an earlier search found,
+    /// in requests per second.
     pub fn search(&self, seed: u64, start_at: Option<f64>) -> SearchSettings {
         let limit_s = Goal::longest_limit_s(&self.goals);
         let (time_s, time_s_max) = match self.search_time {
@@ -104,7 +105,7 @@ impl CapacityGoals {
         }
     }
 
-    /// Checks that the limits leave enough requests to judge the goals.
+    /// Checks that the limits allow enough requests to judge the goals.
     ///
     /// # Errors
     ///

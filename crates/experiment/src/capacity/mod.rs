@@ -2,7 +2,7 @@
 //!
 //! [`CapacityGoals`] holds the goals and limits, and creates the [`SearchSettings`] of each search.
 //! [`CapacitySearch::run`] runs one search, and returns a [`SearchReport`] with all probes. The
-//! caller supplies the loads ([`ProbeLoads`]), so a search runs in any network, and against
+//! caller supplies the loads ([`ProbeLoads`]), so a search can run in any network, or against
 //! simulated servers in tests:
 //!
 //! ```ignore
@@ -22,7 +22,7 @@
 //!
 //! An implementation of [`ProbeLoads`] turns a [`ProbeLoad`] into a spec with
 //! `probe_load.settings(&load).resolve(url)` and runs it with `prony_load::run_scripted`. For a
-//! named place, both must happen inside its network.
+//! named place, the spec must be resolved and run inside the place's network.
 //!
 //! [`SearchReport`]: prony_stats::capacity::SearchReport
 //!

@@ -1,4 +1,4 @@
-//! The load of a probe: the settings that a probe overrides, and the interface that runs it.
+//! The load of a probe: the settings that a probe overrides, and the interface for running it.
 
 use std::time::Duration;
 
@@ -8,14 +8,15 @@ use prony_load::{ArrivalRate, Arrivals, Control, LoadSettings, LoadSpec};
 use prony_record::Record;
 use prony_stats::capacity::Probe;
 
-/// Number of connections of the closed loop that finds a first rate. It is small to avoid
-/// overloading a slow server for long.
+/// Number of connections of the closed loop that finds the first rate. The number is small, so that
+/// a slow server is not overloaded for long.
 const EXPLORE_CONNECTIONS: u64 = 32;
 /// Minimum and maximum number of connections of an open loop, if the settings don't specify a
 /// number.
 const CONNECTIONS_MIN: f64 = 128.0;
 const CONNECTIONS_MAX: f64 = 1_024.0;
-/// Number of connections per request in flight, if each request takes as long as the goals allow.
+/// Number of connections per expected request in flight. The expectation assumes that each request
+/// takes as long as the goals allow.
 const CONNECTIONS_PER_REQUEST: f64 = 2.0;
 /// Number of requests of an idle check, and the maximum duration of the check.
 const IDLE_REQUESTS: u64 = 3;
@@ -26,7 +27,7 @@ const IDLE_DURATION: Duration = Duration::from_secs(1);
 pub enum ProbeLoad {
     /// A few sequential requests whose response times show if the server is idle.
     Idle,
-    /// A load at one rate, or a closed loop.
+    /// A load at a constant rate, or a closed loop.
     Probe {
         /// Rate and duration of the probe.
         probe: Probe,
@@ -39,27 +40,27 @@ pub enum ProbeLoad {
 
 /// Creates and runs the loads of a search.
 pub trait ProbeLoads {
-    /// Reason why a load can't run.
+    /// Error of a load that can't run.
     type Error;
 
     /// Resolves a load, usually with [`ProbeLoad::settings`] and [`LoadSettings::resolve`].
     ///
     /// # Errors
     ///
-    /// The settings are invalid.
+    /// The settings of the load are invalid.
     fn spec(&mut self, load: &ProbeLoad) -> Result<LoadSpec, Self::Error>;
 
     /// Runs a load until it ends or `control` stops it, usually with [`prony_load::run_scripted`].
     ///
     /// # Errors
     ///
-    /// The load has no record.
+    /// The load ended without a record.
     fn run(&mut self, spec: &LoadSpec, control: &Arc<Control>) -> Result<Record, Self::Error>;
 }
 
 impl ProbeLoad {
-    /// Settings of this load: `base`, with the rate, duration and seed of the probe. Arrivals are
-    /// Poisson unless `base` specifies them.
+    /// Returns the settings of this load: those in `base`, with the rate, duration and seed of the
+    /// probe. Arrivals are Poisson unless `base` specifies them.
     pub fn settings(&self, base: &LoadSettings) -> LoadSettings {
         let base = LoadSettings {
             requests: None,
@@ -97,9 +98,9 @@ impl ProbeLoad {
     }
 }
 
-/// Number of connections for a probe. The mean number of requests in flight is the rate times the
-/// mean response time (Little's law). With twice the rate times the time limit, a lack of
-/// connections can't be the reason for a missed goal.
+/// Returns the number of connections for a probe. The mean number of requests in flight is the rate
+/// times the mean response time (Little's law). With twice the rate times the time limit, a lack of
+/// connections can't cause a missed goal.
 fn connections(base: &LoadSettings, probe: &Probe, limit_s: f64) -> u64 {
     let threads = base.threads.unwrap_or(1);
     match (base.connections, probe.rate_per_s) {

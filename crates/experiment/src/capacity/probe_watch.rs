@@ -1,4 +1,4 @@
-//! Watches a running probe, and stops it when its result is clear.
+//! Watches a running probe, and stops it as soon as its result is clear.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use prony_load::Control;
 use prony_record::LoadInfo;
 use prony_stats::capacity::{EarlyEnd, Goal, Probe, ProbeProgress, ProbePurpose};
 
-/// Interval at which a running probe is judged.
+/// Interval at which a running probe is evaluated.
 const JUDGE_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(super) struct ProbeWatch<'a> {
@@ -18,14 +18,14 @@ pub(super) struct ProbeWatch<'a> {
 }
 
 impl ProbeWatch<'_> {
-    /// Returns true if the goals decide when to stop, which requires the load to publish response
-    /// times.
+    /// Returns true if the goals decide when the probe stops. The load must then publish its
+    /// response times.
     pub(super) fn needs_times(probe: &Probe) -> bool {
         matches!(probe.purpose, ProbePurpose::Bracket | ProbePurpose::Edge)
     }
 
-    /// Watches the load until the sender of `done` is dropped or the load is stopped. Returns the
-    /// reason for stopping it.
+    /// Watches the load until the sender of `done` is dropped. Stops the load when its result is
+    /// clear, and returns the reason.
     pub(super) fn run(&self, done: &Receiver<()>) -> Option<EarlyEnd> {
         let began = Instant::now();
         let limit_s = Goal::longest_limit_s(self.goals);

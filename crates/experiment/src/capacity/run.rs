@@ -1,4 +1,4 @@
-//! Execution of one search.
+//! Execution of one capacity search.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -15,16 +15,16 @@ use super::probe_load::{ProbeLoad, ProbeLoads};
 use super::probe_watch::ProbeWatch;
 use crate::interrupt::Interrupt;
 
-/// The server counts as idle if a request takes at most this many times as long as at the start of
-/// the search, plus a constant.
+/// Limit of response times on an idle server, relative to those at the start of the search. A
+/// constant is added to the product.
 const IDLE_FACTOR: f64 = 2.0;
 const IDLE_SLACK_US: f64 = 1_000.0;
-/// Longest time to wait for an idle server before a probe.
+/// Maximum time to wait for an idle server before a probe.
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Pause between two checks for an idle server.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A search, ready to run.
+/// A capacity search that is ready to run.
 #[derive(Debug, Clone, Copy)]
 pub struct CapacitySearch<'a> {
     /// Conditions that the server must meet.
@@ -35,13 +35,13 @@ pub struct CapacitySearch<'a> {
     pub interrupt: &'a Interrupt,
 }
 
-/// A step of a running search.
+/// An event of a running search.
 pub enum SearchEvent<'a> {
     /// A probe begins.
     Begun {
-        /// Rate and length of the probe.
+        /// Rate and duration of the probe.
         probe: &'a Probe,
-        /// The probe's load.
+        /// Spec of the probe's load.
         spec: &'a LoadSpec,
         /// Control of the running load.
         control: &'a Arc<Control>,
@@ -61,7 +61,7 @@ impl CapacitySearch<'_> {
     ///
     /// # Errors
     ///
-    /// A load can't run. Failed requests are results, not errors.
+    /// A load can't run. Failed requests are part of the results and not errors.
     pub fn run<L: ProbeLoads>(
         &self,
         loads: &mut L,
@@ -143,7 +143,7 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         })
     }
 
-    /// Runs a probe. Returns its record, and whether the probe ended early.
+    /// Runs a probe. Returns its record, and true if the probe ended early.
     fn load(
         &mut self,
         probe: &Probe,
@@ -183,7 +183,7 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
     }
 
     /// Waits until the server has processed the requests that the previous probe left in its
-    /// queues. A load abandons its outstanding requests at its end.
+    /// queues. When a load ends, it abandons its outstanding requests.
     fn wait_until_idle(&mut self, began: Instant) -> Result<(), L::Error> {
         while began.elapsed() < IDLE_WAIT_MAX && !self.search.interrupt.is_stopped() {
             if self.is_idle()? {
@@ -194,8 +194,8 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         Ok(())
     }
 
-    /// Sends a few requests. Returns true if they were about as fast as on an idle server; in the
-    /// first call, if any request succeeded.
+    /// Sends a few requests. Returns true if the response times were similar to those of the idle
+    /// server. The first call returns true if any request succeeded.
     fn is_idle(&mut self) -> Result<bool, L::Error> {
         let spec = self.loads.spec(&ProbeLoad::Idle)?;
         let control = Arc::new(Control::new(spec.info().threads));
@@ -215,9 +215,9 @@ impl<L: ProbeLoads> RunningSearch<'_, L> {
         Ok(median_us <= IDLE_FACTOR * idle_us + IDLE_SLACK_US)
     }
 
-    /// Records the findings that qualify the result, each of them once. Probes that met the goals
-    /// contribute all findings. Other probes contribute only those about the generator, because the
-    /// server's overload explains the rest.
+    /// Records the findings that qualify the result, each of them once. A probe that met the goals
+    /// contributes all its findings. Any other probe contributes only errors of the generator,
+    /// because the server's overload explains the rest.
     fn note_findings(&mut self, record: &Record, met: bool) {
         for finding in &record.findings {
             let is_about_generator = finding.id == FindingId::GeneratorSaturated

@@ -1,4 +1,4 @@
-//! Searches against simulated servers, which need no network and no waiting.
+//! Tests of searches against simulated servers, which need no network and no waiting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use prony_stats::capacity::{BoundReason, Goal, SearchEnd, SearchOutcome};
 use super::{CapacityGoals, CapacitySearch, GoalsRefusal, ProbeLoad, ProbeLoads, SearchEvent};
 use crate::interrupt::Interrupt;
 
-/// Rate at which the server's p99 is 50 ms. The p99 grows with the fifth power of the rate.
+/// Rate at which the simulated server's p99 is 50 ms. The p99 grows with the fifth power of the
+/// rate.
 const CAPACITY_PER_S: f64 = 2_000.0;
 
 /// Loads of a simulated server.
@@ -22,7 +23,7 @@ struct SimulatedLoads {
     connections: Vec<u32>,
     /// Lowest rate at which the generator is saturated.
     saturated_from: Option<f64>,
-    /// Number of idle checks after an overload that find the server still busy.
+    /// Number of idle checks, after an overload, in which the server is still busy.
     busy_checks: usize,
     /// Service time of each request in microseconds; 0 if it isn't measured.
     service_us: f64,
@@ -111,7 +112,8 @@ fn a_search_finds_the_capacity_and_reports_its_probes() {
         assert_eq!(probe.goals[0].goal, "p99<50ms");
         assert_eq!(probe.goals[0].value, probe.response_time_us.p99);
     }
-    // Each open loop has at least twice as many connections as requests in flight at the limit.
+    // Each open loop has at least twice as many connections as there are requests in flight at the
+    // time limit.
     assert!(loads.connections.iter().all(|&count| count >= 128));
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(json["end"]["outcome"]["kind"], "capacity");

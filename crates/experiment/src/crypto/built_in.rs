@@ -6,7 +6,7 @@ use std::io::Read;
 use memchr::memmem::{Finder, find};
 use serde::Serialize;
 
-/// Maximum number of bytes of an executable to search.
+/// Maximum number of bytes that are searched in an executable.
 const EXECUTABLE_BYTES_MAX: u64 = 512 << 20;
 
 /// A library whose signature was found in an executable.
@@ -14,7 +14,7 @@ const EXECUTABLE_BYTES_MAX: u64 = 512 << 20;
 pub struct BuiltInLibrary {
     /// Name of the library.
     pub library: &'static str,
-    /// The text that was found in the executable.
+    /// Text that identifies the library, such as its name and version.
     pub text: String,
 }
 
@@ -27,12 +27,12 @@ enum SignatureSuffix {
     Parenthesis,
     /// A version, such as `0.23.46`.
     Version,
-    /// A version with its date, such as `3.0.17 1 Jul 2025`.
+    /// A version followed by a date, such as `3.0.17 1 Jul 2025`.
     DatedVersion,
 }
 
-/// Signatures that libraries leave in the programs that link them: library, signature, and the text
-/// that must follow it.
+/// Signatures that libraries leave in the programs that link them. Each entry holds the library,
+/// its signature, and the kind of text that must follow the signature.
 const LIBRARY_SIGNATURES: [(&str, &str, SignatureSuffix); 6] = [
     (
         "BoringSSL",
@@ -50,10 +50,10 @@ const LIBRARY_SIGNATURES: [(&str, &str, SignatureSuffix); 6] = [
     ("rustls", "rustls-", SignatureSuffix::Version),
 ];
 
-/// The marker of a Go program's build information (debug/buildinfo).
+/// Marker of the build information in a Go program (package debug/buildinfo).
 const GO_BUILD_INFO: &[u8] = b"\xff Go buildinf:";
 
-/// Finds the libraries that are built into an executable, each once.
+/// Finds the libraries that are built into an executable. Each library is listed once.
 ///
 /// # Errors
 /// The executable can't be read.
@@ -76,7 +76,7 @@ fn found_in(bytes: &[u8]) -> Vec<BuiltInLibrary> {
         if found.iter().any(|known| library.contains(known.library)) {
             continue;
         }
-        // Some programs contain the path of a source file after the version.
+        // In some programs, the path of a source file follows the version.
         let text = match follows {
             SignatureSuffix::Anything | SignatureSuffix::Parenthesis => library.to_owned(),
             _ => printable(&bytes[offset..])

@@ -1,4 +1,4 @@
-//! The child process that probes a library: its start and its CPU mask.
+//! Start of the child process that probes a library, and the mask that hides CPU features from it.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -11,26 +11,27 @@ use crate::program_output::run_program;
 
 /// Hidden argument that makes prony probe a library and exit.
 const PROBE_ARGUMENT: &str = "__try-libcrypto";
-/// Path at which the child opens the library. The library is passed as standard input, so its real
-/// path and owner don't matter.
+/// Path at which the child process opens the library. The library is passed as standard input, so
+/// its real path and owner don't matter.
 const LIBRARY_PATH: &str = "/proc/self/fd/0";
-/// Time limit of a child process, which normally takes half a second.
+/// Time limit of a child process. A probe normally takes half a second.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// User and group ID of "nobody", for libraries that are not trusted.
 const NOBODY_ID: u32 = 65534;
 
-/// Variable and value that mask AES-NI and PCLMULQDQ (bits 57 and 33 of OPENSSL_ia32cap(3)).
-/// Without a second word, OpenSSL 1.1.0 and later also clears all bits of that word: AVX2, BMI,
-/// ADX, SHA and newer.
+/// Environment variable and value that mask AES-NI and PCLMULQDQ (bits 57 and 33 of
+/// OPENSSL_ia32cap(3)). The value has no second word, so OpenSSL 1.1.0 and later clears all
+/// capabilities of that word: AVX2, BMI, ADX, SHA and newer ones.
 #[cfg(not(target_arch = "aarch64"))]
 pub const MASK: (&str, &str) = ("OPENSSL_ia32cap", "~0x200000200000000");
-/// Variable and value that leave only NEON, without AES, PMULL and SHA (OpenSSL's arm_arch.h).
+/// Environment variable and value that leave only NEON and mask AES, PMULL and SHA (OpenSSL's
+/// arm_arch.h).
 #[cfg(target_arch = "aarch64")]
 pub const MASK: (&str, &str) = ("OPENSSL_armcap", "0x1");
 
 /// If this process was started to probe a library, probes it and returns the exit status.
 ///
-/// [`of_pid`](super::of_pid) starts the program again, so a program that calls it must call this
+/// [`of_pid`](super::of_pid) starts the program again, so any program that uses it must call this
 /// function first.
 pub fn run_if_asked() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
@@ -52,10 +53,10 @@ pub fn run_if_asked() -> Option<ExitCode> {
 }
 
 /// Probes a library in a child process. `capabilities` is the value of the mask variable; `None`
-/// masks nothing. If prony is root, a library that is not `trusted` runs as nobody.
+/// masks nothing. If prony runs as root, a library that is not `trusted` runs as the user nobody.
 ///
 /// # Errors
-/// The reason why the library can't be probed.
+/// Returns the reason why the library can't be probed.
 pub(super) fn probe_in_child(
     library: &File,
     trusted: bool,
@@ -76,7 +77,8 @@ pub(super) fn probe_in_child(
     if !trusted {
         if !rustix::process::geteuid().is_root() {
             return Err(
-                "it belongs to another user (only root can probe it, as user nobody)".to_owned(),
+                "the library belongs to another user (only root can probe it, as nobody)"
+                    .to_owned(),
             );
         }
         command.uid(NOBODY_ID).gid(NOBODY_ID);
@@ -86,12 +88,12 @@ pub(super) fn probe_in_child(
         let said = output.stderr.lines().last().unwrap_or_default().trim();
         return Err(match said {
             "" => format!(
-                "the child process that probed it ended with {}",
+                "the child process that probed the library ended with {}",
                 output.status
             ),
             said => said.replace(LIBRARY_PATH, "the library"),
         });
     }
     serde_json::from_str(&output.stdout)
-        .map_err(|error| format!("the child process that probed it returned no result ({error})"))
+        .map_err(|error| format!("the child process returned no probe result ({error})"))
 }

@@ -1,4 +1,4 @@
-//! TLS libraries that a process has mapped, and their files.
+//! TLS libraries that a process has mapped into its memory, and their files.
 
 use std::fs::File;
 use std::io;
@@ -24,10 +24,10 @@ pub enum LibraryKind {
     Other,
 }
 
-/// One mapped library.
+/// A library that a process has mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MappedLibrary {
-    /// Path that is valid in the process.
+    /// Path of the library, valid inside the process.
     pub path: PathBuf,
     /// Role of the library.
     #[serde(rename = "part")]
@@ -53,7 +53,7 @@ const OTHER_LIBRARIES: [&str; 8] = [
     "libboringssl",
 ];
 
-/// TLS-related libraries of a process, each file once, in the order of the memory map.
+/// Returns the TLS libraries of a process in the order of its memory map. Each file is listed once.
 pub(super) fn libraries(maps: &[MemoryMap]) -> Vec<MappedLibrary> {
     let mut found: Vec<MappedLibrary> = Vec::new();
     for map in maps {
@@ -77,7 +77,7 @@ pub(super) fn libraries(maps: &[MemoryMap]) -> Vec<MappedLibrary> {
     found
 }
 
-/// Kind of a library according to its file name, such as `libcrypto.so.3`, or
+/// Returns the kind of a library according to its file name, such as `libcrypto.so.3`, or
 /// `libcrypto-1f2e.so.1.1` in Python wheels.
 fn kind(path: &Path) -> Option<LibraryKind> {
     let name = path.file_name()?.to_str()?;
@@ -102,7 +102,7 @@ fn kind(path: &Path) -> Option<LibraryKind> {
 
 #[cfg(test)]
 impl MappedLibrary {
-    /// A library that no process maps, for tests.
+    /// Creates a library that no process has mapped, for tests.
     pub(crate) fn of(path: &str, kind: LibraryKind) -> MappedLibrary {
         MappedLibrary {
             path: path.into(),
@@ -115,8 +115,8 @@ impl MappedLibrary {
 }
 
 impl MappedLibrary {
-    /// Opens the mapped file. Uses its path if that still refers to the file, otherwise the
-    /// kernel's link to the mapping.
+    /// Opens the mapped file by its path if the path still refers to that file, and otherwise
+    /// through the kernel's link to the mapping.
     pub(super) fn open(&self, process: &ProcessFiles) -> io::Result<File> {
         if !self.replaced
             && let Ok(file) = process.open(&self.path)

@@ -1,25 +1,25 @@
 //! The processor capabilities that a server's library uses, read from the server's memory.
 //!
 //! The environment and the command line are not reliable: nginx overwrites its environment with a
-//! title, and a wrapper may have set the variable. OpenSSL stores the unmasked capabilities of the
-//! processor as a few words in its data when it is loaded. The child process finds the offset of
-//! these words from the library's lowest address, and prony reads the server's memory at the same
-//! offset.
+//! title, and a wrapper script may have set the mask variable. OpenSSL stores the unmasked
+//! capabilities of the processor as a few words in its data when it is loaded. The child process
+//! finds the offset of these words from the library's lowest address, and prony reads the server's
+//! memory at the same offset.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 
-/// Addresses of a mapped file: its lowest address, and the ranges of its data.
+/// Addresses of a mapped file: the lowest address, and the address ranges of its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MemoryLayout {
     pub(super) base: u64,
     data: Vec<(u64, u64)>,
 }
 
-/// Finds the layout of a file (identified by device and inode) in these mappings. Zeroed memory
-/// directly after the file's data belongs to it.
+/// Finds the layout of a file, identified by device and inode, in a memory map. Zeroed memory
+/// directly after the file's data counts as part of the data.
 pub(super) fn layout(maps: &[MemoryMap], file: ((i32, i32), u64)) -> Option<MemoryLayout> {
     let own = |map: &&MemoryMap| (map.dev, map.inode) == file;
     let base = maps.iter().filter(own).map(|map| map.address.0).min()?;
@@ -36,7 +36,7 @@ pub(super) fn layout(maps: &[MemoryMap], file: ((i32, i32), u64)) -> Option<Memo
 }
 
 /// Searches for `words` in the data of the library that contains the code at `address` in this
-/// process. Returns their offset in bytes; `None` unless they occur exactly once.
+/// process. Returns the offset of the words in bytes; `None` unless they occur exactly once.
 pub(super) fn find_own(address: u64, words: &[u64]) -> Option<u64> {
     if words.is_empty() {
         return None;

@@ -31,11 +31,10 @@ pub use child::{MASK, run_if_asked};
 pub use libraries::{LibraryKind, MappedLibrary};
 pub(crate) use process_files::{ProcessFiles, without_deleted_mark};
 
-/// A library counts as using AES instructions if AES-128-GCM is at least this many times faster
-/// with them than without. The ratio is 4 to 30 on real processors, and 1 for a library that
-/// doesn't use the instructions.
+/// Minimum speedup of AES-128-GCM by AES instructions at which a library counts as using them. The
+/// speedup is 4 to 30 on real processors, and 1 for a library that doesn't use the instructions.
 const ACCELERATION_RATIO_MIN: f64 = 2.0;
-/// Number of child processes per mask. The fastest result is used.
+/// Number of child processes that measure a library with each mask. The fastest result counts.
 const PROBE_ROUNDS: usize = 2;
 /// Bit of AES-NI in the first word of OPENSSL_ia32cap(3).
 pub(crate) const AES_NI: u64 = 1 << 57;
@@ -49,21 +48,22 @@ pub struct CryptoReport {
     pub library: Option<PathBuf>,
     /// Mapped libraries that are related to TLS.
     pub mapped: Vec<MappedLibrary>,
-    /// Libraries that are built into the executable. The executable is searched only if no
-    /// libcrypto is mapped.
+    /// Libraries that are built into the executable. The executable is searched only if the process
+    /// maps no libcrypto.
     #[serde(rename = "traces")]
     pub built_in: Vec<BuiltInLibrary>,
-    /// The version that the libcrypto reports.
+    /// Version that the libcrypto reports.
     pub version: Option<String>,
     /// Properties of the library's build.
     pub build: CryptoBuild,
-    /// Value of the mask variable in the process's environment, if it can be read.
+    /// Value of the mask variable (see [`MASK`]) in the process's environment, if the environment
+    /// can be read.
     pub environment: Option<String>,
-    /// Processor capabilities that the library detects, as words of OPENSSL_ia32cap(3). In JSON
+    /// Processor capabilities that the library detects, as words of OPENSSL_ia32cap(3). In JSON,
     /// they are hexadecimal strings, because many parsers can't represent integers above 2⁵³.
     #[serde(serialize_with = "in_hexadecimal")]
     pub capabilities: Vec<u64>,
-    /// Capability words from the server's memory; `None` if they can't be read.
+    /// Words of processor capabilities in the server's memory; `None` if they can't be read.
     #[serde(serialize_with = "in_hexadecimal_if_any")]
     pub capabilities_in_process: Option<Vec<u64>>,
     /// Measured speeds, one per algorithm.
@@ -71,8 +71,8 @@ pub struct CryptoReport {
     /// Speed of AES-128-GCM with AES instructions, divided by its speed without them.
     pub ratio: Option<f64>,
     /// Processor cycles per byte of AES-128-GCM at the current frequency: about 0.3 to 1.5 with AES
-    /// instructions, 8 or more without. For a library that ignores the mask, this is the only
-    /// evidence.
+    /// instructions, 8 or more without. If the library ignores the mask, this number is the only
+    /// evidence of acceleration.
     pub cycles_per_byte: Option<f64>,
     /// Conclusion about the server's use of AES instructions.
     pub acceleration: Acceleration,
@@ -84,31 +84,31 @@ pub struct CryptoReport {
 /// Properties of a libcrypto's build, as the library reports them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct CryptoBuild {
-    /// The compiler's command line.
+    /// Command line of the compiler that built the library.
     pub compiler: Option<String>,
-    /// Date on which the library was built, as it reports it.
+    /// Date of the build, as reported by the library.
     pub built_on: Option<String>,
     /// The platform that the library was configured for.
     pub platform: Option<String>,
-    /// The library's processor information.
+    /// Processor information that the library prints, such as `CPUINFO: OPENSSL_ia32cap=…`.
     pub cpu_info: Option<String>,
-    /// True if the library has assembly code; `None` if that is unknown.
+    /// True if the library contains assembly code; `None` if unknown.
     pub assembly: Option<bool>,
 }
 
 /// Speed of one algorithm in bytes or operations per second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AlgorithmSpeed {
-    /// `aes-128-gcm`, `aes-256-gcm`, `aes-128-cbc`, `sha-256` (records of 16 KiB), `x25519-derive`,
-    /// `p256-derive`, `p256-sign`.
+    /// Name of the algorithm: `aes-128-gcm`, `aes-256-gcm`, `aes-128-cbc` and `sha-256` (all with
+    /// records of 16 KiB), `x25519-derive`, `p256-derive` or `p256-sign`.
     pub algorithm: String,
-    /// `bytes/s` or `operations/s`.
+    /// Unit of the speeds: `bytes/s` or `operations/s`.
     pub unit: &'static str,
     /// Speed with all processor instructions.
     pub on: Option<f64>,
-    /// Speed with [`MASK`].
+    /// Speed with the AES instructions masked by [`MASK`].
     pub masked: Option<f64>,
-    /// Speed with the server's own mask; `None` if the server has none.
+    /// Speed with the mask of the server; `None` if the server masks nothing.
     pub as_server: Option<f64>,
 }
 
@@ -124,12 +124,12 @@ pub enum Acceleration {
     NotUsed,
     /// The processor has no AES instructions.
     NotOnThisProcessor,
-    /// Not determined.
+    /// It could not be determined if the server uses the AES instructions.
     #[default]
     Unknown,
 }
 
-/// Reason why an examination is impossible.
+/// Reason why the cryptography of a process can't be examined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CryptoError {
     /// No process has this ID.
@@ -138,7 +138,7 @@ pub enum CryptoError {
     Hidden {
         /// Process ID.
         pid: i32,
-        /// Error message of the system.
+        /// Error message of the operating system.
         why: String,
     },
 }
@@ -159,7 +159,8 @@ impl fmt::Display for CryptoError {
 impl std::error::Error for CryptoError {}
 
 impl CryptoReport {
-    /// Finding for an experiment; `None` unless the service is known to run without acceleration.
+    /// Returns a finding for an experiment; `None` unless the service is known to run without
+    /// acceleration.
     #[must_use]
     pub fn finding(&self) -> Option<Finding> {
         let text = sentences::unaccelerated(self)?;
@@ -182,8 +183,9 @@ impl CryptoReport {
         self.undetermined.push(Undetermined::new(subject, reason));
     }
 
-    /// Measures the library with each mask and draws the conclusion. `in_process` reads the
-    /// server's capability words, given the probe result with their offset.
+    /// Measures the library with each mask, and concludes from the speeds if the server uses AES
+    /// instructions. `in_process` receives a probe result, which contains the offset of the
+    /// capability words, and reads these words from the server's memory.
     fn measure(
         &mut self,
         library: &File,
@@ -193,11 +195,12 @@ impl CryptoReport {
         let on = match child::probe_in_child(library, trusted, None) {
             Ok(result) => result,
             Err(why) => {
-                return self.add_undetermined("version, build and speed of its libcrypto", why);
+                return self.add_undetermined("version, build and speed of the libcrypto", why);
             }
         };
         self.describe(&on);
-        // A loaded library always sets at least one bit.
+        // A loaded library always sets at least one capability bit, so words that are all zero are
+        // not valid.
         let words = in_process(&on);
         self.capabilities_in_process = words.filter(|words| words.iter().any(|word| *word != 0));
         let as_server = self.server_mask();
@@ -210,7 +213,7 @@ impl CryptoReport {
                 }
                 match child::probe_in_child(library, trusted, mask.as_deref()) {
                     Ok(result) => results.push(result),
-                    Err(why) => return self.add_undetermined("speed of its libcrypto", why),
+                    Err(why) => return self.add_undetermined("speed of the libcrypto", why),
                 }
             }
         }
@@ -248,14 +251,14 @@ impl CryptoReport {
         };
     }
 
-    /// Value of the mask variable that gives a child process the same capabilities as the server;
-    /// `None` if the server has all capabilities of the processor.
+    /// Returns the value of the mask variable that gives a child process the same capabilities as
+    /// the server; `None` if the server has all capabilities of the processor.
     fn server_mask(&self) -> Option<String> {
         match &self.capabilities_in_process {
             Some(words) if *words == self.capabilities => None,
             Some(words) => {
-                // Only the capabilities that the server lacks need to be masked. The library
-                // ignores mask bits for capabilities that the processor lacks.
+                // Mask only the capabilities that the server lacks. The library ignores mask bits
+                // for capabilities that the processor lacks.
                 let pairs = self.capabilities.iter().zip(words);
                 let masks: Vec<String> = pairs
                     .map(|(all, left)| format!("~{:#x}", all & !left))
@@ -317,8 +320,9 @@ fn rate(result: &ProbeResult, algorithm: &str) -> Option<f64> {
     speed.map(|(_, rate)| *rate)
 }
 
-/// Returns true if a libcrypto has assembly code. Since 3.0, only builds with assembly report
-/// processor capabilities. Before, the compiler's command line listed each part (`-DAESNI_ASM`).
+/// Returns true if a libcrypto has assembly code. Since OpenSSL 3.0, only builds with assembly
+/// report processor capabilities. In earlier versions, the compiler's command line lists each part
+/// that is written in assembly (`-DAESNI_ASM`).
 fn assembly(result: &ProbeResult) -> Option<bool> {
     if !result.version.as_deref()?.starts_with("OpenSSL ") {
         return None;
@@ -332,7 +336,7 @@ fn assembly(result: &ProbeResult) -> Option<bool> {
     }
 }
 
-/// Current frequency of the processor in hertz, if the system reports it.
+/// Returns the current frequency of the processor in hertz, if the system reports it.
 fn hertz() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
@@ -374,8 +378,8 @@ pub(crate) fn of_process(files: &ProcessFiles) -> Result<CryptoReport, CryptoErr
     let process = Process::new(files.pid).map_err(|_| CryptoError::Missing(files.pid))?;
     let maps: Vec<MemoryMap> = process.maps().map_err(hidden)?.into_iter().collect();
     let mut variables = process.environ().unwrap_or_default();
-    // nginx overwrites its environment with a title; the environment then contains only empty
-    // names.
+    // nginx overwrites its environment with a process title, after which the environment contains
+    // only empty names.
     let environment_is_intact = variables.keys().any(|name| !name.is_empty());
     let value = variables.remove(OsStr::new(MASK.0));
     let mut crypto = CryptoReport {
@@ -396,7 +400,7 @@ pub(crate) fn of_process(files: &ProcessFiles) -> Result<CryptoReport, CryptoErr
         Ok(file) => file,
         Err(error) => {
             let why = format!("{} can't be opened: {error}", library.path.display());
-            crypto.add_undetermined("version, build and speed of its libcrypto", why);
+            crypto.add_undetermined("version, build and speed of the libcrypto", why);
             return Ok(crypto);
         }
     };
@@ -415,7 +419,7 @@ pub(crate) fn of_process(files: &ProcessFiles) -> Result<CryptoReport, CryptoErr
         && crypto.build.assembly != Some(false)
         && crypto.version.is_some()
     {
-        let why = "neither its memory nor its environment shows the mask";
+        let why = "neither the process's memory nor its environment shows the mask";
         crypto.add_undetermined(&format!("the value of {} for this process", MASK.0), why);
         if crypto.acceleration == Acceleration::Used {
             crypto.acceleration = Acceleration::Unknown;
@@ -438,7 +442,7 @@ fn without_library(crypto: &mut CryptoReport, files: &ProcessFiles) {
             "only libcrypto can be measured, and the process maps {}",
             names.join(", ")
         );
-        crypto.add_undetermined("speed of its cryptography", why);
+        crypto.add_undetermined("speed of the cryptography", why);
         return;
     }
     let executable = File::open(format!("/proc/{}/exe", files.pid)).map_err(|e| e.to_string());
@@ -448,11 +452,11 @@ fn without_library(crypto: &mut CryptoReport, files: &ProcessFiles) {
         Ok(found) => {
             let names: Vec<String> = found.iter().map(|library| library.text.clone()).collect();
             let why = format!(
-                "it is built into the program ({}) and can't be called from outside",
+                "the library is built into the program ({}) and can't be called from outside",
                 names.join("; ")
             );
             crypto.built_in = found;
-            crypto.add_undetermined("speed of its cryptography", why);
+            crypto.add_undetermined("speed of the cryptography", why);
         }
     }
 }

@@ -14,45 +14,47 @@ use std::time::Duration;
 use libloading::Library;
 use serde::{Deserialize, Serialize};
 
-/// Size of a full TLS record (RFC 8446, section 5.1).
+/// Size of a full TLS record in bytes (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 16 << 10;
 /// Minimum CPU time of one measurement.
 const SLICE_CPU_TIME: Duration = Duration::from_millis(3);
 /// Number of measurements per algorithm. The fastest one is used, because disturbances can only
-/// slow a measurement down.
+/// slow down a measurement.
 const SLICE_COUNT: usize = 12;
 
-/// EVP_PKEY_X25519 and EVP_PKEY_EC in OpenSSL's obj_mac.h.
+/// Key types: EVP_PKEY_X25519 and EVP_PKEY_EC in OpenSSL's obj_mac.h.
 const X25519: c_int = 1034;
 const EC: c_int = 408;
 
-/// Version, build and speeds of a libcrypto.
+/// Results of probing a libcrypto: its version, build and speeds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct ProbeResult {
     /// Version, such as `OpenSSL 3.0.17 1 Jul 2025`.
     pub(super) version: Option<String>,
-    /// The compiler's command line.
+    /// Command line of the compiler that built the library.
     pub(super) compiler: Option<String>,
-    /// Date on which the library was built, as it reports it.
+    /// Date of the build, as reported by the library.
     pub(super) built_on: Option<String>,
     /// Platform that the library was configured for.
     pub(super) platform: Option<String>,
-    /// The library's processor information; `CPUINFO: N/A` without assembly (since 3.0).
+    /// Processor information that the library prints. Since OpenSSL 3.0, a build without assembly
+    /// prints `CPUINFO: N/A`.
     pub(super) cpu_info: Option<String>,
     /// Offset of the capability words from the library's lowest address, in bytes.
     pub(super) words_offset: Option<u64>,
-    /// Bytes or operations per second by algorithm. Algorithms that the library lacks are omitted.
+    /// Speed of each algorithm in bytes or operations per second. Algorithms that the library lacks
+    /// are omitted.
     pub(super) speeds: Vec<(String, f64)>,
 }
 
 impl ProbeResult {
-    /// Processor capabilities as 64-bit words; empty if unknown.
+    /// Returns the processor capabilities as 64-bit words; empty if they are unknown.
     pub(super) fn words(&self) -> Vec<u64> {
         self.cpu_info.as_deref().map(words).unwrap_or_default()
     }
 }
 
-/// Parses the words of `CPUINFO: OPENSSL_ia32cap=0x1:0x2 env:~0x3`.
+/// Parses the capability words of a line such as `CPUINFO: OPENSSL_ia32cap=0x1:0x2 env:~0x3`.
 fn words(cpu_info: &str) -> Vec<u64> {
     let Some((_, rest)) = cpu_info.split_once("OPENSSL_ia32cap=") else {
         return Vec::new();
@@ -84,7 +86,7 @@ pub(super) fn probe(file: &Path) -> Result<ProbeResult, String> {
     };
     if result.version.is_none() {
         return Err(
-            "it has no function OpenSSL_version, so it is not compatible with OpenSSL's \
+            "the library has no function OpenSSL_version, so it is not compatible with OpenSSL's \
                 libcrypto"
                 .to_owned(),
         );
@@ -113,12 +115,12 @@ pub(super) fn probe(file: &Path) -> Result<ProbeResult, String> {
             .speeds
             .extend(rate.map(|rate| (name.to_owned(), rate)));
     }
-    // The exit handlers of the library need it to stay loaded.
+    // Keep the library loaded, because its exit handlers run when the process ends.
     std::mem::forget(library);
     Ok(result)
 }
 
-/// Ciphers by name, each with the function that returns it.
+/// Ciphers to measure: the name in the report, and the libcrypto function that returns the cipher.
 const CIPHERS: &[(&str, &str)] = &[
     ("aes-128-gcm", "EVP_aes_128_gcm"),
     ("aes-256-gcm", "EVP_aes_256_gcm"),
@@ -155,7 +157,7 @@ type DigestFn = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// Functions of the loaded library, looked up when used.
+/// Functions of the loaded library. Each is looked up when it is used.
 struct LibcryptoApi<'l> {
     library: &'l Library,
 }
@@ -174,7 +176,7 @@ impl LibcryptoApi<'_> {
         Some(function as usize as u64)
     }
 
-    /// Calls OpenSSL_version(3), or SSLeay_version, its name before 1.1.0.
+    /// Calls OpenSSL_version(3), which was named SSLeay_version before OpenSSL 1.1.0.
     fn version_text(&self, number: c_int) -> Option<String> {
         type VersionFn = unsafe extern "C" fn(c_int) -> *const c_char;
         let version: VersionFn = self
@@ -190,7 +192,7 @@ impl LibcryptoApi<'_> {
         (!text.is_empty() && text != "not available").then_some(text)
     }
 
-    /// Measures encrypted records per second.
+    /// Measures the number of records that a cipher encrypts per second.
     fn cipher(&self, name: &str) -> Option<f64> {
         let cipher: GetterFn = self.get(name)?;
         let make: NewFn = self.get("EVP_CIPHER_CTX_new")?;
@@ -226,7 +228,7 @@ impl LibcryptoApi<'_> {
         }
     }
 
-    /// Measures hashed records per second.
+    /// Measures the number of records that SHA-256 hashes per second.
     fn sha256(&self) -> Option<f64> {
         let digest: DigestFn = self.get("EVP_Digest")?;
         let sha256: GetterFn = self.get("EVP_sha256")?;
@@ -248,8 +250,8 @@ impl LibcryptoApi<'_> {
         })
     }
 
-    /// Generates a key of this kind; elliptic curve keys are on P-256. The key is not freed,
-    /// because the process exits soon.
+    /// Generates a key of the given type; elliptic curve keys use the curve P-256. The key is not
+    /// freed, because the process exits soon.
     fn key(&self, kind: c_int) -> Option<*mut c_void> {
         let by_id: NewByIdFn = self.get("EVP_PKEY_CTX_new_id")?;
         let start: InitFn = self.get("EVP_PKEY_keygen_init")?;
@@ -279,7 +281,7 @@ impl LibcryptoApi<'_> {
         }
     }
 
-    /// Measures key agreements per second.
+    /// Measures the number of key agreements per second.
     fn derive(&self, kind: c_int) -> Option<f64> {
         let set_peer: SetPeerFn = self.get("EVP_PKEY_derive_set_peer")?;
         let derive: DeriveFn = self.get("EVP_PKEY_derive")?;
@@ -297,7 +299,7 @@ impl LibcryptoApi<'_> {
         })
     }
 
-    /// Measures P-256 signatures per second.
+    /// Measures the number of P-256 signatures per second.
     fn sign(&self) -> Option<f64> {
         let sign: SignFn = self.get("EVP_PKEY_sign")?;
         let context = self.context(self.key(EC)?, "EVP_PKEY_sign_init")?;
@@ -319,8 +321,8 @@ impl LibcryptoApi<'_> {
     }
 }
 
-/// Measures operations per second several times and returns the highest rate. Returns `None` if the
-/// operation fails.
+/// Measures the rate of an operation several times, and returns the highest rate per second.
+/// Returns `None` if the operation fails.
 fn best_rate(mut once: impl FnMut() -> bool) -> Option<f64> {
     let mut slice = |times: u64| {
         let began = cpu_time();
@@ -339,7 +341,7 @@ fn best_rate(mut once: impl FnMut() -> bool) -> Option<f64> {
     Some(best)
 }
 
-/// CPU time of this thread. Unlike elapsed time, it isn't affected by other processes.
+/// Returns the CPU time of this thread. Unlike elapsed time, it isn't affected by other processes.
 fn cpu_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);

@@ -23,14 +23,15 @@ impl ProcessFiles {
         }
     }
 
-    /// Opens a file by a path that is valid in the process. Links and `..` can't lead out of the
-    /// process's root.
+    /// Opens a file by a path that is valid in the process. Symbolic links and `..` can't lead out
+    /// of the process's root.
     ///
     /// # Errors
-    /// The file can't be opened: [`io::ErrorKind::PermissionDenied`] for another user's process.
+    /// The file can't be opened. For another user's process, the error is
+    /// [`io::ErrorKind::PermissionDenied`].
     pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
         if self.same_root == Some(true) {
-            // Opening a named pipe would block until it has a writer.
+            // Without O_NONBLOCK, opening a named pipe would block until the pipe has a writer.
             let mut options = File::options();
             return options.read(true).custom_flags(libc::O_NONBLOCK).open(path);
         }
@@ -42,15 +43,16 @@ impl ProcessFiles {
         Ok(found.into())
     }
 
-    /// Path of the process's root, valid in prony's process.
+    /// Returns the path of the process's root, valid in prony's process.
     pub(crate) fn root(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root", self.pid))
     }
 
-    /// Returns true if prony may run code from this file as prony's user.
+    /// Returns true if prony may run code from this file as the user who runs prony.
     ///
-    /// The file must belong to root or to this user, and no other user may be able to write to it.
-    /// If prony ran any user's library as root, every user could become root.
+    /// The file must belong to root or to the user who runs prony, and no one else may be able to
+    /// write to it. If prony ran as root and loaded any user's library, every user could become
+    /// root.
     pub(crate) fn is_trusted(&self, file: &File) -> bool {
         let Ok(metadata) = file.metadata() else {
             return false;

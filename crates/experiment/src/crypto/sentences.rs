@@ -4,8 +4,8 @@ use prony_record::number;
 
 use super::{AES_NI, Acceleration, AlgorithmSpeed, CryptoReport, MASK, PCLMULQDQ};
 
-/// Describes a server or library that encrypts without the AES instructions; `None` if it uses
-/// them, or if that is unknown.
+/// Describes a server or library that encrypts without the AES instructions. Returns `None` if it
+/// uses them, or if this is unknown.
 pub(crate) fn unaccelerated(crypto: &CryptoReport) -> Option<String> {
     let library = named(crypto);
     match crypto.acceleration {
@@ -34,7 +34,7 @@ pub(crate) fn unaccelerated(crypto: &CryptoReport) -> Option<String> {
     }
 }
 
-/// Path and version of the library.
+/// Returns the path and version of the library.
 pub(crate) fn named(crypto: &CryptoReport) -> String {
     let path = crypto
         .library
@@ -70,7 +70,7 @@ pub(crate) fn rates(crypto: &CryptoReport) -> String {
     )
 }
 
-/// Formats ` (0.5 cycles per byte)`; empty if the processor's frequency is unknown.
+/// Formats a speed as in ` (0.5 cycles per byte)`; empty if the processor's frequency is unknown.
 pub(crate) fn cycles(crypto: &CryptoReport) -> String {
     let cycles = crypto.cycles_per_byte;
     cycles.map_or(String::new(), |cycles| {
@@ -86,12 +86,12 @@ pub(crate) fn mask_evidence(crypto: &CryptoReport) -> String {
         names.extend((lost & AES_NI != 0).then_some("AES-NI"));
         names.extend((lost & PCLMULQDQ != 0).then_some("PCLMULQDQ"));
         if !names.is_empty() {
-            return format!("found in its memory: no {}", names.join(", no "));
+            return format!("the server's memory shows no {}", names.join(", no "));
         }
-        return "found in its memory".to_owned();
+        return "according to the server's memory".to_owned();
     }
     let value = crypto.environment.as_deref().unwrap_or("?");
-    format!("{}={value} in its environment", MASK.0)
+    format!("{}={value} in the server's environment", MASK.0)
 }
 
 #[cfg(test)]
@@ -106,11 +106,11 @@ mod tests {
         };
         assert_eq!(
             mask_evidence(&crypto),
-            "OPENSSL_ia32cap=~0x1 in its environment".replace("OPENSSL_ia32cap", MASK.0)
+            "OPENSSL_ia32cap=~0x1 in the server's environment".replace("OPENSSL_ia32cap", MASK.0)
         );
         crypto.capabilities = vec![u64::MAX, 3];
         crypto.capabilities_in_process = Some(vec![!(AES_NI | PCLMULQDQ), 3]);
-        let expected = "found in its memory: no AES-NI, no PCLMULQDQ";
+        let expected = "the server's memory shows no AES-NI, no PCLMULQDQ";
         assert_eq!(mask_evidence(&crypto), expected);
     }
 }

@@ -10,7 +10,7 @@ pub use crate::undetermined::Undetermined;
 pub enum CheckStatus {
     /// No action is needed.
     Ok,
-    /// Informational; the value limits nothing at present.
+    /// For information only: the value limits nothing at present.
     Note,
     /// The value can limit a load or distort a measurement.
     Warning,
@@ -19,7 +19,7 @@ pub enum CheckStatus {
 }
 
 impl CheckStatus {
-    /// Returns `Warning` if `condition` is true, else `Ok`.
+    /// Returns `Warning` if `condition` is true, and otherwise `Ok`.
     pub(super) fn warning_if(condition: bool) -> CheckStatus {
         match condition {
             true => CheckStatus::Warning,
@@ -41,7 +41,7 @@ pub struct DoctorCheck {
     pub observed: String,
     /// Recommended value, with units.
     pub expected: String,
-    /// Reason why the value matters.
+    /// Explanation of why the value matters.
     pub why: &'static str,
     /// Suggested way to change the value.
     pub change: String,
@@ -69,7 +69,7 @@ pub(super) struct CheckTopic {
 }
 
 impl CheckTopic {
-    /// Creates the check with its result.
+    /// Creates a check of this topic with the given result.
     pub(super) fn check(&self, status: CheckStatus, observed: impl Into<String>) -> DoctorCheck {
         DoctorCheck {
             id: self.id,

@@ -6,8 +6,8 @@ use super::check::{CheckResults, CheckStatus, CheckTopic, DoctorCheck};
 use crate::crypto::sentences::{compared, cycles, mask_evidence, named, unaccelerated};
 use crate::crypto::{Acceleration, CryptoBuild, CryptoReport, LibraryKind, MASK};
 
-/// If a server's library runs below this fraction of its full speed, the CPU capabilities that the
-/// server sees count as partly masked.
+/// Fraction of the library's full speed below which the server's CPU capabilities count as partly
+/// masked.
 const PARTIAL_MASK_RATIO: f64 = 0.8;
 
 const WHY: &str = "the library encrypts every byte of TLS; without AES instructions this takes \
@@ -24,14 +24,14 @@ const ACCELERATED: CheckTopic = CheckTopic {
 const SPEED: CheckTopic = CheckTopic {
     id: "crypto-speed",
     expected: "at most 1.5 cycles per byte with the AES instructions (8 or more without them)",
-    change: "nothing if the speed is in that range",
+    change: "nothing, if the speed is in the expected range",
     ..ACCELERATED
 };
 
 const NONE: CheckTopic = CheckTopic {
     id: "crypto-none",
-    expected: "a libcrypto if the server uses TLS",
-    why: "without one, no libcrypto can slow the server down",
+    expected: "a libcrypto, if the server uses TLS",
+    why: "a server without a libcrypto can't be slowed down by one",
     change: "nothing",
     source: "proc_pid_maps(5)",
 };
@@ -65,7 +65,7 @@ const MASKED_PARTLY: CheckTopic = CheckTopic {
 const REPLACED: CheckTopic = CheckTopic {
     id: "crypto-replaced",
     expected: "the file that is now at the library's path",
-    why: "until it is restarted, the server runs the old library without the fixes and \
+    why: "until the server is restarted, it uses the old library, which lacks the fixes and \
         optimizations of the installed package",
     change: "restart the server",
     source: "proc_pid_maps(5), (deleted)",
@@ -74,8 +74,8 @@ const REPLACED: CheckTopic = CheckTopic {
 const SEVERAL: CheckTopic = CheckTopic {
     id: "crypto-several",
     expected: "one libcrypto",
-    why: "only one of them encrypts for TLS; the first mapped one was measured",
-    change: "find the module that loads the other one with lsof or ldd",
+    why: "only one libcrypto encrypts for TLS; the one that was mapped first was measured",
+    change: "use lsof or ldd to find the module that loads the other libcrypto",
     source: "ld.so(8)",
 };
 
@@ -93,7 +93,10 @@ pub(super) fn check(crypto: &CryptoReport) -> CheckResults {
         results.add(NO_ASSEMBLY.check(CheckStatus::Warning, built_without(crypto)));
     }
     for library in crypto.mapped.iter().filter(|library| library.replaced) {
-        let text = format!("{} was replaced or removed since", library.path.display());
+        let text = format!(
+            "{} was replaced or removed after the server loaded it",
+            library.path.display()
+        );
         results.add(REPLACED.check(CheckStatus::Warning, text));
     }
     let several: Vec<String> = crypto
@@ -146,7 +149,7 @@ fn check_acceleration(crypto: &CryptoReport, results: &mut CheckResults) {
     }
 }
 
-/// Compares the speed with the server's mask to the speed without a mask.
+/// Compares the library's speed with the server's mask to its speed without a mask.
 fn partly_masked(crypto: &CryptoReport) -> Option<DoctorCheck> {
     let speed = crypto.speed("aes-128-gcm")?;
     let (server, on) = (speed.as_server?, speed.on?);
@@ -167,7 +170,7 @@ fn built_without(crypto: &CryptoReport) -> String {
         cpu_info, compiler, ..
     } = &crypto.build;
     let proof = match (cpu_info, compiler) {
-        (Some(info), _) => format!("it reports {info}"),
+        (Some(info), _) => format!("the library reports {info}"),
         (None, Some(compiler)) => format!("built with {compiler}"),
         (None, None) => String::new(),
     };

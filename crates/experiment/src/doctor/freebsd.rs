@@ -1,5 +1,5 @@
-//! Checks of a FreeBSD machine, from the output of `sysctl`. All other properties are reported as
-//! undetermined.
+//! Checks of a FreeBSD machine, based on the output of `sysctl`. All other properties are reported
+//! as undetermined.
 //!
 //! **Not yet run on FreeBSD.** The checks are pure functions of the output of `sysctl NAME…`, and
 //! are compiled and tested on every system.
@@ -11,7 +11,7 @@ use prony_record::number;
 use super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::{DoctorSubject, MACHINE_NAME, SubjectKind};
 
-/// Names of the values to read.
+/// Names of the sysctl values to read.
 pub const NAMES: [&str; 5] = [
     "kern.ipc.soacceptqueue",
     "kern.maxfilesperproc",
@@ -25,13 +25,13 @@ const PORTS: CheckTopic = CheckTopic {
     expected: "a wide range for loads without keep-alive: 1024 to 65535",
     why: "each connection uses a local port, and the side that closes first keeps the port for \
         twice the maximum segment lifetime",
-    change: "sysctl net.inet.ip.portrange.first=1024, or several source addresses (--source)",
+    change: "sysctl net.inet.ip.portrange.first=1024, or use several source addresses (--source)",
     source: "ip(4), IP_PORTRANGE",
 };
 
 const FILES: CheckTopic = CheckTopic {
     id: "generator-open-files",
-    expected: "more than the load's connections",
+    expected: "more than the load's number of connections",
     why: "each connection is an open file",
     change: "sysctl kern.maxfilesperproc=200000, and kern.maxfiles above it",
     source: "tuning(7)",
@@ -40,7 +40,7 @@ const FILES: CheckTopic = CheckTopic {
 const QUEUE: CheckTopic = CheckTopic {
     id: "somaxconn",
     expected: "4096 or more",
-    why: "it limits the backlog of every server on this machine",
+    why: "this value limits the backlog of every server on this machine",
     change: "sysctl kern.ipc.soacceptqueue=4096",
     source: "listen(2)",
 };
@@ -62,7 +62,8 @@ const UNKNOWN: [&str; 5] = [
     "the libraries, listeners and configuration of a server",
 ];
 
-/// Examines a machine. `printed` is the output of `sysctl`, with lines such as `name: value`.
+/// Examines a machine. `printed` is the output of `sysctl`, whose lines have the form `name:
+/// value`.
 #[must_use]
 pub fn machine(printed: &str) -> DoctorSubject {
     let results = check(printed);
@@ -91,14 +92,14 @@ fn check(printed: &str) -> CheckResults {
             let text = format!("{} ports ({first} to {last})", number::count(ports));
             results.add(PORTS.check(status, text));
         }
-        _ => results.add_undetermined("range of local ports", "sysctl did not print it"),
+        _ => results.add_undetermined("range of local ports", "sysctl did not print the value"),
     }
     let mut check_minimum = |name: &str, topic: CheckTopic, minimum: u64| match number(name) {
         Some(value) => {
             let status = CheckStatus::warning_if(value < minimum);
             results.add(topic.check(status, number::count(value)));
         }
-        None => results.add_undetermined(name, "sysctl did not print it"),
+        None => results.add_undetermined(name, "sysctl did not print the value"),
     };
     check_minimum(NAMES[1], FILES, 4096);
     check_minimum(NAMES[0], QUEUE, 4096);
@@ -111,7 +112,7 @@ fn check(printed: &str) -> CheckResults {
             };
             results.add(CLOCK.check(status, *name));
         }
-        None => results.add_undetermined("clocksource", "sysctl did not print it"),
+        None => results.add_undetermined("clocksource", "sysctl did not print the value"),
     }
     for what in UNKNOWN {
         results.add_undetermined(what, "not implemented for FreeBSD");

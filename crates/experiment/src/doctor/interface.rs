@@ -29,7 +29,7 @@ const DRIVER: CheckTopic = CheckTopic {
 const QUEUES: CheckTopic = CheckTopic {
     id: "xdp-queues",
     expected: "a receive queue for each worker (--threads)",
-    why: "an AF_XDP socket receives from one queue, and each worker has at least one",
+    why: "an AF_XDP socket receives from one queue, and each worker needs at least one socket",
     change: "ethtool -L NAME combined N",
     source: "ethtool(8), --set-channels",
 };
@@ -37,8 +37,8 @@ const QUEUES: CheckTopic = CheckTopic {
 const OFFLOADS: CheckTopic = CheckTopic {
     id: "xdp-offloads",
     expected: "off",
-    why: "it merges received segments into frames that are larger than the memory of an AF_XDP \
-        frame, which are dropped",
+    why: "LRO merges received segments into frames that don't fit into an AF_XDP buffer and are \
+        dropped",
     change: "ethtool -K NAME lro off",
     source: "ethtool(8), --offload; the kernel's networking/af_xdp",
 };
@@ -55,17 +55,17 @@ const VLAN: CheckTopic = CheckTopic {
 const RSS: CheckTopic = CheckTopic {
     id: "xdp-rss",
     expected: "a Toeplitz hash whose key can be read",
-    why: "with several workers, each chooses its local ports so that responses arrive at its own \
-        queue; otherwise workers pass packets on to each other, with a copy",
-    change: "nothing; use one worker if packets that are passed on cost too much",
+    why: "with this hash, each of several workers chooses its local ports so that responses arrive \
+        at its own queue; otherwise, workers must copy packets to each other",
+    change: "nothing; use one worker if copying packets between workers costs too much",
     source: "ethtool(8), --show-rxfh",
 };
 
-/// Examines an interface.
+/// Examines a network interface.
 ///
 /// # Errors
 ///
-/// There is no such interface, or the kernel doesn't describe it.
+/// The interface does not exist, or the kernel can't describe it.
 pub fn examine_interface(name: &str) -> Result<DoctorSubject, XdpError> {
     let interface = Interface::find(name)?;
     let mut results = CheckResults::default();
@@ -86,11 +86,11 @@ pub fn examine_interface(name: &str) -> Result<DoctorSubject, XdpError> {
 fn check_obstacles(interface: &Interface, results: &mut CheckResults) {
     let obstacles = interface.obstacles();
     if obstacles.is_empty() {
-        let seen = format!("yes, with an MTU of {}", interface.mtu());
+        let seen = format!("ready, with an MTU of {}", interface.mtu());
         results.add(READY.check(CheckStatus::Ok, seen));
     }
     for obstacle in obstacles {
-        let remedy = "see the value above";
+        let remedy = "see the hint in the message";
         let check = READY.check(CheckStatus::Error, obstacle.to_string());
         results.add(check.with_change(remedy));
     }
@@ -99,13 +99,13 @@ fn check_obstacles(interface: &Interface, results: &mut CheckResults) {
 fn check_driver(interface: &Interface, results: &mut CheckResults) {
     let driver = interface.driver().unwrap_or_else(|| "unknown".to_owned());
     let Some(features) = interface.driver_features() else {
-        let reason = "only Linux 6.3 and later report it";
-        return results.add_undetermined(format!("abilities of the driver {driver}"), reason);
+        let reason = "only Linux 6.3 and later report driver features";
+        return results.add_undetermined(format!("features of the driver {driver}"), reason);
     };
     let (status, ability) = match features {
         _ if !features.native || !features.redirect => (
             CheckStatus::Warning,
-            "runs no XDP programs, so the kernel does (generic mode)",
+            "doesn't run XDP programs, so the kernel runs them (generic mode)",
         ),
         _ if !features.zero_copy => (CheckStatus::Note, "copies each frame"),
         _ => (CheckStatus::Ok, "zero copy"),
@@ -134,7 +134,8 @@ fn check_queues(interface: &Interface, results: &mut CheckResults) {
         (_, Some(rss)) if !rss.is_toeplitz => RSS.check(CheckStatus::Note, "not Toeplitz"),
         (_, Some(rss)) => {
             let (key, table) = (rss.key.len(), rss.table.len());
-            let seen = format!("Toeplitz, a key of {key} bytes, {table} entries");
+            let seen =
+                format!("Toeplitz, with a key of {key} bytes and a table of {table} entries");
             RSS.check(CheckStatus::Ok, seen)
         }
     };
@@ -153,7 +154,7 @@ fn check_offloads(interface: &Interface, results: &mut CheckResults) {
             Some(true) => (CheckStatus::Note, "on"),
             Some(false) => (CheckStatus::Ok, "off"),
             None => {
-                results.add_undetermined(topic.id, "the driver doesn't report it");
+                results.add_undetermined(topic.id, "the driver doesn't report this offload");
                 continue;
             }
         };

@@ -7,26 +7,27 @@ use prony_record::number;
 use super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::process::ServerProcess;
 
-/// Minimum limit on open files. With a lower limit, a server can't hold the connections of a
-/// typical load test.
+/// Minimum recommended limit on open files. With a lower limit, a server can't hold the connections
+/// of a typical load test.
 const OPEN_FILES_MIN: u64 = 4096;
 
 const FILES: CheckTopic = CheckTopic {
     id: "open-files",
-    expected: "a limit well above the number of its connections (for a proxy, twice that number)",
-    why: "each connection is an open file; at the limit the server can't accept connections, and \
+    expected: "a limit well above the server's number of connections (for a proxy, above twice \
+        that number)",
+    why: "each connection is an open file; at the limit, the server can't accept connections, and \
         reports this only in its error log",
-    change: "LimitNOFILE= in its systemd unit, worker_rlimit_nofile (nginx), ulimit-n (HAProxy), \
-        rlimit_files (php-fpm), or ulimit -n before it is started",
+    change: "raise LimitNOFILE= in the server's systemd unit, worker_rlimit_nofile (nginx), \
+        ulimit-n (HAProxy), rlimit_files (php-fpm), or ulimit -n before the server starts",
     source: "getrlimit(2), RLIMIT_NOFILE; systemd.exec(5)",
 };
 
 const QUOTA: CheckTopic = CheckTopic {
     id: "cpu-quota",
-    expected: "no quota, or one that it never reaches",
+    expected: "no quota, or a quota that the server never reaches",
     why: "a server that has used up its quota is stopped until the next period, for up to 100 ms; \
         this affects response times, but CPU usage doesn't show it",
-    change: "CPUQuota= in its systemd unit, or the CPU limit of the container",
+    change: "raise CPUQuota= in the server's systemd unit, or the CPU limit of the container",
     source: "cpu.max and cpu.stat in the kernel's admin-guide/cgroup-v2",
 };
 
@@ -37,7 +38,7 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     results
 }
 
-/// Checks the open files of the server process that is closest to its limit.
+/// Checks the number of open files of the server process that is closest to its limit.
 fn check_open_files(server: &ServerProcess, results: &mut CheckResults) {
     let mut nearest: Option<(i32, u64, u64)> = None;
     let mut hidden = 0;
@@ -68,7 +69,7 @@ fn check_open_files(server: &ServerProcess, results: &mut CheckResults) {
         }
     }
     if hidden > 0 {
-        let why = "they belong to another user (run prony as root or as that user)";
+        let why = "the processes belong to another user (run prony as root or as that user)";
         results.add_undetermined(
             format!("open files of {hidden} of the server's processes"),
             why,
@@ -91,7 +92,7 @@ fn check_open_files(server: &ServerProcess, results: &mut CheckResults) {
     results.add(FILES.check(status(open, limit), text));
 }
 
-/// Checks only the limit, for a process whose open files can't be counted.
+/// Checks only the limit on open files of a process whose open files can't be counted.
 fn check_limit(limit: u64, pid: i32, results: &mut CheckResults) {
     if status(0, limit) > CheckStatus::Ok {
         let text = format!("a limit of {} in process {pid}", number::count(limit));
@@ -108,15 +109,16 @@ fn status(open: u64, limit: u64) -> CheckStatus {
     }
 }
 
-/// Checks the quotas of the server's control group and of its ancestors, all of which apply.
+/// Checks the CPU quotas of the server's control group and of all its ancestors, because each of
+/// them applies.
 fn check_quota(server: &ServerProcess, results: &mut CheckResults) {
     let Ok(text) = std::fs::read_to_string(format!("/proc/{}/cgroup", server.pid)) else {
-        return results.add_undetermined("its CPU quota", "its control group can't be read");
+        return results.add_undetermined("CPU quota", "the server's control group can't be read");
     };
     let Some(path) = text.lines().find_map(|line| line.strip_prefix("0::")) else {
         return results.add_undetermined(
-            "its CPU quota",
-            "only control groups of version 2 are supported",
+            "CPU quota",
+            "prony reads only the quotas of version 2 control groups",
         );
     };
     let mut path = path.trim_start_matches('/').to_owned();
@@ -147,7 +149,7 @@ fn check_quota(server: &ServerProcess, results: &mut CheckResults) {
     }
 }
 
-/// Parses a quota as a number of cores: 0.5 for `50000 100000`, `None` for `max 100000`.
+/// Parses a CPU quota as a number of cores: 0.5 for `50000 100000`, `None` for `max 100000`.
 fn cores(cpu_max: &str) -> Option<f64> {
     let mut words = cpu_max.split_whitespace();
     let quota: f64 = words.next()?.parse().ok()?;

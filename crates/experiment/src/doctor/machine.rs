@@ -16,32 +16,34 @@ const PORTS: CheckTopic = CheckTopic {
     expected: "a wide range for loads without keep-alive: 1024 to 65535",
     why: "each connection uses a local port, and the side that closes first keeps the port in \
         TIME_WAIT for 60 s; a load that runs out of ports can't connect",
-    change: "sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\", or several source addresses \
-        (--source)",
+    change: "sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\", or use several source \
+        addresses (--source)",
     source: "ip(7), ip_local_port_range",
 };
 
 const TIME_WAIT: CheckTopic = CheckTopic {
     id: "time-wait",
-    expected: "few compared with the range of local ports",
-    why: "each of them occupies a local port, so new connections between the same two hosts have \
-        fewer free ports and take longer to find one",
+    expected: "far fewer than the number of local ports",
+    why: "each connection in TIME_WAIT occupies a local port, so new connections between the same \
+        two hosts have fewer free ports and take longer to find one",
     change: "wait a minute, use keep-alive, or use several source addresses",
     source: "tcp(7), tcp_tw_reuse; RFC 9293, section 3.3.2",
 };
 
 const FILES: CheckTopic = CheckTopic {
     id: "generator-open-files",
-    expected: "a hard limit above the load's connections; prony raises the soft limit itself",
+    expected: "a hard limit above the load's number of connections; prony raises the soft \
+        limit itself",
     why: "each connection is an open file",
-    change: "ulimit -Hn, LimitNOFILE= of the systemd unit, or /etc/security/limits.conf",
+    change: "raise ulimit -Hn, LimitNOFILE= of the systemd unit, or the limit in \
+        /etc/security/limits.conf",
     source: "getrlimit(2), RLIMIT_NOFILE",
 };
 
 const SOMAXCONN: CheckTopic = CheckTopic {
     id: "somaxconn",
     expected: "4096 or more, the kernel's default since 5.4",
-    why: "it limits the backlog of every server on this machine",
+    why: "this value limits the backlog of every server on this machine",
     change: "sysctl -w net.core.somaxconn=4096",
     source: "listen(2)",
 };
@@ -58,8 +60,8 @@ const GOVERNOR: CheckTopic = CheckTopic {
 const STEAL: CheckTopic = CheckTopic {
     id: "steal",
     expected: "less than 1% of the cores' time",
-    why: "the hypervisor gave that time to other guests, so the server and the \
-        generator lack it; nothing in the guest can change that",
+    why: "the hypervisor gave this time to other guests, so the server and the generator lack it; \
+        nothing in this guest can change that",
     change: "measure at another time or on another machine, or use more blocks to average out the \
         disturbance",
     source: "proc_stat(5), steal",
@@ -75,10 +77,10 @@ const BUSY: CheckTopic = CheckTopic {
 
 const CLOCK: CheckTopic = CheckTopic {
     id: "clocksource",
-    expected: "one that can be read without a system call: tsc, kvm-clock, hyperv_clocksource_tsc_page, \
-        arch_sys_counter",
-    why: "the generator reads the clock several times per request; hpet and acpi_pm take a \
-        microsecond each time",
+    expected: "a clock that can be read without a system call: tsc, kvm-clock, \
+        hyperv_clocksource_tsc_page or arch_sys_counter",
+    why: "the generator reads the clock several times per request; with hpet and acpi_pm, each \
+        reading takes a microsecond",
     change: "boot with the kernel parameter clocksource=tsc, unless the kernel log reports the TSC \
         as unstable",
     source: "the kernel's timers/timekeeping",
@@ -96,22 +98,22 @@ const URING: CheckTopic = CheckTopic {
 
 const CONNTRACK: CheckTopic = CheckTopic {
     id: "conntrack",
-    expected: "no connection tracking for the load, or a table with free entries",
+    expected: "no connection tracking for the load, or a table with enough free entries",
     why: "each connection uses an entry for minutes; when the table is full, the kernel drops packets",
     change: "sysctl -w net.netfilter.nf_conntrack_max=1048576, or a NOTRACK rule for the load",
     source: "the kernel's networking/nf_conntrack-sysctl",
 };
 
-/// Processes and CPU totals at one time.
+/// Processes and CPU totals at one point in time.
 #[derive(Debug)]
 pub(super) struct CpuSnapshot {
     at: Instant,
     table: ProcessTable,
-    /// Busy time of all cores since boot in seconds.
+    /// Busy time of all cores since boot, in seconds.
     busy_s: f64,
-    /// Stolen time of all cores since boot in seconds.
+    /// Stolen time of all cores since boot, in seconds.
     steal_s: f64,
-    /// Total time of all cores since boot in seconds.
+    /// Total time of all cores since boot, in seconds.
     all_s: f64,
 }
 
@@ -198,7 +200,7 @@ fn check_ports(results: &mut CheckResults) {
                 _ => CheckStatus::Ok,
             };
             let text = format!(
-                "{} now, for {} ports",
+                "{} connections, for {} local ports",
                 number::count(waiting),
                 number::count(ports)
             );
@@ -227,8 +229,8 @@ fn check_governor(results: &mut CheckResults) {
     match found.as_slice() {
         [] => results.add_undetermined(
             "CPU frequency governor",
-            "the kernel has no frequency governor here; in most virtual machines, the host \
-             controls the frequency",
+            "this kernel has no frequency governor; in most virtual machines, the host controls \
+             the frequency",
         ),
         [only] if only == "performance" => {
             results.add(GOVERNOR.check(CheckStatus::Ok, only.clone()))
@@ -269,8 +271,8 @@ fn check_cpu_shares(
     results.add(BUSY.check(status, text));
 }
 
-/// Describes the three processes that used the most CPU time between the snapshots, except prony
-/// and processes that started in between.
+/// Describes the three processes that used the most CPU time between two snapshots. Ignores prony
+/// and processes that started between the snapshots.
 fn busiest(before: &ProcessTable, after: &ProcessTable, own: &[i32]) -> Vec<String> {
     let own_pid = i32::try_from(std::process::id()).unwrap_or(0);
     let mut used: Vec<(f64, String)> = after

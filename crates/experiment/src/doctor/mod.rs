@@ -1,9 +1,9 @@
 //! `prony doctor`: reasons why a server, or this machine as a generator, may be slow.
 //!
 //! Input: process IDs and interface names. Output: a [`DoctorReport`] with checks (observed value,
-//! expected value, reason, fix and source) and the properties that could not be determined. The
-//! doctor changes nothing and formats nothing for people. It starts two programs: prony, to probe a
-//! library ([`crate::crypto`]), and `nginx -V`.
+//! expected value, reason, suggested change and source) and a list of properties that could not be
+//! determined. The doctor changes nothing, and leaves the formatting of the report to other crates.
+//! It starts two programs: prony, to probe a library ([`crate::crypto`]), and `nginx -V`.
 
 mod check;
 #[cfg(target_os = "linux")]
@@ -45,7 +45,7 @@ const MACHINE_NAME: &str = "this machine as a generator";
 /// The report of `prony doctor`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DoctorReport {
-    /// [`DOCTOR_SCHEMA`].
+    /// Name of the format: [`DOCTOR_SCHEMA`].
     pub schema: &'static str,
     /// Version of prony.
     pub version: &'static str,
@@ -53,14 +53,14 @@ pub struct DoctorReport {
     pub subjects: Vec<DoctorSubject>,
 }
 
-/// A server or machine that was examined.
+/// A server, machine or network interface that was examined.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DoctorSubject {
-    /// Server or machine.
+    /// Kind of the subject.
     pub kind: SubjectKind,
-    /// Name, such as `nginx, process 1234`.
+    /// Name of the subject, such as `nginx, process 1234`.
     pub name: String,
-    /// Process ID of a server; `None` for others.
+    /// Process ID of a server; `None` for other subjects.
     pub pid: Option<i32>,
     /// Checks with their results.
     #[serde(rename = "lines")]
@@ -68,12 +68,12 @@ pub struct DoctorSubject {
     /// Properties that could not be determined.
     #[serde(rename = "unknown")]
     pub undetermined: Vec<Undetermined>,
-    /// Cryptographic library of a server, with all measurements; `None` if it wasn't examined.
+    /// Cryptographic library of a server, with all measurements; `None` if no library was examined.
     #[cfg(target_os = "linux")]
     pub crypto: Option<CryptoReport>,
 }
 
-/// The kind of a subject.
+/// Kind of a subject that the doctor examines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SubjectKind {
@@ -104,7 +104,10 @@ impl fmt::Display for ProcessError {
                 "there is no process {pid} (pgrep -a NAME lists the processes of a server)"
             ),
             ProcessError::Ended(pid) => {
-                write!(f, "process {pid} has ended (it is a zombie)")
+                write!(
+                    f,
+                    "process {pid} has ended (it is a zombie that its parent has not reaped)"
+                )
             }
             ProcessError::Kernel(pid) => {
                 write!(f, "process {pid} is a kernel thread, not a server")
@@ -115,16 +118,16 @@ impl fmt::Display for ProcessError {
 
 impl std::error::Error for ProcessError {}
 
-/// Examines these servers and this machine. This takes a second, and about three more for each
-/// server that uses a libcrypto.
+/// Examines the given servers and this machine. This takes one second, and about three more seconds
+/// for each server that uses a libcrypto.
 ///
 /// # Errors
-/// A process does not exist or can't be a server. In this case, nothing is examined.
+/// A process does not exist or can't be a server. In either case, nothing is examined.
 #[cfg(target_os = "linux")]
 pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
     use process::ServerProcess;
 
-    /// Time over which the load of the machine is measured.
+    /// Time over which the CPU usage of the machine is measured.
     const OBSERVATION_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 
     let servers: Vec<ServerProcess> = pids
@@ -151,7 +154,7 @@ pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
                 Some(crypto)
             }
             Err(error) => {
-                results.add_undetermined("its cryptography", error.to_string());
+                results.add_undetermined("the server's cryptography", error.to_string());
                 None
             }
         };
@@ -184,7 +187,7 @@ pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
     })
 }
 
-/// Examines this machine, based on the values that FreeBSD's `sysctl` prints.
+/// Examines this machine, using the values that FreeBSD's `sysctl` prints.
 ///
 /// # Errors
 /// A process does not exist.

@@ -9,30 +9,30 @@ use crate::system::linux::read;
 const OFFLOADS: CheckTopic = CheckTopic {
     id: "offloads",
     expected: "segmentation (TSO or GSO) and GRO on, as on the server's production network",
-    why: "without them the kernel processes each packet of 1,500 bytes separately, which takes \
-        several times the CPU time for large responses",
+    why: "without these offloads, the kernel processes each packet of 1,500 bytes separately, \
+        which takes several times the CPU time for large responses",
     change: "ethtool -K INTERFACE tso on gso on gro on",
     source: "ethtool(8); the kernel's networking/segmentation-offloads",
 };
 
-/// Ethtool commands (linux/ethtool.h) that read an offload, by the name of the offload in
-/// ethtool(8).
+/// Offloads by their names in ethtool(8), each with the ethtool command (linux/ethtool.h) that
+/// reads its state.
 const ETHTOOL_COMMANDS: [(&str, u32); 3] = [("TSO", 0x1e), ("GSO", 0x23), ("GRO", 0x2b)];
-/// Request number in linux/sockios.h.
+/// Number of the ethtool request in linux/sockios.h.
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
-/// `struct ethtool_value`.
+/// The kernel's `struct ethtool_value`.
 #[repr(C)]
 struct EthtoolValue {
     command: u32,
     data: u32,
 }
 
-/// Checks each interface that is up.
+/// Checks the offloads of each interface that is up.
 pub(super) fn check() -> CheckResults {
     let mut results = CheckResults::default();
     let Ok(socket) = std::net::UdpSocket::bind("127.0.0.1:0") else {
-        results.add_undetermined("offloads", "a socket can't be opened");
+        results.add_undetermined("offloads", "the kernel refuses to open a socket");
         return results;
     };
     for interface in interfaces() {
@@ -46,7 +46,7 @@ pub(super) fn check() -> CheckResults {
         if offloads.is_empty() {
             results.add_undetermined(
                 format!("offloads of {interface}"),
-                "the kernel doesn't report them",
+                "the kernel doesn't report the offloads",
             );
             continue;
         }
@@ -66,7 +66,7 @@ pub(super) fn check() -> CheckResults {
     results
 }
 
-/// Names of the interfaces that are up, including the loopback interface.
+/// Returns the names of the interfaces that are up, including the loopback interface.
 fn interfaces() -> Vec<String> {
     let entries = std::fs::read_dir("/sys/class/net")
         .into_iter()

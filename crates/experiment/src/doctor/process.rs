@@ -16,20 +16,20 @@ const CONFIG_BYTES_MAX: u64 = 4 << 20;
 /// A running server: the process that the user named, and related processes of the same program.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
-    /// The process that the user named.
+    /// ID of the process that the user named.
     pub(super) pid: i32,
-    /// Root of the server's process tree: the most distant ancestor in an unbroken chain of
-    /// processes that run the same program (such as nginx's master for a worker).
+    /// Root of the server's process tree, such as the master process of nginx. It is the most
+    /// distant ancestor in an unbroken chain of processes that run the same program.
     pub(super) master: i32,
-    /// The master and all its descendants.
+    /// Process IDs of the master and of all its descendants.
     pub(super) family: Vec<i32>,
-    /// Path of the program, valid in the process; `None` if it can't be read.
+    /// Path of the program, valid inside the process; `None` if the path can't be read.
     pub(super) executable: Option<PathBuf>,
-    /// Process name in the kernel.
+    /// Name of the process in the kernel.
     pub(super) name: String,
     /// Current arguments of the master process. Many servers overwrite them with a title.
     pub(super) arguments: Vec<String>,
-    /// Working directory, valid in the process; `None` if it can't be read.
+    /// Working directory, valid inside the process; `None` if it can't be read.
     pub(super) folder: Option<PathBuf>,
     pub(super) files: ProcessFiles,
 }
@@ -47,7 +47,7 @@ impl ServerProcess {
             return Err(ProcessError::Ended(pid));
         }
         let table = linux::processes();
-        // The process table contains no kernel threads.
+        // The process table contains no kernel threads, so the process must be one of them.
         if table.get(pid).is_none() {
             return Err(ProcessError::Kernel(pid));
         }
@@ -67,7 +67,7 @@ impl ServerProcess {
         })
     }
 
-    /// File name of the program.
+    /// Returns the file name of the program.
     pub(super) fn program(&self) -> String {
         let path = self.executable.as_deref().and_then(Path::file_name);
         path.map_or(self.name.clone(), |name| {
@@ -75,7 +75,8 @@ impl ServerProcess {
         })
     }
 
-    /// File name of the program without a version: `apache` for apache2, `php-fpm` for php-fpm8.2.
+    /// Returns the file name of the program without a version: `apache` for apache2, `php-fpm` for
+    /// php-fpm8.2.
     pub(super) fn program_without_version(&self) -> String {
         let name = self.program();
         let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -96,8 +97,8 @@ impl ServerProcess {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Files that match a pattern such as `/etc/nginx/conf.d/*.conf`, sorted, as paths that are
-    /// valid in the process.
+    /// Returns the files that match a pattern such as `/etc/nginx/conf.d/*.conf`, sorted. The paths
+    /// are valid inside the process.
     pub(super) fn matching(&self, pattern: &str) -> Vec<PathBuf> {
         let root = match self.files.same_root {
             Some(true) => PathBuf::new(),
@@ -115,8 +116,8 @@ impl ServerProcess {
     }
 }
 
-/// Follows the parents as long as they run the same program. Programs of other users' processes
-/// can't be read, so these are compared by process name.
+/// Returns the most distant ancestor in an unbroken chain of processes that run the same program.
+/// The programs of other users' processes can't be read, so these processes are compared by name.
 fn master(table: &ProcessTable, pid: i32) -> i32 {
     let program = |pid: i32| Process::new(pid).and_then(|process| process.exe()).ok();
     let name = |pid: i32| table.get(pid).map(|process| process.name.clone());

@@ -1,8 +1,8 @@
 //! Messages between prony and a service's keeper, and the socket that carries them.
 //!
-//! When a process ends, the kernel closes its end of the socket. If prony has ended, the keeper
-//! kills its service. All functions here may be called between `fork` and `exec`: they don't
-//! allocate or lock.
+//! When prony ends, the kernel closes prony's end of the socket, and the keeper then kills its
+//! service. All functions in this module may be called between `fork` and `exec`, because they
+//! don't allocate or lock.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -14,13 +14,13 @@ use crate::system::fork::LaunchStep;
 pub(super) enum KeeperMessage {
     /// A step before `exec` failed; the error that `spawn` returns gives the cause.
     Failed(LaunchStep),
-    /// The main process, with this ID, is about to execute the service's program.
+    /// The main process, which has this ID, is about to execute the service's program.
     MainStarted(i32),
     /// The main process ended with this wait status.
     MainEnded(i32),
 }
 
-/// Creates both ends: prony's, then the keeper's. Both close on `exec`.
+/// Creates the socket pair and returns prony's end and the keeper's end. Both are closed on `exec`.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
@@ -32,7 +32,7 @@ pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
-/// Sends a message to prony. Errors are ignored: they mean that prony has ended.
+/// Sends a message to prony. Ignores errors, which mean that prony has ended.
 pub(super) fn send(channel: RawFd, message: KeeperMessage) {
     let words: [i32; 2] = match message {
         KeeperMessage::Failed(step) => [1, step as i32],
@@ -50,7 +50,7 @@ pub(super) fn send(channel: RawFd, message: KeeperMessage) {
     };
 }
 
-/// Reads one message without blocking; `None` if there is none.
+/// Reads one message of the keeper without blocking; `None` if no message has arrived.
 pub(super) fn receive(channel: &OwnedFd) -> Option<KeeperMessage> {
     let mut words = [0_i32; 2];
     // SAFETY: the buffer is the eight bytes of `words`.
@@ -96,7 +96,8 @@ pub(super) enum KeeperCommand {
     End,
 }
 
-/// Reads one command. The keeper calls this when its end is readable.
+/// Reads one command of prony. The keeper calls this function when its end of the socket is
+/// readable.
 pub(super) fn take_command(channel: RawFd) -> Option<KeeperCommand> {
     let mut signal = 0_i32;
     // SAFETY: the buffer is the four bytes of `signal`.

@@ -6,16 +6,16 @@ use prony_record::Finding;
 
 use crate::service::ServiceSpec;
 
-/// Cache of findings by program, library and environment. A measurement takes seconds, and
-/// repeating it would give the same result.
+/// Cache of findings by program, library and environment. A measurement takes seconds, and another
+/// measurement would give the same result.
 #[derive(Debug, Default)]
 pub(super) struct CryptoFindings(BTreeMap<String, Option<Finding>>);
 
 impl CryptoFindings {
-    /// Returns the finding about a service. `pids` lists its processes, starting with the first
-    /// one.
+    /// Returns the finding about a service. `pids` lists the service's processes, starting with the
+    /// first one.
     pub(super) fn of_service(&mut self, spec: &ServiceSpec, pids: &[i32]) -> Option<Finding> {
-        // The first process does not always have the library mapped.
+        // The first process of a service doesn't always map the library.
         let (pid, programs) = pids
             .iter()
             .find_map(|&pid| Some((pid, programs_with_crypto(pid)?)))?;
@@ -32,7 +32,7 @@ impl CryptoFindings {
 fn programs_with_crypto(pid: i32) -> Option<String> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     let library = maps.lines().find(|line| line.contains("libcrypto"))?;
-    // Skip address, permissions and offset: device, inode and path identify the file.
+    // Skip the address, permissions and offset; the device, inode and path identify the file.
     let library: Vec<&str> = library.split_whitespace().skip(3).collect();
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     Some(format!("{} {}", program.display(), library.join(" ")))
@@ -40,7 +40,7 @@ fn programs_with_crypto(pid: i32) -> Option<String> {
 
 #[cfg(target_os = "linux")]
 fn of_process(pid: i32) -> Option<Finding> {
-    // `prony doctor` reports failures; an experiment ignores them.
+    // Ignore a failed examination, which `prony doctor` would report.
     crate::crypto::of_pid(pid).ok()?.finding()
 }
 

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Result of stopping a service. The default is that of a service that was not running.
+/// Result of stopping a service. The default value describes a service that was not running.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceStop {
-    /// Exit status of the main process, such as `exit status: 0`; `None` if it is unknown.
+    /// Exit status of the main process, such as `exit status: 0`; `None` if unknown.
     pub status: Option<String>,
     /// True if the service did not end within the timeout and was killed.
     pub killed: bool,
-    /// Time from the stop signal to the end of the last process.
+    /// Time from the stop signal to the end of the service's last process.
     pub took: Duration,
-    /// Bytes removed from the middle of the service's log.
+    /// Number of bytes that were removed from the middle of the service's log.
     #[serde(default)]
     pub log_bytes_cut: u64,
 }
 
-/// A service that ended without being stopped.
+/// A service that ended although prony did not stop it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceExit {
     /// The service's name in the plan.

@@ -1,4 +1,4 @@
-//! Launch and control of a service and its keeper.
+//! Launches and controls a service and its keeper.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -28,7 +28,8 @@ pub(super) struct RunningService {
     keeper_ended: Option<ExitStatus>,
     /// Channel to the keeper; `None` after the command to kill the service was sent.
     channel: Option<OwnedFd>,
-    /// Process ID of the main process; `None` in a sandbox, which has separate process IDs.
+    /// Process ID of the main process; `None` in a sandbox, whose process IDs differ from those of
+    /// the host.
     main_pid: Option<i32>,
     main_ended: Option<ExitStatus>,
     stop_signal: i32,
@@ -49,7 +50,8 @@ pub(super) enum LaunchMode<'a> {
 /// it may use `default_cores`.
 ///
 /// # Errors
-/// [`HostError::MissingProgram`], [`HostError::Start`], [`HostError::File`].
+/// [`HostError::MissingProgram`] if the program doesn't exist, [`HostError::File`] if the log or
+/// the working directory can't be opened, and [`HostError::Start`] for other failures.
 pub(super) fn launch(
     spec: &ServiceSpec,
     mode: LaunchMode<'_>,
@@ -102,7 +104,7 @@ pub(super) fn launch(
                 main_ended: None,
                 stop_signal: spec.stop_signal,
             };
-            // The main process sends its ID before `exec`, so the message has arrived.
+            // The main process sends its ID before `exec`, so the message has already arrived.
             running.receive_messages();
             Ok(running)
         }
@@ -116,7 +118,8 @@ pub(super) fn launch(
     }
 }
 
-/// Builds the command with program, arguments, working directory and environment.
+/// Builds the command that starts the service, with its program, arguments, working directory and
+/// environment.
 fn command(spec: &ServiceSpec) -> Result<Command, HostError> {
     let (program, args) = spec
         .command
@@ -140,7 +143,8 @@ fn command(spec: &ServiceSpec) -> Result<Command, HostError> {
     Ok(command)
 }
 
-/// Returns the search path of the dynamic loader: the plan's folder, then the existing path.
+/// Returns the search path of the dynamic loader: the plan's library folder, followed by the
+/// existing path.
 fn library_path(folder: &Path, spec: &ServiceSpec) -> OsString {
     let existing = spec
         .env
@@ -155,8 +159,8 @@ fn library_path(folder: &Path, spec: &ServiceSpec) -> OsString {
     path
 }
 
-/// Returns these cores as a set; `None` for an empty list, which means any core. Fails if a core
-/// doesn't exist, because the system would silently ignore it.
+/// Converts a list of cores to a set; `None` for an empty list, which means any core. Fails if a
+/// core doesn't exist, because the system would silently ignore that core.
 fn core_set(cores: &[usize], available: &[usize]) -> io::Result<Option<CoreSet>> {
     if cores.is_empty() {
         return Ok(None);
@@ -178,18 +182,18 @@ fn core_set(cores: &[usize], available: &[usize]) -> io::Result<Option<CoreSet>>
 }
 
 impl RunningService {
-    /// Process ID of the keeper.
+    /// Returns the process ID of the keeper.
     pub(super) fn keeper_pid(&self) -> i32 {
         self.keeper.id().cast_signed()
     }
 
-    /// Exit status of the main process, if it has ended.
+    /// Returns the exit status of the main process, if it has ended.
     pub(super) fn main_ended(&mut self) -> Option<ExitStatus> {
         self.receive_messages();
         self.main_ended
     }
 
-    /// Process ID of the main process, if known.
+    /// Returns the process ID of the main process, if known.
     pub(super) fn main_pid(&self) -> Option<i32> {
         self.main_pid
     }
@@ -206,8 +210,8 @@ impl RunningService {
         }
     }
 
-    /// Exit status of the keeper, if it has ended. After that, no process of the service is left,
-    /// unless the keeper was killed.
+    /// Returns the exit status of the keeper, if it has ended. Once the keeper has ended, no
+    /// process of the service is left, unless the keeper was killed.
     pub(super) fn keeper_ended(&mut self) -> Option<ExitStatus> {
         if self.keeper_ended.is_none() {
             self.keeper_ended = self.keeper.try_wait().ok().flatten();
@@ -216,7 +220,7 @@ impl RunningService {
     }
 
     /// Sends the stop signal and waits until all processes of the service have ended. Returns false
-    /// if `timeout` passes first.
+    /// if they don't end within `timeout`.
     pub(super) fn ask_to_end(&mut self, timeout: Duration) -> bool {
         self.signal_keeper(Signal::CONT);
         if let Some(channel) = &self.channel {
@@ -226,7 +230,8 @@ impl RunningService {
         self.wait(timeout)
     }
 
-    /// Makes the keeper kill the service, and waits. Returns false if `timeout` passes first.
+    /// Makes the keeper kill the service, and waits until both have ended. Returns false if they
+    /// don't end within `timeout`.
     pub(super) fn kill(&mut self, timeout: Duration) -> bool {
         self.receive_messages();
         self.signal_keeper(Signal::CONT);
@@ -234,8 +239,8 @@ impl RunningService {
         self.wait(timeout)
     }
 
-    /// Kills a keeper that doesn't respond, and waits for its end. This process then adopts the
-    /// service's processes.
+    /// Kills a keeper that doesn't respond, and waits until it has ended. This process then adopts
+    /// the service's processes.
     pub(super) fn kill_keeper(&mut self, timeout: Duration) -> bool {
         self.signal_keeper(Signal::KILL);
         self.wait(timeout)
@@ -267,7 +272,8 @@ impl RunningService {
 /// Writes a service's rendered files into the existing folder `folder`.
 ///
 /// # Errors
-/// [`HostError::BadName`] for a path that leads out of the folder; [`HostError::File`].
+/// [`HostError::BadName`] for a path that leads out of the folder, and [`HostError::File`] if a
+/// file can't be written.
 pub(super) fn write_files(spec: &ServiceSpec, folder: &Path) -> Result<(), HostError> {
     for (name, content) in &spec.files {
         let path = prepare_path(folder, name)?;
@@ -280,7 +286,8 @@ pub(super) fn write_files(spec: &ServiceSpec, folder: &Path) -> Result<(), HostE
     Ok(())
 }
 
-/// Replaces a file. Other users can never read the new file.
+/// Replaces a file. The new file is never readable by other users, not even while it is being
+/// written.
 fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     if let Err(error) = std::fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
@@ -295,7 +302,7 @@ fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     file.write_all(content)
 }
 
-/// Returns the path of a file; creates its folder if necessary.
+/// Returns the path of a file, and creates the folder that contains the file if necessary.
 fn prepare_path(folder: &Path, name: &str) -> Result<PathBuf, HostError> {
     let path = inside(folder, name)?;
     if let Some(parent) = path.parent().filter(|parent| *parent != folder) {
@@ -304,7 +311,7 @@ fn prepare_path(folder: &Path, name: &str) -> Result<PathBuf, HostError> {
     Ok(path)
 }
 
-/// Returns `folder/name` if that is below the folder.
+/// Returns `folder/name` if that path is below `folder`.
 pub(super) fn inside(folder: &Path, name: &str) -> Result<PathBuf, HostError> {
     let plain = Path::new(name)
         .components()

@@ -1,7 +1,7 @@
-//! Logs of services. Their disk usage is limited while the service runs. After it has ended, they
-//! are cut to their head and tail.
+//! Logs of services. The disk usage of a log is limited while its service runs. After the service
+//! has ended, the log is cut to its head and tail.
 //!
-//! A service writes directly to its log. A pipe through this process would limit the log exactly,
+//! A service writes directly to its log. A pipe through this process could limit the size exactly,
 //! but it would wake this process for every line and disturb the measurement.
 
 use std::fs::{self, File};
@@ -11,16 +11,16 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Number of bytes kept at the start and at the end of a log.
+/// Number of bytes to keep at each end of a log.
 const KEPT_BYTES: u64 = 512 * 1024;
-/// Minimum number of bytes between head and tail that are worth freeing.
+/// Minimum number of bytes between the head and the tail that are worth freeing.
 const TRIM_BYTES_MIN: u64 = 4 * 1024 * 1024;
 /// Interval at which the sizes of the logs are checked.
 const TRIM_INTERVAL: Duration = Duration::from_millis(50);
 /// Number of bytes at the end of a log that [`tail`] searches for lines.
 const TAIL_WINDOW_BYTES: u64 = 64 * 1024;
 
-/// A thread that frees the disk space in the middle of growing logs.
+/// A thread that frees the disk space used by the middle of growing logs.
 #[derive(Debug, Default)]
 pub(super) struct LogTrimmer {
     shared: Arc<TrimmerShared>,
@@ -59,7 +59,7 @@ impl LogTrimmer {
         }
     }
 
-    /// Stops limiting a log, after its service has ended.
+    /// Stops limiting the disk usage of a log, after its service has ended.
     pub(super) fn forget(&self, log: &Path) {
         self.shared
             .lock()
@@ -67,12 +67,13 @@ impl LogTrimmer {
             .retain(|trimmed| trimmed.path != log);
     }
 
-    /// Ends the thread; no log is limited any longer.
+    /// Ends the thread, and with it the limits on all logs.
     pub(super) fn end(&mut self) {
         self.shared.lock().ended = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic message of the thread was already printed. The logs are still cut at the end.
+            // If the thread panicked, its message was already printed, and the logs are still cut
+            // after their services have ended.
             let _ = thread.join();
         }
         self.shared = Arc::default();
@@ -103,27 +104,30 @@ impl TrimmerShared {
 }
 
 impl TrimmedLog {
-    /// Punches a hole between head and tail. Offsets stay valid, because writers append.
+    /// Punches a hole between the head and the tail of the file. Writers are not affected, because
+    /// they append.
     fn trim(&mut self) {
         let size = fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
         let tail = size.saturating_sub(KEPT_BYTES);
         if tail < self.freed_to + TRIM_BYTES_MIN {
             return;
         }
-        // Keep the file open only briefly: a process that starts meanwhile inherits the descriptor.
+        // Keep the file open only briefly, because a process that starts in the meantime inherits
+        // the descriptor.
         #[cfg(target_os = "linux")]
         if let Ok(file) = File::options().write(true).open(&self.path) {
             use rustix::fs::{FallocateFlags, fallocate};
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            // On a file system without holes, the whole log stays until the service has ended.
+            // On a file system that doesn't support holes, the log keeps its size until the service
+            // has ended.
             let _ = fallocate(&file, hole, self.freed_to, tail - self.freed_to);
         }
         self.freed_to = tail;
     }
 }
 
-/// Cuts the log of an ended service to its head and tail, at line ends, with a note about the cut
-/// between them. Returns the number of removed bytes; 0 if the log is short enough.
+/// Cuts the log of an ended service to its head and tail, at line ends, and inserts a note about
+/// the cut. Returns the number of removed bytes; 0 if the log is short enough.
 ///
 /// # Errors
 /// The log can't be read or replaced.
@@ -159,7 +163,8 @@ pub(super) fn cut(log: &Path) -> io::Result<u64> {
     Ok(cut)
 }
 
-/// Returns the last lines of a log, at most [`TAIL_WINDOW_BYTES`]. Empty if the log can't be read.
+/// Returns the last lines of a log, at most [`TAIL_WINDOW_BYTES`] in total; empty if the log can't
+/// be read.
 pub(super) fn tail(path: &Path, lines: usize) -> String {
     let read = || -> io::Result<Vec<u8>> {
         let mut file = File::open(path)?;

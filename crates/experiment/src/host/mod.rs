@@ -1,9 +1,10 @@
 //! Access to a machine on which services run.
 //!
-//! A trial calls a [`Host`] in this order: [`allocate`](Host::allocate) the places and addresses of all
-//! services, [`start`](Host::start) each service and poll [`alive`](Host::alive) until it is ready,
-//! [`sample`](Host::sample) during the load, [`stop`](Host::stop) the services in reverse order, and
-//! [`release`](Host::release). [`local::LocalHost`] is this machine.
+//! A trial uses a [`Host`] as follows. It [allocates](Host::allocate) the places and addresses of
+//! all services, [starts](Host::start) each service, and polls [`alive`](Host::alive) until the
+//! service is ready. It takes [samples](Host::sample) during the load. At the end, it
+//! [stops](Host::stop) the services in reverse order, and [releases](Host::release) the allocated
+//! resources. [`local::LocalHost`] is this machine.
 
 mod channel;
 mod crypto_findings;
@@ -35,8 +36,8 @@ pub(crate) use scoped::{ScopedHost, SharedHost};
 
 /// A machine that runs services: this one, or a group of machines with agents.
 pub trait Host: Send {
-    /// Creates the places of all of a trial's services and picks their addresses. The services are
-    /// listed in start order.
+    /// Creates the places of all services of a trial and picks their addresses. `wanted` lists the
+    /// services in start order.
     ///
     /// One call covers all services, because they must reach each other. For example, if a service
     /// in a namespace starts after a native service, the native service gets an address that is
@@ -44,7 +45,7 @@ pub trait Host: Send {
     /// are created, including those without a service.
     ///
     /// # Errors
-    /// Any step fails. Everything that was created is removed again.
+    /// A step failed. Everything that was already created is removed again.
     fn allocate(
         &mut self,
         wanted: &[Allocation],
@@ -52,51 +53,52 @@ pub trait Host: Send {
     ) -> Result<BTreeMap<String, Allocated>, HostError>;
 
     /// Returns a handle to the network of a named place. Threads of this process, such as those of
-    /// the load, can run in it. `None` for other kinds of places, whose services this process
-    /// reaches directly.
+    /// the load, can run in it. Returns `None` for other kinds of places, because this process
+    /// reaches their services directly.
     ///
     /// # Errors
     /// The place was not allocated, or is on another machine.
     fn netns_handle(&self, place: PlaceKind) -> Result<Option<NetnsHandle>, HostError>;
 
-    /// Writes the service's files and starts it. Standard output and error go to
-    /// `<log_dir>/<service>.log`. Returns once the program is running; the service might not be
+    /// Writes the service's files and starts the service. Its standard output and standard error go
+    /// to `<log_dir>/<service>.log`. Returns once the program is running; the service might not be
     /// ready yet.
     ///
     /// # Errors
-    /// [`HostError::NotAllocated`] before [`Host::allocate`]; other errors if the start fails.
+    /// [`HostError::NotAllocated`] if [`Host::allocate`] was not called before; other errors if the
+    /// start fails.
     fn start(&mut self, spec: &ServiceSpec, log_dir: &Path) -> Result<(), HostError>;
 
     /// Checks that the service is running. If the main process ended with status 0 and left other
     /// processes, the service is a daemon and counts as running.
     ///
     /// # Errors
-    /// The exit status and the last lines of the log.
+    /// Returns the exit status and the last lines of the log.
     fn alive(&mut self, service: &str) -> Result<(), ServiceExit>;
 
     /// Probes a service once, from within its place. Returns the HTTP status, or `None` if the
-    /// probe only connects.
+    /// probe sends no request.
     ///
     /// # Errors
-    /// The reason why the service isn't ready, as a message for the user.
+    /// Returns the reason why the service isn't ready, as a message for the user.
     fn probe_readiness(
         &mut self,
         service: &str,
         probe: &ReadinessProbe,
     ) -> Result<Option<u16>, String>;
 
-    /// Returns the last lines of the service's log; empty if there is none.
+    /// Returns the last lines of the service's log; empty if it has no log.
     fn log_tail(&self, service: &str, lines: usize) -> String;
 
     /// Sets the telemetry sources other than the services' processes. Must be called before
-    /// services start. [`Host::take_findings`] reports failures.
+    /// services start. Failures are returned by [`Host::take_findings`].
     fn watch(&mut self, watch: WatchSpec);
 
     /// Reads the resource usage of each running service and of the machine.
     fn sample(&mut self) -> TelemetrySample;
 
-    /// Returns true if a sample showed that a machine of this trial is lost; the load can then
-    /// stop.
+    /// Returns true if a sample showed that a machine of this trial is lost. The load can then be
+    /// stopped.
     fn is_lost(&self) -> bool {
         false
     }
@@ -106,7 +108,7 @@ pub trait Host: Send {
     fn take_findings(&mut self) -> Vec<Finding>;
 
     /// Measures the cryptographic library that a running service has mapped, and returns a finding
-    /// if it is slow. This takes seconds of CPU time for each new library.
+    /// if the library is slow. This takes a few seconds of CPU time for each new library.
     fn examine_crypto(&mut self, spec: &ServiceSpec) -> Option<Finding>;
 
     /// Sends the stop signal, and kills the whole process tree after a timeout. Does nothing if the
@@ -120,7 +122,7 @@ pub trait Host: Send {
     /// namespaces, links, sockets, files. [`Host::allocate`] can be called again afterwards.
     ///
     /// # Errors
-    /// The first failure. All other resources are still removed.
+    /// Returns the first failure. All other resources are removed nevertheless.
     fn release(&mut self) -> Result<(), HostError>;
 
     /// Returns the facts of the machine, and the programs of the running services.

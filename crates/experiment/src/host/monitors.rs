@@ -1,5 +1,5 @@
-//! Telemetry sources other than the services' processes: hardware counters, a machine read over
-//! ssh, and the kernel log.
+//! Telemetry sources other than the services' processes: hardware counters, a machine that is read
+//! over ssh, and the kernel log.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +26,8 @@ pub(super) struct Monitors {
 }
 
 impl Monitors {
-    /// Changes the telemetry sources. Open counters and connections are kept if they are still
-    /// needed.
+    /// Changes the telemetry sources. Counters and connections that are already open are kept if
+    /// they are still needed.
     pub(super) fn set(&mut self, watch: WatchSpec) {
         let wanted = watch.counters == CounterMode::Cores;
         if !wanted {
@@ -85,7 +85,7 @@ impl Monitors {
         }
     }
 
-    /// Services on this machine that prony did not start.
+    /// Iterates over the services on this machine that prony did not start.
     pub(super) fn external_services(&self) -> impl Iterator<Item = SampledService> {
         self.watch
             .others
@@ -101,8 +101,8 @@ impl Monitors {
         }
     }
 
-    /// Adds the data of these sources to a sample. `cores` lists the cores that the plan assigns to
-    /// each service; an empty list means any core.
+    /// Adds the data of the telemetry sources to a sample. `cores` lists the cores that the plan
+    /// assigns to each service; an empty list means any core.
     pub(super) fn complete(
         &mut self,
         sample: &mut TelemetrySample,
@@ -136,7 +136,7 @@ impl Monitors {
         self.kernel_log = KernelLog::from_now();
     }
 
-    /// Returns findings about SYN floods on these ports that the kernel has logged.
+    /// Returns findings about SYN floods that the kernel has logged for the given ports.
     #[cfg(target_os = "linux")]
     pub(super) fn syn_floods(&mut self, ports: &BTreeMap<u16, String>) -> Vec<Finding> {
         let floods = self.kernel_log.iter_mut().flat_map(KernelLog::syn_floods);
@@ -144,7 +144,8 @@ impl Monitors {
             let text = format!(
                 "The listen queue of service \"{}\" was full, and the kernel logged: \"{line}\" \
                  (raise the service's backlog, net.core.somaxconn and net.ipv4.tcp_max_syn_backlog). \
-                 The result reflects that limit; unless it is what you compare, change it.",
+                 The result reflects that limit, so raise it unless you want to compare with it in \
+                 place.",
                 ports.get(&port)?
             );
             Some(Finding::new(
@@ -156,7 +157,7 @@ impl Monitors {
         floods.filter_map(finding).collect()
     }
 
-    /// Returns findings about failures of these sources since the last call.
+    /// Returns findings about telemetry sources that have failed since the last call.
     pub(super) fn findings(&mut self) -> Vec<Finding> {
         let lost = self.remote.as_mut().and_then(RemoteSampler::take_failure);
         let text = lost.map(|why| {
@@ -172,7 +173,8 @@ impl Monitors {
     }
 }
 
-/// Connects to the remote machine. The ssh process and its reader threads avoid the load's cores.
+/// Connects to the remote machine. The ssh process and the threads that read its output avoid the
+/// load's cores.
 fn connect(machine: &RemoteMachine, load_cores: &[usize]) -> RemoteSampler {
     let connecting = || {
         system::avoid_cores(load_cores);
@@ -187,14 +189,15 @@ fn are_disjoint(own: &[usize], others: &[usize]) -> bool {
     !others.is_empty() && others.iter().all(|core| !own.contains(core))
 }
 
-/// Returns true if no other service may use the cores of this one.
+/// Returns true if no other service may use the cores of this service.
 fn is_alone(name: &str, own: &[usize], cores: &BTreeMap<String, Vec<usize>>) -> bool {
     let is_apart =
         |(other, theirs): (&String, &Vec<usize>)| other == name || are_disjoint(own, theirs);
     !own.is_empty() && cores.iter().all(is_apart)
 }
 
-/// Adds up counters. A counter that is missing from one of them is missing from the sum.
+/// Adds up the counters of several cores. A counter that is missing on one core is missing from the
+/// sum.
 fn sum(counts: impl Iterator<Item = HardwareCounters>) -> Option<HardwareCounters> {
     let add = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
     counts.reduce(|one, other| HardwareCounters {

@@ -18,19 +18,19 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct ReadinessProbe {
     /// Listener to connect to.
     pub endpoint: Endpoint,
-    /// Path to request. If `None`, an accepted connection or a bound UDP port is enough.
+    /// Path to request. If it is `None`, an accepted connection or a bound UDP port is enough.
     pub get: Option<String>,
-    /// True to request the path over TLS, without verifying the certificate. Always true for UDP,
-    /// which means HTTP/3.
+    /// True if the path is requested over TLS, without verification of the certificate. Always true
+    /// for UDP, because the request then uses HTTP/3.
     pub https: bool,
 }
 
 impl ReadinessProbe {
-    /// Probes once, in the network of the calling thread. Returns the HTTP status, or `None`
-    /// without a path.
+    /// Probes the service once, in the network of the calling thread. Returns the HTTP status, or
+    /// `None` if the probe has no path.
     ///
     /// # Errors
-    /// The reason why the service isn't ready, as a message for the user.
+    /// Returns the reason why the service isn't ready, as a message for the user.
     pub fn run(&self) -> Result<Option<u16>, String> {
         let Some(path) = &self.get else {
             return self.accepts().map(|()| None);
@@ -44,7 +44,7 @@ impl ReadinessProbe {
         let settings = LoadSettings {
             unix,
             http,
-            // Readiness does not depend on the certificate.
+            // Accept any certificate, because readiness does not depend on it.
             insecure: true,
             ..LoadSettings::from_environment()
         };

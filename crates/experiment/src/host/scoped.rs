@@ -17,7 +17,7 @@ use crate::service::{Allocated, Allocation, PlaceKind, ScopedName, ServiceSpec};
 use crate::telemetry::{TelemetrySample, WatchSpec};
 use crate::topology::Topology;
 
-/// State that the variants of a block share on their host.
+/// State of a host that the variants of a block share.
 #[derive(Debug, Default)]
 pub(crate) struct SharedHost {
     /// Allocations of all variants, by service name on the host.
@@ -33,7 +33,7 @@ impl SharedHost {
     /// Allocates the services of all variants together, because they may have to reach each other.
     ///
     /// # Errors
-    /// The same as for [`Host::allocate`].
+    /// The same errors as [`Host::allocate`].
     pub(crate) fn allocate(
         host: &mut dyn Host,
         wanted: &[(usize, Vec<Allocation>)],
@@ -67,7 +67,7 @@ impl SharedHost {
     }
 }
 
-/// View of a host with the services of one variant.
+/// View of a host that contains only the services of one variant.
 pub(crate) struct ScopedHost<'a> {
     host: &'a mut dyn Host,
     shared: &'a mut SharedHost,
@@ -99,8 +99,8 @@ impl<'a> ScopedHost<'a> {
     }
 }
 
-/// Returns the finding with service names as in the plan; `None` if it is about another variant's
-/// service.
+/// Returns the finding with service names as in the plan; `None` if the finding is about another
+/// variant's service.
 fn own_finding(finding: &Finding, variant: usize) -> Option<Finding> {
     let mut text = String::with_capacity(finding.text.len());
     // Findings put service names in quotes.
@@ -185,8 +185,8 @@ impl Host for ScopedHost<'_> {
         self.host.is_lost()
     }
 
-    /// Returns the findings about this variant's services, and those that aren't about a specific
-    /// service.
+    /// Returns the findings about this variant's services, and the findings that aren't about a
+    /// specific service.
     fn take_findings(&mut self) -> Vec<Finding> {
         self.shared.findings.extend(self.host.take_findings());
         let findings = self.shared.findings.iter();
@@ -200,7 +200,7 @@ impl Host for ScopedHost<'_> {
         own_finding(&finding, self.variant)
     }
 
-    /// Stops the service, and renames its log as in a block without interleaving.
+    /// Stops the service, and gives its log the name that it has in a block without interleaving.
     fn stop(&mut self, service: &str) -> Result<ServiceStop, HostError> {
         let name = self.name(service);
         let stopped = self.host.stop(&name)?;
@@ -217,7 +217,7 @@ impl Host for ScopedHost<'_> {
         Ok(stopped)
     }
 
-    /// Does nothing: the block releases the services of all variants together.
+    /// Does nothing, because the block releases the services of all variants together.
     fn release(&mut self) -> Result<(), HostError> {
         Ok(())
     }

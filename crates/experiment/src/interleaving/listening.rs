@@ -1,7 +1,7 @@
-//! Detection of addresses that a plan fixes for its services instead of using the allocated ones.
+//! Detects addresses that a plan sets for its services instead of using the allocated ones.
 //!
 //! Two services can't listen on the same address at the same time. Only common flags and directives
-//! are recognized, because no list of programs is complete. Other conflicts show up when the
+//! are recognized, because no list of programs is complete. Other conflicts are detected when the
 //! services start.
 
 use std::collections::BTreeMap;
@@ -29,10 +29,10 @@ const FLAGS: &[&str] = &[
 const VARIABLES: &[&str] = &["BIND", "LISTEN", "PORT"];
 /// First words of configuration lines that set an address or a port to listen on.
 const DIRECTIVES: &[&str] = &["bind", "listen", "server.port"];
-/// Lowest number after a one-letter flag that counts as a port. Lower numbers are often counts.
+/// Lowest number that counts as a port after a one-letter flag. Lower numbers are often counts.
 const UNNAMED_PORT_MIN: u16 = 1024;
 
-/// An address to listen on.
+/// An address that a service listens on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum FixedAddress {
     Port(u16),
@@ -49,7 +49,7 @@ impl fmt::Display for FixedAddress {
 }
 
 /// Describes the first address on which services of several variants would listen; `None` if there
-/// is none.
+/// is no such address.
 pub(super) fn shared_address(all: NamedVariants<'_>) -> Option<String> {
     let mut known: BTreeMap<FixedAddress, usize> = BTreeMap::new();
     for (index, variant) in all.iter() {
@@ -73,7 +73,7 @@ fn shares_network(service: &ResolvedService) -> bool {
     service.remote.is_none() && service.spec.place == PlaceKind::Native
 }
 
-/// Collects the addresses in a service's command, environment and files.
+/// Collects the addresses that a service's command, environment and files set.
 fn addresses(service: &ResolvedService) -> Vec<FixedAddress> {
     let spec = &service.spec;
     let flags = spec.command.iter().enumerate().filter_map(|(index, word)| {
@@ -99,7 +99,7 @@ fn addresses(service: &ResolvedService) -> Vec<FixedAddress> {
     all.filter(is_fixed).collect()
 }
 
-/// Parses the address in a line of a configuration file; `None` unless the line is a known
+/// Parses the address in a line of a configuration file; `None` unless the line contains a known
 /// directive.
 fn directive(line: &str) -> Option<FixedAddress> {
     let line = line.trim();
@@ -122,11 +122,11 @@ fn address(text: &str) -> Option<FixedAddress> {
     let authority = text.split_once("://").map_or(text, |(_, rest)| rest);
     let authority = authority.split('/').next()?;
     let port = authority.rsplit(':').next()?.parse().ok();
-    // Port 0 lets the system choose.
+    // Ignore port 0, with which the system chooses a free port.
     port.filter(|port| *port > 0).map(FixedAddress::Port)
 }
 
-/// Returns true if the plan fixes this address; false if prony allocated it.
+/// Returns true if the plan sets this address; false if prony allocates it.
 fn is_fixed(address: &FixedAddress) -> bool {
     match address {
         FixedAddress::Port(port) => !is_placeholder_port(*port),

@@ -4,8 +4,8 @@
 //! own load, and the loads take turns in slices. Drift of the machine and noisy neighbors then
 //! affect all variants equally.
 //!
-//! Input: a plan, and the available resources of this machine. Output: a [`TrialMode`] with the
-//! reason.
+//! Input: a plan, and the available resources of this machine. Output: a [`TrialMode`], which
+//! contains the reason if the trials are not interleaved.
 
 mod listening;
 mod resources;
@@ -32,7 +32,7 @@ pub use slices::{
 /// machine.
 ///
 /// The result is `Sequential` if `requested` is `Off` or if the variants can't be interleaved. The
-/// reason names the service, variant or key that prevents it.
+/// reason names the service, variant or plan key that prevents interleaving.
 pub fn decide(plan: &Plan, requested: Interleave) -> TrialMode {
     let length = match requested {
         Interleave::Off => {
@@ -44,8 +44,8 @@ pub fn decide(plan: &Plan, requested: Interleave) -> TrialMode {
     };
     let obstacle = match plan.with_placeholders() {
         Ok(variants) => obstacle(plan, &variants, requested),
-        // Unexpected, because the plan was rendered when it was read. The first trial reports the
-        // cause.
+        // This is unexpected, because the plan was rendered when it was read. The first trial will
+        // report the cause.
         Err(_) => Some("not every variant can be rendered".to_owned()),
     };
     match obstacle {
@@ -74,7 +74,7 @@ struct NamedVariants<'a> {
 }
 
 impl<'a> NamedVariants<'a> {
-    /// Names a variant by its levels, as one quoted phrase.
+    /// Names a variant by its levels, in quotes.
     fn name(self, index: usize) -> String {
         let levels = self.plan.variants[index].levels.iter();
         let levels: Vec<&str> = levels.map(|(_, level)| level).collect();
@@ -85,8 +85,8 @@ impl<'a> NamedVariants<'a> {
         self.variants.iter().enumerate()
     }
 
-    /// Names the loads for which `holds` is true, as the subject of a sentence; `None` if there are
-    /// none.
+    /// Names the loads for which `holds` is true, as the subject of a sentence; `None` if no load
+    /// qualifies.
     fn loads(self, holds: impl Fn(&Resolved) -> bool) -> Option<String> {
         let (first, _) = self.iter().find(|(_, variant)| holds(variant))?;
         Some(match self.variants.iter().all(holds) {
@@ -96,9 +96,9 @@ impl<'a> NamedVariants<'a> {
     }
 }
 
-/// Rejects loads other than those that this process sends for a fixed duration. Slices would change
-/// the slope of a load profile, and the pauses between slices would drain the queues that it builds
-/// up.
+/// Rejects loads that can't be divided into slices, and loads that agents send. For example, slices
+/// would change the slope of a load profile, and the pauses between slices would drain the queues
+/// that the profile builds up.
 fn of_load(all: NamedVariants<'_>) -> Option<String> {
     if let Some(load) = all.loads(|variant| variant.load.agents.is_some()) {
         return Some(format!("agents send {load}"));
@@ -136,7 +136,7 @@ fn of_load(all: NamedVariants<'_>) -> Option<String> {
     Some(format!("{load} ends after a number of requests"))
 }
 
-/// Rejects named places: each exists only once, with its own settings.
+/// Rejects named places, because each exists only once, with its own settings.
 fn of_networks(all: NamedVariants<'_>) -> Option<String> {
     for (index, variant) in all.iter() {
         let mut places = variant.topology.places.iter();
@@ -174,8 +174,8 @@ fn of_services(all: NamedVariants<'_>) -> Option<String> {
     None
 }
 
-/// Returns true if a service of another variant counts the same external processes. Their CPU time
-/// could not be attributed to one variant.
+/// Returns true if a service of another variant counts the same external processes, whose CPU time
+/// can't be attributed to one variant.
 fn follows_the_same(
     all: NamedVariants<'_>,
     index: usize,
@@ -190,7 +190,7 @@ fn follows_the_same(
         })
 }
 
-/// Rejects telemetry over ssh, which reads totals at fixed intervals instead of at the ends of
+/// Rejects telemetry over ssh, because it reads totals at fixed intervals instead of at the ends of
 /// slices.
 fn of_telemetry(all: NamedVariants<'_>) -> Option<String> {
     let mut machines = all
@@ -234,8 +234,8 @@ fn of_lengths(all: NamedVariants<'_>, requested: Interleave) -> Option<String> {
     })
 }
 
-/// Rejects loads with too few requests per block for a percentile that gets a verdict. The rate of
-/// a closed loop is not known yet.
+/// Rejects loads with too few requests per block for a percentile that gets a verdict. A closed
+/// loop is accepted, because its rate is not known yet.
 fn of_requests(all: NamedVariants<'_>) -> Option<String> {
     all.iter().find_map(|(index, variant)| {
         let settings = &variant.load.settings;

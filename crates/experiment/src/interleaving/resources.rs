@@ -1,4 +1,5 @@
-//! Memory, open files and local ports that all variants need at the same time.
+//! Memory, open files and local ports that all variants need at the same time in an interleaved
+//! block.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,8 @@ pub struct MachineResources {
     pub memory_bytes: Option<u64>,
     /// Limit on open files of this process.
     pub open_files: u64,
-    /// Number of local ports for connections from one address to another; `None` if unknown.
+    /// Number of local ports available for connections from one address to another; `None` if
+    /// unknown.
     pub local_ports: Option<u64>,
 }
 
@@ -32,7 +34,8 @@ impl MachineResources {
 /// Resources that a variant needs while its services and its load run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VariantDemand {
-    /// Memory in bytes of the variant's services; 0 if the plan declares none.
+    /// Memory limits in bytes that the variant's services declare, added up; 0 if they declare
+    /// none.
     pub memory_bytes: u64,
     /// Number of connections in the variant's load.
     pub connections: u64,
@@ -43,7 +46,7 @@ pub struct VariantDemand {
     pub destination: Option<String>,
 }
 
-/// Returns the demand of each variant, as declared by the plan.
+/// Returns the resources that each variant needs according to the plan.
 ///
 /// # Errors
 /// A variant can't be rendered.
@@ -75,7 +78,8 @@ pub fn demands(plan: &Plan) -> Result<Vec<VariantDemand>, PlanError> {
     Ok(variants.iter().enumerate().map(demand).collect())
 }
 
-/// Describes the first resource that all variants together exceed; `None` if all suffice.
+/// Describes the first resource of which all variants together need more than is available; `None`
+/// if all resources suffice.
 pub fn shortage(demands: &[VariantDemand], available: &MachineResources) -> Option<String> {
     let sum =
         |part: fn(&VariantDemand) -> u64| demands.iter().map(part).fold(0, u64::saturating_add);
@@ -116,8 +120,8 @@ pub fn shortage(demands: &[VariantDemand], available: &MachineResources) -> Opti
     })
 }
 
-/// Memory limit in bytes that a service's command declares: the heap of Java or Node, the cache of
-/// memcached or Redis, or the limit of a systemd scope; 0 if there is none.
+/// Returns the memory limit in bytes that a service's command declares: the heap of Java or Node,
+/// the cache of memcached or Redis, or the limit of a systemd scope; 0 if there is none.
 fn declared_memory(service: &ResolvedService) -> u64 {
     let words = &service.spec.command;
     let declared = words.iter().enumerate().filter_map(|(index, word)| {
@@ -141,7 +145,7 @@ fn declared_memory(service: &ResolvedService) -> u64 {
     declared.fold(0, u64::saturating_add)
 }
 
-/// Parses `512m`, `2g`, `2gb`, `4G` or a number of bytes.
+/// Parses a memory size such as `512m`, `2g`, `2gb` or `4G`, or a number of bytes.
 fn memory_size(text: &str) -> Option<u64> {
     let text = text.to_ascii_uppercase();
     let text = text.strip_suffix('B').unwrap_or(&text);

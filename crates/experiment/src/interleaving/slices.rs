@@ -12,18 +12,19 @@ pub const ROUNDS_MIN: u32 = 4;
 /// of the slice and isn't counted.
 pub const SETTLING_PART: u32 = 10;
 /// Minimum number of counted requests of each variant in a block if a percentile up to p99 gets a
-/// verdict. With this many, 10 requests are above p99.
+/// verdict. With this number of requests, 10 are above p99.
 pub const COUNTED_REQUESTS_MIN: u32 = 1_000;
 
-/// Returns the minimum duration of a trial with enough requests for these metrics at the request
-/// rate of the slowest variant, rounded up to whole milliseconds. `None` if any duration is enough.
+/// Returns the minimum duration of a trial that has enough requests for the given metrics at the
+/// request rate of the slowest variant, rounded up to whole milliseconds. Returns `None` if any
+/// duration is enough.
 pub fn minimum_duration(slowest_rate_per_s: f64, metrics: &[Metric]) -> Option<Duration> {
     let is_high = metrics.contains(&Metric::P99Us);
     is_high.then(|| time_of(COUNTED_REQUESTS_MIN, slowest_rate_per_s))
 }
 
-/// Returns the total time under load of an interleaved block: the warm-ups of all variants, and for
-/// each variant the duration plus the settling parts. Draining between slices takes additional
+/// Returns the total time under load of an interleaved block: the warm-ups of all variants, plus
+/// the duration and the settling parts of each variant. Draining between slices takes additional
 /// time.
 pub fn interleaved_time(warmups: &[Duration], duration: Duration) -> Duration {
     let variants = u32::try_from(warmups.len()).unwrap_or(u32::MAX);
@@ -34,11 +35,11 @@ pub fn interleaved_time(warmups: &[Duration], duration: Duration) -> Duration {
         .fold(slices, |sum, it| sum.saturating_add(*it))
 }
 
-/// Returns the time that this number of requests takes at this rate, rounded up to whole
+/// Returns the time that a number of requests takes at the given rate, rounded up to whole
 /// milliseconds.
 fn time_of(requests: u32, rate_per_s: f64) -> Duration {
     let milliseconds = (f64::from(requests) * 1e3 / rate_per_s.max(0.0)).ceil();
-    // A rate of zero gives infinity, which is converted to the largest integer.
+    // At a rate of zero, the time is infinite, and the conversion returns the largest integer.
     Duration::from_millis(milliseconds as u64)
 }
 

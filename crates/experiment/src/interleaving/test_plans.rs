@@ -1,4 +1,4 @@
-//! A plan whose variants can be interleaved. Tests modify it.
+//! A plan whose variants can be interleaved, which tests modify.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ target = "web"
 connections = 4
 "#;
 
-/// Reads a valid plan.
+/// Parses a plan that must be valid.
 pub(crate) fn read(text: &str) -> Plan {
     let machine = MachineProfile {
         os: "linux".to_owned(),

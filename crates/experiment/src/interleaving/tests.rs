@@ -1,4 +1,5 @@
-//! Tests of the decision whether a plan is interleaved, one for each reason against it.
+//! Tests of the decision whether a plan is interleaved, with one test for each reason against
+//! interleaving.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use super::test_plans::{PLAN, read};
 use super::{decide, demands};
 use crate::plan::Interleave;
 
-/// Returns the reason why this plan is not interleaved.
+/// Returns the reason why a plan is not interleaved.
 fn reason(text: &str, requested: Interleave) -> String {
     match decide(&read(text), requested) {
         TrialMode::Sequential { reason } => reason,
@@ -16,7 +17,7 @@ fn reason(text: &str, requested: Interleave) -> String {
     }
 }
 
-/// Returns the plan with `new` in place of `old`.
+/// Returns the test plan with `old` replaced by `new`.
 fn changed(old: &str, new: &str) -> String {
     assert!(PLAN.contains(old), "{old}");
     PLAN.replace(old, new)

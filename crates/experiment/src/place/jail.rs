@@ -1,15 +1,15 @@
-//! Jails (FreeBSD): separate processes, and a separate address on the loopback interface. The files
-//! are the host's.
+//! Jails (FreeBSD). Each has separate processes and a separate address on the loopback interface,
+//! but shares the host's files.
 //!
-//! **Experimental: written for FreeBSD, never run there.** The command lines are pure functions,
-//! tested on every system.
+//! **Experimental: written for FreeBSD, but never run there.** Pure functions build the command
+//! lines and are tested on every system.
 
 #[cfg(target_os = "freebsd")]
 pub(crate) use system::{JailId, JailSandbox, free_base, processes_in, remove};
 
 use std::net::Ipv4Addr;
 
-/// Interface that gets the addresses of jails.
+/// Network interface that gets the addresses of jails.
 const INTERFACE: &str = "lo0";
 
 /// Checks that this user can create jails on this machine.
@@ -26,19 +26,19 @@ pub(crate) fn check() -> Result<(), String> {
     Ok(())
 }
 
-/// Arguments of ifconfig(8) that add an address.
+/// Returns the arguments of ifconfig(8) that add an address.
 #[must_use]
 pub fn add_address(address: Ipv4Addr) -> Vec<String> {
     words(&[INTERFACE, "inet", &format!("{address}/32"), "alias"])
 }
 
-/// Arguments of ifconfig(8) that remove an address.
+/// Returns the arguments of ifconfig(8) that remove an address.
 #[must_use]
 pub fn remove_address(address: Ipv4Addr) -> Vec<String> {
     words(&[INTERFACE, "inet", &address.to_string(), "-alias"])
 }
 
-/// Arguments of jail(8) that create a jail without a process and print its ID.
+/// Returns the arguments of jail(8) that create a jail without a process and print its ID.
 #[must_use]
 pub fn create(name: &str, address: Ipv4Addr) -> Vec<String> {
     words(&[
@@ -54,14 +54,14 @@ pub fn create(name: &str, address: Ipv4Addr) -> Vec<String> {
     ])
 }
 
-/// Arguments of jail(8) that remove a jail and kill its processes.
+/// Returns the arguments of jail(8) that remove a jail and kill its processes.
 #[must_use]
 pub fn destroy(name: &str) -> Vec<String> {
     words(&["-r", name])
 }
 
-/// Converts a name to a valid name for a jail. A dot is replaced, because it would make the jail a
-/// child of another one.
+/// Converts a name to a valid name for a jail. Dots are replaced, because a dot would make the jail
+/// a child of another jail.
 #[must_use]
 pub fn jail_name(name: &str) -> String {
     name.replace('.', "-")
@@ -83,8 +83,8 @@ mod system {
     use crate::system::freebsd::parse;
     use crate::system::{self, HostError};
 
-    /// Network from which jails get their addresses. Addresses are tried in sequence, so some of
-    /// them may be in use.
+    /// Network from which jails get their addresses. Some addresses may be in use, so they are
+    /// tried in sequence.
     const BASE: Ipv4Addr = Ipv4Addr::new(10, 213, 0, 0);
 
     /// Returns the network from which jails get their addresses.
@@ -96,18 +96,18 @@ mod system {
     #[derive(Debug)]
     pub(crate) struct JailSandbox {
         id: i32,
-        /// Address of the service.
+        /// Address at which the service listens.
         pub(crate) inside: Ipv4Addr,
-        /// Address at which jails reach native services; in a jail, 127.0.0.1 is the jail's own
+        /// Address at which jails reach native services. In a jail, 127.0.0.1 is the jail's own
         /// address.
         pub(crate) outside: Ipv4Addr,
     }
 
     impl JailSandbox {
-        /// False: a jail shares the network stack and the process IDs of the host.
+        /// Always false: a jail shares the host's network stack and process IDs.
         pub(crate) const IS_ISOLATED: bool = false;
 
-        /// Creates a jail with this name and records it in the run state.
+        /// Creates a jail named `name`, and records the jail and its addresses in the run state.
         pub(crate) fn make(
             name: &str,
             base: Ipv4Addr,
@@ -157,7 +157,7 @@ mod system {
         }
     }
 
-    /// Removes a jail or an address of a run, if it exists.
+    /// Removes a jail or an address that a run created, if it still exists.
     pub(crate) fn remove(created: &CreatedResource) -> Result<Option<RemovedResource>, HostError> {
         match created {
             CreatedResource::Jail { name }
@@ -179,7 +179,7 @@ mod system {
         }
     }
 
-    /// Lists the processes in a jail of a run.
+    /// Lists the processes in a jail that a run created.
     pub(crate) fn processes_in(created: &CreatedResource) -> Vec<i32> {
         let CreatedResource::Jail { name } = created else {
             return Vec::new();

@@ -1,5 +1,6 @@
-//! Places in which services and the load run: the host itself, a set of Linux namespaces, a FreeBSD
-//! jail, or a named place of the plan, which is a separate network with links to others.
+//! Places in which services and the load run. A place is the host itself, a set of Linux
+//! namespaces, a FreeBSD jail, or a named place of the plan, which is a separate network with links
+//! to others.
 
 pub mod jail;
 #[cfg(target_os = "linux")]
@@ -29,12 +30,12 @@ pub(crate) use unsupported::NoTopology as NetworkTopology;
 #[cfg(not(target_os = "linux"))]
 use unsupported::UNSUPPORTED;
 
-/// Kernel settings of a plan, divided into per-namespace settings and all others.
+/// Kernel settings of a plan, divided into those that exist per network namespace and all others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NetworkSettings {
-    /// Per-namespace settings (sysctls), with their values.
+    /// Settings (sysctls) that exist per network namespace, with their values.
     pub own: BTreeMap<String, String>,
-    /// Other settings, each with the reason.
+    /// Settings that can't be applied in a namespace, each with the reason.
     pub not_applicable: BTreeMap<String, String>,
 }
 
@@ -60,11 +61,11 @@ pub fn check_losses() -> Result<(), String> {
     Err(UNSUPPORTED.to_owned())
 }
 
-/// Divides settings into per-namespace and other settings by trying them in a new network
-/// namespace. This requires root.
+/// Divides kernel settings into those that exist per network namespace and all others, by looking
+/// for them in a new namespace. This requires root.
 ///
 /// # Errors
-/// The reason why they can't be tried.
+/// The reason why no namespace can be created.
 pub fn sort_settings(settings: &BTreeMap<String, String>) -> Result<NetworkSettings, String> {
     if settings.is_empty() {
         return Ok(NetworkSettings::default());
@@ -93,7 +94,7 @@ pub(crate) fn rehearse<T: Send>(
     }
 }
 
-/// Handle to the network namespace of a named place. Threads of this process can run in it.
+/// Handle to the network namespace of a named place, in which threads of this process can run.
 #[derive(Debug)]
 pub struct NetnsHandle(
     #[cfg(target_os = "linux")] SandboxEntry,
@@ -101,14 +102,14 @@ pub struct NetnsHandle(
 );
 
 impl NetnsHandle {
-    /// Creates a handle to the namespace of `entry`.
+    /// Creates a handle to the network namespace of `entry`.
     #[cfg(target_os = "linux")]
     pub(crate) fn to(entry: &SandboxEntry) -> io::Result<Self> {
         entry.try_clone().map(Self)
     }
 
-    /// Runs `work` on a new thread in the namespace, and waits for it. Threads that it starts run
-    /// in the namespace too. They share the files and memory of this process.
+    /// Runs `work` on a new thread in the namespace, and waits for it to end. Threads that `work`
+    /// starts also run in the namespace. All of them share the files and memory of this process.
     ///
     /// # Errors
     /// The namespace can't be entered; `work` was not run.

@@ -1,11 +1,12 @@
-//! Private addresses for veth pairs: /30 subnets of one /16 that is free on the host.
+//! Private addresses for veth pairs, taken from the /30 subnets of one /16 network that is free on
+//! the host.
 
 use std::net::Ipv4Addr;
 
 #[cfg(target_os = "linux")]
 use crate::system::command;
 
-/// The /16 networks to choose from; rarely used ones come first.
+/// Candidates for the /16 network. Rarely used networks come first.
 #[cfg(any(target_os = "linux", test))]
 const BASES: [Ipv4Addr; 5] = [
     Ipv4Addr::new(10, 213, 0, 0),
@@ -15,7 +16,8 @@ const BASES: [Ipv4Addr; 5] = [
     Ipv4Addr::new(192, 168, 0, 0),
 ];
 
-/// A /30 subnet of four addresses. The second belongs to the host, the third to the service.
+/// A /30 subnet of four addresses. The second address belongs to the host, and the third to the
+/// service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subnet {
     base: Ipv4Addr,
@@ -23,28 +25,28 @@ pub(crate) struct Subnet {
 }
 
 impl Subnet {
-    /// Iterates over the 16,384 subnets of a /16.
+    /// Iterates over the 16,384 subnets of a /16 network.
     pub(crate) fn all(base: Ipv4Addr) -> impl Iterator<Item = Self> {
         (0..1 << 14).map(move |number| Self { base, number })
     }
 
-    /// Address of the host.
+    /// Returns the host's address in the subnet.
     pub(crate) fn outside(self) -> Ipv4Addr {
         self.address(1)
     }
 
-    /// Address of the service.
+    /// Returns the service's address in the subnet.
     pub(crate) fn inside(self) -> Ipv4Addr {
         self.address(2)
     }
 
-    /// The /16 that contains all subnets, as the destination of a route.
+    /// Returns the /16 network that contains all subnets, as the destination of a route.
     #[cfg(target_os = "linux")]
     pub(crate) fn base_route(self) -> String {
         format!("{}/16", self.base)
     }
 
-    /// Name of the link's end on the host.
+    /// Returns the name of the host's end of the link.
     #[cfg(any(target_os = "linux", test))]
     pub(crate) fn link_name(self) -> String {
         format!("prony{}", self.number)
@@ -55,7 +57,8 @@ impl Subnet {
     }
 }
 
-/// Returns the first base that overlaps no address and no route of this host.
+/// Returns the first candidate for the /16 network that overlaps no address and no route of this
+/// host.
 #[cfg(target_os = "linux")]
 pub(super) fn free_base() -> Result<Ipv4Addr, String> {
     let routes = command::run("ip", &["-4", "-o", "route", "show", "table", "all"])
@@ -69,9 +72,9 @@ pub(super) fn free_base() -> Result<Ipv4Addr, String> {
     })
 }
 
-/// Chooses a base, given the output of `ip -4 -o route show table all`, which includes local
-/// addresses. Ignores routes over prony's own links, and routes of links that were just removed
-/// (`if12`).
+/// Chooses a /16 network from the output of `ip -4 -o route show table all`, which includes local
+/// addresses. Routes over prony's own links are ignored, and so are routes of links that were just
+/// removed (`if12`).
 #[cfg(any(target_os = "linux", test))]
 fn choose_base(routes: &str) -> Option<Ipv4Addr> {
     let taken: Vec<(u32, u32)> = routes

@@ -1,4 +1,4 @@
-//! Stub for named places (network namespaces, jails) on systems that support neither.
+//! Stub for named places on systems that don't support them.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::service::PlaceKind;
 use crate::system::HostError;
 use crate::topology::{LinkTraffic, Topology};
 
-/// Message for plans with named places.
+/// Error message for plans with named places.
 pub(super) const UNSUPPORTED: &str = "named places are supported on Linux only";
 
-/// Named places of a trial. No value of this type can exist.
+/// Placeholder type for the named places of a trial. No value of this type can exist.
 #[derive(Debug)]
 pub(crate) enum NoTopology {}
 

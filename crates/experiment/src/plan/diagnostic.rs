@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of problems that one check reports. The next check reports the others.
+/// Maximum number of problems that one check reports. The remaining problems are only counted.
 const DIAGNOSTICS_MAX: usize = 50;
 
-/// Minimum similarity, from 0 to 1, of an unknown word and a known one that is suggested in its
-/// place.
+/// Similarity, from 0 to 1, above which a known word is suggested in place of an unknown one.
 const SUGGESTION_SIMILARITY: f64 = 0.8;
 
 /// Kind of problem that a [`PlanError`] reports.
@@ -18,19 +17,19 @@ const SUGGESTION_SIMILARITY: f64 = 0.8;
 pub enum DiagnosticKind {
     /// The plan, or a file that it names, can't be read.
     File,
-    /// The text is not valid TOML, or a template is not valid.
+    /// The text is not valid TOML, or a template has a syntax error.
     Syntax,
     /// The plan has a key that does not exist.
     UnknownKey,
     /// A required key is missing.
     MissingKey,
-    /// A value has a type that its key doesn't take.
+    /// A value has a type that its key doesn't accept.
     WrongType,
     /// A value has the right type but is out of range or malformed.
     BadValue,
     /// A template uses a name that is not defined.
     Undefined,
-    /// Each part of the plan is valid, but the combination is not an experiment.
+    /// Each part of the plan is valid, but together they don't form an experiment.
     Structure,
     /// The plan is valid, but a program that it starts is not installed.
     NotInstalled,
@@ -115,11 +114,11 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// All problems of a plan, ordered by file and line; at least one.
+/// All problems found in a plan, ordered by file and line. There is at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanErrors {
     reported: Vec<PlanError>,
-    /// Number of problems beyond [`DIAGNOSTICS_MAX`].
+    /// Number of problems beyond [`DIAGNOSTICS_MAX`], which are counted but not listed.
     omitted: usize,
 }
 
@@ -187,8 +186,8 @@ impl Diagnostics {
         }
     }
 
-    /// Number of calls of [`Diagnostics::push`], including duplicates. Callers compare two counts
-    /// to check if a step in between reported a problem.
+    /// Returns the number of calls to [`Diagnostics::push`], including duplicates. Callers compare
+    /// the counts before and after a step to check if the step reported a problem.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
@@ -210,7 +209,7 @@ impl Diagnostics {
         self.omitted = self.omitted.max(found.omitted);
     }
 
-    /// Clears the variant list of each problem that all `variant_count` variants have.
+    /// Clears the variant list of each problem that occurs in all `variant_count` variants.
     pub(crate) fn clear_common_variants(&mut self, variant_count: usize) {
         for error in &mut self.reported {
             if error.variants.len() >= variant_count {
@@ -232,7 +231,8 @@ impl Diagnostics {
     }
 }
 
-/// Hint with the most similar of the known words, or with all of them if none is similar.
+/// Returns a hint that suggests the known word most similar to `typed`, or lists all known words if
+/// none is similar.
 pub(crate) fn did_you_mean_or_list<'a>(
     typed: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,
@@ -244,8 +244,8 @@ pub(crate) fn did_you_mean_or_list<'a>(
     })
 }
 
-/// Hint `did you mean "…"?` with the most similar of the known words; `None` if none is similar
-/// enough.
+/// Returns the hint `did you mean "…"?` with the known word most similar to `typed`; `None` if no
+/// known word is similar enough.
 pub(crate) fn did_you_mean<'a>(
     typed: &str,
     known: impl IntoIterator<Item = &'a str>,

@@ -1,10 +1,10 @@
-//! The copy of a plan in its experiment's folder: the text, and all files that it names, as they
-//! were at the start.
+//! The copy of a plan in its experiment's folder: the plan's text and all files that it names, as
+//! they were when the experiment started.
 //!
-//! In the copy, `folder` is the plan's original folder (for working directories and programs), and
-//! `includes` is the folder of the copied files. An experiment can therefore be resumed after the
-//! originals have changed. Private keys are not copied, nor are files that a list of URLs names
-//! with an absolute path.
+//! In the copy, the key `folder` names the plan's original folder (for working directories and
+//! programs), and `includes` names the folder of the copied files. An experiment can therefore be
+//! resumed after the originals have changed. Private keys are not copied, and neither are files to
+//! which a list of URLs refers by absolute path.
 //!
 //! The text of the copy has placeholders for credentials. Until the experiment is complete, the
 //! credentials are in a separate file that only the user can read.
@@ -23,11 +23,12 @@ use super::syntax::without_keys;
 /// Name of the file in an experiment's folder that contains the credentials of its plan.
 const SECRETS_FILE: &str = "secrets.json";
 
-/// Permissions of the file with credentials: only the owner can read and write it.
+/// Permissions of the file with credentials: only its owner can read or write it.
 const SECRETS_MODE: u32 = 0o600;
 
 impl Plan {
-    /// Text of the plan for an experiment's folder. It refers to the copied files.
+    /// Returns the plan's text for the copy in an experiment's folder. It refers to the copied
+    /// files.
     pub fn frozen_text(&self) -> String {
         let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
         let folder = quoted(&self.folder.base.to_string_lossy());
@@ -40,13 +41,13 @@ impl Plan {
         )
     }
 
-    /// Paths of the copied files, relative to the experiment's folder.
+    /// Returns the paths of the copied files, relative to the experiment's folder.
     pub(crate) fn frozen_names(&self) -> Vec<PathBuf> {
         let files = self.frozen_files.iter();
         files.map(|file| file.to.clone()).collect()
     }
 
-    /// Writes `plan.toml` and the files that it names into an experiment's folder, which must exist.
+    /// Writes `plan.toml` and the files that it names to an experiment's folder, which must exist.
     /// [`Plan::read`] reads that copy.
     ///
     /// # Errors
@@ -66,7 +67,7 @@ impl Plan {
         self.keep_secrets(experiment)
     }
 
-    /// Text of the plan as stored in an experiment's folder: [`Plan::frozen_text`] without
+    /// Returns the plan's text as stored in an experiment's folder: [`Plan::frozen_text`] without
     /// credentials.
     pub fn stored_text(&self) -> String {
         redact::split(&self.frozen_text()).text

@@ -12,7 +12,7 @@ pub enum ValueType {
     Path,
     /// `true` or `false`.
     Bool,
-    /// A whole number within these bounds.
+    /// A whole number from `min` to `max`.
     Integer {
         /// Smallest accepted value.
         min: u64,
@@ -37,7 +37,7 @@ pub enum ValueType {
     List,
     /// A table of strings.
     TextTable,
-    /// One of these words.
+    /// One word from a fixed list.
     Choice(Vec<String>),
     /// A table whose keys are documented in another section.
     Table,
@@ -56,9 +56,9 @@ pub struct ReferenceKey {
     pub value: ValueType,
     /// Default, in words or as a value; empty if there is none.
     pub default: String,
-    /// Example value in TOML; may be empty.
+    /// Example value in TOML; empty if there is none.
     pub example: String,
-    /// Meaning in one phrase.
+    /// Meaning of the key, as one phrase.
     pub meaning: String,
     /// True if the key is required.
     pub required: bool,
@@ -67,7 +67,7 @@ pub struct ReferenceKey {
 /// The keys of one table in a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReferenceSection {
-    /// Heading of the table as in a plan, such as `[service.NAME]`, or [`TOP_LEVEL`].
+    /// Heading of the table as written in a plan, such as `[service.NAME]`, or [`TOP_LEVEL`].
     pub heading: &'static str,
     /// True if values may contain templates such as `"{{ socket.listen }}"`.
     pub templates: bool,
@@ -99,7 +99,7 @@ pub fn sections(settings: Vec<ReferenceKey>) -> Vec<ReferenceSection> {
     ]
 }
 
-/// Heading of the keys outside all tables.
+/// Heading for the keys outside all tables.
 pub const TOP_LEVEL: &str = "top level";
 
 /// Creates an optional key from its name, type, default, example and meaning.
@@ -133,11 +133,11 @@ fn top_level() -> Vec<ReferenceKey> {
     vec![
         key("name", Text, "the file's name", "\"sockets\"", "name of the experiment and its \
             folder; 1 to 100 bytes"),
-        key("question", Text, "empty", "\"Is a UNIX socket faster?\"", "heads the report"),
-        key("notes", List, "none", "[\"needs 4 cores\"]", "printed before the experiment runs; may be templates"),
+        key("question", Text, "empty", "\"Is a UNIX socket faster?\"", "question behind the experiment; shown at the top of the report"),
+        key("notes", List, "none", "[\"needs 4 cores\"]", "notes that are printed before the experiment runs; may contain templates"),
         key("baseline", ValueType::Either(vec![TextTable, TableArray]), "the first level of each factor", "{ socket = \"tcp\" }", "levels \
             that others are compared with; in an array, the first match applies"),
-        key("margin", Percent, "\"2%\"", "\"5%\"", "differences within the margin count as equivalent; above 0%, up to 50%"),
+        key("margin", Percent, "\"2%\"", "\"5%\"", "differences within this margin count as equivalent; more than 0%, at most 50%"),
         key("metrics", List, "rate (closed loop), p99 (open loop), capacity (capacity search)", "[\"rate\", \"p99\"]", "the metrics that get a verdict"),
         key("variants", TableArray, "every combination of levels", "[{ socket = \"tcp\" }, { socket = \"unix\" }]", "the combinations to measure; each names a level of every factor"),
         required(key("factors", Table, "", "", "the factors and their levels; see Factors")),
@@ -145,10 +145,10 @@ fn top_level() -> Vec<ReferenceKey> {
         required(key("load", Table, "", "", "the load, `[load]`")),
         key("trials", Table, "", "", "number and length of trials, `[trials]`"),
         key("place", Table, "none", "", "networks that the plan defines, `[place.NAME]`; at most 64"),
-        key("link", Table, "none", "", "connections between those networks, `[link.NAME]`; at most 64"),
-        key("telemetry", Table, "", "", "what is measured on the machines, `[telemetry]`"),
-        key("folder", Path, "the plan's folder", "\"..\"", "folder where relative paths start; written by prony into stored plans"),
-        key("includes", Path, "none", "\"includes\"", "copies of the files that the plan names; written by prony"),
+        key("link", Table, "none", "", "connections between places, `[link.NAME]`; at most 64"),
+        key("telemetry", Table, "", "", "measurements on the machines, `[telemetry]`"),
+        key("folder", Path, "the plan's folder", "\"..\"", "folder against which relative paths are resolved; prony sets it in stored plans"),
+        key("includes", Path, "none", "\"includes\"", "folder with copies of the files that the plan names; prony sets it in stored plans"),
     ]
 }
 
@@ -157,11 +157,11 @@ fn trials() -> Vec<ReferenceKey> {
     use ValueType::{Either, Table, Time};
     let blocks = Either(vec![integer(1, u64::from(prony_stats::BLOCKS_MAX)), Table]);
     vec![
-        key("blocks", blocks, "{ min = 5, max = 15 }", "{ min = 5, max = 10 }", "each variant runs once per block; a number fixes the count"),
+        key("blocks", blocks, "{ min = 5, max = 15 }", "{ min = 5, max = 10 }", "number of blocks, or its minimum and maximum; each variant runs once per block"),
         key("warmup", Time, "\"2s\"", "\"1s\"", "unmeasured load before each measurement"),
         key("duration", Time, "\"10s\"", "\"5s\"", "length of each measurement"),
-        key("budget", Time, "none", "\"30m\"", "time limit; no block starts that would exceed it"),
-        key("interleave", Either(vec![choice(&["auto", "off"]), Time]), "\"auto\"", "\"250ms\"", "run all variants at the same time, and alternate between them in slices: auto where possible, off, or the length"),
+        key("budget", Time, "none", "\"30m\"", "time limit; a block that would exceed it doesn't start"),
+        key("interleave", Either(vec![choice(&["auto", "off"]), Time]), "\"auto\"", "\"250ms\"", "run all variants at the same time and alternate the load between them in slices: auto (if possible), off, or the length of a slice"),
         key("seed", integer(0, i64::MAX as u64), "random", "1", "seed of the order within blocks"),
     ]
 }
@@ -181,24 +181,23 @@ fn service() -> Vec<ReferenceKey> {
     let listen = Either(vec![choice(&["tcp", "unix", "udp"]), TextTable]);
     vec![
         key("command", List, "required unless remote", "[\"nginx\", \"-c\", \"{{ web.files['nginx.conf'] }}\"]", "program and arguments; not split by a shell"),
-        key("remote", Text, "none", "\"10.0.0.2:80\"", "a server that already runs: host:port or unix:/path"),
+        key("remote", Text, "none", "\"10.0.0.2:80\"", "address of a server that is already running: host:port or unix:/path"),
         key("listen", listen, "\"tcp\"", "{ https = \"tcp\", quic = \"udp\" }", "listeners for which prony picks addresses; a table names several"),
-        key("ready", Table, "the listener accepts", "{ get = \"/\", status = 200 }", "when the service counts as ready"),
-        key("needs", List, "none", "[\"app\"]", "services that start first"),
+        key("ready", Table, "the listener accepts connections", "{ get = \"/\", status = 200 }", "criteria by which the service counts as ready"),
+        key("needs", List, "none", "[\"app\"]", "services that start before this one"),
         key("files", Table, "none", "{ \"nginx.conf\" = { template = \"nginx.conf\" } }", "files written before the service starts"),
         key("env", TextTable, "prony's own", "{ LANG = \"C\" }", "environment variables to add or replace"),
         key("cwd", Path, "the plan's folder", "\"site\"", "working directory"),
         key("cores", Cores, "any", "\"0-3\"", "cores that the service may use"),
-        key("open_files", integer(16, 1 << 30), "inherited", "65536", "limit of open files"),
+        key("open_files", integer(16, 1 << 30), "inherited", "65536", "limit on open files"),
         key("stop", Text, "\"SIGTERM\"", "\"SIGQUIT\"", "signal that stops the service; a name or number"),
         key("wrapper", List, "none", "[\"nice\", \"-n\", \"5\"]", "program and arguments that run \
             the command"),
-        key("library_path", Path, "none", "\"lib\"", "folder put into LD_LIBRARY_PATH"),
+        key("library_path", Path, "none", "\"lib\"", "folder prepended to LD_LIBRARY_PATH"),
         key("place", Text, "\"native\"", "\"namespace\"", "native, namespace, jail (FreeBSD), or the name of a [place.NAME]"),
         key("host", Text, "\"local\"", "\"role=server\"", "agent that runs the service: its name or a label"),
         key("cgroup", Text, "none", "\"system.slice/web.service\"", "control group whose processes count as the service's"),
-        key("pid_file", Path, "none", "\"/run/web.pid\"", "file with the process ID whose tree \
-            counts as the service's"),
+        key("pid_file", Path, "none", "\"/run/web.pid\"", "file with a process ID; the tree of that process counts as the service's"),
     ]
 }
 
@@ -207,11 +206,11 @@ fn ready() -> Vec<ReferenceKey> {
     use ValueType::{Either, List, Text, Time};
     let status = Either(vec![integer(100, 599), List]);
     vec![
-        key("get", Text, "none: accepting, or a bound udp port, is enough", "\"/health\"", "path to request"),
+        key("get", Text, "none: an accepted connection or a bound UDP port is enough", "\"/health\"", "path to request"),
         key("status", status, "\"200-399\"", "200", "statuses that mean ready"),
-        key("within", Time, "\"10s\"", "\"1m\"", "time limit for the start"),
-        key("listener", Text, "the first by name that is not udp", "\"http\"", "listener to probe"),
-        key("scheme", choice(&["http", "https"]), "https where the listener speaks it", "\"http\"", "how to request the path"),
+        key("within", Time, "\"10s\"", "\"1m\"", "time limit for becoming ready"),
+        key("listener", Text, "the first by name that is not UDP", "\"http\"", "listener to probe"),
+        key("scheme", choice(&["http", "https"]), "https if the listener uses TLS", "\"http\"", "scheme of the request"),
     ]
 }
 
@@ -219,11 +218,11 @@ fn ready() -> Vec<ReferenceKey> {
 fn files() -> Vec<ReferenceKey> {
     use ValueType::{List, Path, Text};
     vec![
-        key("template", Path, "", "\"nginx.conf\"", "a file whose `{{ … }}` are filled in"),
+        key("template", Path, "", "\"nginx.conf\"", "a file whose templates (`{{ … }}`) are filled in"),
         key("copy", Path, "", "\"logo.png\"", "a file copied unchanged"),
         key("text", Text, "", "\"hello\"", "the content itself"),
-        key("certificate", List, "", "\"localhost\"", "a self-signed certificate for these names, made for each run"),
-        key("key_of", Text, "", "\"server.crt\"", "the private key of that certificate; mode 600, never stored"),
+        key("certificate", List, "", "\"localhost\"", "a self-signed certificate for these names, generated for each run"),
+        key("key_of", Text, "", "\"server.crt\"", "the private key of the certificate file with this name; mode 600, never stored"),
     ]
 }
 
@@ -231,7 +230,7 @@ fn files() -> Vec<ReferenceKey> {
 fn place() -> Vec<ReferenceKey> {
     use ValueType::{Bool, Cores, Table};
     vec![
-        key("cores", Cores, "any", "\"0\"", "cores for services in the place that set none"),
+        key("cores", Cores, "any", "\"0\"", "default cores for services and the load in this place"),
         key("sysctl", Table, "none", "{ \"net.core.somaxconn\" = 4096 }", "kernel settings of this network only"),
         key("where_possible", Bool, "false", "true", "skip settings that can't be set per network"),
     ]
@@ -256,9 +255,9 @@ fn link() -> Vec<ReferenceKey> {
 fn telemetry() -> Vec<ReferenceKey> {
     use ValueType::{List, Text};
     vec![
-        key("counters", choice(&["cores", "processes", "off"]), "\"cores\"", "\"off\"", "how cycles, instructions and cache misses are counted"),
-        key("remote", Text, "none", "\"user@10.0.0.2\"", "machine of the remote services, read over ssh; \"\" means none"),
-        key("ssh", List, "none", "[\"-i\", \"key\"]", "arguments for ssh"),
+        key("counters", choice(&["cores", "processes", "off"]), "\"cores\"", "\"off\"", "scope in which cycles, instructions and cache misses are counted"),
+        key("remote", Text, "none", "\"user@10.0.0.2\"", "machine of the remote services, measured over ssh; \"\" means none"),
+        key("ssh", List, "none", "[\"-i\", \"key\"]", "additional arguments for ssh"),
     ]
 }
 
@@ -268,19 +267,18 @@ fn own_load_keys() -> Vec<ReferenceKey> {
     let agents = Either(vec![integer(1, 10_000), Text]);
     vec![
         required(key("target", Text, "", "\"web\"", "service to load, or \"service.listener\"")),
-        key("path", Text, "\"/\"", "\"/catalogue\"", "path and query to request; not together with urls")  ,
+        key("path", Text, "\"/\"", "\"/catalogue\"", "path and query to request; can't be combined with urls")  ,
         key("scheme", choice(&["http", "https"]), "https if the listener has that name", "\"https\"", "cleartext or TLS"),
         key("model", choice(&["closed", "open", "capacity"]), "open with a rate, else closed", "\"open\"", "what starts requests: responses, a schedule, or the probes of a capacity search"),
         key("goal", List, "required for a capacity search", "[\"p99 < 50ms\", \"failed < 0.1%\"]", "conditions of a capacity search, which finds the highest rate that meets them"),
         key("max_rate", Rate, "none", "\"20k\"", "highest rate that a capacity search probes"),
-        key("search_time", Time, "\"1m\", \"5m\" for slow servers", "\"30s\"", "time of a capacity search"),
+        key("search_time", Time, "\"1m\", \"5m\" for slow servers", "\"30s\"", "time limit of a capacity search"),
         key("probe", Time, "by search_time", "\"5s\"", "length of the measured part of each probe of a capacity search"),
-        key("place", Text, "\"native\"", "\"clients\"", "the [place.NAME] that the load comes from"),
+        key("place", Text, "\"native\"", "\"clients\"", "native, or the name of the [place.NAME] in which the load runs"),
         key("agents", agents, "this machine", "4", "agents that generate the load: a number, names or a label"),
-        key("bodies", choice(&["same", "same-decoded", "may-differ"]), "\"same-decoded\"", "\"may-differ\"", "which response bodies must be the same in all variants: as sent, decoded, or none"),
-        key("abort_if", List, "none", "[\"failed > 5%\", \"p99 > 1s\"]", "conditions on a running load, each of which ends the experiment"),
-        key("abort_window", Time, "\"5s\"", "\"10s\"", "length of the last part of a load in which \
-            abort_if must hold"),
+        key("bodies", choice(&["same", "same-decoded", "may-differ"]), "\"same-decoded\"", "\"may-differ\"", "comparison of response bodies between variants: as sent, after decoding, or none"),
+        key("abort_if", List, "none", "[\"failed > 5%\", \"p99 > 1s\"]", "conditions that are checked while a load runs; the experiment ends if one of them holds"),
+        key("abort_window", Time, "\"5s\"", "\"10s\"", "length of the most recent part of a load for which abort_if is checked"),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! Load of a trial that agents on other machines generate.
+//! The load of a trial, if agents on other machines generate it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,27 +8,27 @@ use prony_record::Record;
 
 use crate::abort::AbortRules;
 
-/// A load to generate with agents.
+/// A load that agents are to generate.
 pub struct AgentLoadRequest<'a> {
-    /// Number of agents, or an agent's name, or a label.
+    /// Number of agents, name of an agent, or a label.
     pub agents: &'a str,
-    /// URL, as on the command line of `prony load`.
+    /// URL, as it would be written on the command line of `prony load`.
     pub url: &'a str,
     /// Settings of the load, including the seed.
     pub settings: &'a LoadSettings,
-    /// The same load, resolved on this machine.
+    /// Spec of the load, resolved on this machine.
     pub spec: &'a LoadSpec,
     /// Control that lets the caller stop the load.
     pub control: &'a Arc<Control>,
     /// Conditions that end the load. If one of them holds, the record names it.
     pub abort_rules: Option<&'a AbortRules>,
-    /// Called once with the time at which the measured part starts.
+    /// Callback that is called once, with the time at which the measured part starts.
     pub measured_from: &'a (dyn Fn(Instant) + Sync),
 }
 
 /// A group of agents that can generate a load.
 pub trait AgentLoadRunner: Send {
-    /// Runs the load and waits for its end.
+    /// Runs the load until it ends.
     ///
     /// # Errors
     /// The reason why there is no record, as a message that names the agent or server at fault.

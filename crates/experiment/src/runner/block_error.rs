@@ -4,10 +4,10 @@ use std::fmt;
 
 use super::TrialError;
 
-/// Failure of a block.
+/// Failure of an interleaved block.
 #[derive(Debug)]
 pub(super) struct BlockError {
-    /// The variant that failed; `None` if no single variant is at fault.
+    /// Index of the variant that failed; `None` if no single variant is at fault.
     pub(super) variant: Option<usize>,
     pub(super) error: Box<TrialError>,
     /// True if not all services could run at the same time, so nothing was measured.
@@ -15,7 +15,7 @@ pub(super) struct BlockError {
 }
 
 impl BlockError {
-    /// Creates the error for the failure of one variant.
+    /// Creates the error of a block in which one variant failed.
     pub(super) fn of(variant: usize, error: impl Into<TrialError>) -> BlockError {
         BlockError {
             variant: Some(variant),

@@ -1,17 +1,17 @@
-//! Results for each entry of a URL list, over all trials of a variant.
+//! Results for each entry of a URL list, combined over all trials of a variant.
 
 use prony_record::EntryResults;
 use prony_stats::VerdictDocument;
 
 use super::trial_result::TrialResult;
 
-/// Adds the pooled entries of each variant. Capacity searches have none, because each of them
-/// stores the record of only one probe.
+/// Adds the pooled results of the URL list's entries to each variant. Experiments with capacity
+/// searches have no such results, because each search stores the record of only one probe.
 pub(crate) fn add(document: VerdictDocument, results: &[TrialResult]) -> VerdictDocument {
     if !document.goals.is_empty() {
         return document;
     }
-    // Count only trials of complete blocks.
+    // Use only trials of complete blocks.
     let counted = |result: &&TrialResult| result.block <= document.blocks;
     let mut variants = document.variants;
     for (variant, summary) in variants.iter_mut().enumerate() {

@@ -27,7 +27,8 @@ pub struct InterleavedLoad<'a> {
 /// An event of a running experiment. The listener composes the messages for the user.
 #[derive(Debug)]
 pub enum ExperimentEvent<'a> {
-    /// The mode of the trials was chosen. If this event occurs, it is the first one.
+    /// The mode of the trials was chosen, or changed because interleaving failed. The choice is the
+    /// first event of a run.
     Mode {
         /// The chosen mode, with its reason.
         mode: &'a TrialMode,
@@ -39,7 +40,7 @@ pub enum ExperimentEvent<'a> {
         /// Mean duration of the loads in a block.
         block_time: Option<Duration>,
     },
-    /// A variant starts in the pre-check, which starts each variant once before the first block.
+    /// The pre-check is starting a variant. It starts each variant once before the first block.
     Checking {
         /// Index of the variant in the plan.
         position: usize,
@@ -111,7 +112,7 @@ pub enum ExperimentEvent<'a> {
     RoundEnded {
         /// Round number, from 0.
         round: u32,
-        /// Slices of this round, each with the index of its variant in the plan.
+        /// Slices of this round, each with the index of the slice's variant in the plan.
         slices: &'a [(usize, SliceResult)],
     },
     /// The load ended, and the services are being stopped.

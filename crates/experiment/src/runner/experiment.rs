@@ -27,7 +27,8 @@ pub(super) struct Experiment<'a> {
     budget: Option<Duration>,
     bodies: BodyComparison,
     precheck: bool,
-    /// `Some` if blocks are interleaved, with the length of slices if the user has set one.
+    /// `Some` if blocks are interleaved. The inner value is the length of slices, if the user has
+    /// set one.
     interleaving: Option<Option<Duration>>,
     precheck_time: Duration,
     began: Instant,
@@ -81,7 +82,8 @@ impl<'a> Experiment<'a> {
                 blocks: done,
                 block_time: self.stored.mean_load_time_of_block(),
             });
-            // Another look after an unplanned number of blocks would raise the error rate.
+            // Don't evaluate after an unplanned number of blocks: an additional look would raise
+            // the error rate.
             if self.looks.last().is_some_and(|look| look.blocks == done)
                 || self.design.planned_looks().contains(&done)
             {
@@ -90,8 +92,8 @@ impl<'a> Experiment<'a> {
         }
         let failed = self.run_blocks(done, next_look, machines, interrupt)?;
         let document = match self.conclude() {
-            // The same cause, such as a full disk, may have ended the trial, so report it only
-            // once.
+            // Report the failure only once: the same cause, such as a full disk, may have ended the
+            // trial.
             Err(RunnerError::Folder(_)) if failed.is_some() => None,
             document => document?,
         };
@@ -102,8 +104,8 @@ impl<'a> Experiment<'a> {
         })
     }
 
-    /// Runs the pre-check and the blocks after `done`. Returns the failure that ended them, if
-    /// there was one.
+    /// Runs the pre-check, and the blocks that follow the `done` complete ones. Returns the failure
+    /// that ended them, if there was one.
     fn run_blocks(
         &mut self,
         done: u32,
@@ -138,8 +140,8 @@ impl<'a> Experiment<'a> {
         Ok(None)
     }
 
-    /// Fails if more blocks are requested although the error rate is used up and some verdicts are
-    /// still undecided.
+    /// Returns an error if more blocks are requested although the error rate is used up and some
+    /// verdicts are still undecided.
     fn refuse_if_spent(&mut self, done: u32) -> Result<(), RunnerError> {
         // The fraction may differ in its last digit after being stored as text.
         let is_spent = |look: &Look| look.blocks <= done && look.spent_share > 1.0 - 1e-9;
@@ -150,8 +152,8 @@ impl<'a> Experiment<'a> {
         Ok(())
     }
 
-    /// Returns the first planned look after `done` blocks. A design with too few blocks for a look
-    /// ends at its last block.
+    /// Returns the number of blocks at the first planned look after `done` blocks. A design with
+    /// too few blocks for a planned look ends after its last block.
     fn planned_look(&self, done: u32) -> u32 {
         let planned = self
             .design
@@ -237,7 +239,7 @@ impl<'a> Experiment<'a> {
         }
     }
 
-    /// Runs every variant once. Returns false after an interrupt.
+    /// Runs one block, which contains every variant once. Returns false after an interrupt.
     fn block(
         &mut self,
         block: u32,
@@ -464,7 +466,7 @@ impl<'a> Experiment<'a> {
             .iter()
             .map(|found| (&found.finding, found.variants.as_slice()))
             .collect();
-        // A capacity search measures no metric that could explain a difference.
+        // Capacity searches don't measure metrics that could explain a difference.
         let why = match self.plan.goals.is_empty() {
             true => why::of(
                 &self.design,

@@ -13,7 +13,7 @@ fn name(variant: usize) -> String {
     NAMES[variant].to_owned()
 }
 
-/// Variant 1 is the baseline of all others.
+/// Returns variant 1, which is the baseline of all others.
 fn baseline(_: usize) -> usize {
     1
 }
@@ -50,7 +50,7 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
     }
 }
 
-/// Trials of two variants in `blocks` blocks, in alternating order.
+/// Returns trials of two variants in `blocks` blocks. The order of the variants alternates.
 fn trials(blocks: u32, rate: impl Fn(u32, usize, usize) -> f64) -> Vec<TrialResult> {
     let place = |block: u32, variant: usize| (block as usize + variant) % 2;
     (1..=blocks)
@@ -59,7 +59,7 @@ fn trials(blocks: u32, rate: impl Fn(u32, usize, usize) -> f64) -> Vec<TrialResu
         .collect()
 }
 
-/// A little deterministic noise, different for each trial.
+/// Returns slight deterministic noise, different for each trial.
 fn noise(block: u32, variant: usize) -> f64 {
     let mixed = (block * 2 + variant as u32).wrapping_mul(2_654_435_761) >> 16;
     1.0 + f64::from(mixed % 1000) / 1e5

@@ -1,4 +1,4 @@
-//! The folder of an experiment. It is written while the experiment runs, and read to resume it.
+//! The folder of an experiment, which is written while the experiment runs and read to resume it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,8 @@ use crate::plan::Plan;
 /// Folder with the files of a built-in study. It may exist before the experiment begins.
 const STUDY_DIR: &str = "study";
 
-/// Contents of `state.json`: data other than the trials that is needed to resume the experiment.
+/// Contents of `state.json`: the data, except for the trials, that is needed to resume the
+/// experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct StoredState {
     seed: u64,
@@ -43,15 +44,15 @@ struct StoredEnvironment {
     #[serde(default = "environment_schema")]
     schema: String,
     machine: MachineFacts,
-    /// Programs by variant, then by service.
+    /// Programs of the services, by variant and then by service.
     services: BTreeMap<String, BTreeMap<String, Vec<Program>>>,
-    /// Settings of named places by variant, then by place.
+    /// Kernel settings of named places, by variant and then by place.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     places: BTreeMap<String, BTreeMap<String, PlaceFacts>>,
-    /// Other machines by the name of their agent.
+    /// Facts about other machines, by the name of the agent on each.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     hosts: BTreeMap<String, MachineFacts>,
-    /// Name of the agent for each service on another machine, by variant, then by service.
+    /// Name of the agent for each service on another machine, by variant and then by service.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     hosted: BTreeMap<String, BTreeMap<String, String>>,
 }
@@ -82,7 +83,7 @@ pub struct ExperimentFolder {
     results: Vec<TrialResult>,
     environment: StoredEnvironment,
     blocks_run: u32,
-    /// Prevents other runs from using the folder.
+    /// Lock that prevents other runs from using the folder.
     _lock: FolderLock,
 }
 
@@ -191,8 +192,8 @@ impl ExperimentFolder {
         Some(ExperimentFinding { finding, variants })
     }
 
-    /// Drops the last block if a machine was lost in it; the block then runs again. Its look is
-    /// dropped too: it gave no verdict, and the loss doesn't depend on the results.
+    /// Drops the last block if a machine was lost in it, so that the block runs again. The look at
+    /// that block is dropped too: it gave no verdict, and the loss doesn't depend on the results.
     fn drop_lost_block(&mut self) {
         let last = self.results.last().map_or(0, |result| result.block);
         let mut block = self.results.iter().filter(|result| result.block == last);
@@ -202,7 +203,8 @@ impl ExperimentFolder {
         }
     }
 
-    /// Reads the complete blocks from the first one on. Trials of an incomplete block run again.
+    /// Reads the complete blocks, beginning with the first. Trials of an incomplete block run
+    /// again.
     fn read_blocks(&mut self) -> Result<(), ExperimentFolderError> {
         for block in 1.. {
             let mut results = Vec::new();
@@ -222,7 +224,7 @@ impl ExperimentFolder {
                     });
                 }
                 results.push(TrialResult {
-                    // The folder name determines block and variant.
+                    // The folder name determines the block and the variant.
                     block,
                     variant,
                     record: Some(record),
@@ -245,7 +247,7 @@ impl ExperimentFolder {
         state.trial_mode
     }
 
-    /// Mode of the trials; `None` if it isn't stored.
+    /// Returns the mode of the trials; `None` if it isn't stored.
     pub(crate) fn trial_mode(&self) -> Option<&TrialMode> {
         self.state.trial_mode.as_ref()
     }
@@ -267,13 +269,13 @@ impl ExperimentFolder {
         &self.looks
     }
 
-    /// Results of all trials so far, in the order in which they ran.
+    /// Returns the results of all trials so far, in the order in which they ran.
     pub fn results(&self) -> &[TrialResult] {
         &self.results
     }
 
-    /// Results of all trials, except those in a block in which a condition ended a load. Such a
-    /// block is always the last one.
+    /// Returns the results of all trials, except those of a block in which a condition ended a
+    /// load. Such a block is always the last one.
     pub(crate) fn counted_results(&self) -> &[TrialResult] {
         let mut aborted = self.results.iter().filter(|it| it.aborted().is_some());
         match aborted.next().map(|it| it.block) {
@@ -289,8 +291,8 @@ impl ExperimentFolder {
         (self.results.len() / variants.max(1)) as u32
     }
 
-    /// Mean duration of the loads in a block according to the stored records; `None` without
-    /// records.
+    /// Returns the mean duration of the loads in a block according to the stored records; `None`
+    /// without records.
     pub(crate) fn mean_load_time_of_block(&self) -> Option<Duration> {
         let records = self.results.iter().filter_map(|it| it.record.as_ref());
         let loads_s: Vec<f64> = records
@@ -301,11 +303,12 @@ impl ExperimentFolder {
             return None;
         }
         let mean_s = loads_s.iter().sum::<f64>() / f64::from(blocks);
-        // Without blocks the mean is infinite, and the conversion fails.
+        // Without complete blocks, the mean is infinite and the conversion fails.
         Duration::try_from_secs_f64(mean_s).ok()
     }
 
-    /// Number of blocks that ran in this run, excluding earlier runs.
+    /// Returns the number of blocks that ended in this run, excluding earlier runs of the
+    /// experiment.
     pub(crate) fn blocks_run(&self) -> u32 {
         self.blocks_run
     }
@@ -314,7 +317,7 @@ impl ExperimentFolder {
         self.blocks_run += 1;
     }
 
-    /// Number of blocks with at least one trial, given the number of complete blocks.
+    /// Returns the number of blocks with at least one trial, given the number of complete blocks.
     pub(crate) fn blocks_begun(&self, complete: u32) -> u32 {
         self.results
             .iter()
@@ -379,7 +382,7 @@ impl ExperimentFolder {
     }
 }
 
-/// Files in the folder of an experiment without a complete trial.
+/// Files that prony may have written to an experiment's folder before any trial is complete.
 const FILES_BEFORE_FIRST_TRIAL: [&str; 12] = [
     "state.json",
     "state.json.new",
@@ -395,8 +398,8 @@ const FILES_BEFORE_FIRST_TRIAL: [&str; 12] = [
     "includes",
 ];
 
-/// Removes prony's files from a folder without a complete trial, so a corrected plan can run in it.
-/// Keeps all other files.
+/// Removes prony's files from a folder without a complete trial, so that a corrected plan can run
+/// there. Keeps all other files.
 fn clear_unused(plan: &Plan, dir: &Path) -> io::Result<()> {
     let trials = dir.join("trials");
     let within = |path: &Path| fs::canonicalize(path).ok().zip(fs::canonicalize(dir).ok());
@@ -445,7 +448,8 @@ fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), ExperimentFold
     write_whole(path, &json)
 }
 
-/// Replaces a file atomically, because another process may read it or the machine may lose power.
+/// Replaces a file atomically, because another process may be reading it or the machine may lose
+/// power.
 fn write_whole(path: &Path, text: &str) -> Result<(), ExperimentFolderError> {
     let draft = path.with_extension("json.new");
     let write = || {

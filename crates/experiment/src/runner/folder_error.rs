@@ -1,4 +1,4 @@
-//! Errors concerning an experiment's folder.
+//! Errors that concern an experiment's folder.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,18 +12,18 @@ pub enum ExperimentFolderError {
     NoExperiment(PathBuf),
     /// The experiment in the folder has different variants.
     OtherPlan(PathBuf),
-    /// Another run uses the folder.
+    /// Another run is using the folder.
     InUse {
         /// Path of the folder.
         dir: PathBuf,
-        /// Process ID of that run, if known.
+        /// Process ID of the other run, if known.
         pid: Option<u32>,
     },
     /// The plan was edited after the experiment began.
     PlanChanged {
         /// Path of the folder.
         dir: PathBuf,
-        /// Differences, each as one phrase.
+        /// Differences between the plans, each as one phrase.
         changes: Vec<String>,
     },
     /// A condition ended the experiment. Repeating the block until it passes would bias the result.
@@ -59,7 +59,7 @@ impl fmt::Display for ExperimentFolderError {
             ExperimentFolderError::OtherPlan(dir) => {
                 write!(
                     f,
-                    "{}: the experiment in this folder has different variants than the plan",
+                    "{}: the variants of the experiment in this folder differ from the plan's",
                     dir.display()
                 )
             }

@@ -1,5 +1,5 @@
-//! Forecast of an experiment's duration. If a duration or a schedule ends the load, the time of a
-//! block follows from the plan. If a number of requests ends the load, a probe measures the time.
+//! Forecast of an experiment's duration. If a duration or a schedule ends each load, the plan
+//! determines the time of a block. If a number of requests ends a load, a probe measures the time.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,24 +14,25 @@ use crate::host::Host;
 use crate::interleaving::interleaved_time;
 use crate::plan::{LoadModel, Plan, Resolved};
 
-/// Estimated overhead of a trial (start, checks and stop of services) until it has been measured.
+/// Estimated overhead of a trial (to start, check and stop its services), used until the overhead
+/// has been measured.
 const TRIAL_OVERHEAD_GUESS: Duration = Duration::from_millis(500);
 
-/// Expected number of blocks and time of an experiment.
+/// Expected number of blocks and duration of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forecast {
-    /// Number of variants; each runs once in a block.
+    /// Number of variants. Each variant runs once in a block.
     pub variants: usize,
     /// Minimum and maximum number of blocks.
     pub blocks: (u32, u32),
-    /// Minimum and maximum time; `None` if the time of a block is unknown.
+    /// Minimum and maximum duration of the experiment; `None` if the time of a block is unknown.
     pub time: Option<(Duration, Duration)>,
-    /// Time budget; `None` without one.
+    /// Time budget of the experiment; `None` if there is none.
     pub budget: Option<Duration>,
 }
 
 impl Forecast {
-    /// Maximum time of the experiment; `None` if unknown.
+    /// Returns the maximum time of the experiment; `None` if unknown.
     pub fn time_max(&self) -> Option<Duration> {
         self.time.map(|(_, most)| most).or(self.budget)
     }
@@ -62,7 +63,7 @@ pub fn block_range(plan: &Plan, settings: &RunSettings) -> (u32, u32) {
     settings.blocks.map_or(of_plan, |blocks| (blocks, blocks))
 }
 
-/// Time of a block (one trial of each variant), as far as it is known before the experiment.
+/// Time of a block (one trial of each variant), as far as it is known before the experiment starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BlockTime {
     /// Known from the plan: a duration or a schedule ends every load.
@@ -74,10 +75,10 @@ pub enum BlockTime {
         /// Maximum time of a block.
         longest: Duration,
     },
-    /// Unknown until [`probe_block_time`] has measured it, because a number of requests ends some
-    /// loads.
+    /// Not known yet, because a number of requests ends some loads. [`probe_block_time`] can
+    /// measure the time.
     NeedsProbe,
-    /// Extrapolated from probes.
+    /// Extrapolated from short probes of the loads.
     Probed(Duration),
     /// Unknown, because a number of requests ends some loads and no probe can measure their
     /// duration.
@@ -91,18 +92,18 @@ pub enum UnknownTime {
     ProbeSkipped,
     /// Agents generate the load.
     Agents,
-    /// prony doesn't start this service.
+    /// The named service is remote: prony doesn't start it.
     RemoteService(String),
-    /// Another machine runs this service.
+    /// A service runs on another machine.
     ServiceOnHost {
         /// Name of the service.
         service: String,
-        /// The machine, as the plan names it.
+        /// Machine of the service, as named in the plan.
         host: String,
     },
-    /// Some requests of this variant may modify data.
+    /// Some requests of the named variant may modify data.
     UnsafeRequests(String),
-    /// Most requests of this variant's probe failed, or none completed.
+    /// Most requests in the probe of the named variant failed, or none completed.
     ProbeFailed(String),
     /// A variant can't be rendered, or a server's name can't be resolved.
     Unresolved,
@@ -111,7 +112,7 @@ pub enum UnknownTime {
 }
 
 impl BlockTime {
-    /// Returns the time, or the typical time of searches, if known.
+    /// Returns the time of a block, if known. For capacity searches, this is the typical time.
     pub fn known(&self) -> Option<Duration> {
         match self {
             BlockTime::Planned(time)
@@ -121,7 +122,7 @@ impl BlockTime {
         }
     }
 
-    /// Returns the maximum time, if known.
+    /// Returns the maximum time of a block, if known.
     fn longest(&self) -> Option<Duration> {
         match self {
             BlockTime::Searched { longest, .. } => Some(*longest),
@@ -130,7 +131,7 @@ impl BlockTime {
     }
 
     /// Returns the time of a block with these variants, as far as the plan determines it. `mode` is
-    /// the mode of its trials.
+    /// the mode of the block's trials.
     pub fn of(variants: &[Resolved], mode: Option<&TrialMode>) -> BlockTime {
         if mode.is_some_and(TrialMode::is_interleaved) {
             return BlockTime::Planned(interleaved_block(variants));
@@ -153,7 +154,7 @@ fn add(a: Duration, b: Duration) -> Duration {
     a.saturating_add(b)
 }
 
-/// Returns the time of an interleaved block. Its loads all have the same duration.
+/// Returns the time of an interleaved block. The loads of such a block all have the same duration.
 fn interleaved_block(variants: &[Resolved]) -> Duration {
     let loads = variants.iter().map(|variant| &variant.load.settings);
     let warmups: Vec<Duration> = loads.clone().map(LoadSettings::warmup).collect();
@@ -163,7 +164,7 @@ fn interleaved_block(variants: &[Resolved]) -> Duration {
     loaded.saturating_add(starts)
 }
 
-/// Returns the time that a block of capacity searches takes; `None` for other loads.
+/// Returns the time of a block if every trial is a capacity search; otherwise `None`.
 fn searched_block(variants: &[Resolved]) -> Option<BlockTime> {
     let times = variants.iter().map(|variant| match &variant.load.model {
         LoadModel::Capacity(capacity) => Some(capacity.search_time()),
@@ -201,7 +202,7 @@ fn planned_load(settings: &LoadSettings) -> Option<Duration> {
     Some(measured.saturating_add(settings.warmup()))
 }
 
-/// Returns the reason why this process can't or must not probe a variant, if there is one.
+/// Returns the reason why this process can't or must not probe a variant; `None` if it may.
 fn obstacle(variant: &Resolved) -> Option<UnknownTime> {
     if variant.load.agents.is_some() {
         return Some(UnknownTime::Agents);
@@ -280,8 +281,8 @@ pub fn probe_block_time(
 }
 
 impl ProbePace {
-    /// Returns the time of a trial with this load. `None` if most requests failed: failures such as
-    /// refused connections are too fast to extrapolate from.
+    /// Returns the time of a trial with this load. Returns `None` if most requests failed, because
+    /// failures such as refused connections are too fast to extrapolate from.
     fn trial(&self, settings: &LoadSettings) -> Option<Duration> {
         let asked = settings.requests?;
         if self.ok == 0 || self.failed > self.ok {
@@ -293,7 +294,8 @@ impl ProbePace {
     }
 }
 
-/// Returns the time of `asked` requests, given that `made` requests (at least one) took `took`.
+/// Returns the expected time of `asked` requests, given that `made` requests (at least one) took
+/// `took`.
 fn extrapolated(asked: u64, made: u64, took: Duration) -> Duration {
     let seconds = took.as_secs_f64() * asked as f64 / made as f64;
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
@@ -328,7 +330,7 @@ mod tests {
         // At 500 requests per second: 120 s of load, 2 s of warm-up, 0.3 s of overhead.
         assert_eq!(trial(pace(1000, 500, 0)), Some(seconds(122.3)));
         assert_eq!(trial(pace(2000, 900, 100)), Some(seconds(122.3)));
-        // All requests fit into the probe.
+        // All requests were sent within the probe.
         assert_eq!(trial(pace(400, 60_000, 0)), Some(seconds(2.7)));
         // The duration in the plan ends the load earlier.
         let limited = settings(&["requests=60000", "duration=10s", "warmup=0s"]);
@@ -367,7 +369,7 @@ mod tests {
         let plan = crate::interleaving::test_plans::read(crate::interleaving::test_plans::PLAN);
         let variants = plan.with_placeholders().unwrap();
         let time = |mode| BlockTime::of(&variants, mode).known();
-        // Two variants, each with 1 s of warm-up, 5 s of measurement and half a second of overhead.
+        // Two variants. Each has 1 s of warm-up, 5 s of measurement and half a second of overhead.
         assert_eq!(time(None), Some(Duration::from_secs(13)));
         let sliced = TrialMode::Sliced { length: None };
         assert_eq!(time(Some(&sliced)), Some(Duration::from_secs(14)));

@@ -28,7 +28,7 @@ pub(super) struct InterleavedBlock<'a> {
     pub(super) block: u32,
     /// Indexes of the variants in start order.
     pub(super) order: Vec<usize>,
-    /// Length of a slice, if the user has set one.
+    /// Length of a slice; `None` if the user has not set one.
     pub(super) slice: Option<Duration>,
 }
 
@@ -131,8 +131,8 @@ impl InterleavedBlock<'_> {
         })
     }
 
-    /// Runs the loads in turn. Returns the measurements of each variant, with a finding if its
-    /// services were busy outside its slices.
+    /// Runs the loads in alternating slices. Returns the measurements of each variant, with a
+    /// finding if the variant's services were busy outside its slices.
     fn load(
         &mut self,
         running: &[RunningVariant],
@@ -246,21 +246,22 @@ fn run_one(
     abort::run(running.resolved.load.abort_rules.as_ref(), local, || {
         let run = || run_in_slices(load.spec, control, &load.slices);
         let record = inside(running.netns.as_ref(), run);
-        // If the load's network can't be entered, no worker exists that would end the load's
+        // If the load's network can't be entered, no worker exists that could end the load's
         // slices.
         load.slices.end(Nanos::ZERO);
         record.and_then(|record| record.map_err(TrialError::Engine))
     })
 }
 
-/// Returns the cores that any of the loads is bound to.
+/// Returns the cores to which any of the loads is pinned.
 fn cores_of(running: &[RunningVariant]) -> Vec<usize> {
     let settings = running.iter().map(|it| &it.resolved.load.settings);
     let cores = settings.filter_map(|settings| settings.cores.as_ref());
     cores.flat_map(|cores| cores.0.iter().copied()).collect()
 }
 
-/// Returns the services that prony started, as variant index and name in the plan.
+/// Returns the services that prony started. Each is identified by the index of its variant and its
+/// name in the plan.
 fn services_of(running: &[RunningVariant], order: &[usize]) -> Vec<(usize, String)> {
     let of_variant = |(running, &variant): (&RunningVariant, &usize)| {
         let own = running.resolved.services.iter();

@@ -1,12 +1,12 @@
-//! Detection of log lines that show that a service reached a configured limit. All functions here
-//! are pure.
+//! Detection of log lines with which a service reports that it reached a configured limit. All
+//! functions here are pure.
 
 use prony_record::{Finding, FindingId, Severity};
 
 /// Maximum length of a quoted line in characters.
 const QUOTED_CHARS_MAX: usize = 240;
 
-/// A known kind of log line, with a hint.
+/// A known kind of log line, with a hint for the user.
 struct KnownLine {
     /// Lowercase text that identifies the line.
     part: &'static str,
@@ -96,17 +96,18 @@ const KNOWN_LINES: [KnownLine; 19] = [
     },
 ];
 
-/// A limit that a log reports.
+/// A limit that a service reached according to its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LimitLine {
-    /// First line that reports the limit.
+    /// First log line that reports the limit.
     line: String,
-    /// Number of lines that report it.
+    /// Number of log lines that report the limit.
     count: usize,
     hint: &'static str,
 }
 
-/// Finds the limits that were reached according to a log, ordered by first mention.
+/// Finds the limits that a service reached according to its log, in the order of their first
+/// mention.
 pub(crate) fn in_log(log: &str) -> Vec<LimitLine> {
     let mut found: Vec<(usize, LimitLine)> = Vec::new();
     for line in log.lines() {

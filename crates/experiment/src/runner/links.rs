@@ -9,22 +9,22 @@ use crate::service::PlaceKind;
 use crate::telemetry::TelemetrySummary;
 use crate::topology::NetworkLink;
 
-/// Traffic on the link between the load generator and its target during the measured part, in bytes
-/// of Ethernet frames.
+/// Traffic on the link between the load generator and its target during the measured part of a
+/// trial, in bytes of Ethernet frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct LoadLinkTraffic {
     /// Bytes sent from the target to the load generator.
     responses_bytes: f64,
     /// Bytes sent from the load generator to the target.
     requests_bytes: f64,
-    /// Time between the first and the last sample in seconds.
+    /// Time between the first and the last telemetry sample, in seconds.
     elapsed_s: f64,
     /// Rate limit of each direction in bytes per second; `None` without a limit.
     limit_per_s: Option<f64>,
 }
 
 /// Returns the traffic between the load generator and its target during the measured part; `None`
-/// if no link of the plan joins them.
+/// if the plan has no link between them.
 pub(crate) fn crossing(summary: &TelemetrySummary, resolved: &Resolved) -> Option<LoadLinkTraffic> {
     let target = &resolved.load.service;
     let mut services = resolved.services.iter();
@@ -55,8 +55,8 @@ pub(crate) fn crossing(summary: &TelemetrySummary, resolved: &Resolved) -> Optio
 }
 
 impl LoadLinkTraffic {
-    /// Fraction of the rate limit that is used in the busier direction; `None` without a rate
-    /// limit.
+    /// Returns the fraction of the rate limit that is used in the busier direction; `None` without
+    /// a rate limit.
     pub(crate) fn used_share(self) -> Option<f64> {
         let most = self.limit_per_s? * self.elapsed_s;
         // The token bucket allows short bursts above the rate.
@@ -75,7 +75,7 @@ impl LoadLinkTraffic {
             let both = self.responses_bytes + self.requests_bytes;
             values.insert(Metric::LinkBytesPerRequest, both / ended);
         }
-        // The two byte counts differ slightly at the start and the end, because body bytes are
+        // The two byte counts differ slightly at the start and the end of a load: body bytes are
         // counted when the response ends, and link bytes when they are sent. Without bodies, the
         // overhead is undefined.
         let bodies = totals.body_bytes_in as f64;

@@ -9,11 +9,12 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::folder_error::ExperimentFolderError;
 
-/// Name of the lock file. It contains the process ID of the run, and the run removes it at its end.
+/// Name of the lock file, which contains the process ID of the run. The run removes the file when
+/// it ends.
 pub(super) const LOCK_FILE: &str = ".lock";
 
 /// A locked folder. Dropping the value releases the lock. If the process is killed, the kernel
-/// releases it.
+/// releases the lock.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
     path: PathBuf,
@@ -25,7 +26,8 @@ impl FolderLock {
     /// Locks an existing folder.
     ///
     /// # Errors
-    /// [`ExperimentFolderError::InUse`] if another run has locked it; [`ExperimentFolderError::File`].
+    /// [`ExperimentFolderError::InUse`] if another run has locked the folder;
+    /// [`ExperimentFolderError::File`] if the lock file can't be used.
     pub(crate) fn take(dir: &Path) -> Result<Self, ExperimentFolderError> {
         let path = dir.join(LOCK_FILE);
         let failed = |error: io::Error| ExperimentFolderError::File {
@@ -50,7 +52,8 @@ impl FolderLock {
                 }
                 Err(error) => return Err(failed(error.into())),
             }
-            // The previous owner may have removed the file between opening and locking it.
+            // The previous owner may have removed the file after this process opened it and before
+            // it locked it.
             if !is_at(&file, &path) {
                 continue;
             }
@@ -70,14 +73,14 @@ impl Drop for FolderLock {
     }
 }
 
-/// Reads the process ID of the owner; `None` if it hasn't been written yet.
+/// Reads the process ID of the lock's owner; `None` if it hasn't been written yet.
 fn pid_in(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(32).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
 }
 
-/// Returns true if `path` still refers to this open file.
+/// Returns true if `path` still refers to the open file.
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(named)) = (file.metadata(), fs::metadata(path)) else {
         return false;

@@ -69,24 +69,24 @@ pub struct RunSettings {
     pub out: PathBuf,
     /// Seed of the trial order. Overrides the seed in the plan.
     pub seed: Option<u64>,
-    /// Exact number of blocks. Overrides the range in the plan.
+    /// Exact number of blocks. Overrides the minimum and maximum in the plan.
     pub blocks: Option<u32>,
-    /// Time budget: no block starts if it would end later. Overrides the budget in the plan.
+    /// Time budget. A block that would end later is not started. Overrides the budget in the plan.
     pub budget: Option<Duration>,
-    /// Resume the experiment in `out`.
+    /// True to resume the experiment in `out`.
     pub resume: bool,
-    /// Resume even if the plan was edited since the experiment began.
+    /// True to resume even if the plan was edited after the experiment began.
     pub accept_plan_changes: bool,
-    /// Required agreement of response bodies. Overrides the plan.
+    /// Agreement required between response bodies. Overrides the plan.
     pub bodies: Option<BodyComparison>,
     /// Mode of the trials. Overrides the plan.
     pub interleave: Option<Interleave>,
-    /// Start each variant once before the first block to find variants that can't run.
+    /// True to start each variant once before the first block, which finds variants that can't run.
     pub precheck: bool,
 }
 
 impl RunSettings {
-    /// Settings that run the plan unchanged in the new folder `out`, with a pre-check.
+    /// Returns settings that run the plan unchanged in the new folder `out`, with a pre-check.
     pub fn new(out: PathBuf) -> RunSettings {
         RunSettings {
             out,
@@ -105,7 +105,7 @@ impl RunSettings {
 /// Result of a run.
 #[derive(Debug)]
 pub struct ExperimentOutcome {
-    /// The stored verdicts; `None` if no trial was completed.
+    /// The stored verdicts; `None` if no trial was complete.
     pub document: Option<VerdictDocument>,
     /// True if the user interrupted the run.
     pub interrupted: bool,
@@ -122,8 +122,8 @@ pub enum RunnerError {
     Folder(ExperimentFolderError),
     /// The requested mode of the trials is not possible.
     Mode(ModeError),
-    /// The resumed experiment used up its error rate after this number of blocks. More blocks could
-    /// not change a verdict.
+    /// The resumed experiment had used up its error rate after this number of blocks, so more
+    /// blocks can't change a verdict.
     Spent(u32),
 }
 
@@ -155,17 +155,17 @@ impl From<ExperimentFolderError> for RunnerError {
 pub struct Machines<'a> {
     /// Host that runs the services.
     pub host: &'a mut dyn Host,
-    /// Runs loads on agents; `None` if the plan needs no agents.
+    /// Runner for loads on agents; `None` if the plan needs no agents.
     pub load: Option<&'a mut dyn AgentLoadRunner>,
-    /// Loader for the scripts of loads; `None` if no load has a script.
+    /// Loader for the scripts that generate requests; `None` if no load has a script.
     pub scripts: Option<&'a dyn ScriptLoader>,
 }
 
-/// Runs an experiment whose load comes from this process; see [`run_on`].
+/// Runs an experiment whose load this process generates; see [`run_on`].
 ///
 /// # Errors
 ///
-/// The same as for [`run_on`].
+/// The same errors as [`run_on`].
 pub fn run(
     plan: &Plan,
     host: &mut dyn Host,

@@ -1,4 +1,4 @@
-//! Choice of the mode for a run's trials: interleaved or sequential.
+//! Choice of the mode in which a run's trials run: interleaved or sequential.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,22 +13,22 @@ use crate::plan::{Interleave, Plan, PlanError};
 /// Reason why a requested mode is rejected.
 #[derive(Debug)]
 pub enum ModeError {
-    /// The plan requests slices of a given length, but its trials can't be interleaved.
+    /// The plan requests slices of a certain length, but the trials can't be interleaved.
     Plan(PlanError),
-    /// `--interleave` requests slices of a given length, but the trials can't be interleaved.
+    /// `--interleave` requests slices of a certain length, but the trials can't be interleaved.
     Requested {
-        /// Value of the flag.
+        /// Value of `--interleave`.
         requested: Interleave,
         /// Reason why interleaving is not possible.
         reason: String,
     },
-    /// The trials of the resumed experiment ran in another mode.
+    /// The trials of the resumed experiment ran in a mode other than the requested one.
     Changed {
         /// Folder of the resumed experiment.
         dir: PathBuf,
-        /// Value of the flag.
+        /// Value of `--interleave`.
         requested: Interleave,
-        /// Mode in which its trials ran.
+        /// Mode in which the trials of the resumed experiment ran.
         stored: TrialMode,
     },
     /// The trials of the resumed experiment were interleaved, which is no longer possible.
@@ -56,13 +56,15 @@ impl fmt::Display for ModeError {
             } => {
                 let before = match stored {
                     TrialMode::Sliced { length: None } => "interleaved",
-                    TrialMode::Sliced { length: Some(_) } => "interleaved with another length",
-                    TrialMode::Sequential { .. } => "run one after the other",
+                    TrialMode::Sliced { length: Some(_) } => {
+                        "interleaved with another slice length"
+                    }
+                    TrialMode::Sequential { .. } => "run sequentially",
                 };
                 write!(
                     f,
-                    "--interleave {requested}: trials of the experiment in {} were {before}, and \
-                     both modes can't be combined in one result (remove --interleave, or start \
+                    "--interleave {requested}: the trials of the experiment in {} were {before}, and \
+                     the two modes can't be combined in one result (remove --interleave, or start \
                      a new experiment)",
                     dir.display()
                 )
@@ -82,7 +84,7 @@ impl std::error::Error for ModeError {}
 /// Chooses the mode of a run's trials. A resumed experiment keeps its mode.
 ///
 /// # Errors
-/// [`RunnerError::Mode`] if slices of a given length are requested and not possible, or if an
+/// [`RunnerError::Mode`] if slices of a certain length are requested but not possible, or if an
 /// experiment would be resumed in another mode.
 pub fn trial_mode(plan: &Plan, settings: &RunSettings) -> Result<TrialMode, RunnerError> {
     let mode = match settings.resume {
@@ -116,7 +118,7 @@ fn chosen(plan: &Plan, typed: Option<Interleave>) -> Result<TrialMode, ModeError
     })
 }
 
-/// Returns the mode that the plan and this machine allow.
+/// Returns the requested mode, or sequential trials if the plan or this machine doesn't allow it.
 fn possible(plan: &Plan, requested: Interleave) -> TrialMode {
     let mode = interleaving::decide(plan, requested);
     if !mode.is_interleaved() {
@@ -129,7 +131,7 @@ fn possible(plan: &Plan, requested: Interleave) -> TrialMode {
     }
 }
 
-/// Chooses the mode of an experiment that is resumed in `dir`.
+/// Chooses the mode for resuming the experiment in `dir`.
 fn resumed(
     plan: &Plan,
     typed: Option<Interleave>,
@@ -137,7 +139,7 @@ fn resumed(
     stored: Option<TrialMode>,
 ) -> Result<TrialMode, ModeError> {
     let stored = stored.unwrap_or_else(|| TrialMode::Sequential {
-        reason: "the experiment began this way".to_owned(),
+        reason: "the experiment began with sequential trials".to_owned(),
     });
     let before = match &stored {
         TrialMode::Sliced { length: None } => Interleave::Auto,
@@ -214,7 +216,7 @@ mod tests {
             let mode = resume(typed, Some(sequential())).unwrap();
             assert_eq!(mode, sequential());
         }
-        // Folders written by older versions contain no mode.
+        // Folders written by older versions don't contain a mode.
         assert!(!resume(None, None).unwrap().is_interleaved());
         let mode = resume(Some(Interleave::Auto), Some(sliced(None))).unwrap();
         assert_eq!(mode, sliced(None));
@@ -247,18 +249,18 @@ mod tests {
         let dir = Path::new("results");
         let other = Duration::from_millis(500);
         for (typed, stored, before) in [
-            (SLICES, sequential(), "were run one after the other"),
+            (SLICES, sequential(), "were run sequentially"),
             (Interleave::Off, sliced(None), "were interleaved,"),
             (SLICES, sliced(None), "were interleaved,"),
             (
                 SLICES,
                 sliced(Some(other)),
-                "were interleaved with another length,",
+                "were interleaved with another slice length,",
             ),
         ] {
             let refused = refusal(resumed(&plan, Some(typed), dir, Some(stored)));
             let start =
-                format!("--interleave {typed}: trials of the experiment in results {before}");
+                format!("--interleave {typed}: the trials of the experiment in results {before}");
             assert!(refused.starts_with(&start), "{refused}");
             assert!(refused.contains("start a new experiment"), "{refused}");
         }

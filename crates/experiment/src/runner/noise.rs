@@ -1,5 +1,5 @@
-//! CPU time that other processes and guests took from an experiment, and the verdicts that this may
-//! have distorted.
+//! CPU time that other processes and guests took from an experiment, and the verdicts that this
+//! loss may have distorted.
 //!
 //! Noise makes intervals wider, and these intervals are valid: the order of trials is random, so
 //! noise affects all variants equally. This module handles three problems that intervals don't
@@ -15,13 +15,14 @@ use prony_stats::{Comparison, Design, Evaluation, Levels, Metric, Verdict};
 use super::experiment_finding::{ExperimentFinding, FEW_BLOCKS, median};
 use super::trial_result::TrialResult;
 
-/// CPU time that a trial may lose to others, in percent of one core.
+/// CPU time, in percent of one core, that a trial may lose to other processes and guests without a
+/// finding.
 const NOISE_PERCENT: f64 = 5.0;
-/// If neighbors used more than this fraction of the cores in a variant's median trial, they may
-/// have distorted the comparison.
+/// Fraction of the cores above which neighbors may have distorted a comparison, if they used it in
+/// a variant's median trial.
 const CROWDED_SHARE: f64 = 0.1;
-/// Minimum difference between two variants in the fraction of core time that they lost to other
-/// processes.
+/// Minimum relevant difference between two variants in the fraction of core time that they lost to
+/// other processes.
 const DIFFERENCE_MIN: f64 = 0.01;
 
 /// The effect of noise on one comparison.
@@ -29,13 +30,14 @@ const DIFFERENCE_MIN: f64 = 0.01;
 pub(crate) enum NoiseEffect {
     /// Noise has no relevant effect.
     Negligible,
-    /// The verdict may hold only on a machine with these neighbors. Contains the fraction of the
-    /// cores that they used.
+    /// The verdict may hold only on a machine with these neighbors. The value is the fraction of
+    /// the cores that the neighbors used.
     Doubtful(f64),
-    /// The neighbors' CPU usage differs between the variants so much that the verdict depends on
-    /// it. Contains the mean relative change of the rate that the difference explains.
+    /// The neighbors' CPU usage differs so much between the variants that the verdict depends on
+    /// it. The value is the mean relative change of the rate that the difference explains.
     Explains(f64),
-    /// The machine was crowded, and there are too few blocks for intervals that account for this.
+    /// The machine was crowded, and there are too few blocks for intervals that account for the
+    /// neighbors.
     TooFewBlocks,
 }
 
@@ -45,7 +47,8 @@ impl NoiseEffect {
     }
 }
 
-/// Determines the effect of noise on each comparison of an evaluation, in their order.
+/// Determines the effect of noise on each comparison of an evaluation, in the order of the
+/// comparisons.
 pub(crate) fn judge(
     evaluation: &Evaluation,
     design: &Design,
@@ -80,8 +83,8 @@ fn judge_one(
     let Some(direction) = direction(comparison.metric).filter(|_| is_claim) else {
         return NoiseEffect::Negligible;
     };
-    // To the extent that the rate depends on the cores, it is proportional to the remaining
-    // fraction of them.
+    // If the rate depends on the cores, it is proportional to the fraction of them that neighbors
+    // left.
     let explained = this.iter().filter_map(|(block, lost)| {
         let other = other.get(block)?;
         Some(((1.0 - lost) / (1.0 - other)).ln())
@@ -100,8 +103,8 @@ fn judge_one(
     }
 }
 
-/// Sign of the correlation between a metric and the CPU time left to a variant; `None` for metrics
-/// that don't depend on it.
+/// Returns the sign of the correlation between a metric and the CPU time that is left to a variant;
+/// `None` for metrics that don't depend on it.
 fn direction(metric: Metric) -> Option<f64> {
     match metric {
         Metric::RatePerS | Metric::CapacityPerS => Some(1.0),
@@ -110,8 +113,8 @@ fn direction(metric: Metric) -> Option<f64> {
     }
 }
 
-/// Returns true if a verdict would be the same without the part of the effect (the log of a ratio)
-/// that noise explains.
+/// Returns true if a verdict would stay the same without `explained`, the part of the effect (the
+/// log of a ratio) that noise explains.
 fn survives(comparison: &Comparison, margin: f64, explained: f64) -> bool {
     let effect = &comparison.effect;
     let (Some(ratio), Some(low), Some(high)) = (effect.ratio, effect.low, effect.high) else {
@@ -126,9 +129,10 @@ fn survives(comparison: &Comparison, margin: f64, explained: f64) -> bool {
     }
 }
 
-/// Largest fraction of any set of cores that neighbors used in a trial. The sets are the cores of
-/// each group of services, the load's cores, and the whole machine if a service may use all of it.
-/// Kernel threads are excluded, because they also work for the experiment.
+/// Returns the largest fraction of any set of cores that neighbors used in a trial. The sets are
+/// the cores of each group of services, the load's cores, and the whole machine if a service may
+/// use all of it. Kernel threads don't count as neighbors, because they also work for the
+/// experiment.
 fn lost_share(trial: &TrialResult) -> f64 {
     let resources = &trial.resources;
     let groups = resources.tied.iter().filter_map(|it| it.parties.as_ref());
@@ -138,11 +142,12 @@ fn lost_share(trial: &TrialResult) -> f64 {
         (None, Some(machine)) => machine.taken_share(),
         (None, None) => lost_percent(trial) / 100.0 / resources.machine_cores.max(1) as f64,
     };
-    // A core that was taken completely would explain any difference.
+    // A core that neighbors used completely would explain any difference.
     share.clamp(0.0, 0.99)
 }
 
-/// CPU time that other processes and guests used during the trial, in percent of one core.
+/// Returns the CPU time that other processes and guests used during the trial, in percent of one
+/// core.
 pub(crate) fn lost_percent(result: &TrialResult) -> f64 {
     result.telemetry.foreign_percent + result.telemetry.steal_percent
 }
@@ -218,8 +223,8 @@ pub(crate) fn finding(
     ))
 }
 
-/// Withholds the verdicts that noise alone could explain, and adds a note to those whose size it
-/// may have affected.
+/// Withholds the verdicts that noise alone could explain, and adds a note to verdicts that may
+/// differ in size on a quiet machine.
 pub(crate) fn apply(evaluation: &mut Evaluation, effects: &[NoiseEffect]) {
     for (index, effect) in effects.iter().enumerate() {
         let Some(comparison) = evaluation.comparisons.get_mut(index) else {

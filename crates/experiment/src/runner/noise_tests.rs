@@ -1,5 +1,5 @@
-//! Tests of verdicts on a crowded machine, with simulated trials: the fraction of the cores that
-//! neighbors use slows a variant down.
+//! Tests of verdicts on a crowded machine, with simulated trials in which a variant is slowed down
+//! by the fraction of the cores that neighbors use.
 
 use prony_stats::{AlphaTable, Factor, Levels, Metric, Trials, Values, evaluate, evaluate_with};
 
@@ -24,7 +24,7 @@ fn design(blocks: u32) -> Design {
     }
 }
 
-/// A trial in which neighbors used this fraction of the services' core.
+/// Returns a trial in which neighbors used the fraction `taken` of the services' core.
 fn trial(block: u32, variant: usize, taken: f64) -> TrialResult {
     let parties = CoreParties {
         cores: 1,
@@ -82,8 +82,8 @@ impl Draws {
     }
 }
 
-/// Simulates an experiment with this true ratio of the new variant's rate. `taken` returns the
-/// fraction of the cores that neighbors use in a trial of a variant.
+/// Simulates an experiment in which `ratio` is the true ratio of the new variant's rate to the old
+/// one's. `taken` returns the fraction of the cores that neighbors use in a trial of a variant.
 fn experiment(
     blocks: u32,
     ratio: f64,
@@ -125,7 +125,7 @@ fn verdicts(evaluation: &Evaluation) -> Vec<Verdict> {
 
 #[test]
 fn a_difference_caused_by_neighbors_is_withheld() {
-    // The servers are equal, and the neighbors were busier in the trials of the old one.
+    // The servers are equal, but the neighbors were busier in the trials of the old variant.
     let (evaluation, effects, found) = judged(10, 1.0, |_, variant| [0.30, 0.38][variant]);
     assert_eq!(verdicts(&evaluation), [Verdict::Withheld; 2]);
     let NoiseEffect::Explains(change) = effects[0] else {

@@ -1,11 +1,11 @@
 //! The `order-effect` finding: the result depends on the position of a trial within its block, or
 //! of a slice within its round.
 //!
-//! Both are tested in the same way. The effects of the row (a block or a round) and of the variant
-//! are removed, and the slope of the logarithm over the position is compared with its error. A
-//! variant's effect is constant only within a group of rows. All blocks form one group of trials.
-//! In interleaved experiments, each block is a group of rounds, because its services were
-//! restarted.
+//! The test is the same for both kinds of position. It removes the effects of the row (a block or a
+//! round) and of the variant, and compares the slope of the values' logarithm over the position
+//! with the error of the slope. A variant's effect is constant only within a group of rows. All
+//! blocks form one group of trials. In interleaved experiments, the rounds of each block form a
+//! group, because services are restarted between blocks.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ use super::experiment_finding::ExperimentFinding;
 use super::rounds;
 use super::trial_result::TrialResult;
 
-/// Probability of reporting the finding by chance.
+/// Probability of reporting the finding by chance alone.
 const ORDER_ALPHA: f64 = 0.01;
 /// Minimum number of rows for a test.
 const ROWS_MIN: usize = 3;
-/// Minimum slope over the positions of slices that is reported. With many rounds, even an
-/// irrelevant slope can be significant.
+/// Minimum slope over the positions of slices for a finding. With many rounds, even an irrelevant
+/// slope can be significant.
 const SLICE_SLOPE_MIN: f64 = 0.005;
 
-/// For each variant, its position and the logarithm of its value in one block or round.
+/// Position and logarithm of the value of each variant in one block or round.
 type Row = Vec<(f64, f64)>;
 
 /// Tests the positions of slices if there are any, and otherwise the positions of trials.
@@ -59,7 +59,7 @@ fn of_trials(results: &[TrialResult], variants: usize) -> Option<String> {
     ))
 }
 
-/// Position and value of each slice, by round and variant.
+/// Collects the position and value of each slice, by round and variant.
 type RoundsOfBlock = BTreeMap<u32, BTreeMap<usize, (f64, f64)>>;
 
 fn of_slices(results: &[TrialResult], variants: usize) -> Option<String> {
@@ -102,7 +102,7 @@ fn complete(rows: impl Iterator<Item = BTreeMap<usize, (f64, f64)>>, variants: u
     complete.map(|row| row.into_values().collect()).collect()
 }
 
-/// Slope over the position if it is significant; `None` otherwise.
+/// Returns the slope over the position if it is significant; otherwise `None`.
 fn slope(groups: &[Vec<Row>], variants: usize) -> Option<f64> {
     let rows: usize = groups.iter().map(Vec::len).sum();
     if rows < ROWS_MIN || variants < 2 {
@@ -126,8 +126,8 @@ fn slope(groups: &[Vec<Row>], variants: usize) -> Option<f64> {
     is_established.then_some(slope)
 }
 
-/// Subtracts the means of the row and of the variant from the values. Positions are centered in the
-/// same way, because variants have different mean positions; every row has the same mean position.
+/// Subtracts the means of the row and of the variant from the values. Of positions, only the
+/// variant's mean is subtracted, because the mean position is the same in every row.
 fn residuals(rows: &[Row], variants: usize) -> Vec<(f64, f64)> {
     let mean = average(rows.iter().flatten().map(|cell| cell.1));
     let of_variant = |variant: usize, part: fn(&(f64, f64)) -> f64| {

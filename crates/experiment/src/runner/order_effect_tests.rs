@@ -6,7 +6,7 @@ use prony_stats::Values;
 use super::*;
 use crate::runner::SliceResult;
 
-/// A little deterministic noise that depends only on `seed`.
+/// Returns slight deterministic noise that depends only on `seed`.
 fn noise(seed: u32) -> f64 {
     let mixed = seed.wrapping_mul(2_654_435_761) >> 16;
     1.0 + f64::from(mixed % 1000) / 1e5
@@ -29,8 +29,8 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
     }
 }
 
-/// Trials of two variants in alternating order. The second position loses the fraction `loss` of
-/// the rate.
+/// Returns trials of two variants in alternating order. In the second position, a trial loses the
+/// fraction `loss` of its rate.
 fn trials(blocks: u32, loss: f64) -> Vec<TrialResult> {
     let of_block = |block: u32| {
         [0, 1].map(|variant| {
@@ -52,7 +52,7 @@ fn interleaved(rounds: u32, loss: f64) -> Vec<TrialResult> {
         let start = [1.0, 1.2 + 0.05 * f64::from(result.block)][result.variant];
         let slices = (0..rounds).map(|round| {
             let cell = (result.block * rounds + round) * 2;
-            // The first bits of the noise determine the order.
+            // The noise determines the order of the variants in a round.
             let flipped = ((noise(cell + 1) - 1.0) * 1e5) as u32 % 2;
             let position = (result.variant as u32 + flipped) % 2;
             let machine = if round % 7 < 3 { 0.5 } else { 1.0 };

@@ -16,17 +16,17 @@ const CHANGES_MAX: usize = 8;
 /// Maximum length of a quoted line in characters.
 const LINE_CHARS_MAX: usize = 80;
 
-/// A plan as it ran: the text of plan.toml, and a digest of each file that it names.
+/// A plan as it ran: the text of plan.toml, and a digest of each file that the plan names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PlanCopy {
     text: String,
     files: BTreeMap<String, String>,
 }
 
-/// A change that the user accepted.
+/// Changes of a plan that the user accepted when resuming an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct AcceptedChange {
-    /// Number of complete blocks before the change.
+    /// Number of blocks that were complete before the change.
     pub(crate) blocks: u32,
     /// Differences, each as one phrase.
     pub(crate) changes: Vec<String>,
@@ -36,7 +36,7 @@ impl PlanCopy {
     /// Reads the current plan of an experiment's folder.
     ///
     /// # Errors
-    /// plan.toml, or an existing file that it names, can't be read.
+    /// plan.toml can't be read, or a file that it names exists but can't be read.
     pub(crate) fn read(plan: &Plan, dir: &Path) -> io::Result<Self> {
         let mut files = BTreeMap::new();
         for name in plan.frozen_names() {
@@ -63,7 +63,7 @@ impl PlanCopy {
                 (Some(one), Some(other)) if one != other => {
                     changes.push(format!("{name} has different contents"));
                 }
-                // Adding or removing a file also changes a line of the plan.
+                // If a file was added or removed, a line of the plan has changed too.
                 _ => {}
             }
         }
@@ -88,14 +88,14 @@ pub(crate) fn finding(accepted: &[AcceptedChange]) -> Option<Finding> {
     let each: Vec<String> = each.collect();
     let text = format!(
         "The plan was changed while the experiment was interrupted, and --accept-plan-changes was \
-         given ({}). The results mix blocks of different setups. To get results of the changed \
-         plan alone, run it into a new folder.",
+         given ({}). The results mix blocks of different setups. To get results for the changed \
+         plan alone, run it with a new --out folder.",
         each.join(". ")
     );
     (!accepted.is_empty()).then(|| Finding::new(FindingId::PlanChanged, Severity::Warning, text))
 }
 
-/// A nonblank line with its number.
+/// A nonblank line with its line number.
 type NumberedLine<'a> = (usize, &'a str);
 
 fn meaningful(text: &str) -> Vec<NumberedLine<'_>> {
@@ -104,8 +104,8 @@ fn meaningful(text: &str) -> Vec<NumberedLine<'_>> {
     lines.map(|(index, line)| (index + 1, line)).collect()
 }
 
-/// Returns the differences between two texts. A removed and an added line at the same position are
-/// paired.
+/// Returns the differences between two texts. A removed line and an added line at the same position
+/// are reported as one change.
 fn lines_changed(before: &str, after: &str) -> Vec<String> {
     let (before, after) = (meaningful(before), meaningful(after));
     let mut changes = Vec::new();
@@ -125,7 +125,7 @@ fn pair(before: &[NumberedLine<'_>], after: &[NumberedLine<'_>], changes: &mut V
                 format!("line {number}: `{}`, was `{}`", shown(new), shown(old))
             }
             (None, Some((number, new))) => format!("line {number}: `{}` is new", shown(new)),
-            (Some((_, old)), None) => format!("`{}` is gone", shown(old)),
+            (Some((_, old)), None) => format!("`{}` was removed", shown(old)),
             (None, None) => continue,
         });
     }
@@ -140,8 +140,8 @@ fn shown(line: &str) -> String {
     }
 }
 
-/// Returns the index pairs of a longest common subsequence in ascending order. For inputs larger
-/// than any real plan, only a common prefix and suffix are used.
+/// Returns the index pairs of a longest common subsequence, in ascending order. If the inputs are
+/// larger than any real plan, only a common prefix and suffix are found.
 fn kept(before: &[NumberedLine<'_>], after: &[NumberedLine<'_>]) -> Vec<(usize, usize)> {
     const CELLS_MAX: usize = 4_000_000;
     let same = |i: usize, j: usize| before[i].1 == after[j].1;
@@ -154,7 +154,8 @@ fn kept(before: &[NumberedLine<'_>], after: &[NumberedLine<'_>]) -> Vec<(usize, 
     let (rows, columns) = (before.len() - head - tail, after.len() - head - tail);
     let mut kept: Vec<(usize, usize)> = (0..head).map(|i| (i, i)).collect();
     if rows * columns <= CELLS_MAX {
-        // Length of the longest common subsequence from each pair of indexes to the end.
+        // For each pair of indexes, the length of the longest common subsequence from there to the
+        // end.
         let mut longest = vec![vec![0_u32; columns + 1]; rows + 1];
         for i in (0..rows).rev() {
             for j in (0..columns).rev() {
@@ -195,7 +196,7 @@ mod tests {
             [
                 "line 5: `duration = \"2s\"`, was `duration = \"1s\"`",
                 "line 6: `warmup = \"1s\"` is new",
-                "`c = 1` is gone"
+                "`c = 1` was removed"
             ]
         );
     }

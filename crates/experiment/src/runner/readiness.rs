@@ -1,4 +1,4 @@
-//! Waiting until a service is ready.
+//! Waiting for a service to become ready.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::service::Allocated;
 
 /// Pause between two probes.
 const PROBE_INTERVAL: Duration = Duration::from_millis(20);
-/// Number of log lines in an error message.
+/// Number of log lines that an error message quotes.
 const LOG_LINES: usize = 15;
 
 /// Reason why a service did not become ready.
@@ -22,7 +22,7 @@ pub enum ReadinessError {
         /// Last lines of the service's log.
         log: String,
     },
-    /// No probe succeeded in time.
+    /// No probe succeeded within the time limit.
     TimedOut {
         /// Time limit for the service to become ready.
         within: Duration,
@@ -35,8 +35,8 @@ pub enum ReadinessError {
     Interrupted,
 }
 
-/// Waits until a probe of the service succeeds, as defined by `ready`. Probes run in the service's
-/// place.
+/// Waits until a probe of the service succeeds, as defined by `ready`. Probes are sent from the
+/// service's place.
 pub(crate) fn wait(
     service: &str,
     ready: &ReadySettings,

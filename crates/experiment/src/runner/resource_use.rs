@@ -11,20 +11,20 @@ use crate::telemetry::{CoreTimes, HostSummary, TelemetrySummary};
 
 /// Maximum number of neighbor processes listed for a set of cores.
 const NEIGHBORS_MAX: usize = 3;
-/// Minimum CPU usage of a listed process, in percent of one core.
+/// Minimum CPU usage for a process to be listed, in percent of one core.
 const NEIGHBOR_PERCENT_MIN: f64 = 1.0;
 
-/// Usage of cores that the same services may use.
+/// Usage of a set of cores that a group of services shares.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CoreUse {
     /// Names of the services.
     pub services: Vec<String>,
     /// Number of cores.
     pub cores: usize,
-    /// CPU time of these services in percent of one core, plus the load's CPU time if it is pinned
-    /// to one of these cores.
+    /// CPU time of the group's services in percent of one core. It includes the load's CPU time if
+    /// the load is pinned to one of these cores.
     pub percent: f64,
-    /// True if the load may use these cores too.
+    /// True if the load may also use these cores.
     pub with_load: bool,
     /// Usage by party; `None` if the operating system doesn't report times per core.
     #[serde(default)]
@@ -40,20 +40,20 @@ pub struct CoreParties {
     pub cores: usize,
     /// Services of the experiment.
     pub services: f64,
-    /// This prony process, or the agent on that machine, including its load generator.
+    /// This prony process including its load generator, or the agent on that machine.
     pub load: f64,
     /// Interrupts that are not charged to any process.
     pub interrupts: f64,
-    /// All other processes, and kernel threads.
+    /// All other processes and kernel threads.
     pub others: f64,
     /// Time that the hypervisor gave to other guests.
     pub stolen: f64,
     /// Idle time.
     pub idle: f64,
-    /// Part of `others` used by identified processes. Kernel threads are excluded, because they
+    /// Part of `others` that identified processes used. It excludes kernel threads, because they
     /// also work for the experiment.
     pub named: f64,
-    /// Busiest processes of `others`.
+    /// Busiest processes among `others`.
     pub neighbors: Vec<Neighbor>,
 }
 
@@ -68,20 +68,21 @@ pub struct Neighbor {
     pub percent: f64,
 }
 
-/// Resources that can limit the speed of a trial, and their usage.
+/// Usage of the resources that can limit the speed of a trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResourceUse {
-    /// Cores of pinned services. Services that share a core form one group.
+    /// Core usage of pinned services. Services that share a core form one group.
     pub tied: Vec<CoreUse>,
-    /// Cores that the load is pinned to; `None` if a service may use any of them.
+    /// Usage of the cores to which the load is pinned; `None` if it isn't pinned or shares a core
+    /// with a pinned service.
     #[serde(default)]
     pub load_cores: Option<CoreParties>,
     /// Number of cores of the machine.
     pub machine_cores: usize,
-    /// Idle time of the machine in percent of one core.
+    /// Idle CPU time of the machine, in percent of one core.
     pub idle_percent: f64,
-    /// Usage of the target's machine by party; `None` if a server with unknown processes runs on
-    /// it.
+    /// Usage of the target's machine by party; `None` if a server whose processes are unknown runs
+    /// on it.
     #[serde(default)]
     pub machine: Option<CoreParties>,
     /// True if interrupts are charged to processes on the target's machine
@@ -95,27 +96,28 @@ pub struct ResourceUse {
 }
 
 impl CoreParties {
-    /// Used fraction of these cores, from 0 to 1.
+    /// Returns the fraction of the cores that is used, from 0 to 1.
     pub(crate) fn used_share(&self) -> f64 {
         1.0 - self.idle / 100.0 / self.cores.max(1) as f64
     }
 
-    /// CPU time of other processes and other guests, in percent of one core.
+    /// Returns the CPU time of other processes and other guests, in percent of one core.
     pub(crate) fn lost_percent(&self) -> f64 {
         self.others + self.stolen
     }
 
-    /// Fraction of these cores that identified processes and other guests used, from 0 to 1.
+    /// Returns the fraction of the cores that identified processes and other guests used, from 0 to
+    /// 1.
     pub(crate) fn taken_share(&self) -> f64 {
         (self.named.min(self.others) + self.stolen) / 100.0 / self.cores.max(1) as f64
     }
 }
 
-/// A core, with the name of its machine (`None` for this one), because machines use the same core
-/// numbers.
+/// A core, with the name of its machine (`None` for this machine), because core numbers are unique
+/// only within a machine.
 type CoreOf<'a> = (Option<&'a str>, usize);
 
-/// Services, and possibly the load, that share cores.
+/// A set of shared cores, with the services, and possibly the load, that use them.
 #[derive(Default)]
 struct CoreGroup<'a> {
     cores: BTreeSet<CoreOf<'a>>,
@@ -166,7 +168,7 @@ fn percent(cpu_s: f64, elapsed_s: f64) -> f64 {
 }
 
 impl CoreGroup<'_> {
-    /// Returns true if the core is on this machine.
+    /// Returns true if the group's cores are on this machine.
     fn is_here(&self) -> bool {
         self.cores.iter().any(|(host, _)| host.is_none())
     }
@@ -192,8 +194,8 @@ impl<'a> TrialReading<'a> {
         }
     }
 
-    /// Groups services that share a core. The sums over a group can't show which of its services
-    /// lacks CPU time.
+    /// Groups services that share a core. Within a group, the sums can't show which service lacks
+    /// CPU time.
     fn groups(&self) -> Vec<CoreGroup<'a>> {
         let mut groups = Vec::new();
         for service in &self.resolved.services {
@@ -253,8 +255,8 @@ impl<'a> TrialReading<'a> {
         parties.numbers = numbers;
         let named = parties.named;
         let rest = parties.complete();
-        // Unpinned services and an unpinned load may have used these cores, so time that is not
-        // otherwise explained is attributed to them.
+        // Unpinned services and an unpinned load may have used these cores, so unexplained CPU time
+        // is attributed to them.
         let free_load = match self.load_is_free && host.is_none() {
             true => self.load_percent,
             false => 0.0,
@@ -268,7 +270,8 @@ impl<'a> TrialReading<'a> {
         Some(parties)
     }
 
-    /// CPU time of a machine's services that are not pinned to cores, in percent of one core.
+    /// Returns the CPU time of a machine's services that are not pinned to cores, in percent of one
+    /// core.
     fn free_services_percent(&self, host: Option<&str>) -> f64 {
         let free = self.resolved.services.iter();
         let free = free.filter(|service| service.spec.cores.is_empty());
@@ -289,8 +292,8 @@ impl<'a> TrialReading<'a> {
         if machine.cores == 0 || !remote.all(|service| is_watched(&service.spec.name)) {
             return None;
         }
-        // Agents that share a machine can't distinguish each other's processes from processes
-        // outside the experiment.
+        // If agents share a machine, one agent can't distinguish the processes of another from
+        // processes outside the experiment.
         if machine.core_times.is_empty()
             && !is_it(&self.summary.host)
             && machine.foreign_cpu_s == 0.0
@@ -315,7 +318,8 @@ impl<'a> TrialReading<'a> {
             ..of_times(std::iter::once(&all), machine.softirq_included)
         };
         parties.name_neighbors(neighbors(machine, None, self.summary.elapsed_s));
-        // The times passed in were sums over all cores.
+        // `of_times` received the sums over all cores as if they were one core, so scale its
+        // results.
         parties.cores = machine.cores;
         let cores = machine.cores as f64;
         parties.interrupts *= cores;
@@ -327,7 +331,7 @@ impl<'a> TrialReading<'a> {
 }
 
 impl CoreParties {
-    /// Sets the identified processes. Only the busiest ones are listed.
+    /// Sets the identified processes. Only the busiest are listed by name.
     fn name_neighbors(&mut self, mut neighbors: Vec<Neighbor>) {
         self.named = neighbors.iter().map(|it| it.percent).sum();
         neighbors.retain(|it| it.percent >= NEIGHBOR_PERCENT_MIN);
@@ -335,9 +339,9 @@ impl CoreParties {
         self.neighbors = neighbors;
     }
 
-    /// Sets `others` to the CPU time that the measured parties leave, and returns it. Services are
-    /// measured more precisely than cores, so the sum may slightly exceed the time of the cores;
-    /// the excess is subtracted from the idle time.
+    /// Sets `others` to the CPU time that the measured parties did not use, and returns it.
+    /// Services are measured more precisely than cores, so the sum may slightly exceed the time of
+    /// the cores. The excess is then subtracted from the idle time.
     fn complete(&mut self) -> f64 {
         let known = self.services + self.load + self.interrupts + self.stolen + self.idle;
         let rest = 100.0 * self.cores as f64 - known;
@@ -368,7 +372,7 @@ fn join<'a>(groups: &mut Vec<CoreGroup<'a>>, mut group: CoreGroup<'a>) {
     groups.push(group);
 }
 
-/// Usage that the kernel counts per core (such as interrupts), in percent of one core.
+/// Returns the usage that the kernel counts per core (such as interrupts), in percent of one core.
 fn of_times<'a>(
     times: impl Iterator<Item = &'a CoreTimes>,
     softirq_included: Option<bool>,
@@ -377,12 +381,12 @@ fn of_times<'a>(
     for core in times {
         let interrupts_s = core.softirq_s + core.irq_s;
         let busy_s = core.user_s + core.system_s + interrupts_s;
-        // Sum of the kernel's times; it may differ from the elapsed time by a tick.
+        // Sum of the kernel's times, which may differ from the elapsed time by a tick.
         let all_s = busy_s + core.steal_s + core.idle_s;
         parties.cores += 1;
         parties.idle += percent(core.idle_s, all_s);
         parties.stolen += percent(core.steal_s, all_s);
-        // If unknown, assume that process times include interrupts, so interrupts are not counted
+        // If unknown, assume that process times include interrupts. Interrupts are then not counted
         // twice.
         if softirq_included == Some(false) {
             parties.interrupts += percent(interrupts_s, all_s);
@@ -391,7 +395,7 @@ fn of_times<'a>(
     parties
 }
 
-/// Identified other processes on the given cores, or on all cores, busiest first.
+/// Returns the identified other processes on the given cores, or on all cores, busiest first.
 fn neighbors(machine: &HostSummary, on: Option<&[usize]>, elapsed_s: f64) -> Vec<Neighbor> {
     let there = machine.foreign.iter().map(|process| {
         let cpu_s = match on {

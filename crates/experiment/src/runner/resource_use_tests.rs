@@ -1,4 +1,4 @@
-//! Tests of usage by party, with simulated telemetry.
+//! Tests of CPU usage by party, with simulated telemetry.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,8 +43,8 @@ connections = "{{{{ connections }}}}"
     plan.resolve(0, &allocated).unwrap()
 }
 
-/// Two cores. On core 0, the service uses 4 s and another process 5.5 s. On core 1, the load uses 3
-/// s.
+/// Returns the telemetry of a machine with two cores. On core 0, the service uses 4 s and another
+/// process 5.5 s. On core 1, the load uses 3 s.
 fn summary() -> TelemetrySummary {
     let core = |user_s: f64, softirq_s: f64| CoreTimes {
         user_s,

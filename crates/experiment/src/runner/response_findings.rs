@@ -11,8 +11,8 @@ use super::responses::{self, ResponseDigests};
 use super::trial_result::TrialResult;
 use crate::plan::BodyComparison;
 
-/// If more than this fraction of the checked requests has an unexpected status, nothing is
-/// compared. The `errors` finding has the same limit.
+/// Maximum fraction of the checked requests that may have an unexpected status. Beyond it, nothing
+/// is compared. The `errors` finding has the same limit.
 const UNEXPECTED_SHARE_MAX: f64 = 0.05;
 
 /// Returns all findings about responses. Bodies are compared by `rule`.
@@ -32,7 +32,7 @@ pub(crate) fn of(
         .collect();
     let pairs = (0..variants).map(|variant| (variant, baseline(variant)));
     let pairs: Vec<(usize, usize)> = pairs
-        // Error pages are not compared.
+        // Bodies of error pages are not compared.
         .filter(|(one, other)| !failing.contains(one) && !failing.contains(other))
         .collect();
     for &(one, other) in &pairs {
@@ -43,8 +43,8 @@ pub(crate) fn of(
     found
 }
 
-/// Returns the first unexpected status if all responses of all variants have one. In that case,
-/// nothing can be compared.
+/// Returns a description of the first unexpected status if all responses of all variants have one.
+/// In that case, nothing can be compared.
 pub(crate) fn all_failed(responses: &[ResponseDigests]) -> Option<String> {
     let is_failing = |of_variant: &ResponseDigests| {
         let unexpected = responses::unexpected(of_variant).len();
@@ -76,7 +76,7 @@ fn unexpected_status(
     responses: &[ResponseDigests],
     name: &dyn Fn(usize) -> String,
 ) -> Vec<ExperimentFinding> {
-    // Group responses without the URL, because ports differ between variants.
+    // Group responses without their URLs, because ports differ between variants.
     let mut groups: BTreeMap<(Severity, String, String), (String, Vec<usize>)> = BTreeMap::new();
     for (variant, of_variant) in responses.iter().enumerate() {
         let unexpected = responses::unexpected(of_variant);
@@ -137,7 +137,7 @@ fn bytes_differ(
     let difference = responses::difference(&responses[one], &responses[other], rule)?;
     let text = format!(
         "{} and {} return different responses: {difference}. Their rates can't be compared. Make the \
-         responses equal; if the bodies differ on purpose, set bodies = \"may-differ\" in [load] \
+         responses identical; if the bodies differ on purpose, set bodies = \"may-differ\" in [load] \
          (--bodies may-differ).",
         name(one),
         name(other)
@@ -171,7 +171,7 @@ fn bodies_changing(
     ))
 }
 
-/// Finds bodies whose bytes as sent differ in a way that `rule` allows.
+/// Finds bodies that differ as sent although `rule` allows the difference.
 fn bodies_as_sent(
     responses: &[ResponseDigests],
     pairs: &[(usize, usize)],
@@ -212,7 +212,7 @@ fn bodies_as_sent(
         _ => (
             FindingId::BodiesDecoded,
             format!(
-                "Bodies were compared after decoding and are the same; as sent they differ: {said}. \
+                "Bodies are identical after decoding, but differ as sent: {said}. \
                  The comparison includes the cost of the encoding."
             ),
         ),
@@ -225,9 +225,10 @@ fn bodies_as_sent(
 
 /// Removes the effects of factors whose levels return different responses, and reports them.
 ///
-/// Other checks compare a variant's responses only with its baseline's. Levels of a factor that the
-/// baseline omits are compared only by their effects, so their responses are compared here. An
-/// interaction is kept if the responses don't differ between the levels of one of its two factors.
+/// Other checks compare a variant's responses only with those of its baseline. If the baseline
+/// omits a factor, only the factor's effect compares its levels, so the responses of these levels
+/// are compared here. An interaction is kept if the responses don't differ between the levels of
+/// one of its two factors.
 pub(crate) fn withhold_effects(
     evaluation: &mut Evaluation,
     design: &Design,

@@ -167,7 +167,8 @@ fn a_rare_unexpected_status_is_a_warning() {
     assert_eq!(ids(&found), [("unexpected-status", Severity::Warning)]);
 }
 
-/// A design with two factors. The baseline omits `site`, so comparisons are within each site.
+/// Returns a design with two factors. The baseline omits `site`, so comparisons are within each
+/// site.
 fn design() -> Design {
     let factor = |name: &str, levels: [&str; 2]| Factor {
         name: name.to_owned(),

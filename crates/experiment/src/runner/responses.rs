@@ -1,4 +1,4 @@
-//! Responses of variants. The speeds of variants are comparable only if all variants return the
+//! Responses of the variants. The speeds of variants are comparable only if all variants return the
 //! same responses.
 
 use std::collections::BTreeMap;
@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 use super::Interrupt;
 use crate::plan::BodyComparison;
 
-/// Maximum number of checked requests, spread evenly over the load's list.
+/// Maximum number of requests that are checked. They are spread evenly over the load's list.
 pub(crate) const CHECKED_REQUESTS_MAX: usize = 64;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Responses of a variant before one trial, or common to all its trials, by request number.
+/// Responses of a variant by request number: those before one trial, or reduced to the properties
+/// that all its trials share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResponseDigests {
     /// Responses by number of the checked request.
@@ -82,7 +83,7 @@ impl From<BodyDigest> for StoredBody {
     }
 }
 
-/// Sends up to `requests_max` of the load's safe requests twice each. Stops early after an
+/// Sends up to `requests_max` of the load's safe requests, each of them twice. Stops early after an
 /// interrupt.
 ///
 /// # Errors
@@ -151,7 +152,7 @@ impl ResponseDigest {
         match &self.decoded {
             DecodedBody::AsSent => self.as_sent(),
             DecodedBody::Body(body) => Content::Body(body),
-            // Bodies that can't be decoded are equal if their bytes are.
+            // Bodies that can't be decoded are equal if their bytes as sent are equal.
             DecodedBody::Undecodable(why) => match self.as_sent() {
                 Content::Body(body) => Content::Undecodable(body, why),
                 changing => changing,
@@ -175,7 +176,8 @@ impl ResponseDigest {
         }
     }
 
-    /// Returns method and URL; for trials that were stored without the URL, method and path.
+    /// Returns the method and URL of the request. For trials that were stored without the URL,
+    /// returns the method and path.
     pub(crate) fn url_or_request(&self) -> &str {
         match self.url.is_empty() {
             true => &self.request,
@@ -199,7 +201,7 @@ impl ResponseDigest {
     }
 }
 
-/// Form in which a body is compared.
+/// A body in the form in which it is compared.
 #[derive(PartialEq)]
 enum Content<'a> {
     Body(&'a StoredBody),
@@ -227,7 +229,8 @@ fn digest(spec: &LoadSpec, index: usize, answer: &ProbeResponse) -> ResponseDige
     }
 }
 
-/// Returns method and path. Hosts and ports differ between trials.
+/// Returns the method and path of a request. The host and port are removed, because they differ
+/// between trials.
 fn path_of(request: &str) -> String {
     let (method, url) = request.split_once(' ').unwrap_or(("", request));
     let path = url
@@ -253,7 +256,7 @@ pub(crate) fn difference(
         let b = other.digests.get(index)?;
         let what = match (a.status, b.status) {
             (Some(a), Some(b)) if a != b => Some(format!("status {a} against {b}")),
-            // Failed responses are reported as failures; their bodies don't matter.
+            // Failed responses are reported as failures, so their bodies don't matter.
             _ if a.expected_statuses.is_some() && b.expected_statuses.is_some() => None,
             _ => body_difference(a, b, rule),
         };
@@ -301,8 +304,8 @@ pub(crate) fn changing(responses: &ResponseDigests, rule: BodyComparison) -> Vec
     changing.map(|digest| digest.request.as_str()).collect()
 }
 
-/// Describes the requests whose bodies differ as sent. Bodies that vary between responses are
-/// compared by their descriptions.
+/// Describes the requests whose bodies differ as sent. For bodies that vary between responses, only
+/// the descriptions are compared.
 pub(crate) fn as_sent_differences(one: &ResponseDigests, other: &ResponseDigests) -> Vec<String> {
     let pairs = one.digests.iter();
     let pairs = pairs.filter_map(|(index, a)| Some((a, other.digests.get(index)?)));

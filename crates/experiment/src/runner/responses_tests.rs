@@ -1,4 +1,4 @@
-//! Comparisons of responses by each rule.
+//! Tests of the comparison of responses by each rule.
 
 use super::BodyComparison::{MayDiffer, Same, SameDecoded};
 use super::*;
@@ -30,7 +30,8 @@ fn plain(status: u16, body: Option<StoredBody>) -> ResponseDigests {
     of(digest(status, body))
 }
 
-/// Digests of a response with the body `sent`, which is the compressed form of `decoded`.
+/// Returns the digests of a response with the body `sent`, which is the compressed form of
+/// `decoded`.
 fn gzip(sent: StoredBody, decoded: DecodedBody) -> ResponseDigests {
     of(ResponseDigest {
         decoded,

@@ -4,7 +4,7 @@ use prony_stats::{Design, Evaluation, RoundComparison, RoundMetric, RoundValues,
 
 use super::trial_result::{SliceResult, TrialResult};
 
-/// Compares each variant with its baseline by the rounds of all blocks. The result is empty if
+/// Compares each variant with its baseline, round by round, over all blocks. The result is empty if
 /// there are no slices.
 pub(crate) fn compare(
     design: &Design,
@@ -24,8 +24,8 @@ pub(crate) fn compare(
     compare_rounds(design, evaluation, metric, &values)
 }
 
-/// Metric by which slices are compared. For an open loop, this isn't the rate, because the schedule
-/// determines the rate.
+/// Returns the metric by which slices are compared. For an open loop, it isn't the rate, because
+/// the schedule determines the rate.
 pub(super) fn metric(results: &[TrialResult]) -> RoundMetric {
     let mut records = results.iter().filter_map(|it| it.record.as_ref());
     match records.any(|record| record.load.model == "open") {
@@ -34,7 +34,7 @@ pub(super) fn metric(results: &[TrialResult]) -> RoundMetric {
     }
 }
 
-/// Value of a slice; `None` if no request succeeded in it.
+/// Returns the metric's value for a slice; `None` if no request succeeded in the slice.
 pub(super) fn value(metric: RoundMetric, slice: &SliceResult) -> Option<f64> {
     metric.value(slice.ok, slice.length_s, slice.mean_response_us)
 }

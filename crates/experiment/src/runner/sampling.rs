@@ -9,10 +9,10 @@ use crate::telemetry::TelemetrySample;
 
 /// Interval at which the end of the load is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// A sample that is taken up to this time after the end of the load is always included.
+/// Time after the end of the load up to which a late sample is always included.
 const LATE_SAMPLE_TOLERANCE: Duration = Duration::from_millis(250);
 
-/// Latest sample, shared with viewers on other threads.
+/// Latest sample, shared with threads that display it.
 #[derive(Debug, Default)]
 pub struct LatestSample(Mutex<Option<TelemetrySample>>);
 
@@ -29,12 +29,12 @@ impl LatestSample {
 }
 
 /// Takes a sample immediately, then one per `interval`, and a last one when `stop` is set to the
-/// end time of the load. Blocks until then, and keeps the calling thread off the load's cores
-/// (`avoid`). Publishes each sample in `latest`. Calls `on_lost_machine` when a sample shows that a
-/// machine is lost.
+/// end time of the load. Blocks until the last sample, and keeps the calling thread off the load's
+/// cores (`avoid`). Publishes each sample in `latest`. Calls `on_lost_machine` when a sample shows
+/// that a machine is lost.
 ///
 /// Omits samples that arrived more than an interval after `stop`, for example from a machine that
-/// responded late: they would include time without load.
+/// responded late. Such samples would include time without load.
 pub fn collect(
     host: &mut dyn Host,
     interval: Duration,
@@ -60,7 +60,7 @@ pub fn collect(
         let now = began.elapsed();
         if now >= due {
             samples.push(taken(host));
-            // After a late sample, skip the samples that were due in the meantime.
+            // After a late sample, skip the samples that have become due in the meantime.
             while due <= began.elapsed() {
                 due += interval.max(Duration::from_millis(1));
             }
@@ -75,7 +75,7 @@ pub fn collect(
     until(samples, latest)
 }
 
-/// Returns the samples that were taken up to this time.
+/// Returns the samples that were taken up to the time `latest`.
 fn until(
     samples: Vec<(TelemetrySample, Instant)>,
     latest: Option<Instant>,

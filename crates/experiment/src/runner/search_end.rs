@@ -1,4 +1,4 @@
-//! Finding about a capacity search that ended without a capacity.
+//! The finding about a capacity search that ended without finding a capacity.
 
 use prony_record::{Finding, FindingId, Severity, number};
 use prony_stats::capacity::{BoundReason, SearchOutcome};
@@ -27,7 +27,7 @@ pub(crate) fn finding(search: &SearchReport, goals: &[String]) -> Option<Finding
                 }
                 BoundReason::RateMax => "max_rate does not allow higher rates. Raise max_rate",
                 BoundReason::ProbesMax => {
-                    "the search ended before it found a rate that doesn't meet them. Use shorter \
+                    "the search ended before it found a rate that misses the goals. Use shorter \
                      probes, or other goals"
                 }
             };

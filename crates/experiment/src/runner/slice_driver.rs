@@ -1,4 +1,5 @@
-//! Driver of an interleaved block: it decides which load runs, and takes samples between slices.
+//! Driver of an interleaved block. It decides which load runs, and takes telemetry samples between
+//! slices.
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
@@ -20,8 +21,8 @@ use crate::telemetry::{SlicedTelemetry, TelemetrySample};
 
 /// Minimum number of requests of each variant in a slice.
 const SLICE_REQUESTS_MIN: f64 = 50.0;
-/// CPU time, in percent of one core, that a variant's services may use in the slices of other
-/// variants.
+/// Limit on the CPU time, in percent of one core, that a variant's services may use in the slices
+/// of other variants.
 const IDLE_PERCENT_MAX: f64 = 2.0;
 
 /// Load of one variant, which runs in slices.
@@ -40,14 +41,14 @@ impl SlicedLoad<'_> {
         Nanos::from(Duration::from_secs_f64(self.spec.info().warmup_s))
     }
 
-    /// Duration of the measured part.
+    /// Returns the duration of the measured part.
     fn duration(&self) -> Nanos {
         let duration_s = self.spec.info().duration_s.unwrap_or_default();
         Nanos::from(Duration::from_secs_f64(duration_s))
     }
 }
 
-/// Events from the driver's thread.
+/// Events that the driver's thread sends.
 pub(super) enum DriverEvent {
     RoundsBegan {
         slice: Duration,
@@ -59,7 +60,7 @@ pub(super) enum DriverEvent {
     },
 }
 
-/// Forwards events until the driver has ended.
+/// Forwards the driver's events until the driver has ended.
 pub(super) fn forward(received: &Receiver<DriverEvent>, on: &mut dyn FnMut(ExperimentEvent<'_>)) {
     for event in received {
         match event {
@@ -74,7 +75,7 @@ pub(super) fn forward(received: &Receiver<DriverEvent>, on: &mut dyn FnMut(Exper
     }
 }
 
-/// Decides when each load runs, and takes samples between slices.
+/// Decides when each load runs, and takes telemetry samples between slices.
 pub(super) struct Driver<'a> {
     pub(super) loads: &'a [SlicedLoad<'a>],
     pub(super) services: Vec<(usize, String)>,
@@ -87,18 +88,18 @@ pub(super) struct Driver<'a> {
     pub(super) latest: &'a LatestSample,
 }
 
-/// Measurements of a block other than its records.
+/// Measurements of a block, except for its records.
 pub(super) struct BlockMeasurements {
     /// Measurements of the variants, in the order of the loads.
     pub(super) variants: Vec<VariantMeasurements>,
-    /// Error about a service that ended during the loads, if one did.
+    /// Error about a service that ended while the loads were running, if one did.
     pub(super) ended: Option<BlockError>,
 }
 
-/// Measurements of one variant other than its record.
+/// Measurements of one variant, except for its record.
 #[derive(Default)]
 pub(super) struct VariantMeasurements {
-    /// End of the variant's last slice on the load's clock.
+    /// End of the variant's last slice, on the clock of the load.
     pub(super) until: Nanos,
     pub(super) slices: Vec<SliceResult>,
     pub(super) drains: Vec<Nanos>,
@@ -114,16 +115,16 @@ impl VariantMeasurements {
         }
         let text = format!(
             "The services used {percent:.0}% of a core while other variants were loaded, which slows \
-             those down. If this is their normal work without requests, run the trials one after the \
-             other (--interleave off)."
+             down those variants. If the services are also active without requests, run the trials \
+             sequentially (--interleave off)."
         );
         Some(Finding::new(FindingId::NotIdle, Severity::Warning, text))
     }
 }
 
 impl Driver<'_> {
-    /// Runs warm-ups and rounds until they are complete, a load or a service has ended, or a
-    /// machine is lost.
+    /// Runs the warm-ups and rounds. Stops early if a load or a service has ended, or if a machine
+    /// is lost.
     pub(super) fn drive(
         self,
         host: &mut dyn Host,
@@ -173,8 +174,8 @@ impl Driver<'_> {
         loads.all(|load| load.slices.wait_ready(load.spec.info().threads))
     }
 
-    /// Runs the warm-up of each load. Returns the requests per second of each; `None` if a load has
-    /// ended.
+    /// Runs the warm-up of each load. Returns the request rate of each load per second; `None` if a
+    /// load has ended.
     fn warm_up(&self, driven: &mut [VariantMeasurements]) -> Option<Vec<f64>> {
         let mut rates = vec![0.0; self.loads.len()];
         for index in schedule::order(self.seed, 0, self.loads.len()) {
@@ -201,7 +202,7 @@ impl Driver<'_> {
         let duration = duration.unwrap_or_default();
         self.refuse_few_requests(duration, rates)?;
         let (rounds, length) = divide(duration, self.slice, rates);
-        // The receiver lives until this thread has ended.
+        // Sending can't fail, because the receiver lives until this thread has ended.
         let _ = events.send(DriverEvent::RoundsBegan {
             slice: length.into(),
             rounds,
@@ -282,7 +283,7 @@ impl Driver<'_> {
     }
 }
 
-/// Returns the number of rounds and the length of their slices.
+/// Returns the number of rounds and the length of each slice.
 fn divide(duration: Nanos, wanted: Option<Nanos>, rates: &[f64]) -> (u32, Nanos) {
     let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
     let enough = match slowest > 0.0 && slowest.is_finite() {
@@ -297,9 +298,9 @@ fn divide(duration: Nanos, wanted: Option<Nanos>, rates: &[f64]) -> (u32, Nanos)
     (rounds, Nanos(duration.0 / u64::from(rounds)))
 }
 
-/// Time to which the usage between two samples is attributed. It is the time of the counted
-/// requests, extended in proportion to the requests that were not counted. Usage per second and
-/// requests per second then refer to the same requests.
+/// Returns the time to which the usage between two samples is attributed. It is the time of the
+/// counted requests, extended in proportion to the requests that were not counted. Usage per second
+/// and requests per second then refer to the same requests.
 fn usage_time_s(
     length: Nanos,
     report: &SliceReport,

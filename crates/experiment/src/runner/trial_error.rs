@@ -1,4 +1,4 @@
-//! Errors that make a trial fail.
+//! Errors that cause a trial to fail.
 
 use std::fmt;
 use std::io;
@@ -18,7 +18,7 @@ use crate::plan::PlanError;
 /// Reason why a trial failed.
 #[derive(Debug)]
 pub enum TrialError {
-    /// The plan could not be rendered, although its check passed.
+    /// The plan could not be rendered, although it had passed its check.
     Plan(PlanError),
     /// The settings of the load can't be resolved.
     Load(SpecError),
@@ -26,7 +26,7 @@ pub enum TrialError {
     Engine(RunError),
     /// The agents did not complete the load.
     Agents(String),
-    /// The host failed, for example to start a service.
+    /// The host failed, for example when starting a service.
     Host(HostError),
     /// A service did not become ready.
     Service {
@@ -44,7 +44,8 @@ pub enum TrialError {
         /// Last lines of the service's log.
         log: String,
     },
-    /// The requested slices contain too few requests for a percentile that gets a verdict.
+    /// Slices of the requested length contain too few requests for a percentile that gets a
+    /// verdict.
     TooFewRequests {
         /// Expected number of counted requests of the slowest variant in a block.
         expected: u64,
@@ -71,7 +72,7 @@ pub enum TrialError {
     },
     /// The experiment's folder can't be written.
     Folder(ExperimentFolderError),
-    /// A condition ended the load. Its results until then are stored.
+    /// A condition ended the load. The results up to that time are stored.
     Aborted {
         /// Block number, from 1.
         block: u32,

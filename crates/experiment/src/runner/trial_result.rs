@@ -17,16 +17,16 @@ pub struct TrialResult {
     pub block: u32,
     /// Index of the variant in the plan.
     pub variant: usize,
-    /// Position within the block, from 0.
+    /// Position of the trial within its block, from 0.
     pub position: usize,
     /// Measured metrics.
     pub values: Values,
     /// Telemetry values from which findings are derived.
     pub telemetry: TrialTelemetry,
-    /// Available cores and link rates, and their usage.
+    /// Available cores and links, and their usage.
     #[serde(default, rename = "capacity")]
     pub resources: ResourceUse,
-    /// Responses of the variant before the load.
+    /// Responses of the variant, collected before the load.
     #[serde(rename = "answers")]
     pub responses: ResponseDigests,
     /// Name of the agent for each service on another machine.
@@ -39,7 +39,7 @@ pub struct TrialResult {
     /// without interruption.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<SliceResult>,
-    /// Capacity search with all its probes; absent if the trial is a single load.
+    /// Capacity search with all its probes; `None` if the trial is a single load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchReport>,
     /// Record of the load, which is stored separately as `record.json`.
@@ -66,7 +66,7 @@ impl TrialResult {
 pub struct SliceResult {
     /// Round number within the block, from 0.
     pub round: u32,
-    /// Position within the round, from 0.
+    /// Position of the slice within its round, from 0.
     pub position: u32,
     /// Duration of the counted part in seconds.
     pub length_s: f64,
@@ -85,8 +85,8 @@ pub struct SliceResult {
 pub struct TrialTelemetry {
     /// CPU time of all services, in percent of one core.
     pub services_percent: f64,
-    /// Number of cores that the services may use together; 1 if one of them may use every core, 0
-    /// if prony started none of them.
+    /// Number of cores that the services may use together. It is 1 if a service may use every core,
+    /// and 0 if prony started no service.
     pub services_cores: usize,
     /// CPU time of processes outside the experiment, in percent of one core. It is 0 if prony did
     /// not start a server of the experiment, because that server can't be distinguished from such

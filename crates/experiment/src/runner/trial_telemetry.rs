@@ -8,8 +8,8 @@ use super::trial_result::TrialTelemetry;
 use crate::plan::{Resolved, ResolvedService};
 use crate::telemetry::{HostSummary, ServiceSummary, TelemetrySummary};
 
-/// Removes followed services without any process from the summary, and reports them as findings.
-/// Otherwise their usage would appear to be zero.
+/// Removes each followed service without a process from the summary, and reports it as a finding.
+/// Otherwise, its usage would appear to be zero.
 pub(super) fn unseen(resolved: &Resolved, summary: Option<&mut TelemetrySummary>) -> Vec<Finding> {
     let Some(summary) = summary else {
         return Vec::new();
@@ -26,7 +26,8 @@ pub(super) fn unseen(resolved: &Resolved, summary: Option<&mut TelemetrySummary>
         let file = file.map(|path| path.display().to_string());
         let paths: Vec<String> = follow.cgroup.clone().into_iter().chain(file).collect();
         let text = format!(
-            "No process of service \"{name}\" was found (by {}), so its CPU and memory are missing.",
+            "No process of service \"{name}\" was found (looked in {}), so its CPU and memory \
+             usage are missing.",
             paths.join(", ")
         );
         findings.push(Finding::new(
@@ -50,7 +51,7 @@ pub(super) fn of(summary: Option<&TelemetrySummary>, resolved: &Resolved) -> Tri
     let Some(summary) = summary else {
         return TrialTelemetry::default();
     };
-    // Equal core numbers on two machines are different cores.
+    // Cores with the same number on different machines are different cores.
     let of = |service: &ResolvedService| {
         let host = service.host.clone();
         let cores = service.spec.cores.clone().into_iter();
@@ -134,7 +135,7 @@ connections = "{{ connections }}"
         let (findings, services) = with(0);
         assert_eq!((findings.len(), services), (1, 0));
         let text = &findings[0].text;
-        let paths = "(by system.slice/web.service, /run/web.pid)";
+        let paths = "(looked in system.slice/web.service, /run/web.pid)";
         assert!(text.contains(paths), "{text}");
         assert_eq!(with(1), (Vec::new(), 1));
     }

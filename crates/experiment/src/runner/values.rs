@@ -13,8 +13,9 @@ use crate::telemetry::{IoCounters, ServiceSummary, TelemetrySummary};
 /// Minimum duration of a load for CPU metrics: the kernel counts CPU time in ticks of 10 ms.
 pub(crate) const CPU_LOAD_S_MIN: f64 = 0.1;
 
-/// Returns the capacity of a search; nothing if the search found only a bound. The telemetry covers
-/// probes at different rates, so its metrics would describe none of them.
+/// Returns the capacity that a search found, or nothing if the search found only a bound. Metrics
+/// from telemetry are omitted, because they cover probes at different rates and would describe none
+/// of these.
 pub(crate) fn of_search(search: &SearchReport) -> Values {
     let capacity = search.capacity_per_s();
     let capacity = capacity.map(|per_s| (Metric::CapacityPerS, per_s));
@@ -36,7 +37,7 @@ pub(crate) fn all(
     values
 }
 
-/// Returns all metrics that were measured. `target` is the name of the target service.
+/// Returns all metrics that were measured in a trial. `target` is the name of the target service.
 fn values(record: &Record, telemetry: Option<&TelemetrySummary>, target: &str) -> Values {
     let mut values = prony_stats::of_record(record);
     if let Some(telemetry) = telemetry.filter(|summary| !summary.services.is_empty()) {
@@ -45,8 +46,8 @@ fn values(record: &Record, telemetry: Option<&TelemetrySummary>, target: &str) -
     values
 }
 
-/// Returns the metrics that come from telemetry. Telemetry and load cover slightly different times,
-/// so both are converted to rates.
+/// Returns the metrics that come from telemetry. Telemetry and the load cover slightly different
+/// periods, so both are converted to rates.
 fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> Values {
     let mut values = Values::new();
     let sum = |of: fn(&ServiceSummary) -> f64| telemetry.services.values().map(of).sum::<f64>();
@@ -87,7 +88,7 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
         per_request(switches_per_s),
     );
     let counted = |n: u64| per_request(n as f64 / telemetry.elapsed_s);
-    // A sum that lacks one of the services is not comparable.
+    // Omit sums that lack one of the services, because they would not be comparable.
     let instructions = telemetry.services.values();
     let instructions: Option<u64> = instructions.map(|s| s.hardware?.instructions).sum();
     if let Some(instructions) = instructions {
@@ -123,9 +124,9 @@ fn of_telemetry(record: &Record, telemetry: &TelemetrySummary, target: &str) -> 
     values
 }
 
-/// Returns the number of connections per request that the target opened. If the load shares the
-/// target's network, its connections are subtracted. For a native service, the connections of all
-/// processes on the machine are included.
+/// Returns the number of connections that the target opened per request. If the load shares the
+/// target's network, the load's connections are subtracted. For a native service, the connections
+/// of all processes on the machine are included.
 fn upstream(record: &Record, telemetry: &TelemetrySummary, resolved: &Resolved) -> Values {
     let load = &resolved.load;
     let target = resolved.services.iter();
@@ -148,8 +149,8 @@ fn upstream(record: &Record, telemetry: &TelemetrySummary, resolved: &Resolved) 
     begun.into_iter().collect()
 }
 
-/// Returns connections per request, given `begun` connections in `over_s` seconds, of which `own`
-/// belong to the load.
+/// Returns the connections per request, given that `begun` connections were opened in `over_s`
+/// seconds and that `own` of them belong to the load.
 fn opened_upstream(record: &Record, (begun, over_s): (u64, f64), own: u64) -> Option<f64> {
     let totals = &record.totals;
     let ended = totals.ok + totals.failed;
@@ -170,7 +171,7 @@ mod tests {
     fn upstream_connections_are_not_the_loads_own() {
         let mut record = Record::default();
         (record.totals.ok, record.totals.elapsed_s) = (1_000, 2.0);
-        // Two of three requests open a connection, and the telemetry covers half of the time.
+        // Two of three requests open a connection, and telemetry covers half of the time.
         let opened = |begun, own| opened_upstream(&record, (begun, 1.0), own).unwrap();
         assert!((opened(333, 0) - 0.666).abs() < 1e-9);
         assert!((opened(833, 1_000) - 0.666).abs() < 1e-9);

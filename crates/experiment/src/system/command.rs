@@ -5,10 +5,10 @@ use std::process::{Command, Stdio};
 
 use super::{HostError, program};
 
-/// Runs `program` with these arguments and returns its standard output.
+/// Runs `program` with the given arguments and returns its standard output.
 ///
 /// # Errors
-/// [`HostError::Command`] with the command's standard error.
+/// [`HostError::Command`], which contains the command's standard error.
 pub(crate) fn run(program: &str, args: &[&str]) -> Result<String, HostError> {
     let failed = |message: String| HostError::Command {
         command: format!("{program} {}", args.join(" ")),

@@ -1,4 +1,4 @@
-//! Errors of the interaction with a machine.
+//! Errors in the interaction with a machine.
 
 use std::fmt;
 use std::io;
@@ -9,14 +9,14 @@ use super::process::PortHolder;
 use super::program::MissingProgram;
 use crate::service::{PlaceKind, PortProtocol};
 
-/// Reason why a host failed. In all cases the environment is at fault, not the plan.
+/// Reason why a host failed. In all cases, the environment is at fault, not the plan.
 #[derive(Debug)]
 pub enum HostError {
     /// The service's program does not exist on this machine.
     MissingProgram {
         /// Name of the service.
         service: String,
-        /// The program, and the package that provides it.
+        /// The missing program, and the package that provides it.
         missing: MissingProgram,
     },
     /// Another process listens on the service's address.
@@ -25,25 +25,25 @@ pub enum HostError {
         service: String,
         /// Address that is already in use.
         address: SocketAddr,
-        /// Protocol of the port.
+        /// Transport protocol of the port.
         protocol: PortProtocol,
-        /// The process that occupies it, if visible.
+        /// The process that uses the address, if it is visible.
         holder: Option<PortHolder>,
     },
-    /// All ports for the protocols are in use.
+    /// All ports are in use for the requested protocols.
     NoFreePort,
-    /// This machine does not support the place.
+    /// This machine does not support the requested kind of place.
     Place {
         /// Kind of the place.
         kind: PlaceKind,
-        /// Missing requirement, with a hint.
+        /// Requirement that is not met, with a hint.
         reason: String,
     },
     /// A kernel setting can't be applied in a named place.
     Setting {
         /// Name of the place (a network namespace or jail) that has the setting.
         place: String,
-        /// Name of the setting, with its value if the value is at fault.
+        /// Name of the setting, including its value if the value is at fault.
         setting: String,
         /// Reason why the kernel rejected the setting.
         reason: String,
@@ -61,7 +61,7 @@ pub enum HostError {
     Start {
         /// Name of the service.
         service: String,
-        /// The failed step, to follow "could not".
+        /// Description of the failed step, to follow "could not" in the message.
         step: &'static str,
         /// Error of the failed system call.
         source: io::Error,
@@ -70,12 +70,12 @@ pub enum HostError {
     Command {
         /// Command line.
         command: String,
-        /// Its standard error, or the reason why it could not run.
+        /// Standard error of the command, or the reason why the command could not run.
         message: String,
     },
     /// A file or folder can't be created, written or removed.
     File {
-        /// The operation, such as `write`.
+        /// Operation that failed, such as `write`.
         action: &'static str,
         /// Path of the file or folder.
         path: PathBuf,
@@ -84,16 +84,16 @@ pub enum HostError {
     },
     /// Another machine failed or can't be reached.
     Elsewhere {
-        /// Name of the agent on that machine.
+        /// Name of the agent on the other machine.
         host: String,
-        /// Cause, as a message for the user.
+        /// Cause of the failure, as a message for the user.
         text: String,
     },
     /// Processes of the service outlived SIGKILL.
     Survived {
         /// Name of the service.
         service: String,
-        /// IDs of these processes.
+        /// IDs of the processes that outlived SIGKILL.
         pids: Vec<i32>,
     },
 }
@@ -130,10 +130,10 @@ impl fmt::Display for HostError {
                 write!(f, "service {service}: {udp}{address} is in use")?;
                 match holder {
                     Some(holder) => write!(f, " by {holder}"),
-                    None => write!(f, " (only root can see by which process)"),
+                    None => write!(f, " (only root can see which process uses it)"),
                 }
             }
-            Self::NoFreePort => write!(f, "no port is free"),
+            Self::NoFreePort => write!(f, "no free port is left"),
             Self::Place { kind, reason } => {
                 write!(f, "place {kind}: {reason}")
             }

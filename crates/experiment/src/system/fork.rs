@@ -1,13 +1,17 @@
-//! Primitives for code that runs between `fork` and `exec`.
+//! Functions and types for code that runs between `fork` and `exec`.
 
 /// Process name of keepers. It differs from prony's, so `pkill prony` doesn't match keepers.
 pub(crate) const KEEPER_NAME: &str = "keeper";
 
-/// A step between `fork` and `exec`. Each operating system uses a subset.
+/// A step that prony performs between `fork` and `exec`. Each operating system uses a subset of the
+/// steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(
     not(target_os = "linux"),
-    allow(dead_code, reason = "each system uses some of the steps")
+    allow(
+        dead_code,
+        reason = "each operating system uses only some of the steps"
+    )
 )]
 pub(crate) enum LaunchStep {
     Session = 1,
@@ -44,7 +48,7 @@ impl LaunchStep {
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Session => "start a session",
-            Self::Orphans => "become the parent of orphans",
+            Self::Orphans => "register as the parent of orphaned processes",
             Self::Fork => "fork",
             Self::JoinNetwork => "join the network namespace",
             Self::NewProcessSpace => {
@@ -54,8 +58,8 @@ impl LaunchStep {
             Self::MountProc => "mount /proc in the namespace",
             Self::NewUserSpace => "create a user namespace (see sysctl user.max_user_namespaces)",
             Self::MapUsers => "map users into the namespace",
-            Self::Cores => "bind to the plan's cores (are they online and allowed?)",
-            Self::OpenFiles => "set the limit of open files",
+            Self::Cores => "bind to the plan's cores (check that they are online and allowed)",
+            Self::OpenFiles => "set the limit on open files",
             Self::EnterJail => "enter the jail",
         }
     }

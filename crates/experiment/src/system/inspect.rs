@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::environment::{Program, version_arguments};
 use crate::program_output::run_program;
 
-/// Timeout for a program to print its version.
+/// Time limit for a program to print its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Program of a process, as reported by the operating system.
@@ -21,7 +21,7 @@ pub(crate) struct LoadedProgram {
     pub(crate) executable: PathBuf,
     /// Path at which the executable can be read.
     pub(crate) content: PathBuf,
-    /// Arguments of the process, starting with the program.
+    /// Arguments of the process. The first one is the program.
     pub(crate) arguments: Vec<String>,
     /// Value of `LD_LIBRARY_PATH` in the process's environment.
     pub(crate) search_path: Option<OsString>,
@@ -29,7 +29,7 @@ pub(crate) struct LoadedProgram {
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// Returns the distinct programs of these processes. For a script, both the script and its
+/// Returns the distinct programs of the given processes. For a script, both the script and its
 /// interpreter are listed.
 pub(crate) fn programs(processes: impl Iterator<Item = LoadedProgram>) -> Vec<Program> {
     let mut found: Vec<Program> = Vec::new();
@@ -112,8 +112,8 @@ fn version(path: &Path, search_path: Option<&OsStr>) -> Option<String> {
     version_text(&output.stdout, &output.stderr).map(str::to_owned)
 }
 
-/// Returns the standard output, or the standard error if the standard output is empty: nginx prints
-/// its version to standard error, while Apache prints only warnings there.
+/// Returns the standard output or, if that is empty, the standard error. nginx prints its version
+/// to standard error, whereas Apache prints only warnings there.
 fn version_text<'a>(stdout: &'a str, stderr: &'a str) -> Option<&'a str> {
     let mut texts = [stdout, stderr].into_iter().map(str::trim);
     texts.find(|text| !text.is_empty())

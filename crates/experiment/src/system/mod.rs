@@ -49,8 +49,8 @@ pub fn this_machine() -> MachineFacts {
     environment(&BTreeMap::new()).machine
 }
 
-/// Keeps the calling thread, and the threads and processes that it starts, off these cores if other
-/// cores are available.
+/// Keeps the calling thread, and the threads and processes that it starts, off the given cores if
+/// other cores are available.
 pub(crate) fn avoid_cores(avoid: &[usize]) {
     #[cfg(target_os = "linux")]
     if let Ok(mut allowed) = rustix::thread::sched_getaffinity(None) {
@@ -60,7 +60,7 @@ pub(crate) fn avoid_cores(avoid: &[usize]) {
             }
         }
         if allowed.count() > 0 {
-            // Without permission, sampling may disturb the load slightly, but works.
+            // If this fails, sampling still works, but may slightly disturb the load.
             let _ = rustix::thread::sched_setaffinity(None, &allowed);
         }
     }

@@ -10,12 +10,12 @@ use std::sync::Mutex;
 use super::process::PortHolder;
 use crate::service::PortProtocol;
 
-/// Ports that this process has handed out. A port is reused only when the range is exhausted: a
-/// server that has just ended leaves connections in TIME_WAIT, and two hosts in one process must
-/// not get the same port.
+/// Ports that this process has handed out. A port is reused only when the range is exhausted,
+/// because a server that has just ended leaves connections in TIME_WAIT, and because two hosts in
+/// one process must not get the same port.
 static HANDED_OUT: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// Picks a port that is free for all these protocols at `address`; `None` if all are taken.
+/// Picks a port that is free at `address` for all given protocols; `None` if all ports are taken.
 ///
 /// The port is below the kernel's range of source ports, so connections of the load can't occupy a
 /// server's port.
@@ -41,7 +41,7 @@ pub fn pick_in_own_network() -> Option<u16> {
 }
 
 fn pick_where(range: &Range<u16>, is_free: impl Fn(u16) -> bool) -> Option<u16> {
-    // No panic can leave the set in an inconsistent state.
+    // Ignore poisoning, because no panic can leave the set in an inconsistent state.
     let mut taken = HANDED_OUT
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -60,7 +60,8 @@ fn pick_where(range: &Range<u16>, is_free: impl Fn(u16) -> bool) -> Option<u16> 
 }
 
 trait CycleFrom: Iterator<Item = u16> + Clone + Sized {
-    /// Iterates over all ports of the range once, starting at an offset.
+    /// Iterates once over all ports of the range, starting at an offset and wrapping around at the
+    /// end.
     fn cycle_from(self, offset: usize) -> impl Iterator<Item = u16> {
         self.clone().skip(offset).chain(self.take(offset))
     }
@@ -68,7 +69,7 @@ trait CycleFrom: Iterator<Item = u16> + Clone + Sized {
 
 impl CycleFrom for Range<u16> {}
 
-/// Returns the range of ports to choose from, given the first source port.
+/// Returns the range of ports to choose from. `first_source` is the kernel's first source port.
 fn candidates(first_source: u16) -> Range<u16> {
     const PORT_MIN: u16 = 10_240;
     const PORTS_MIN: u16 = 1_024;
@@ -82,7 +83,7 @@ fn candidates(first_source: u16) -> Range<u16> {
 /// Returns the first port that the kernel uses as a source port.
 fn first_source_port() -> u16 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok();
-    // FreeBSD's net.inet.ip.portrange.first is 49152 unless set otherwise.
+    // FreeBSD has no such file, so assume Linux's default there.
     range
         .and_then(|text| text.split_whitespace().next()?.parse().ok())
         .unwrap_or(32_768)
@@ -91,7 +92,7 @@ fn first_source_port() -> u16 {
 /// Checks that `address` is free for a listener.
 ///
 /// # Errors
-/// The port is in use. The error contains the process that occupies it, if visible.
+/// The port is in use. The error contains the process that uses the port, if it is visible.
 pub fn check_free(address: SocketAddr, protocol: PortProtocol) -> Result<(), Option<PortHolder>> {
     match try_bind(address, protocol) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(holder(address, protocol)),
@@ -151,7 +152,7 @@ mod tests {
         for (address, protocol) in taken {
             let holder = check_free(address, protocol)
                 .unwrap_err()
-                .expect("this process can see its own sockets");
+                .expect("this process must be able to see its own sockets");
             assert_eq!(holder.pid, i32::try_from(std::process::id()).unwrap());
         }
         drop((tcp, udp));

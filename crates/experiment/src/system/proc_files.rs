@@ -1,9 +1,9 @@
 //! Parsers for files in Linux's /proc, as pure functions of their text. The text comes from this
-//! machine or, over ssh, from another one. Values that a kernel doesn't report are 0.
+//! machine or, over ssh, from another machine. Values that a kernel doesn't report are 0.
 //!
-//! Data about the machine and all data that is sampled during a load are parsed here. Data that is
-//! read once per process (memory maps, limits, open files, sockets) is parsed by the `procfs`
-//! crate.
+//! This module parses data about the machine, and all data that is sampled during a load. The
+//! `procfs` crate parses data that is read once per process: memory maps, limits, open files and
+//! sockets.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,19 @@ use crate::telemetry::{
 /// Clock ticks per second in /proc: 100 on all current architectures.
 pub(crate) const TICKS_PER_S: f64 = 100.0;
 
-/// Page size assumed for a remote machine.
+/// Page size in bytes that is assumed for a remote machine.
 pub(crate) const REMOTE_PAGE_BYTES: u64 = 4096;
 
 /// Contents of the /proc files of a network namespace.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct NetFiles<'a> {
-    /// `net/snmp`.
+    /// Content of `net/snmp`.
     pub(crate) snmp: &'a str,
-    /// `net/snmp6`; empty without IPv6.
+    /// Content of `net/snmp6`; empty if the kernel has no IPv6.
     pub(crate) snmp6: &'a str,
-    /// `net/netstat`.
+    /// Content of `net/netstat`.
     pub(crate) netstat: &'a str,
-    /// `net/sockstat`.
+    /// Content of `net/sockstat`.
     pub(crate) sockstat: &'a str,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn tcp_counters(texts: &NetFiles<'_>) -> TcpCounters {
     }
 }
 
-/// Parses `net/sockstat`: TCP connections in TIME_WAIT.
+/// Parses the number of TCP connections in TIME_WAIT from `net/sockstat`.
 pub(crate) fn time_wait(sockstat: &str) -> Option<u64> {
     let line = sockstat
         .lines()
@@ -74,12 +74,13 @@ pub(crate) fn udp_counters(texts: &NetFiles<'_>) -> UdpCounters {
     }
 }
 
-/// Parses `net/dev`: interfaces by name.
+/// Parses `net/dev` into interfaces by name.
 pub(crate) fn interfaces(dev: &str) -> BTreeMap<String, InterfaceCounters> {
     dev.lines().filter_map(interface).collect()
 }
 
-/// Parses a line `name: bytes packets errs drop …`: eight fields for received data, eight for sent data.
+/// Parses a line such as `name: bytes packets errs drop …`, with eight fields for received data and
+/// eight for sent data.
 fn interface(line: &str) -> Option<(String, InterfaceCounters)> {
     let (name, rest) = line.rsplit_once(':')?;
     let values: Vec<u64> = rest
@@ -120,7 +121,7 @@ pub(crate) fn traffic(
     sum
 }
 
-/// Parses `stat`: CPU times, cores and context switches.
+/// Parses the CPU times, cores and context switches from `stat`.
 pub(crate) fn machine(stat: &str) -> HostSample {
     let mut host = HostSample::default();
     for line in stat.lines() {
@@ -171,9 +172,10 @@ fn core_times<'a>(words: impl Iterator<Item = &'a str>) -> CoreTimes {
 ///
 /// A kernel with interrupt time accounting reads a clock at each hard interrupt, so its `irq`
 /// column increases. Other kernels charge each clock tick to the interrupted process, and the `irq`
-/// column stays 0. With few interrupts since boot, the two can't be distinguished.
+/// column stays 0. With few interrupts since boot, the two kinds of kernels can't be distinguished.
 fn softirq_included(stat: &str) -> Option<bool> {
-    /// This number of interrupts takes at least tenths of a second, which is many ticks.
+    /// Minimum number of interrupts for a conclusion. They take at least some tenths of a second,
+    /// which is many ticks.
     const INTERRUPTS_MIN: u64 = 100_000;
     let all_cores = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let irq_ticks = all_cores.split_whitespace().nth(5)?;
@@ -185,7 +187,8 @@ fn softirq_included(stat: &str) -> Option<bool> {
     }
 }
 
-/// Like `softirq_included`, but reads the kernel's build configuration, `/boot/config-RELEASE`.
+/// Like `softirq_included`, but detects this from the kernel's build configuration,
+/// `/boot/config-RELEASE`.
 #[cfg(any(target_os = "linux", test))]
 pub(crate) fn softirq_included_by_config(config: &str) -> Option<bool> {
     let mut options = config.lines().map(str::trim);
@@ -201,39 +204,39 @@ pub(crate) fn boot_time_s(stat: &str) -> Option<u64> {
     number_after(stat, "btime ")
 }
 
-/// Parses `meminfo`: total memory in bytes.
+/// Parses the total memory in bytes from `meminfo`.
 pub(crate) fn memory_bytes(meminfo: &str) -> u64 {
     number_after(meminfo, "MemTotal:").unwrap_or(0) * 1024
 }
 
-/// Parses `meminfo`: available memory in bytes; `None` if the kernel doesn't report it.
+/// Parses the available memory in bytes from `meminfo`; `None` if the kernel doesn't report it.
 pub(crate) fn memory_available_bytes(meminfo: &str) -> Option<u64> {
     Some(number_after(meminfo, "MemAvailable:")? * 1024)
 }
 
-/// Parses `meminfo`: memory in use, in bytes.
+/// Parses the used memory in bytes from `meminfo`.
 pub(crate) fn memory_used_bytes(meminfo: &str) -> u64 {
     let available = memory_available_bytes(meminfo).unwrap_or(0);
     memory_bytes(meminfo).saturating_sub(available)
 }
 
-/// Parses `sys/fs/file-nr`: number of open files on the whole machine.
+/// Parses the number of open files on the whole machine from `sys/fs/file-nr`.
 pub(crate) fn open_files(file_nr: &str) -> u64 {
     first_number(file_nr).unwrap_or(0)
 }
 
-/// Parses `loadavg`: the load average over one minute.
+/// Parses the load average over one minute from `loadavg`.
 pub(crate) fn load_average(loadavg: &str) -> f64 {
     let first = loadavg.split_whitespace().next();
     first.and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
-/// Parses `schedstat`: nanoseconds spent running on a core.
+/// Parses the time in nanoseconds that was spent running on a core from `schedstat`.
 pub(crate) fn run_ns(schedstat: &str) -> Option<u64> {
     first_number(schedstat)
 }
 
-/// Parses a thread's `status`: voluntary and involuntary context switches.
+/// Parses the numbers of voluntary and involuntary context switches from a thread's `status`.
 #[cfg(any(target_os = "linux", test))]
 pub(crate) fn switches(status: &str) -> (u64, u64) {
     let value = |name: &str| number_after(status, name).unwrap_or(0);
@@ -243,12 +246,12 @@ pub(crate) fn switches(status: &str) -> (u64, u64) {
     )
 }
 
-/// Parses `smaps_rollup`: the proportional set size in bytes.
+/// Parses the proportional set size in bytes from `smaps_rollup`.
 pub(crate) fn proportional_bytes(smaps_rollup: &str) -> Option<u64> {
     Some(number_after(smaps_rollup, "Pss:")? * 1024)
 }
 
-/// Parses a process's `io`: read and write calls, and bytes written to disk.
+/// Parses the number of read and write calls, and of bytes written to disk, from a process's `io`.
 #[cfg(any(target_os = "linux", test))]
 pub(crate) fn io_counters(io: &str) -> Option<IoCounters> {
     let value = |name: &str| number_after(io, name);
@@ -258,7 +261,7 @@ pub(crate) fn io_counters(io: &str) -> Option<IoCounters> {
     })
 }
 
-/// Parses `cpu.stat` of a control group (version 2): total, user and kernel CPU seconds.
+/// Parses the total, user and kernel CPU seconds of a control group (version 2) from `cpu.stat`.
 pub(crate) fn cgroup_cpu_s(cpu_stat: &str) -> Option<(f64, f64, f64)> {
     let seconds = |name: &str| {
         let mut lines = cpu_stat.lines().filter_map(|line| line.split_once(' '));
@@ -272,7 +275,8 @@ pub(crate) fn cgroup_cpu_s(cpu_stat: &str) -> Option<(f64, f64, f64)> {
     ))
 }
 
-/// Parses a process's `stat`. The process name is in parentheses and may contain parentheses.
+/// Parses a process's `stat`. The process name is enclosed in parentheses, and may itself contain
+/// parentheses.
 pub(crate) fn process(stat: &str, page_bytes: u64) -> Option<Process> {
     let (pid, rest) = stat.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;
@@ -299,7 +303,7 @@ pub(crate) fn process(stat: &str, page_bytes: u64) -> Option<Process> {
     })
 }
 
-/// Parses `net/tcp` or `net/tcp6`: inodes of the sockets that listen on a port.
+/// Parses the inodes of the sockets that listen on a port from `net/tcp` or `net/tcp6`.
 pub(crate) fn listeners(tcp: &str, port: u16) -> Vec<u64> {
     const LISTENING: &str = "0A";
     let of_line = |line: &str| {
@@ -311,7 +315,7 @@ pub(crate) fn listeners(tcp: &str, port: u16) -> Vec<u64> {
     tcp.lines().filter_map(of_line).collect()
 }
 
-/// Parses `net/udp` or `net/udp6`: returns true if a socket is bound to the port.
+/// Returns true if a socket is bound to the port, according to `net/udp` or `net/udp6`.
 #[cfg(any(target_os = "linux", test))]
 pub(crate) fn has_udp_port(udp: &str, port: u16) -> bool {
     let of_line = |line: &str| {
@@ -321,8 +325,8 @@ pub(crate) fn has_udp_port(udp: &str, port: u16) -> bool {
     udp.lines().any(|line| of_line(line) == Some(port))
 }
 
-/// Parses `ls -l /proc/[0-9]*/fd`: processes that have one of these sockets open. The listing has a
-/// heading for each folder, followed by its links.
+/// Returns the processes that have one of the given sockets open, according to the output of `ls -l
+/// /proc/[0-9]*/fd`. The output has a heading for each folder, followed by its links.
 pub(crate) fn holders(listing: &str, inodes: &[u64]) -> Vec<i32> {
     let mut pid = None;
     let mut found = Vec::new();
@@ -343,12 +347,13 @@ fn first_number(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// Looks up the number at the start of the first line with this prefix.
+/// Looks up the number after the prefix in the first line that starts with this prefix.
 fn number_after(text: &str, prefix: &str) -> Option<u64> {
     first_number(text.lines().find_map(|line| line.strip_prefix(prefix))?)
 }
 
-/// Looks up a value in a file with pairs of lines (names, then values), both with the same prefix.
+/// Looks up a value in a file with pairs of lines: a line of names, and a line of values with the
+/// same prefix.
 pub(crate) fn paired(text: &str, prefix: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -357,7 +362,7 @@ pub(crate) fn paired(text: &str, prefix: &str, name: &str) -> Option<u64> {
     value.parse().ok()
 }
 
-/// Looks up a value in a file with a name and a value per line.
+/// Looks up a value in a file that has one name and one value per line.
 fn listed(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     let (_, value) = lines.find(|(candidate, _)| *candidate == name)?;

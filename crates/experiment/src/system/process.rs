@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A process at the time when the process table was read.
+/// Properties of a process at the time when the process table was read.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Process {
     /// Process ID.
@@ -12,15 +12,15 @@ pub struct Process {
     pub parent: i32,
     /// Session ID.
     pub session: i32,
-    /// Start time in the system's unit. Unique together with `pid`.
+    /// Start time in a unit that depends on the operating system. Unique together with `pid`.
     pub start: u64,
     /// Process name, as the kernel reports it.
     pub name: String,
     /// True if the process has ended but has not been reaped by its parent.
     pub zombie: bool,
-    /// CPU seconds of the process itself in user mode.
+    /// CPU seconds of the process in user mode, without its children.
     pub user_s: f64,
-    /// CPU seconds of the process itself in kernel mode.
+    /// CPU seconds of the process in kernel mode, without its children.
     pub system_s: f64,
     /// CPU seconds of reaped children in user mode.
     pub reaped_user_s: f64,
@@ -60,7 +60,7 @@ pub struct ProcessTable {
 }
 
 impl ProcessTable {
-    /// Returns the process with this ID.
+    /// Returns the process with the given ID.
     #[must_use]
     pub fn get(&self, pid: i32) -> Option<&Process> {
         self.by_pid.get(&pid)
@@ -80,14 +80,14 @@ impl ProcessTable {
             .filter_map(|pid| self.by_pid.get(pid))
     }
 
-    /// Returns all descendants of a process, parents before children.
+    /// Returns all descendants of a process. Parents precede their children.
     #[must_use]
     pub fn descendants(&self, root: i32) -> Vec<&Process> {
         let mut found: Vec<&Process> = self.children(root).collect();
         let mut next = 0;
         while let Some(process) = found.get(next) {
             next += 1;
-            // The table isn't read atomically, so reused IDs could form a cycle.
+            // The process table isn't read atomically, so reused IDs could form a cycle.
             if found.len() > self.by_pid.len() {
                 break;
             }

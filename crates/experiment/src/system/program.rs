@@ -1,4 +1,4 @@
-//! Lookup of a service's program, and of the package that provides a missing one.
+//! Finds a service's program, or the package that provides a missing program.
 
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 /// Folders that often contain servers but are missing from an ordinary user's `PATH`.
 const SBIN_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// Debian packages of programs that plans are likely to start. Messages suggest packages only for
-/// these programs.
+/// Debian packages of programs that plans are likely to start. Error messages suggest packages only
+/// for these programs.
 const PACKAGES: [(&str, &str); 38] = [
     ("ab", "apache2-utils"),
     ("apache2", "apache2"),
@@ -53,18 +53,22 @@ const PACKAGES: [(&str, &str); 38] = [
 /// A program that does not exist on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingProgram {
-    /// Program, as named in the plan.
+    /// Name of the program in the plan.
     pub program: String,
     /// Debian package that provides the program, if known.
     pub package: Option<&'static str>,
-    /// A file with the program's name that is not executable, if there is one.
+    /// A file that has the program's name but is not executable, if there is one.
     pub not_executable: Option<PathBuf>,
 }
 
 impl fmt::Display for MissingProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(path) = &self.not_executable {
-            return write!(f, "{} is not executable (chmod +x it)", path.display());
+            return write!(
+                f,
+                "{} is not executable (make it executable with chmod +x)",
+                path.display()
+            );
         }
         write!(f, "program {:?} was not found", self.program)?;
         match self.package {
@@ -81,14 +85,15 @@ impl fmt::Display for MissingProgram {
     }
 }
 
-/// Finds the file that a service with this working directory and `PATH` would start as `program`.
+/// Finds the file that a service with the given working directory and `PATH` would start as
+/// `program`.
 ///
 /// A name with a slash is relative to `cwd`. Other names are looked up in `path` (`None` means
 /// prony's own `PATH`), then in the `sbin` folders. If the program doesn't exist, the newest
-/// versioned name is used: Debian provides `php-fpm` only as `php-fpm8.2`.
+/// version with a version suffix is used, because Debian provides `php-fpm` only as `php-fpm8.2`.
 ///
 /// # Errors
-/// [`MissingProgram`] with the package that provides it.
+/// [`MissingProgram`], which contains the package that provides the program.
 pub fn find(program: &str, cwd: &Path, path: Option<&str>) -> Result<PathBuf, MissingProgram> {
     let mut not_executable = None;
     let mut folders = Vec::new();
@@ -122,14 +127,14 @@ pub fn find(program: &str, cwd: &Path, path: Option<&str>) -> Result<PathBuf, Mi
     })
 }
 
-/// Returns true if a regular file is executable; `None` if there is no such file.
+/// Returns true if a path is an executable file; `None` if it is not a regular file.
 fn executable(path: &Path) -> Option<bool> {
     let metadata = path.metadata().ok().filter(|metadata| metadata.is_file())?;
     Some(metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns the program with this name and the highest version suffix, from the first folder that
-/// contains one.
+/// Returns the program with the given name and the highest version suffix. Of equal versions, the
+/// one in the first folder is used.
 fn newest_version(program: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     let mut newest: Option<(Vec<u64>, PathBuf)> = None;
     let entries = folders.iter().filter_map(|folder| folder.read_dir().ok());
@@ -149,7 +154,7 @@ fn newest_version(program: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     newest.map(|(_, path)| path)
 }
 
-/// Parses `8.2` or `-1.27.4`; `None` for other text.
+/// Parses a version suffix such as `8.2` or `-1.27.4`; `None` for other text.
 fn version(text: &str) -> Option<Vec<u64>> {
     let text = text.strip_prefix('-').unwrap_or(text);
     text.split('.').map(|part| part.parse().ok()).collect()
@@ -231,7 +236,7 @@ mod tests {
         let missing = find("etc/passwd", Path::new("/"), None).unwrap_err();
         assert_eq!(
             missing.to_string(),
-            "/etc/passwd is not executable (chmod +x it)"
+            "/etc/passwd is not executable (make it executable with chmod +x)"
         );
     }
 

@@ -31,21 +31,23 @@ pub const COLUMNS: [(&str, &str); 41] = [
     ("cpu_irq_s", "CPU seconds in hard interrupts, cumulative"),
     (
         "cpu_steal_s",
-        "CPU seconds taken by other guests of the hypervisor, cumulative",
+        "CPU seconds that the hypervisor gave to other guests, cumulative",
     ),
-    ("cpu_idle_s", "CPU seconds idle, cumulative"),
+    ("cpu_idle_s", "idle CPU seconds, cumulative"),
     (
         "foreign_cpu_s",
-        "CPU seconds of all processes that are neither a service nor the generator, cumulative",
+        "CPU seconds of all processes that belong neither to a service nor to the generator, \
+         cumulative",
     ),
-    ("memory_bytes", "bytes now"),
+    ("memory_bytes", "current number of bytes"),
     (
         "memory_kind",
-        "pss (shared pages divided), rss, or used (a machine's used memory)",
+        "pss (shared pages are divided among their processes), rss, or used (a machine's used \
+         memory)",
     ),
-    ("processes", "number now"),
-    ("threads", "number now"),
-    ("open_files", "number now"),
+    ("processes", "current number"),
+    ("threads", "current number"),
+    ("open_files", "current number"),
     ("context_switches", "number, cumulative"),
     (
         "voluntary_switches",
@@ -68,11 +70,11 @@ pub const COLUMNS: [(&str, &str); 41] = [
     ),
     (
         "listen_overflows",
-        "connections dropped at a full listen queue, cumulative",
+        "connections dropped because the listen queue was full, cumulative",
     ),
     (
         "listen_drops",
-        "connections dropped by listeners, cumulative",
+        "connections dropped by listeners for any reason, cumulative",
     ),
     (
         "retransmitted_segments",
@@ -84,7 +86,7 @@ pub const COLUMNS: [(&str, &str); 41] = [
         "established connections that were reset, cumulative",
     ),
     ("syn_cookies_sent", "SYN cookies sent, cumulative"),
-    ("time_wait", "connections in TIME_WAIT now"),
+    ("time_wait", "current number of connections in TIME_WAIT"),
     (
         "udp_received_datagrams",
         "datagrams read from sockets, cumulative",
@@ -92,13 +94,16 @@ pub const COLUMNS: [(&str, &str); 41] = [
     ("udp_sent_datagrams", "datagrams sent, cumulative"),
     (
         "udp_receive_drops",
-        "datagrams dropped at a full receive buffer, cumulative",
+        "datagrams dropped because the receive buffer was full, cumulative",
     ),
     (
         "udp_send_drops",
-        "datagrams dropped at a full send buffer, cumulative",
+        "datagrams dropped because the send buffer was full, cumulative",
     ),
-    ("cycles", "processor cycles while not halted, cumulative"),
+    (
+        "cycles",
+        "processor cycles in which the core was not halted, cumulative",
+    ),
     ("instructions", "completed instructions, cumulative"),
     ("cache_misses", "misses of the last-level cache, cumulative"),
     (
@@ -106,17 +111,17 @@ pub const COLUMNS: [(&str, &str); 41] = [
         "system calls that read or write files, cumulative",
     ),
     ("disk_written_bytes", "bytes written to disks, cumulative"),
-    ("load_average", "over one minute"),
+    ("load_average", "load average over one minute"),
     (
         "sample_cost_us",
-        "time that the reading took, in microseconds",
+        "time that it took to read the sample, in microseconds",
     ),
 ];
 
 /// Writes the header and all samples.
 ///
 /// # Errors
-/// Errors of `out`.
+/// Returns the error if writing to `out` fails.
 pub fn write_csv(samples: &[TelemetrySample], out: &mut dyn Write) -> io::Result<()> {
     let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
     writeln!(out, "{}", names.join(","))?;
@@ -171,7 +176,7 @@ fn seconds(seconds: f64) -> String {
     format!("{seconds:.2}")
 }
 
-/// A line of the file while it is being built.
+/// A line of the file that is being built.
 struct Line([String; COLUMNS.len()]);
 
 impl Line {
@@ -398,7 +403,7 @@ mod tests {
         }
     }
 
-    /// Cells of an unquoted line, by column.
+    /// Returns the cells of a line without quotes, by column.
     fn cells(line: &str) -> BTreeMap<&str, &str> {
         let cells: Vec<&str> = line.split(',').collect();
         assert_eq!(cells.len(), COLUMNS.len(), "{line}");

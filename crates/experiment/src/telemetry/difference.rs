@@ -7,8 +7,9 @@ use super::{
     UdpCounters,
 };
 
-/// User and kernel CPU seconds between two samples. The most precise total is divided in proportion
-/// to the clock ticks; if there was no tick, in proportion to all ticks since the start.
+/// Returns the user and kernel CPU seconds between two samples. The most precise total is divided
+/// in proportion to the clock ticks between the samples or, if there was no tick, in proportion to
+/// all ticks since the start.
 pub(super) fn cpu_between(begin: &ServiceSample, end: &ServiceSample) -> (f64, f64) {
     let user_s = grown(begin.cpu_user_s, end.cpu_user_s);
     let system_s = grown(begin.cpu_system_s, end.cpu_system_s);
@@ -23,7 +24,8 @@ pub(super) fn cpu_between(begin: &ServiceSample, end: &ServiceSample) -> (f64, f
     (total_s * user_share, total_s * (1.0 - user_share))
 }
 
-/// Times of each core between two samples. A core that was offline in either sample is omitted.
+/// Returns the CPU times of each core between two samples. A core that was offline in either sample
+/// is omitted.
 pub(super) fn cores_between(
     begin: &BTreeMap<usize, CoreTimes>,
     end: &BTreeMap<usize, CoreTimes>,
@@ -53,7 +55,8 @@ pub(super) fn network_between(begin: &NetworkBytes, end: &NetworkBytes) -> Netwo
     }
 }
 
-/// Traffic of each interface between two samples. The totals of a new interface start at zero.
+/// Returns the traffic of each interface between two samples. The totals of a new interface start
+/// at zero.
 pub(super) fn interfaces_between(
     begin: &BTreeMap<String, InterfaceCounters>,
     end: &BTreeMap<String, InterfaceCounters>,
@@ -86,8 +89,8 @@ pub(super) fn hardware_between(
     })
 }
 
-/// Increase of a total; never negative, although a total can decrease by a tick when a process ends
-/// during the reading.
+/// Returns the increase of a total. The result is never negative, although a total can decrease by
+/// a tick if a process ends while the totals are being read.
 pub(super) fn grown(begin: f64, end: f64) -> f64 {
     (end - begin).max(0.0)
 }

@@ -1,8 +1,9 @@
-//! Telemetry of interleaved blocks. Usage during a slice is attributed to the slice's variant.
+//! Telemetry of interleaved blocks. Resource usage during a slice is attributed to the slice's
+//! variant.
 //!
 //! Samples are taken between slices, when no request is in flight. The increase between the samples
 //! before and after a slice belongs to the slice's variant. The sums over a variant's slices form
-//! samples as if the variant had run alone, so all other code can use them as usual.
+//! samples like those of a variant that runs alone, so all other code can use them as usual.
 
 use std::collections::BTreeMap;
 
@@ -28,19 +29,19 @@ impl TelemetrySample {
     }
 }
 
-/// Usage during one variant's slices, as samples.
+/// Resource usage during one variant's slices, in the form of samples.
 #[derive(Debug)]
 pub(crate) struct SlicedTelemetry {
     variant: usize,
     samples: Vec<TelemetrySample>,
-    /// CPU seconds of the variant's services outside its slices.
+    /// CPU seconds that the variant's services used during other variants' slices.
     idle_cpu_s: f64,
     /// Total duration of the other variants' slices in seconds.
     idle_s: f64,
 }
 
 impl SlicedTelemetry {
-    /// Starts at the first sample of a block.
+    /// Creates the telemetry of a variant. `first` is the first sample of the block.
     pub(crate) fn new(variant: usize, first: &TelemetrySample) -> SlicedTelemetry {
         let mut first = first.clone().of_variant(variant);
         first.t_s = 0.0;
@@ -52,7 +53,7 @@ impl SlicedTelemetry {
         }
     }
 
-    /// Adds a slice of this variant. The usage is later divided by the sum of `length_s`.
+    /// Adds a slice of this variant. The resource usage is later divided by the sum of `length_s`.
     pub(crate) fn add(&mut self, before: &TelemetrySample, after: &TelemetrySample, length_s: f64) {
         let Some(last) = self.samples.last() else {
             return;
@@ -80,7 +81,8 @@ impl SlicedTelemetry {
         self.idle_s += grown(before.t_s, after.t_s);
     }
 
-    /// CPU time that the services used during the other variants' slices, in percent of one core.
+    /// Returns the CPU time that the variant's services used during other variants' slices, in
+    /// percent of one core.
     pub(crate) fn idle_percent(&self) -> Option<f64> {
         (self.idle_s > 0.0).then(|| 100.0 * self.idle_cpu_s / self.idle_s)
     }
@@ -90,7 +92,7 @@ impl SlicedTelemetry {
     }
 }
 
-/// Applies `sum` to each entry that all three maps contain.
+/// Applies `sum` to each entry that is contained in all three maps.
 fn by_name<T>(
     last: &BTreeMap<String, T>,
     before: &BTreeMap<String, T>,
@@ -104,7 +106,8 @@ fn by_name<T>(
     after.iter().filter_map(of_one).collect()
 }
 
-/// Adds the increase of totals to `last`. Gauges are taken from `after`.
+/// Adds the increase of all totals between `before` and `after` to `last`. Gauges are taken from
+/// `after`.
 fn service(last: &ServiceSample, before: &ServiceSample, after: &ServiceSample) -> ServiceSample {
     let seconds = |of: fn(&ServiceSample) -> f64| of(last) + grown(of(before), of(after));
     let count = |of: fn(&ServiceSample) -> u64| of(last) + of(after).saturating_sub(of(before));
@@ -143,7 +146,7 @@ fn host(last: &HostSample, before: &HostSample, after: &HostSample) -> HostSampl
         core_times: cores(&last.core_times, &before.core_times, &after.core_times),
         generator_user_s: seconds(|it| it.generator_user_s),
         generator_system_s: seconds(|it| it.generator_system_s),
-        // The total may decrease by a few ticks.
+        // This total can decrease by a few ticks.
         foreign_cpu_s: last.foreign_cpu_s + (after.foreign_cpu_s - before.foreign_cpu_s),
         context_switches: last.context_switches
             + after
@@ -256,7 +259,7 @@ fn io(
 mod tests {
     use super::*;
 
-    /// A sample with the services of two variants, which have used these CPU seconds.
+    /// Creates a sample with the services of two variants, which have used the given CPU seconds.
     fn sample(t_s: f64, cpu_s: [f64; 2], softirq_s: f64) -> TelemetrySample {
         let service = |cpu_s: f64| ServiceSample {
             cpu_s,
@@ -282,7 +285,7 @@ mod tests {
     fn usage_belongs_to_the_variant_whose_slice_it_was() {
         let samples = [
             sample(100.0, [5.0, 9.0], 1.0),
-            // Slices of the first variant, the second, and the first again.
+            // Slices of the first variant, the second variant, and the first variant again.
             sample(100.3, [5.2, 9.0], 1.1),
             sample(100.6, [5.21, 9.1], 1.4),
             sample(100.9, [5.4, 9.1], 1.5),

@@ -28,33 +28,35 @@ pub struct ServiceSummary {
     pub cpu_user_percent: f64,
     /// Kernel CPU time in percent of one core.
     pub cpu_system_percent: f64,
-    /// Mean memory over the samples in bytes.
+    /// Mean memory of the service in bytes over all samples.
     pub memory_mean_bytes: f64,
-    /// Maximum memory over the samples in bytes.
+    /// Maximum memory of the service in bytes over all samples.
     pub memory_max_bytes: u64,
-    /// Definition of the memory sizes.
+    /// Definition of the memory sizes in this summary.
     pub memory_kind: MemoryKind,
     /// Context switches per second.
     pub context_switches_per_s: f64,
     /// Involuntary context switches (preemptions) per second.
     pub involuntary_switches_per_s: f64,
-    /// Maximum number of open files over the samples.
+    /// Maximum number of open files of the service over all samples.
     pub open_files_max: u64,
-    /// Maximum number of processes over the samples.
+    /// Maximum number of processes of the service over all samples.
     pub processes_max: u64,
-    /// Traffic of the service's place during this time.
+    /// Traffic on the network of the service's place between the samples.
     pub network: NetworkBytes,
-    /// Bits per second that the place sent.
+    /// Bits per second that the service's place sent.
     pub network_sent_bits_per_s: f64,
-    /// Traffic on each interface in the place's network namespace during this time.
+    /// Traffic on each interface in the network namespace of the service's place, between the
+    /// samples.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
-    /// TCP counters of the place: differences of totals; gauges are from the last sample.
+    /// TCP counters of the place's network namespace: the increase of totals between the samples,
+    /// and gauges from the last sample.
     pub tcp: TcpCounters,
-    /// UDP counters of the place's network namespace.
+    /// UDP counters of the place's network namespace: the increase between the samples.
     pub udp: UdpCounters,
-    /// Hardware counters of the service during this time; `None` if unavailable.
+    /// Hardware counters of the service: the increase between the samples; `None` if unavailable.
     pub hardware: Option<HardwareCounters>,
-    /// I/O during this time; `None` if the kernel doesn't report it.
+    /// I/O of the service between the samples; `None` if the kernel doesn't report it.
     pub io: Option<IoCounters>,
 }
 
@@ -78,34 +80,34 @@ pub struct HostSummary {
     pub cpu_idle_s: f64,
     /// CPU seconds of this process.
     pub generator_cpu_s: f64,
-    /// CPU seconds of processes that are neither services nor this process; never negative.
+    /// CPU seconds of processes that belong neither to prony nor to a service; never negative.
     pub foreign_cpu_s: f64,
     /// `foreign_cpu_s` in percent of one core.
     pub foreign_percent: f64,
     /// Stolen CPU time in percent of one core.
     pub steal_percent: f64,
-    /// Foreign processes that used the most CPU time during this time, busiest first.
+    /// Foreign processes that used the most CPU time between the samples, busiest first.
     pub foreign: Vec<ForeignUse>,
-    /// Times of each core by number; empty if the operating system reports only sums.
+    /// CPU times of each core, by core number; empty if the operating system reports only sums.
     pub core_times: BTreeMap<usize, CoreTimes>,
     /// True if the CPU time of processes includes interrupts; see [`HostSample::softirq_included`].
     pub softirq_included: Option<bool>,
-    /// Mean of the used memory over the samples in bytes.
+    /// Mean used memory in bytes over all samples.
     pub memory_used_mean_bytes: f64,
     /// Context switches of all cores per second.
     pub context_switches_per_s: f64,
-    /// Maximum number of open files over the samples.
+    /// Maximum number of open files on the machine over all samples.
     pub open_files_max: u64,
     /// Load average at the last sample.
     pub load_average: f64,
-    /// Traffic on each interface in the machine's own network namespace during this time.
+    /// Traffic on each interface in the machine's own network namespace between the samples.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
-    /// TCP counters of the machine's own network namespace: differences of totals; gauges are from
-    /// the last sample.
+    /// TCP counters of the machine's own network namespace: the increase of totals between the
+    /// samples, and gauges from the last sample.
     pub tcp: TcpCounters,
-    /// UDP counters of the machine's own network namespace.
+    /// UDP counters of the machine's own network namespace: the increase between the samples.
     pub udp: UdpCounters,
-    /// Hardware counters of all cores during this time; `None` if unavailable.
+    /// Hardware counters of all cores: the increase between the samples; `None` if unavailable.
     pub hardware: Option<HardwareCounters>,
 }
 
@@ -116,9 +118,10 @@ pub struct ForeignUse {
     pub pid: i32,
     /// Process name, as the kernel reports it.
     pub name: String,
-    /// Total CPU seconds.
+    /// Total CPU seconds of the process.
     pub cpu_s: f64,
-    /// CPU seconds by the core on which the process last ran, as far as known.
+    /// CPU seconds by the core on which the process last ran, without those for which the core is
+    /// unknown.
     pub by_core: BTreeMap<usize, f64>,
 }
 
@@ -127,23 +130,24 @@ pub struct ForeignUse {
 pub struct TelemetrySummary {
     /// Seconds between the first and the last sample.
     pub elapsed_s: f64,
-    /// Services that are in both the first and the last sample.
+    /// Summaries of the services that are in both the first and the last sample.
     pub services: BTreeMap<String, ServiceSummary>,
-    /// This machine.
+    /// Summary of this machine.
     pub host: HostSummary,
-    /// Machine that is read over ssh, if it responded at the start and the end.
+    /// Summary of the machine that is read over ssh, if it responded at the start and at the end.
     pub remote: Option<HostSummary>,
-    /// Machines of agents that responded at the start and the end, by agent name.
+    /// Summaries of the machines of agents that responded at the start and at the end, by agent
+    /// name.
     pub hosts: BTreeMap<String, HostSummary>,
-    /// Traffic of each link between named places during this time.
+    /// Traffic of each link between named places, between the first and the last sample.
     pub links: BTreeMap<String, LinkTraffic>,
     /// Mean time that it took to read a sample, in microseconds.
     pub sample_cost_us: f64,
 }
 
 impl TelemetrySummary {
-    /// Returns the machine that runs a service. Without telemetry of that machine, returns this
-    /// machine.
+    /// Returns the summary of the machine that runs a service or, without telemetry of that
+    /// machine, the summary of this machine.
     #[must_use]
     pub fn machine_of(&self, service: &str) -> &HostSummary {
         let host = self.services.get(service).and_then(|it| it.host.as_ref());
@@ -151,14 +155,14 @@ impl TelemetrySummary {
         elsewhere.or(self.remote.as_ref()).unwrap_or(&self.host)
     }
 
-    /// Iterates over this machine and the machines of agents.
+    /// Iterates over the summaries of this machine and of the agents' machines.
     pub fn machines(&self) -> impl Iterator<Item = &HostSummary> {
         std::iter::once(&self.host).chain(self.hosts.values())
     }
 }
 
 /// Summarizes samples, which must be in the order in which they were taken. Returns `None` unless
-/// at least two samples have different times.
+/// the last sample is later than the first one.
 #[must_use]
 pub fn summary(samples: &[TelemetrySample]) -> Option<TelemetrySummary> {
     let (first, last) = (samples.first()?, samples.last()?);
@@ -273,7 +277,8 @@ fn of_host(all: &[&HostSample], elapsed_s: f64) -> HostSummary {
         foreign_cpu_s,
         foreign_percent: 100.0 * foreign_cpu_s / elapsed_s,
         steal_percent: 100.0 * cpu_steal_s / elapsed_s,
-        // Skip the foreign processes of the first sample, which are from the time before it.
+        // Skip the foreign processes of the first sample, because their CPU time was used before
+        // that sample.
         foreign: foreign_between(&all[1..]),
         core_times: cores_between(&begin.core_times, &end.core_times),
         softirq_included: end.softirq_included,
@@ -429,7 +434,8 @@ mod tests {
             cpu_between(&begin, &service(1.044, 0.63, 0.40)),
             (0.033, 0.011),
         );
-        // Less than a tick: divided in the same proportion as the time before.
+        // Less than one tick passed, so the CPU time is divided in the same proportion as all
+        // earlier time.
         near(
             cpu_between(&service(1.0, 0.75, 0.25), &service(1.004, 0.75, 0.25)),
             (0.003, 0.001),

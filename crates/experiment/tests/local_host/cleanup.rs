@@ -1,4 +1,4 @@
-//! Removal of everything that a host created.
+//! Tests that a host removes everything that it created.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn nothing_is_left_after_release() {
             .unwrap()
             .flatten()
             .any(|entry| entry.path().is_dir());
-        // Another test may use the link's name by now, but not its alias.
+        // Another test may have reused the link's name by now, but not its alias.
         let alias = Path::new("/sys/class/net").join(&link[0]).join("ifalias");
         let network =
             std::fs::read_to_string(alias).is_ok_and(|text| text.trim_end() == namespace[0]);

@@ -1,4 +1,4 @@
-//! Services that kill or stop their keeper.
+//! Tests of services that kill or stop their keeper.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn a_keeper_killed_from_outside_ends_its_service() {
 fn a_service_that_kills_its_keeper_at_once_is_ended() {
     let mut bench = Bench::alone();
     bench.allocate(PlaceKind::Native, &[]);
-    // The keeper is killed before any sample sees these processes as its descendants, and one of
+    // The keeper is killed before a sample shows these processes as its descendants, and one of
     // them has its own session.
     bench.start(
         PlaceKind::Native,

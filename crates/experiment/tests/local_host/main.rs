@@ -1,7 +1,7 @@
-//! `LocalHost` with real processes: start, state, stop, and cleanup.
+//! Tests of `LocalHost` with real processes: start, state, stop, and cleanup.
 //!
 //! The services are shells and other basic programs, so no server needs to be installed. Tests with
-//! namespaces require root and iproute2, and fail without them.
+//! namespaces require root and iproute2, and fail if these are missing.
 #![cfg(target_os = "linux")]
 
 mod cleanup;
@@ -23,14 +23,14 @@ use prony_experiment::place;
 use prony_experiment::service::{Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec};
 use prony_experiment::topology::Topology;
 
-/// Timeout for every wait, long enough for a busy machine.
+/// Timeout for every wait. It is long enough for a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Lock that each test holds. A host whose keeper was killed kills all children of this process
 /// that don't belong to one of its own keepers, so a test that kills a keeper must run alone.
 static HOSTS: RwLock<()> = RwLock::new(());
 
-/// Guard of [`HOSTS`]: shared with other tests, or exclusive.
+/// Guard of the lock [`HOSTS`], which is either shared with other tests or exclusive.
 enum HostsGuard {
     Shared(#[expect(dead_code, reason = "held until dropped")] RwLockReadGuard<'static, ()>),
     Alone(#[expect(dead_code, reason = "held until dropped")] RwLockWriteGuard<'static, ()>),
@@ -49,24 +49,24 @@ impl HostsGuard {
 struct Bench {
     folder: tempfile::TempDir,
     host: LocalHost,
-    // Dropped after the host.
+    // This field must be dropped after the host.
     _hosts: HostsGuard,
 }
 
 impl Bench {
-    /// Creates a host for a test that runs at the same time as others.
+    /// Creates a host for a test that can run at the same time as other tests.
     fn new() -> Self {
         Self::with(HostsGuard::shared())
     }
 
-    /// Creates a host for a test that kills a keeper.
+    /// Creates a host for a test that kills a keeper and therefore runs alone.
     fn alone() -> Self {
         Self::with(HostsGuard::alone())
     }
 
     fn with(hosts: HostsGuard) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Other users must be able to reach the sockets, as in the usual state folder.
+        // Let other users reach the sockets, as in the usual state folder.
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let state = folder.path().join("state");
@@ -114,7 +114,8 @@ impl Bench {
         self.host.log_tail("s", 100)
     }
 
-    /// Waits for a line with this prefix in the log. Returns the text after the prefix.
+    /// Waits until the log contains a line with the given prefix. Returns the text after the
+    /// prefix.
     fn logged(&self, prefix: &str) -> String {
         wait_for(&format!("{prefix:?} in the log"), || {
             self.log()
@@ -165,7 +166,7 @@ fn places() -> [PlaceKind; 2] {
     [PlaceKind::Native, PlaceKind::Namespace]
 }
 
-/// Waits until no process writes to a log in this folder. While another test starts a service, the
+/// Waits until no process has a log in `folder` open. While another test is starting a service, the
 /// forked process briefly has copies of all open files.
 fn wait_for_end_of_writers(folder: &Path) {
     wait_for("the end of all processes with a log in the folder", || {
@@ -173,7 +174,7 @@ fn wait_for_end_of_writers(folder: &Path) {
     });
 }
 
-/// Counts processes whose output goes to a log in this folder.
+/// Counts the processes that have a log in `folder` open.
 fn log_writers(folder: &Path) -> usize {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter(|entry| entry.file_name().to_string_lossy().parse::<i32>().is_ok());

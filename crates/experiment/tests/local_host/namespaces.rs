@@ -1,4 +1,4 @@
-//! Services in namespaces.
+//! Tests of services in namespaces.
 
 use super::*;
 

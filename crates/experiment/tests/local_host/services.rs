@@ -1,4 +1,4 @@
-//! Start, state and stop of native services.
+//! Tests of starting, observing and stopping native services.
 
 use super::*;
 
@@ -56,7 +56,8 @@ fn a_stopped_service_leaves_no_process() {
     for place in places() {
         let mut bench = Bench::new();
         bench.allocate(place, &[]);
-        // A daemon that forks twice and has its own session, and a child that ignores SIGTERM.
+        // The service has a daemon that forks twice and has its own session, and a child that
+        // ignores SIGTERM.
         bench.start(
             place,
             "setsid sh -c 'sleep 1001 & echo orphan >&2' & sh -c 'trap \"\" TERM; echo deaf; sleep 1002; sleep 1003' & \
@@ -122,7 +123,7 @@ fn cpu_of_ended_processes_still_counts() {
     for place in places() {
         let mut bench = Bench::new();
         bench.allocate(place, &[]);
-        // A child that the shell waits for, and an orphan.
+        // The service has a child that the shell waits for, and an orphan.
         bench.start(place, &format!("sh -c '{SPIN}'; sh -c \"sh -c '{SPIN}; echo orphan done' &\"; echo done; sleep 1000"));
         bench.logged("done");
         bench.logged("orphan done");
@@ -197,7 +198,7 @@ fn files_are_written_into_the_allocated_folder() {
         .insert("conf.d/a.conf".into(), b"content 1\n".to_vec());
     spec.secrets.insert("tls/a.key".into(), b"secret".to_vec());
     let logs = bench.logs();
-    // An earlier service left a world-readable file with the name of the key.
+    // An earlier service left behind a world-readable file with the name of the key.
     let key = files_dir.join("tls/a.key");
     std::fs::create_dir(files_dir.join("tls")).unwrap();
     std::fs::write(&key, "no secret yet").unwrap();
@@ -372,7 +373,7 @@ fn datagrams_dropped_at_a_full_buffer_are_counted() {
         let Endpoint::Udp(address) = endpoints[0] else {
             panic!("{endpoints:?}")
         };
-        // The server never reads.
+        // The server never reads from its socket.
         let program = "import socket,sys,time\n\
             s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n\
             s.setsockopt(socket.SOL_SOCKET,socket.SO_RCVBUF,4096)\n\
@@ -389,7 +390,7 @@ fn datagrams_dropped_at_a_full_buffer_are_counted() {
         for _ in 0..200 {
             client.send_to(&[0; 1_000], address).unwrap();
         }
-        // The receive buffer holds a few datagrams; the others are dropped.
+        // The receive buffer holds only a few datagrams, and all others are dropped.
         wait_for("dropped datagrams", || {
             let after = bench.host.sample().services["s"].udp;
             let dropped = after.receive_buffer_drops - before.receive_buffer_drops;

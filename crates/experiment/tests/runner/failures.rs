@@ -1,4 +1,4 @@
-//! Services that fail to start, end during the load, or reach a limit.
+//! Tests of services that fail to start, end during the load, or reach a limit.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn a_service_that_dies_under_load_withholds_the_verdict() {
     );
 }
 
-/// Kills the nginx whose pid file is below `state`.
+/// Kills an nginx whose pid file is below `state`.
 pub(super) fn kill_nginx(state: &Path) {
     let mut folders = vec![state.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -1,4 +1,4 @@
-//! Folders of experiments: resuming, locking, edited plans.
+//! Tests of experiment folders: resuming, locking, and edited plans.
 
 use super::*;
 

@@ -1,11 +1,12 @@
-//! Interleaved blocks: the services of all variants run at the same time.
+//! Tests of interleaved blocks, in which the services of all variants run at the same time.
 
 use prony_experiment::plan::Interleave;
 
 use super::failures::kill_nginx;
 use super::*;
 
-/// The plan of two nginx with trials that are long enough for four rounds.
+/// Returns a plan that compares two variants of nginx in trials that are long enough for four
+/// rounds.
 fn long_plan() -> Plan {
     let text = nginx_plan("Hello", "").replace("\"400ms\"", "\"1s\"");
     plan(&text)
@@ -49,7 +50,7 @@ fn every_variant_has_a_slice_in_each_round_and_a_record_of_its_own() {
             .sum();
         assert_eq!((slices.len(), ok), (4, record.totals.ok), "{trial}");
         assert!(stored["values"]["server_cpu_us_per_request"].as_f64() > Some(0.0));
-        // Files have the names of the plan, not those on the shared host.
+        // Files are named after the services in the plan, not after those on the shared host.
         assert!(folder.join("web.log").is_file() && folder.join("web/nginx.conf").is_file());
     }
     let environment = std::fs::read_to_string(lab.out().join("environment.json")).unwrap();
@@ -92,7 +93,7 @@ fn an_interrupt_between_slices_keeps_the_complete_blocks() {
 #[test]
 fn slices_that_are_asked_for_hold_enough_requests_for_the_percentile_that_is_judged() {
     let mut lab = Lab::new();
-    // Each response takes half a second, because nginx limits its rate.
+    // Each response takes half a second, because nginx limits the rate.
     let text = nginx_plan("Hello", "")
         .replace("\"400ms\"", "\"1s\"")
         .replace("baseline =", "metrics = [\"p99\"]\nbaseline =")
@@ -119,7 +120,8 @@ fn slices_that_are_asked_for_hold_enough_requests_for_the_percentile_that_is_jud
 #[test]
 fn variants_that_exclude_each_other_run_one_after_the_other() {
     let mut lab = Lab::new();
-    // The second nginx can't create a folder that the first one has already created.
+    // The second nginx can't start, because the first one has already created the folder that both
+    // create.
     let taken = lab.folder.path().join("taken");
     let text = nginx_plan("Hello", "")
         .replace("\"400ms\"", "\"1s\"")

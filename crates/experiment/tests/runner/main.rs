@@ -1,7 +1,8 @@
-//! Whole experiments on real servers: nginx, and gunicorn with Django or php-fpm behind it.
+//! Runs whole experiments on real servers: nginx alone, and nginx in front of php-fpm or of
+//! gunicorn with Django.
 //!
-//! They require root, nginx, gunicorn, Django, php-fpm and iproute2, which `cargo xtask test`
-//! installs.
+//! The tests require root, nginx, gunicorn, Django, php-fpm and iproute2. `cargo xtask test`
+//! installs these programs.
 
 mod failures;
 mod folders;
@@ -17,8 +18,8 @@ use prony_experiment::runner::{ExperimentEvent, ExperimentOutcome, Interrupt, Ru
 use prony_record::{Finding, FindingId, Severity};
 use prony_stats::{Verdict, VerdictDocument};
 
-/// Returns a plan with two variants of an nginx that returns text. The arguments are text and extra
-/// configuration of the second variant.
+/// Returns a plan with two variants of an nginx that returns a text. The arguments are the text and
+/// additional configuration of the second variant.
 fn nginx_plan(text: &str, extra: &str) -> String {
     format!(
         r#"
@@ -71,7 +72,7 @@ struct Lab {
 impl Lab {
     fn new() -> Lab {
         let folder = tempfile::tempdir().unwrap();
-        // nginx's workers run as another user, who must be able to enter the folders.
+        // The workers of nginx run as another user, who must be able to enter the folders.
         let state = folder.path().join("state");
         std::fs::create_dir(&state).unwrap();
         for dir in [folder.path(), &state] {

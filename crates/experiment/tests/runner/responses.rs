@@ -1,4 +1,4 @@
-//! Statuses and bodies that differ between variants.
+//! Tests of statuses and bodies that differ between variants.
 
 use super::*;
 
@@ -107,7 +107,7 @@ fn gzip_on_and_off_over_tls_get_a_verdict_because_the_decoded_bodies_are_the_sam
     let finished = lab.run(&plan(&gzip_plan("")), false, &mut quiet);
     assert!(finished.failed.is_none(), "{:?}", finished.failed);
     let document = finished.document.unwrap();
-    // The verdict may be withheld because the machine is busy, but not because of the bodies.
+    // A busy machine may cause the verdict to be withheld, but the bodies must not.
     let sentence = &document.comparisons[0].text;
     assert!(!sentence.contains("bytes-differ"), "{sentence}");
     let of_bodies = document.findings.iter();

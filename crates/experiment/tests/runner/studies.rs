@@ -1,8 +1,8 @@
-//! Built-in studies, shortened.
+//! Runs shortened versions of the built-in studies.
 
 use super::*;
 
-/// Returns a study's plan with one block of trials of one second.
+/// Returns the plan of a study with some changes that shorten it.
 fn short_study(name: &str, changes: &[(&str, &str)]) -> Plan {
     let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
     let study = studies.join(name).join("plan.toml");
@@ -40,7 +40,7 @@ fn record_of(trial: &Path) -> prony_record::Record {
     prony_record::Record::from_json(&json).unwrap()
 }
 
-/// Four variants of two services. Two of the variants use namespaces.
+/// The study has four variants of two services. Two of the variants use namespaces.
 #[test]
 fn the_study_of_gunicorn_behind_nginx_completes() {
     let plan = short_study(
@@ -72,7 +72,8 @@ fn the_study_of_gunicorn_behind_nginx_completes() {
     }
 }
 
-/// Caddy with three versions of HTTP, the last one over UDP. All return the same bytes.
+/// The study compares three versions of HTTP on Caddy, the last one over UDP. All return the same
+/// bytes.
 #[test]
 fn the_study_of_http3_completes() {
     let plan = short_study(
@@ -81,7 +82,7 @@ fn the_study_of_http3_completes() {
             ("duration = \"8s\"", "duration = \"700ms\""),
             ("warmup   = \"2s\"", "warmup = \"300ms\""),
             ("{ min = 5, max = 10 }", "1"),
-            // 96 handshakes take longer than the trial on a busy machine.
+            // On a busy machine, 96 handshakes take longer than the trial.
             ("connections = 96", "connections = 6"),
             (
                 "connections = 16, streams = 6, listener = \"https\"",
@@ -112,8 +113,9 @@ fn the_study_of_http3_completes() {
     }
 }
 
-/// Twelve variants of nginx with php-fpm. Both HTTP versions return the same bytes without a
-/// finding. nginx's build options are stored; private keys are not.
+/// The study has twelve variants of nginx with php-fpm. All HTTP versions return the same bytes, so
+/// no finding reports a difference. The build options of nginx are stored, but private keys are
+/// not.
 #[test]
 fn the_study_of_nginx_with_http2_completes() {
     let plan = short_study(
@@ -122,7 +124,7 @@ fn the_study_of_nginx_with_http2_completes() {
             ("duration = \"8s\"", "duration = \"700ms\""),
             ("warmup   = \"2s\"", "warmup = \"300ms\""),
             ("{ min = 5, max = 10 }", "1"),
-            // 384 handshakes take longer than the trial on a busy machine.
+            // On a busy machine, 384 handshakes take longer than the trial.
             ("connections = 384", "connections = 24"),
             ("connections = 64", "connections = 4"),
         ],

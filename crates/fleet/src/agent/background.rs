@@ -45,7 +45,7 @@ enum TaskEvent {
 
 /// Result of a slow order.
 pub(super) enum TaskOutcome {
-    /// A reply, which ends the order.
+    /// A reply that completes the order.
     Reply(Reply),
     /// Part of a load that is ready to start.
     Part(Box<LoadPart>),
@@ -56,7 +56,7 @@ pub(super) struct BackgroundTask {
     run: RunId,
     order: LoadOrder,
     is_preparation: bool,
-    /// Responders of the order and of its repetitions. All of them get the same reply.
+    /// Responders of the order and of its repetitions. All of them send the same reply.
     responders: Vec<Responder>,
     reports: Receiver<TaskEvent>,
     state: Arc<AtomicU8>,
@@ -68,7 +68,7 @@ pub(super) struct BackgroundTask {
 pub(super) struct BackgroundTasks {
     settings: Arc<AgentSettings>,
     outbox: Arc<Outbox>,
-    /// Counts the threads, each of which holds a clone.
+    /// Count of running threads: each thread holds a clone.
     threads: Arc<()>,
 }
 
@@ -82,7 +82,7 @@ impl BackgroundTasks {
         }
     }
 
-    /// Starts checking a load. Its target gets one request.
+    /// Starts checking a load. The check sends at most one request to the target.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ use crate::wire::{EnrollReply, EnrollRequest};
 
 /// Timeout of the whole enrollment. It is long because many agents may enroll at the same time.
 const ENROLL_TIMEOUT: Duration = Duration::from_secs(180);
-/// Timeout for a response. After it, the request is sent again.
+/// Timeout for a response, after which the request is sent again.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Number of consecutive rejections after which a token counts as invalid.
 const REJECTIONS_MAX: u32 = 3;
@@ -107,8 +107,8 @@ enum EnrollFailure {
     ForGood(AgentError),
 }
 
-/// Sends one enrollment request. It may be lost, because the server reloads its configuration for
-/// each enrolled agent.
+/// Sends one enrollment request. The request may be lost, because the server reloads its
+/// configuration for each enrolled agent.
 fn ask(
     token: &KeyFile,
     server: Option<&str>,
@@ -124,7 +124,7 @@ fn ask(
     let reply = reply.map_err(|error| {
         EnrollFailure::ForNow(environment(match error {
             LinkError::NoResponders(_) => {
-                "no registrar responds; `prony fleet up` must run on the server's machine"
+                "no registrar responds; `prony fleet up` must be running on the server's machine"
                     .to_owned()
             }
             other => other.to_string(),

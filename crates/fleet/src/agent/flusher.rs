@@ -42,7 +42,7 @@ impl FlushStatus {
     }
 
     fn fail(&self, error: &io::Error) {
-        let _ = self.error.set(format!("flushing it: {error}"));
+        let _ = self.error.set(format!("flushing the file: {error}"));
     }
 }
 

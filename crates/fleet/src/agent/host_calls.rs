@@ -26,7 +26,7 @@ use session::HostSession;
 
 /// Interval at which the lease is checked.
 const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum accepted lease.
+/// Maximum lease of the machine. A longer lease in a request is shortened to this.
 const LEASE_MAX: Duration = Duration::from_secs(300);
 
 /// Executes the calls that coordinators make to this machine, within its policy.
@@ -147,7 +147,7 @@ impl HostCallHandler {
             }
             (HostCall::Open(request), None) => responder(match busy_with {
                 Some(load) => Reply::Busy {
-                    text: format!("it is busy with run {load}"),
+                    text: format!("busy with run {load}"),
                 },
                 None => {
                     let opened = self.open(run, request, address);
@@ -171,7 +171,7 @@ impl HostCallHandler {
     ) -> Result<Reply, String> {
         if let Some(open) = &self.session {
             return Ok(Reply::Busy {
-                text: format!("it is {}", open.reservation),
+                text: format!("{}", open.reservation),
             });
         }
         let folder = self.folder.join(run.as_str());

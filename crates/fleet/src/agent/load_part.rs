@@ -23,12 +23,12 @@ use crate::clock::Clock;
 use crate::names::RunId;
 use crate::wire::{EndReason, LoadOrder, ReadyReport};
 
-/// Timeout for workers to become ready. They open connections for at most five seconds.
+/// Timeout for workers to become ready. Opening connections takes at most five seconds of it.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval at which a preparation checks whether it was abandoned.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Time before the start until which the load can be canceled. After that, the workers have the
-/// start time.
+/// Time before the start after which a load can no longer be canceled, because the workers have
+/// been given the start time.
 const CANCEL_MARGIN: Duration = Duration::from_millis(200);
 
 /// Part of a load that is ready, running or over.
@@ -85,8 +85,9 @@ impl LoadPart {
             };
             // A panic in the engine is handled like any other failure.
             let run = AssertUnwindSafe(|| run_at(&spec, &control, None, &begin));
-            let loaded = catch_unwind(run)
-                .unwrap_or_else(|_| Err(RunError::Environment("the engine failed".to_owned())));
+            let loaded = catch_unwind(run).unwrap_or_else(|_| {
+                Err(RunError::Environment("the load engine failed".to_owned()))
+            });
             drop(is_ready);
             let _ = over.send(PartEvent::Over(Box::new(loaded)));
         })?;
@@ -123,7 +124,7 @@ impl LoadPart {
         &self.order
     }
 
-    /// Returns the reply to the order.
+    /// Returns the reply to the order to prepare this part.
     pub(super) fn ready(&self) -> &ReadyReport {
         &self.ready
     }

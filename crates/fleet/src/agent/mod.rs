@@ -187,7 +187,7 @@ impl Agent {
             drop(machine);
             if link.is_connected() && !outbox.wait_until_sent(FINAL_SEND_TIMEOUT) {
                 (settings.log)(
-                    "not all results could be sent; they will be sent after the next start",
+                    "some results could not be sent; they will be sent after the next start",
                 );
             }
             outbox.close();
@@ -216,7 +216,7 @@ fn may_go_on(
     let name = &settings.name;
     if link.refused_for() > REFUSED_TIMEOUT {
         return Err(AgentError::Wrong(format!(
-            "the NATS server has refused the credentials of agent {name} for {} s; get a new file \
+            "the NATS server has rejected the credentials of agent {name} for {} s; get a new file \
              with `prony fleet up --agent {name}`",
             REFUSED_TIMEOUT.as_secs(),
         )));
@@ -235,7 +235,9 @@ fn unsent_files(settings: &AgentSettings) -> Vec<PathBuf> {
     let (folder, log) = (settings.results_folder(), &settings.log);
     for file in spool::uncollected(&folder, &settings.name) {
         if let Err(error) = spool::close(&file) {
-            log(&format!("results of an earlier run: {error}"));
+            log(&format!(
+                "can't complete the results of an earlier run: {error}"
+            ));
         }
     }
     let files = spool::uncollected(&folder, &settings.name);
@@ -269,7 +271,7 @@ fn connect(settings: &AgentSettings, stop: &AtomicBool) -> Result<NatsLink, Agen
             _ => return Err(AgentError::Environment(text)),
         }
         if logged.is_none_or(|at| at.elapsed() > LOG_INTERVAL) {
-            (settings.log)(&format!("{text}; retrying until it can be reached"));
+            (settings.log)(&format!("{text}; retrying until the server can be reached"));
             logged = Some(Instant::now());
         }
         let until = Instant::now() + RECONNECT_INTERVAL;

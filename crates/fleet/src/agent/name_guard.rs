@@ -105,8 +105,8 @@ impl NameGuard {
         Ok(NameGuard { own, messages })
     }
 
-    /// Replies if another agent claims this name. Returns that agent if it is older than this one:
-    /// it may have been disconnected when this agent claimed the name, and it has precedence.
+    /// Replies if another agent claims this name. Returns the other agent if it is older: it may
+    /// have been disconnected when this agent claimed the name, but the older agent has precedence.
     pub(super) fn check(&mut self, link: &NatsLink) -> Option<OtherInstance> {
         let message = self.messages.next(Duration::ZERO)?;
         let other: AgentPresence = serde_json::from_slice(&message.payload).ok()?;

@@ -1,5 +1,5 @@
-//! Handles orders of runs. An agent takes part in one run at a time. A repeated order has the same
-//! effect and reply as the first one.
+//! Handles orders of runs. An agent takes part in one run at a time. Repeating an order has no
+//! further effect, and the repetition gets the same reply.
 
 use std::fs;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ struct RunFiles {
 /// Returns the reply to an order that is valid but must wait until another run is over.
 fn busy(run: &RunId) -> Reply {
     Reply::Busy {
-        text: format!("it is busy with run {run}"),
+        text: format!("busy with run {run}"),
     }
 }
 
@@ -129,7 +129,7 @@ impl<'a> OrderHandler<'a> {
     }
 
     /// Carries out an order, unless another experiment has reserved the agent. Slow orders run on
-    /// another thread and are replied to later.
+    /// other threads, and their replies are sent later.
     pub(super) fn take(
         &mut self,
         message: &[u8],
@@ -151,7 +151,7 @@ impl<'a> OrderHandler<'a> {
         let reserved = reserved.filter(|it| is_new && order.experiment.as_ref() != Some(&it.run));
         if let Some(reservation) = reserved {
             return responder(Reply::Busy {
-                text: format!("it is {reservation}"),
+                text: format!("{reservation}"),
             });
         }
         let run = &order.run;
@@ -208,7 +208,7 @@ impl<'a> OrderHandler<'a> {
         self.part.as_ref().filter(|part| part.run() == run)
     }
 
-    /// Returns a reply to refuse an order if the agent is busy with another run.
+    /// Returns the reply that rejects an order if the agent is busy with another run.
     fn busy_with_other(&self, run: &RunId) -> Option<Reply> {
         let other = self.busy_with().filter(|other| *other != run)?;
         Some(busy(other))
@@ -301,7 +301,7 @@ impl<'a> OrderHandler<'a> {
     fn may_prepare(&self, run: &RunId, load: &LoadOrder) -> Result<(), Reply> {
         if spool::exists(&self.settings.results_folder(), run, &self.settings.name) {
             return Err(wrong(format!(
-                "this agent already had a part in run {run}, before it was restarted"
+                "this agent already had a part in run {run} before it was restarted"
             )));
         }
         if !LEASE_RANGE_MS.contains(&load.lease_ms) {
@@ -314,8 +314,8 @@ impl<'a> OrderHandler<'a> {
         Ok(())
     }
 
-    /// Tracks a task, whose reply is sent when it is over. If it could not be started, replies
-    /// immediately.
+    /// Tracks a task, whose reply is sent when the task is over. If the task could not be started,
+    /// replies immediately.
     fn follow(&mut self, task: Result<BackgroundTask, Reply>, responder: Responder) {
         match task {
             Ok(mut task) => {

@@ -1,4 +1,4 @@
-//! Queue of results to be sent to the server. Messages are sent in order, and sent again until the
+//! Queue of results to be sent to the server. Messages are sent in order, and resent until the
 //! server has stored them.
 //!
 //! Results of the current start come first, then files of earlier starts. All queued results are

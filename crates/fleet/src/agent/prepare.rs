@@ -180,7 +180,9 @@ pub(super) fn forecast(spec: &LoadSpec) -> Vec<Finding> {
         forecast.push(Finding::new(
             FindingId::TargetUnreachable,
             Severity::Warning,
-            format!("The target can't be reached before the load: {why}. Check that it runs."),
+            format!(
+                "The target can't be reached before the load: {why}. Check that it is running."
+            ),
         ));
     }
     forecast

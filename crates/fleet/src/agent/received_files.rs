@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::wire::{CHUNK_BYTES_MAX, FileChunk, sha256_hex};
 
-/// Maximum total size in bytes of the files of one run.
+/// Maximum total size of one run's files, in bytes.
 const RUN_FILES_BYTES_MAX: u64 = 1 << 30;
 
 /// Files of one run, in a folder that is removed when this value is dropped.
@@ -46,7 +46,7 @@ impl ReceivedFiles {
     pub(super) fn take(&mut self, chunk: &FileChunk) -> Result<(), String> {
         let wrong = |why: &str| Err(format!("file {:?}: {why}", chunk.name));
         if !is_name(&chunk.name) {
-            return wrong("its name is not a path within the run's folder");
+            return wrong("the name is not a path within the run's folder");
         }
         let bytes = match chunk.decode() {
             Ok(bytes) => bytes,
@@ -57,7 +57,7 @@ impl ReceivedFiles {
         if bytes.len() > CHUNK_BYTES_MAX
             || (is_new && total.saturating_add(chunk.length) > RUN_FILES_BYTES_MAX)
         {
-            return wrong("the chunk, or the files of the run together, exceed the size limit");
+            return wrong("the chunk or the total size of the run's files exceeds the limit");
         }
         let file = self
             .files
@@ -84,7 +84,7 @@ impl ReceivedFiles {
         let is_complete = end == file.length;
         if is_complete && !self.has_right_checksum(&chunk.name) {
             self.files.remove(&chunk.name);
-            return wrong("it was damaged in transit: its SHA-256 differs");
+            return wrong("damaged in transit (the SHA-256 differs)");
         }
         Ok(())
     }
@@ -208,7 +208,12 @@ mod tests {
             length: u64::MAX,
             ..all[0].clone()
         };
-        assert!(files.take(&longer).unwrap_err().contains("size limit"));
+        assert!(
+            files
+                .take(&longer)
+                .unwrap_err()
+                .contains("exceeds the limit")
+        );
         for chunk in &all {
             files.take(chunk).unwrap();
         }

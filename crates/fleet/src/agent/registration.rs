@@ -13,10 +13,10 @@ use crate::link::NatsLink;
 use crate::names::{AGENTS_BUCKET, RunId};
 use crate::wire::{Registration, Reservation};
 
-/// Interval between renewals. Three consecutive ones may be lost before the registration expires
-/// ([`crate::link::REGISTRATION_TTL`]).
+/// Interval between renewals. Three consecutive renewals may be lost before the registration
+/// expires ([`crate::link::REGISTRATION_TTL`]).
 const RENEW_INTERVAL: Duration = Duration::from_secs(4);
-/// Interval at which the keeper checks for changes.
+/// Interval at which the keeper checks whether the agent's run or reservation has changed.
 const CHANGE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Keeps an agent registered.
@@ -93,7 +93,7 @@ impl<'a> RegistrationKeeper<'a> {
                 .as_ref()
                 .is_none_or(|(at, before)| at.elapsed() >= RENEW_INTERVAL || *before != engagement);
             let next = if !self.link.is_connected() {
-                // This registers the agent again as soon as the server is back.
+                // Clearing `last` makes the agent register again as soon as the server is back.
                 last = None;
                 RegistrationState::Disconnected
             } else if is_due {

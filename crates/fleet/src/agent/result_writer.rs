@@ -138,7 +138,9 @@ impl ResultWriter {
             }
             Some(Err(RunError::Canceled)) if early_end.is_some() => {}
             Some(Err(error)) => end.findings.push(failed(&self.agent, &error.to_string())),
-            None => end.findings.push(failed(&self.agent, "its thread ended")),
+            None => end
+                .findings
+                .push(failed(&self.agent, "its load thread ended unexpectedly")),
         }
         if end.reason == EndReason::AgentEnded {
             let text = format!(
@@ -167,7 +169,7 @@ impl ResultWriter {
         if sum != *loaded.recorder.total() {
             let text = format!(
                 "The results that agent {} sent differ from those that it measured. This is a bug in \
-                 prony; the agent's own file has the results as sent.",
+                 prony; the agent's own file contains the results that were sent.",
                 self.agent
             );
             let finding = Finding::new(FindingId::AccountingMismatch, Severity::Error, text);

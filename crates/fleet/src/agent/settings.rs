@@ -50,7 +50,7 @@ impl fmt::Debug for AgentSettings {
 }
 
 impl AgentSettings {
-    /// Returns the agent's name from its credentials. If `typed` is given, too, it must be the same
+    /// Returns the agent's name from its credentials. If `typed` is also given, it must be the same
     /// name. If the credentials contain no name, returns `typed` or, by default, the machine's host
     /// name.
     ///

@@ -19,12 +19,12 @@ use crate::wire::RunManifest;
 
 /// Time without a new message after which all stored messages are assumed to have been read.
 const QUIET_TIMEOUT: Duration = Duration::from_millis(1_500);
-/// Interval for listing the agents that are still loading.
+/// Interval for listing the agents that are still generating load.
 const LIST_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Fleet {
-    /// Makes the record of a run that is over or has lost its coordinator, from the stored results
-    /// and from results that agents are still sending.
+    /// Builds the record of a run that is over or has lost its coordinator. Uses the stored results
+    /// and those that agents are still sending.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Fleet {
             }
             let open = collector.open();
             let Some(loading) = open.iter().find(|name| busy.contains(*name)) else {
-                // An agent may have reconnected just now.
+                // An agent that has just reconnected may still have to send its results.
                 let sends = open.iter().find(|name| sending.contains(*name));
                 let Some(sends) = sends.filter(|_| began.elapsed() < timeouts.winding_down())
                 else {
@@ -75,7 +75,7 @@ impl Fleet {
             };
             if began.elapsed() > timeouts.winding_down() {
                 let text = format!(
-                    "agent {loading} is still generating load, because a coordinator renews its lease; watch it with `prony fleet attach {}`",
+                    "agent {loading} is still generating load, because a coordinator is renewing the lease; watch the run with `prony fleet attach {}`",
                     manifest.run
                 );
                 let run = manifest.run.clone();
@@ -97,7 +97,7 @@ impl Fleet {
 
     /// Watches a run and returns its record when it ends. Renews the run's lease, so that the run
     /// continues if its own coordinator is gone. A stop request stops the load if no other
-    /// coordinator leads the run; otherwise, it only stops the watching.
+    /// coordinator leads the run; otherwise, it only detaches this coordinator.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Fleet {
     ) -> Result<FinishedRun, FleetError> {
         has_begun(manifest)?;
         if runs::members(&self.agent_work()?.busy, manifest).is_empty() {
-            (observer.on_event)(FleetEvent::Step("no agent is loading"));
+            (observer.on_event)(FleetEvent::Step("no agent is generating load"));
             return self.collect(manifest, observer);
         }
         let timeouts = self.timeouts_of(manifest);
@@ -144,7 +144,7 @@ impl Fleet {
         Ok(self.finish(manifest, &collector, observer.stop))
     }
 
-    /// Returns the timeouts that follow from the run's lease.
+    /// Returns the timeouts that are derived from the run's lease.
     fn timeouts_of(&self, manifest: &RunManifest) -> LeaseTimeouts {
         LeaseTimeouts::of(manifest).unwrap_or(self.timeouts)
     }
@@ -164,7 +164,7 @@ impl Fleet {
         } else {
             Err(FleetError::Empty {
                 run: manifest.run.clone(),
-                text: "it has no stored results".to_owned(),
+                text: "no results are stored".to_owned(),
             })
         }
     }
@@ -175,7 +175,7 @@ fn has_begun(manifest: &RunManifest) -> Result<(), FleetError> {
         Some(_) => Ok(()),
         None => Err(FleetError::Empty {
             run: manifest.run.clone(),
-            text: "it never started, so it has no results".to_owned(),
+            text: "never started, so there are no results".to_owned(),
         }),
     }
 }

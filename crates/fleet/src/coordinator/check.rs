@@ -22,13 +22,13 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct CheckedAgent {
     /// Registration of the agent.
     pub listed: ListedAgent,
-    /// Result of comparing the agent's clock.
+    /// Result of comparing the agent's clock with this machine's clock.
     pub clock: ClockCheck,
     /// Result of connecting to the target; `None` if no target was given.
     pub target: Option<TargetCheck>,
 }
 
-/// Result of comparing an agent's clock with this machine's.
+/// Result of comparing an agent's clock with this machine's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClockCheck {
     /// The offset is known precisely enough.
@@ -46,7 +46,7 @@ pub enum TargetCheck {
     Answers {
         /// Summary of the response.
         answer: String,
-        /// Problems of a load that are predicted although the target responds.
+        /// Problems predicted for a load, even though the target responds.
         forecast: Vec<Finding>,
     },
     /// The target doesn't respond, or the policy forbids it. Contains the reason.
@@ -68,7 +68,7 @@ impl Fleet {
     ///
     /// # Errors
     ///
-    /// Returns an error if there are no such agents; see [`FleetError`].
+    /// Returns an error if no agent matches `choice`; see [`FleetError`].
     pub fn check(
         &self,
         choice: &AgentChoice,
@@ -105,7 +105,7 @@ impl Fleet {
 
     fn targets(&self, names: &[&AgentName], url: &str) -> Result<Vec<TargetCheck>, FleetError> {
         let run = RunId::new(std::time::SystemTime::now());
-        // Each agent checks its own load, which has one connection.
+        // Each agent checks a separate load, which has one connection.
         let load = LoadOrder {
             url: Some(url.to_owned()),
             settings: check_settings(),

@@ -74,7 +74,7 @@ impl FromStr for AgentChoice {
     /// Parses `N`, `KEY=VALUE,…`, `N@KEY=VALUE,…` or `NAME,…`.
     fn from_str(text: &str) -> Result<AgentChoice, String> {
         let count = |text: &str| match text.parse::<usize>() {
-            Ok(0) => Some(Err("a load needs an agent".to_owned())),
+            Ok(0) => Some(Err("a load needs at least one agent".to_owned())),
             Ok(count) => Some(Ok(count)),
             Err(_) => None,
         };
@@ -180,8 +180,8 @@ impl AgentChoice {
     ///
     /// # Errors
     ///
-    /// Returns an error if there are too few. It lists the registered agents, and the reasons why
-    /// some of them can't be used.
+    /// Returns an error if there are too few free agents. The error lists the registered agents,
+    /// and the reasons why some of them can't be used.
     pub fn free<'a>(
         &self,
         listed: &'a [ListedAgent],
@@ -199,7 +199,8 @@ impl AgentChoice {
                         }
                         _ => String::new(),
                     };
-                    let what = format!("{count} agents{with} were requested, but {there} are free");
+                    let what =
+                        format!("too few free agents{with}: {count} requested, {there} free");
                     let is_busy = meant.iter().any(|one| one.is_busy());
                     Err(error(&what, listed, is_busy))
                 }
@@ -235,7 +236,7 @@ fn error(what: &str, listed: &[ListedAgent], is_busy: bool) -> ChoiceError {
     let text = if there.is_empty() {
         format!("{what}; start agents with `prony agent`")
     } else {
-        format!("{what}; there are: {}", there.join(", "))
+        format!("{what}; registered agents: {}", there.join(", "))
     };
     ChoiceError { text, is_busy }
 }
@@ -290,16 +291,16 @@ mod tests {
 
     #[test]
     fn errors_name_missing_and_busy_agents() {
-        let there = "there are: a, b (is busy with run r7), c, d (has version 9.9.9";
+        let there = "registered agents: a, b (is busy with run r7), c, d (has version 9.9.9";
         for (choice, what) in [
-            ("3", "3 agents were requested, but 2 are free"),
+            ("3", "too few free agents: 3 requested, 2 free"),
             ("site=y", "agent b is busy with run r7"),
             ("site=z", "agent d has version 9.9.9"),
             ("site=q", "no agent has the label site=q"),
             ("1@site=q", "no agent has the label site=q"),
             (
                 "3@site=x",
-                "3 agents with the label site=x were requested, but 2 are free",
+                "too few free agents with the label site=x: 3 requested, 2 free",
             ),
             ("a,e", "there is no agent e"),
         ] {

@@ -1,4 +1,4 @@
-//! Compares the agents' clocks again after a load, to detect clocks that were changed during it.
+//! Compares the agents' clocks again after a load, to detect clocks that changed during the load.
 //!
 //! Any coordinator on the same machine can do this, provided that the agents have not been
 //! restarted. The results are stored with the run.
@@ -16,8 +16,8 @@ use crate::clock::ClockOffset;
 use crate::names::AgentName;
 use crate::wire::RunManifest;
 
-/// Maximum time after a load for the second comparison. After a longer time, normal drift could
-/// hide a changed clock.
+/// Maximum time from the end of a load to the second comparison. After a longer time, normal drift
+/// could hide a change of the clock.
 const RECHECK_MAX: Duration = Duration::from_secs(600);
 
 /// Reason why a clock was not compared again.
@@ -31,7 +31,7 @@ pub(super) enum UncheckedReason {
     Restarted,
     /// The agent did not respond.
     Gone,
-    /// The user ended the load without waiting.
+    /// The user ended the load without waiting for agents.
     Hurried,
 }
 
@@ -65,7 +65,8 @@ pub(super) struct ClockRecheck {
 }
 
 impl ClockRecheck {
-    /// Uses the stored offsets. Agents without one get this reason.
+    /// Takes the results from the stored offsets. Records the reason `why` for agents without a
+    /// stored offset.
     pub(super) fn stored(
         manifest: &RunManifest,
         collector: &ResultCollector,
@@ -108,7 +109,7 @@ impl ClockRecheck {
             .iter()
             .map(|(why, names)| format!("{} ({why})", summary::shorten(names, usize::MAX)));
         let text = format!(
-            "Changes of clocks during the load could not be ruled out: {}.",
+            "Clock changes during the load could not be ruled out: {}.",
             each.collect::<Vec<_>>().join(", ")
         );
         Some(Finding::new(
@@ -120,7 +121,7 @@ impl ClockRecheck {
 }
 
 impl Fleet {
-    /// Compares the clocks of connected agents. Uses stored offsets for the others.
+    /// Uses the stored offsets, and compares the clocks of connected agents that have none.
     pub(super) fn clocks_after(
         &self,
         manifest: &RunManifest,
@@ -163,7 +164,7 @@ impl Fleet {
         after
     }
 
-    /// Stores the offsets with the run, for coordinators that make its record later.
+    /// Stores the offsets with the run, for coordinators that build the run's record later.
     pub(super) fn keep_clocks(&self, manifest: &RunManifest, after: &ClockRecheck) {
         let mut known = manifest.clone();
         for (name, offset) in &after.compared {

@@ -102,7 +102,8 @@ impl ResultCollector {
 
     /// Adds a message of the run. Counts an invalid message if its sender is known.
     pub(super) fn take(&mut self, manifest: &RunManifest, message: &NatsMessage) {
-        // The sender is identified only by the subject, because the server enforces it.
+        // The sender is identified only by the subject, because the server enforces which subjects
+        // an agent may use.
         let name = message.subject.split('.').nth(2).unwrap_or_default();
         let Some((name, part)) = name
             .parse::<AgentName>()
@@ -185,7 +186,8 @@ impl ResultCollector {
         parts.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Returns the agents whose parts are incomplete and that have been silent for a while.
+    /// Returns the agents whose parts are incomplete and whose last message is more than a few
+    /// seconds old.
     fn quiet(&self, began: Instant) -> Vec<AgentName> {
         let mut open = self.open();
         open.retain(|name| {
@@ -224,7 +226,7 @@ impl ResultCollector {
                 }
                 stopped = Some(Instant::now());
                 (run.observer.on_event)(FleetEvent::Step(
-                    "stopping agents; a second request ends without waiting for their results",
+                    "stopping agents; a second stop request skips waiting for their results",
                 ));
                 self.stop(run);
             }
@@ -353,10 +355,10 @@ impl ResultCollector {
     }
 }
 
-/// Returns an upper bound on the time that has been measured so far.
+/// Returns an upper bound on the length of the measured part so far.
 fn longest_measured(manifest: &RunManifest) -> Duration {
     let made = humantime::parse_rfc3339(&manifest.made_at).unwrap_or(SystemTime::UNIX_EPOCH);
-    // The tolerance allows for changes of wall clocks.
+    // The tolerance covers wall clocks that are wrong or were changed.
     let since = made.elapsed().unwrap_or_default() + WALL_CLOCK_ERROR_MAX;
     let planned = manifest
         .load

@@ -26,25 +26,25 @@ pub enum FleetError {
         /// The requested value, and the values that the rule allows.
         text: String,
     },
-    /// An agent rejects the request as wrong.
+    /// An agent rejected the request as invalid.
     AgentSays {
         /// Name of the agent.
         agent: AgentName,
         /// The agent's message.
         text: String,
     },
-    /// An agent is used by another run or experiment.
+    /// An agent is in use by another run or experiment.
     Busy {
         /// Name of the agent.
         agent: AgentName,
-        /// The other run, and its forecast end if known.
+        /// Run or experiment that uses the agent, with its forecast end if known.
         text: String,
     },
     /// An agent can't carry out the request, or doesn't respond.
     Agent {
         /// Name of the agent.
         agent: AgentName,
-        /// Reason given by the agent, or why there is none.
+        /// Reason given by the agent, or the reason why the agent gave none.
         text: String,
     },
     /// The error bound of an agent's clock is too large.
@@ -92,8 +92,8 @@ impl FleetError {
     /// Converts a missing reply into an error.
     pub(super) fn of_silence(agent: &AgentName, error: LinkError) -> FleetError {
         let text = match error {
-            LinkError::NoResponders(_) => "it is no longer connected".to_owned(),
-            LinkError::Timeout { .. } => "it does not respond".to_owned(),
+            LinkError::NoResponders(_) => "no longer connected".to_owned(),
+            LinkError::Timeout { .. } => "no response".to_owned(),
             other => other.to_string(),
         };
         FleetError::Agent {

@@ -14,7 +14,7 @@ pub enum FleetEvent<'a> {
     Step(&'a str),
     /// A warning that must be shown to the user.
     Warning(&'a str),
-    /// Regular report of the progress.
+    /// Periodic progress update.
     Progress(ProgressUpdate),
 }
 
@@ -29,16 +29,16 @@ pub struct ProgressUpdate {
     pub ended: u64,
     /// Number of failed requests in the measured part.
     pub failed: u64,
-    /// Number of agents that are still loading.
+    /// Number of agents that are still generating load.
     pub agents: usize,
-    /// Loading agents that have been silent for more than three seconds.
+    /// Agents that are still generating load, but have been silent for more than three seconds.
     pub quiet: Vec<AgentName>,
 }
 
 /// Observer of a load, which can also stop it.
 #[derive(Clone, Copy)]
 pub struct LoadObserver<'a> {
-    /// Called for each event.
+    /// Function that is called for each event.
     pub on_event: &'a dyn Fn(FleetEvent<'_>),
     /// Request to stop the load. The record then contains the results so far.
     pub stop: &'a StopRequest,

@@ -26,7 +26,7 @@ pub(super) const QUIET_AFTER: Duration = Duration::from_secs(3);
 /// Results of a run in progress that have arrived so far.
 #[derive(Debug, Default)]
 pub struct Feed {
-    /// True if a viewer takes the results slice by slice.
+    /// True if a viewer takes new results with [`Feed::take`].
     is_followed: AtomicBool,
     state: Mutex<FeedState>,
     gathered: Mutex<MergedTotals>,
@@ -42,7 +42,7 @@ struct FeedState {
     agents: BTreeMap<AgentName, AgentProgress>,
     /// Results that the viewers have not merged yet.
     fresh: Option<Box<Delta>>,
-    /// Allocated memory that can be reused for the next results.
+    /// Allocated memory to reuse for the next results.
     spare: Option<Box<Delta>>,
 }
 
@@ -83,9 +83,9 @@ struct AgentProgress {
 pub enum AgentState {
     /// The agent is preparing its load.
     Preparing,
-    /// The agent is loading.
+    /// The agent is generating load.
     Loading,
-    /// The agent is loading, but has been silent for this long.
+    /// The agent should be generating load, but has been silent for this long.
     Quiet(Duration),
     /// The agent has finished, and all its results have arrived.
     Ended,
@@ -221,9 +221,9 @@ impl Feed {
             .collect()
     }
 
-    /// Returns the time since the start of the load up to which the results of all loading agents
-    /// have arrived; zero before the first results of the measured part. Lost and quiet agents are
-    /// ignored.
+    /// Returns the time since the start of the load up to which the results of all agents have
+    /// arrived; zero before the first results of the measured part. Agents that are lost, quiet or
+    /// finished are ignored.
     pub fn complete_until(&self) -> Nanos {
         self.complete_at(Instant::now())
     }
@@ -289,7 +289,8 @@ impl Feed {
         let all = self.so_far().delta;
         let span = all.span.unwrap_or((Nanos::ZERO, Nanos::ZERO));
         let mut record = Record::build(self.load(), &all, span, None);
-        // The list of agents explains why the record has no data about the generator.
+        // The `fleet` entry marks the record as one of a load on agents, which explains the missing
+        // data about the generator.
         record.fleet = Some(FleetUse {
             run: self.state().run.clone(),
             ..FleetUse::default()

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use prony_load::{LoadSettings, flag_of, split_body_file};
 
-/// Contents of files, by the names that the files get on the agents.
+/// Files to send to the agents: the name that each gets there, and its content.
 pub(super) type Files = Vec<(String, Vec<u8>)>;
 
-/// Reads the files that the settings name, and replaces their paths with the names on the agents.
+/// Reads the files that the settings name, and replaces each path with the file's name on the
+/// agents.
 ///
 /// # Errors
 ///
@@ -43,7 +44,8 @@ fn read(shown: &str, path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("{shown}: {}: {error}", path.display()))
 }
 
-/// Replaces the body files that a list of URLs names with the names under which they are sent.
+/// In a list of URLs, replaces the paths of body files with the names under which the files are
+/// sent.
 fn with_bodies(
     list: &str,
     shown: &str,

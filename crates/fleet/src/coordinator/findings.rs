@@ -61,7 +61,7 @@ fn without_coordinator(collector: &ResultCollector) -> Option<Finding> {
         FindingId::AgentLost,
         Severity::Error,
         format!(
-            "{names} lost contact with the coordinator for the length of the lease and stopped loading. Results until then are counted.{}",
+            "{names} lost contact with the coordinator for the length of the lease and stopped generating load. Results until then are counted.{}",
             collector.outage.as_ref().map_or(String::new(), outage)
         ),
     ))
@@ -70,7 +70,7 @@ fn without_coordinator(collector: &ResultCollector) -> Option<Finding> {
 /// Describes an outage of the server, and names the option that helps against it.
 fn outage(outage: &Outage) -> String {
     format!(
-        " The NATS server {} was away for {:.1} s, and the lease is {} s. With a longer lease (--lease) agents continue through such an outage.",
+        " The NATS server {} was unreachable for {:.1} s, and the lease is {} s. With a longer lease (--lease), agents continue through such an outage.",
         outage.server,
         outage.lasted.as_secs_f64(),
         outage.lease.as_secs_f64()
@@ -158,8 +158,8 @@ fn partial(manifest: &RunManifest, collector: &ResultCollector) -> Option<Findin
     Some(Finding::new(FindingId::Partial, Severity::Error, text))
 }
 
-/// Explains why an agent's share of the load differs from the order, as the predicate of a
-/// sentence.
+/// Returns the reason why an agent did not complete its share of the load as ordered, as the
+/// predicate of a sentence.
 fn shortcoming(
     manifest: &RunManifest,
     collector: &ResultCollector,
@@ -206,7 +206,7 @@ fn shortcoming(
         Some(quota) if due < quota => Some(format!(
             "accounted for {due} of the {quota} requests of its share"
         )),
-        None if counted.started == 0 => Some("reported no request".to_owned()),
+        None if counted.started == 0 => Some("reported no requests".to_owned()),
         _ => None,
     }
 }

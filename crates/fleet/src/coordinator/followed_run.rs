@@ -18,7 +18,7 @@ pub(super) struct FollowedRun<'a> {
     pub(super) until: Option<Instant>,
     /// Start of the load, which may be in the future.
     pub(super) began: Instant,
-    /// Returns true if another coordinator leads the run. A stop request then only ends the
-    /// watching.
+    /// Returns true if another coordinator leads the run. In that case, a stop request only
+    /// detaches this coordinator.
     pub(super) is_only_watched: &'a dyn Fn() -> bool,
 }

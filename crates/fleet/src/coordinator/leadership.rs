@@ -69,8 +69,8 @@ impl Leadership {
         other.absent_since.elapsed() < self.timeouts.leader()
     }
 
-    /// Until the run is over, reads the key, and writes it while no other coordinator does. Runs on
-    /// its own thread.
+    /// Reads the run's key until the run is over, and writes it as long as no other coordinator
+    /// does. Runs on its own thread.
     pub(super) fn keep(&self, link: &NatsLink) {
         let is_starter = self.id.starts_with('0');
         let mut count = 0u64;

@@ -39,58 +39,62 @@ impl LeaseTimeouts {
         u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Interval between renewals, which is also the timeout for a reply to a renewal.
+    /// Returns the interval between renewals, which is also the timeout for a reply to a renewal.
     fn renew_interval(self) -> Duration {
         self.lease / 5
     }
 
-    /// Time without contact after which an agent has certainly stopped because of its lease.
+    /// Returns the time without contact after which an agent has certainly stopped, because its
+    /// lease has expired.
     pub(super) fn silence(self) -> Duration {
         self.lease + self.lease * 3 / 10
     }
 
-    /// Time without a subscriber after which a preparing agent is considered gone.
+    /// Returns the time without a subscriber after which a preparing agent is considered lost.
     pub(super) fn vanishing(self) -> Duration {
         self.lease * 2 / 5
     }
 
-    /// Timeout for a restarted agent to send its stored results.
+    /// Returns the timeout for a restarted agent to send its stored results.
     pub(super) fn restart(self) -> Duration {
         self.lease * 2 / 5
     }
 
-    /// Timeout for missing messages after the last message of an agent, or after a stop.
+    /// Returns the timeout for an agent's missing messages, counted from its end message or from an
+    /// order to stop.
     pub(super) fn rest(self) -> Duration {
         self.lease * 4 / 5
     }
 
-    /// Maximum time by which a load may exceed its planned end.
+    /// Returns the maximum time by which a load may exceed its planned end.
     pub(super) fn overtime(self) -> Duration {
         self.lease * 2
     }
 
-    /// Time without contact after which the server is considered unreachable. If no agent replies
-    /// to a renewal, a request to the server follows, so one check takes two steps.
+    /// Returns the time without contact after which the server is considered unreachable. A check
+    /// may take two steps: if no agent replies to a renewal, a request to the server follows.
     pub(super) fn unresponsive(self) -> Duration {
         self.renew_interval() * 4
     }
 
-    /// Maximum tolerated outage of the server. After a longer one, parts are considered lost.
+    /// Returns the maximum tolerated outage of the server. After a longer outage, parts are
+    /// considered lost.
     pub(super) fn away(self) -> Duration {
         SERVER_AWAY_MIN.max(self.lease * 3 / 2)
     }
 
-    /// Interval at which the leader of a run writes its key.
+    /// Returns the interval at which the leader of a run writes its key.
     pub(super) fn leader_interval(self) -> Duration {
         LEADER_INTERVAL_MAX.min(self.lease / 5)
     }
 
-    /// Time without a write after which the leader of a run is considered gone.
+    /// Returns the time without a write after which the leader of a run is considered lost.
     pub(super) fn leader(self) -> Duration {
         LEADER_TIMEOUT_MAX.min(self.lease * 7 / 10)
     }
 
-    /// Time after which agents without a coordinator have stopped and sent their results.
+    /// Returns the time after which agents without a coordinator have stopped and sent their
+    /// results.
     pub(super) fn winding_down(self) -> Duration {
         self.lease + self.lease * 3 / 5
     }
@@ -98,7 +102,7 @@ impl LeaseTimeouts {
 
 /// Maximum interval at which the leader of a run writes its key.
 const LEADER_INTERVAL_MAX: Duration = Duration::from_secs(2);
-/// Maximum time without a write after which the leader is considered gone.
+/// Maximum time without a write after which the leader of a run is considered lost.
 const LEADER_TIMEOUT_MAX: Duration = Duration::from_secs(7);
 
 /// Minimum tolerated outage of the server, even if the lease is short.
@@ -254,7 +258,7 @@ impl Lease {
         }
     }
 
-    /// Returns the observations of the contact with the server.
+    /// Returns the latest observations of the contact with the server.
     pub(super) fn server_signs(&self) -> ServerObservations {
         *self.server()
     }

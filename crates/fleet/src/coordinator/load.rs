@@ -29,7 +29,7 @@ use crate::wire::{
     Reply, RunManifest,
 };
 
-/// Maximum time for which to wait until busy agents register as free after an earlier load.
+/// Maximum time to wait for busy agents to register as free after an earlier load.
 const BUSY_GRACE: Duration = Duration::from_secs(2);
 /// Pause between checks of busy agents.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
@@ -41,12 +41,12 @@ const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(20);
 /// Timeout for agents to confirm that a load was canceled.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
-/// Lead time of the order to start.
+/// Minimum time from the order to start until the start.
 const START_LEAD: Duration = Duration::from_millis(500);
-/// Additional lead time for each agent.
+/// Additional time for each agent between the order to start and the start.
 const START_LEAD_PER_AGENT: Duration = Duration::from_millis(2);
-/// Maximum delay of an order to start. An agent that receives the order after the start, but within
-/// this delay, starts late, and the record reports that.
+/// Maximum delay of an order to start. An agent that receives the order after the start time, but
+/// within this delay, starts late. The record reports late starts.
 const START_LATE_MAX: Duration = Duration::from_secs(3);
 
 /// A load that was divided among agents.
@@ -155,7 +155,7 @@ impl Fleet {
         })
     }
 
-    /// Creates the manifest of a run before its start.
+    /// Creates the manifest of a run that has not started yet.
     fn manifest(&self, wanted: &LoadRequest, divided: &DividedLoad) -> RunManifest {
         let now = SystemTime::now();
         RunManifest {
@@ -182,8 +182,8 @@ impl Fleet {
         }
     }
 
-    /// Picks free agents, sorted by name. If necessary, waits for them for the time set by
-    /// [`Fleet::with_wait`].
+    /// Picks free agents, in the order of their names unless the selector lists names. If
+    /// necessary, waits for them, up to the time set by [`Fleet::with_wait`].
     ///
     /// # Errors
     ///
@@ -375,7 +375,7 @@ impl Fleet {
         }
         all_done(&agents, replies)?;
         (observer.on_event)(FleetEvent::Step(&format!(
-            "started; the clocks' errors are at most {:.3} ms",
+            "started; clock errors are at most {:.3} ms",
             worst_bound(manifest) as f64 / 1e6
         )));
         Ok(self.clock.moment(start))
@@ -395,8 +395,8 @@ impl Fleet {
         }
     }
 
-    /// Makes the record, and lets agents delete results that are complete. After a request to stop
-    /// immediately, it doesn't wait for agents.
+    /// Builds the record, and lets agents delete results that are complete. Doesn't wait for agents
+    /// after a request to stop immediately.
     pub(super) fn finish(
         &self,
         manifest: &RunManifest,
@@ -422,7 +422,7 @@ impl Fleet {
             self.clocks_after(manifest, collector)
         };
         self.keep_clocks(manifest, &after);
-        // An agent that doesn't receive the order keeps its file until it is too old.
+        // An agent that doesn't receive the order keeps its result file until the file is too old.
         let orders = whole
             .into_iter()
             .map(|name| (name, Command::Forget))
@@ -437,7 +437,7 @@ impl Fleet {
     }
 }
 
-/// Reports the agents of the run.
+/// Announces the run and its agents to the observer.
 fn announce(manifest: &RunManifest, observer: LoadObserver<'_>) {
     if let Some(feed) = observer.feed {
         feed.prepare(manifest);

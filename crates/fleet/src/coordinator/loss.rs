@@ -17,7 +17,7 @@ pub(super) enum LossReason {
     ServerAway,
     /// The agent ended its part, but some of its messages are missing.
     Missing,
-    /// The server has no end message of the part.
+    /// The server has not stored an end message for the part.
     NoEnd,
     /// The user stopped waiting before the part ended.
     LeftBehind,
@@ -28,7 +28,7 @@ impl fmt::Display for LossReason {
         f.write_str(match self {
             LossReason::Silent => "stopped responding",
             LossReason::Restarted => "was restarted",
-            LossReason::Endless => "did not finish when the load was due to end",
+            LossReason::Endless => "did not finish by the planned end of the load",
             LossReason::Unstopped => "did not confirm the order to stop",
             LossReason::ServerAway => "could not be reached: the NATS server stayed unreachable",
             LossReason::Missing => "finished, but some of its messages are missing",

@@ -97,8 +97,8 @@ fn span(collector: &ResultCollector, all: &Delta) -> (Nanos, Nanos) {
         .unwrap_or((Nanos::ZERO, Nanos::ZERO))
 }
 
-/// Combines the data about generators: adds up CPU time and memory, and keeps the largest share of
-/// any worker.
+/// Combines the data about the agents' generators: adds up CPU time and memory, and keeps the
+/// largest value of each worker share, such as the busy share.
 fn combine<'a>(generator: &mut Generator, parts: impl Iterator<Item = &'a Generator>) {
     for part in parts {
         generator.cpu_user_s += part.cpu_user_s;
@@ -175,7 +175,7 @@ fn fleet(manifest: &RunManifest, collector: &ResultCollector) -> FleetUse {
     }
 }
 
-/// Speed and cost of one agent's share of the load.
+/// Request rate, 99th percentile and CPU use of one agent's share of the load.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct AgentSpeed {
     ok_per_s: Option<f64>,

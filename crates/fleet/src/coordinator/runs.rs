@@ -10,16 +10,16 @@ use crate::link::NatsLink;
 use crate::names::{AgentName, RUNS_BUCKET, RunId};
 use crate::wire::RunManifest;
 
-/// Maximum age of a connected agent's registration. If it is older, the agent is considered
-/// disconnected.
+/// Maximum age of a connected agent's registration. If the registration is older, the agent is
+/// considered disconnected.
 const REGISTRATION_AGE_MAX: Duration = Duration::from_secs(9);
 
 /// Runs that agents are working on.
 #[derive(Debug, Default)]
 pub(super) struct AgentWork {
-    /// Agents that take part in each run.
+    /// For each run, the agents that take part in it.
     pub(super) busy: BTreeMap<RunId, BTreeSet<AgentName>>,
-    /// Agents that have unsent results of each run.
+    /// For each run, the agents that have unsent results of it.
     pub(super) sending: BTreeMap<RunId, BTreeSet<AgentName>>,
 }
 
@@ -37,14 +37,14 @@ pub struct StoredRun {
 }
 
 impl StoredRun {
-    /// Returns true if the run was started and has results or will have some.
+    /// Returns true if the run was started, and has results or can still get some.
     pub fn has_results(&self) -> bool {
         self.manifest.start.is_some() && (self.stored > 0 || self.busy > 0 || self.sending > 0)
     }
 }
 
-/// Stores on the server that a coordinator ordered the stop, and the condition that caused it, if
-/// any. Records that are made later then don't report the parts as incomplete.
+/// Stores on the server that a coordinator ordered the run to stop, with the condition that caused
+/// the order, if any. Records that are built later then don't report the parts as incomplete.
 pub(super) fn store_stopped(link: &NatsLink, manifest: &RunManifest, stop: &StopRequest) {
     let stopped = RunManifest {
         stopped: true,

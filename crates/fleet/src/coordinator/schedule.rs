@@ -1,5 +1,5 @@
-//! Computes from the order how many requests each agent must send, without relying on claims of the
-//! agents.
+//! Computes how many requests each agent must send. The numbers come from the order, not from
+//! claims of the agents.
 
 use prony_load::{Arrivals, ScheduleEnd, arrivals_by_worker};
 use prony_record::Nanos;
@@ -39,8 +39,8 @@ pub(super) fn offered(
     })
 }
 
-/// Returns the end of the measured part, as the time since the start of the load, if the load has a
-/// time limit and no limit on requests.
+/// For a load with a time limit and no limit on requests, returns the end of the measured part, as
+/// the time since the start of the load.
 pub(super) fn time_limit(manifest: &RunManifest) -> Option<Nanos> {
     let is_counted = manifest.load.requests.is_some();
     Some(planned_end(manifest)).filter(|at| *at != Nanos::MAX && !is_counted)

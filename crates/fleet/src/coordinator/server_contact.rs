@@ -10,7 +10,7 @@ use super::followed_run::FollowedRun;
 use super::lease::LeaseTimeouts;
 use crate::link::NatsLink;
 
-/// Time without messages after the server's return before stored messages are read again.
+/// Time without messages, once the server is back, after which stored messages are read again.
 const REPLAY_AFTER: Duration = Duration::from_secs(3);
 /// Time for agents to reconnect after an outage and send their results.
 const RECOVERY_TIME: Duration = Duration::from_secs(15);
@@ -72,7 +72,7 @@ impl ServerContact {
     pub(super) fn update(&mut self, run: &FollowedRun<'_>, has_message: bool) {
         let now = Instant::now();
         let signs = run.lease.server_signs();
-        // A whole outage may have occurred since the last check.
+        // An outage may have begun and ended since the last check.
         if let Some((began, ended)) = signs
             .outage
             .filter(|(_, ended)| *ended > self.handled_until)
@@ -144,7 +144,7 @@ impl ServerContact {
         })
     }
 
-    /// Returns the message that the coordinator no longer waits for the server.
+    /// Formats the warning that the coordinator no longer waits for the server.
     pub(super) fn give_up_message(&self) -> String {
         format!(
             "the NATS server {} has not responded for {} s; giving up",

@@ -2,7 +2,7 @@
 //!
 //! An agent gets the addresses that are in its registration. No registration contains loopback
 //! addresses or networks that a route makes local, so such ranges are divided into contiguous
-//! parts. Whether the agents can use them becomes clear when they prepare the load.
+//! parts. The agents find out whether they can use these addresses when they prepare the load.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::wire::Registration;
 /// Source addresses of each agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct SourceDivision {
-    /// Addresses, in the order of the agents.
+    /// Addresses of each agent, in the order of the agents.
     pub(super) each: Vec<Vec<SourceRange>>,
     /// Total number of addresses.
     pub(super) count: u64,
@@ -56,8 +56,8 @@ pub(super) fn divide(
             (found_count @ 1.., false) => division.notes.extend(unused_note(range, found_count)),
             (0, false) => {
                 division.notes.push(format!(
-                    "--source {range}: no agent is registered with one of these addresses, so each \
-                    agent gets part of them, which works if a route makes them local"
+                    "--source {range}: no agent has registered any of these addresses, so each \
+                    agent gets part of them; this works only if a route makes them local"
                 ));
                 divide_range(*range, &mut division.each);
             }
@@ -83,7 +83,7 @@ pub(super) fn divide(
     }
 }
 
-/// Returns a note about the addresses of a range that no agent has.
+/// Returns a note if some addresses of a range are on none of the agents.
 fn unused_note(range: &SourceRange, found_count: usize) -> Option<String> {
     let count = range.count();
     let missing = count.checked_sub(found_count as u64).filter(|it| *it > 0)?;
@@ -92,7 +92,7 @@ fn unused_note(range: &SourceRange, found_count: usize) -> Option<String> {
         many => ("are", format!("{many} addresses")),
     };
     Some(format!(
-        "--source {range}: {all} of {count} {is} on no agent and not used; the load comes from the other {found_count}"
+        "--source {range}: {all} of {count} {is} on no agent and {is} not used; the load comes from the other {found_count}"
     ))
 }
 
@@ -153,9 +153,9 @@ mod tests {
     fn addresses_of_no_agent_are_counted() {
         let notes = division_of(&["10.0.0.1-10.0.0.3", "10.0.0.7", "10.0.0.0/24"]);
         let expected = [
-            "--source 10.0.0.1-10.0.0.3: 1 address of 3 is on no agent and not used; the load \
+            "--source 10.0.0.1-10.0.0.3: 1 address of 3 is on no agent and is not used; the load \
              comes from the other 2",
-            "--source 10.0.0.0/24: 251 addresses of 254 are on no agent and not used; the load \
+            "--source 10.0.0.0/24: 251 addresses of 254 are on no agent and are not used; the load \
              comes from the other 3",
         ];
         assert_eq!(notes.unwrap().notes, expected);

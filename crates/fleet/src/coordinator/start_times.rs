@@ -9,7 +9,8 @@ use super::summary;
 use crate::division::AgentShard;
 use crate::wire::{PartAssignment, PartEnd, RunManifest};
 
-/// Returns the delay of an agent's first request by the coordinator's clock, in nanoseconds.
+/// Returns the delay of an agent's first request in nanoseconds, as measured by the coordinator's
+/// clock.
 pub(super) fn first_start(
     manifest: &RunManifest,
     part: &PartAssignment,
@@ -71,19 +72,19 @@ pub(super) fn late(manifest: &RunManifest, collector: &ResultCollector) -> Optio
         (true, false) => (
             Severity::Warning,
             format!(
-                "The first {beyond_s:.1} s of the measured part ran without all agents, with a lighter load."
+                "In the first {beyond_s:.1} s of the measured part, some agents had not started, so the load was lighter."
             ),
         ),
         (true, true) => (
             Severity::Warning,
             format!(
-                "The first {beyond_s:.1} s of the measured part ran without all agents. Requests due in that time were started late, and their response times include the delay."
+                "In the first {beyond_s:.1} s of the measured part, some agents had not started. Requests due in that time started late, and their response times include the delay."
             ),
         ),
     };
     let bound_ms = manifest.clock_bound_ns as f64 / 1e6;
     let text = format!(
-        "Agents started later than ordered by more than {bound_ms:.1} ms (--clock-bound): {each}. The start order arrived late, the machine was busy, or connecting took too long. {meaning}"
+        "Agents started more than {bound_ms:.1} ms (--clock-bound) later than ordered: {each}. The start order arrived late, the machine was busy, or connecting took too long. {meaning}"
     );
     Some(Finding::new(FindingId::LateStart, severity, text))
 }

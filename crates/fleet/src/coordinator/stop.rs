@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use prony_record::LoadAbort;
 
-/// Request to end a load early: either soon, with all results of the agents, or immediately, with
-/// the results that have arrived.
+/// Request to end a load early. The load ends either soon, with all results of the agents, or
+/// immediately, with the results that have arrived.
 #[derive(Debug, Default)]
 pub struct StopRequest {
     level: AtomicU8,
@@ -18,7 +18,7 @@ const SOON: u8 = 1;
 const AT_ONCE: u8 = 2;
 
 impl StopRequest {
-    /// Creates an object in which no stop is requested yet.
+    /// Creates the initial state, in which no stop is requested.
     pub const fn new() -> StopRequest {
         StopRequest {
             level: AtomicU8::new(0),

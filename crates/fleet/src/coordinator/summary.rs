@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prony_record::{Finding, FindingName, SourceSpread, SourceTotals, SourceUse};
 
-/// Maximum number of names in a list.
+/// Maximum number of agent names that are listed in a text.
 const NAMES_MAX: usize = 6;
 /// Maximum number of different texts of one finding that are kept.
 const TEXTS_MAX: usize = 3;
@@ -69,7 +69,7 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
                 text
             } else {
                 format!(
-                    "{text} Agents that report the same with other numbers: {}.",
+                    "{text} Agents that report the same with different numbers: {}.",
                     shorten(others, of)
                 )
             }
@@ -271,7 +271,7 @@ mod tests {
             .zip(of.iter().map(|it| &it[..]));
         let merged = findings(reported, 4);
         let text = format!(
-            "a: {} Agents that report the same with other numbers: b, c, d.",
+            "a: {} Agents that report the same with different numbers: b, c, d.",
             starved("24").text
         );
         assert_eq!(merged[0].text, text);

@@ -32,7 +32,7 @@ pub(super) fn check(
         };
         if !allocated.endpoints.keys().eq(wanted.listen.keys()) {
             return Err(format!(
-                "service \"{service}\": its listeners are not those requested"
+                "service \"{service}\": its listeners differ from those requested"
             ));
         }
         for ((name, kind), endpoint) in wanted.listen.iter().zip(allocated.endpoints.values()) {

@@ -30,7 +30,8 @@ pub struct FleetHost {
     here: LocalHost,
     roster: Roster,
     reservations: Arc<Reservations>,
-    /// Agent that each host of the plan refers to. It is the same during the whole experiment.
+    /// Agent that each host of the plan refers to. The agent stays the same for the whole
+    /// experiment.
     agents: BTreeMap<String, AgentName>,
     /// Services of this trial that run on agents' machines.
     remote: BTreeMap<String, RemoteService>,
@@ -79,7 +80,7 @@ impl FleetHost {
     ///
     /// # Errors
     ///
-    /// Returns an error if an agent can't be reached, or is used by another run.
+    /// Returns an error if an agent can't be reached, or is in use by another run.
     pub fn reserve(&mut self, hosts: &[String], loading: &[AgentName]) -> Result<(), HostError> {
         for host in hosts {
             self.session(host)?;
@@ -135,8 +136,8 @@ impl FleetHost {
         remote.is_some_and(|remote| remote.session.agent() == session.agent())
     }
 
-    /// Returns true if this agent runs on the coordinator's machine, or on the same machine as another
-    /// agent.
+    /// Returns true if an agent runs on the coordinator's machine, or on the same machine as
+    /// another agent.
     fn shares_machine(&self, session: &AgentSession) -> bool {
         let sessions = self.reservations.sessions();
         let mut others = sessions
@@ -205,7 +206,7 @@ impl Host for FleetHost {
                 Ok(all)
             }
             Err(error) => {
-                // The error is ignored, because the first one is reported.
+                // An error of the release is ignored, because the allocation's error is reported.
                 let _ = self.release();
                 Err(error)
             }
@@ -318,7 +319,7 @@ impl Host for FleetHost {
                 clear_foreign(&mut all.host);
             }
             for (service, mut figures) in sample.services {
-                // An agent's data are used only for services that it runs.
+                // An agent's data is used only for services that run on its machine.
                 if self.is_on(&service, &session) {
                     figures.host = Some(name.clone());
                     all.services.insert(service, figures);
@@ -429,8 +430,8 @@ fn clear_foreign(host: &mut HostSample) {
 
 fn lost(session: &AgentSession, why: &str) -> Finding {
     let text = format!(
-        "The agent of host {} was lost: {why}. Its services ended with it or end with the lease. The \
-         results don't show the speed of the variant.",
+        "The agent of host {} was lost: {why}. Its services ended with it, or end when its \
+         lease expires. The results don't show the speed of the variant.",
         session.agent()
     );
     Finding::new(FindingId::AgentLost, Severity::Error, text)

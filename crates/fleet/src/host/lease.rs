@@ -12,7 +12,8 @@ const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval at which the thread checks whether the reservations have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Renews leases. Each has its own thread, so that a silent agent doesn't delay other renewals.
+/// Renews leases. Each lease has its own thread, so that a silent agent doesn't delay other
+/// renewals.
 #[derive(Debug, Default)]
 pub(super) struct LeaseKeeper {
     over: Arc<AtomicBool>,

@@ -46,7 +46,7 @@ impl LogAssembly {
         let (length, sha256) = self.claim.get_or_insert(claimed);
         if *length > LOG_SENT_BYTES_MAX {
             return Err(format!(
-                "the agent claims that it has {length} bytes; at most {LOG_SENT_BYTES_MAX} are accepted"
+                "the agent claims a length of {length} bytes; at most {LOG_SENT_BYTES_MAX} are accepted"
             ));
         }
         if (chunk.length, &chunk.sha256) != (*length, sha256) {
@@ -69,7 +69,7 @@ impl LogAssembly {
         if sha256_hex(&self.bytes) == *sha256 {
             Ok(true)
         } else {
-            Err("it was damaged in transit: its SHA-256 differs".to_owned())
+            Err("damaged in transit (the SHA-256 differs)".to_owned())
         }
     }
 }

@@ -66,7 +66,7 @@ impl Reservations {
     ///
     /// # Errors
     ///
-    /// Returns an error if the agent can't be reached, or is used by another run.
+    /// Returns an error if the agent can't be reached, or is in use by another run.
     pub(super) fn reserve(&self, agent: &AgentName) -> Result<Arc<AgentSession>, HostError> {
         let (request, watch) = {
             let state = self.lock();

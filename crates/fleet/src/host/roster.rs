@@ -65,7 +65,7 @@ impl Roster {
             return Err(if there.is_empty() {
                 format!("{what}: no agents are registered")
             } else {
-                format!("{what}; there are: {}", there.join(", "))
+                format!("{what}; registered agents: {}", there.join(", "))
             });
         };
         if let Some(absurdity) = agent.implausibility() {
@@ -281,7 +281,11 @@ mod tests {
         let name = |host: &str| roster.find(host).map(|agent| agent.name.to_string());
         assert_eq!(name("b").unwrap(), "b");
         assert_eq!(name("role=server").unwrap(), "a");
-        assert!(name("c").unwrap_err().contains("there are: a, b, old"));
+        assert!(
+            name("c")
+                .unwrap_err()
+                .contains("registered agents: a, b, old")
+        );
         assert!(name("role=x").unwrap_err().contains("role=x"));
         assert!(name("old").unwrap_err().contains("0.0.0"));
         assert!(

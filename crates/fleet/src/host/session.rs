@@ -22,7 +22,8 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// Default lease in milliseconds: the time without contact to the coordinator after which an agent
 /// releases its machine.
 pub(super) const LEASE_DEFAULT_MS: u64 = 10_000;
-/// Maximum outage of the NATS server. After a longer one, agents are considered lost.
+/// Tolerated outage of the NATS server. Agents are considered lost after an outage that is longer
+/// than this and longer than the lease.
 const SERVER_AWAY_MAX: Duration = Duration::from_secs(45);
 
 /// Session with an agent whose machine is reserved for the run.
@@ -35,7 +36,7 @@ pub(super) struct AgentSession {
     boot: String,
     /// Time without a renewal after which the agent releases its machine.
     lease: Duration,
-    /// Number that the next call gets.
+    /// Number of the next call.
     next: AtomicU64,
     state: Mutex<SessionState>,
 }

@@ -79,7 +79,7 @@ impl fmt::Display for LinkError {
                     "{subject}: no response from the NATS server {server} in time"
                 )
             }
-            LinkError::Refused(why) => write!(f, "the NATS server refused: {why}"),
+            LinkError::Refused(why) => write!(f, "the NATS server rejected the request: {why}"),
         }
     }
 }
@@ -214,8 +214,8 @@ impl NatsLink {
         }
     }
 
-    /// Returns the time for which the server has rejected the credentials at every attempt to
-    /// reconnect. Zero if the server accepts them or is unreachable.
+    /// Returns how long the server has been rejecting the credentials at every attempt to
+    /// reconnect. Returns zero if the server accepts them or is unreachable.
     pub fn refused_for(&self) -> Duration {
         let since = self.refused_since.lock();
         let since = *since.unwrap_or_else(PoisonError::into_inner);

@@ -17,17 +17,17 @@ use crate::names::{AGENTS_BUCKET, RESULTS_STREAM, RUNS_BUCKET};
 pub const REGISTRATION_TTL: Duration = Duration::from_secs(15);
 /// Time for which runs and results are stored.
 const RUN_RETENTION: Duration = Duration::from_secs(7 * 86_400);
-/// Maximum total size in bytes of the stored results. The oldest are removed first.
+/// Maximum total size of the stored results, in bytes. The oldest results are removed first.
 const RESULTS_BYTES_MAX: i64 = 4 << 30;
-/// Maximum size in bytes of a result message. Agents use at most half of it.
+/// Maximum size of a result message, in bytes. Agents use at most half of it.
 const RESULT_BYTES_MAX: i32 = 1 << 20;
 
 struct BucketLimits {
     bucket: &'static str,
     max_age: Duration,
-    /// Maximum total size in bytes.
+    /// Maximum total size of the bucket, in bytes.
     bytes: i64,
-    /// Maximum size in bytes of an entry.
+    /// Maximum size of an entry in the bucket, in bytes.
     entry_bytes: i32,
     discard: stream::DiscardPolicy,
 }
@@ -84,7 +84,7 @@ impl NatsLink {
                 max_bytes: limits.bytes,
                 max_message_size: limits.entry_bytes,
                 discard: limits.discard,
-                // With rollup, anybody who may write one key could delete all others.
+                // With rollup, anyone who may write one key could delete all other keys.
                 allow_rollup: false,
                 deny_delete: true,
                 allow_direct: true,

@@ -47,7 +47,7 @@ pub struct ServerSetup {
 pub enum ServerError {
     /// A file can't be read or written.
     File(PathBuf, io::Error),
-    /// The file has invalid content, for the given reason.
+    /// A file has invalid content. Contains the reason.
     Unfit(PathBuf, String),
     /// An agent can't have this name, because another file in the folder uses it.
     Reserved(AgentName),
@@ -79,7 +79,7 @@ impl fmt::Display for ServerError {
                     "an agent can't have the name {name}: it is reserved, or an enrolled agent has it"
                 )
             }
-            ServerError::Keys(why) => write!(f, "creating keys: {why}"),
+            ServerError::Keys(why) => write!(f, "can't create keys: {why}"),
             ServerError::NotInstalled => f.write_str(
                 "nats-server is not installed; install the package nats-server (Debian, Ubuntu, Alpine, Arch, FreeBSD), or download it from https://nats.io/download",
             ),
@@ -115,7 +115,7 @@ impl std::error::Error for ServerError {}
 /// Policy for an existing server certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CertificateMode {
-    /// Issue a new certificate, because the server may be reached by other names now.
+    /// Issue a new certificate, because the names of the server may have changed.
     Reissue,
     /// Keep the certificate, because a new one would disturb agents that are connecting.
     Keep,
@@ -218,7 +218,7 @@ impl ServerSetup {
         Ok(is_token || enrolled.iter().any(|it| it.public == public))
     }
 
-    /// Returns a user of the server, after writing the user's credentials file.
+    /// Writes the credentials file of a role, and returns the server's user for the role.
     fn user(&self, role: Role, authority: &str) -> Result<config::ServerUser, ServerError> {
         let path = credentials(&self.folder, &role);
         let seed = match read_key_file(&path)? {
@@ -231,7 +231,7 @@ impl ServerSetup {
             None => Secret::new_user_seed().map_err(ServerError::Keys)?,
         };
         let public = seed.public_key().map_err(ServerError::Keys)?;
-        // An existing file is rewritten, too, because agents may now reach the server by another
+        // An existing file is also rewritten, because agents may now reach the server by another
         // name.
         let servers = self.names.iter().take(1);
         let servers = servers.map(|name| url(name, self.listen.port())).collect();
@@ -282,7 +282,7 @@ pub fn check_name(name: &str) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "{name:?} is not a host; write a name or an address without port, such as 10.0.0.1 (the port comes from --listen)"
+            "{name:?} is not a host; write a name or an address without a port, such as 10.0.0.1 (the port comes from --listen)"
         ))
     }
 }
@@ -299,7 +299,7 @@ fn credentials(folder: &Path, role: &Role) -> PathBuf {
         Role::Coordinator => "coordinator.creds".to_owned(),
         Role::Agent(name) => format!("{name}.creds"),
         Role::Registrar => "registrar.creds".to_owned(),
-        // The credentials of a token are printed; this file is never written.
+        // The credentials of a token are printed, so this file is never written.
         Role::Token(id) => format!("{id}.token"),
     })
 }

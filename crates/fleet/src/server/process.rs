@@ -74,7 +74,7 @@ impl PreparedServer {
     }
 
     /// Reloads the configuration of a server that another process runs in this folder, and waits
-    /// until it is reloaded. Removed users are disconnected; the others stay connected.
+    /// until the server has done so. Removed users are disconnected; the others stay connected.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl PreparedServer {
         let gone = || {
             io::Error::new(
                 io::ErrorKind::NotFound,
-                "no server is running on this folder",
+                "no server is running in this folder",
             )
         };
         // The configuration is reloaded twice, because the exports of a new account take effect

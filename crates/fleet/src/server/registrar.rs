@@ -27,7 +27,8 @@ const BATCH_TIME: Duration = Duration::from_secs(1);
 /// Maximum number of requests in a batch.
 const BATCH_MAX: usize = 100;
 
-/// Handles enrollment requests. It is connected only while there is a usable token.
+/// Handler of enrollment requests. It is connected to the server only while there is a usable
+/// token.
 pub struct Registrar {
     setup: ServerSetup,
     prepared: PreparedServer,
@@ -57,7 +58,7 @@ impl Registrar {
         }
     }
 
-    /// Handles the requests that arrive within the duration `within`. Returns messages for the
+    /// Waits for requests, up to the duration `within`, and handles them. Returns messages for the
     /// user.
     pub fn serve(&mut self, within: Duration) -> Vec<String> {
         let mut lines = Vec::new();
@@ -75,7 +76,7 @@ impl Registrar {
             std::thread::sleep(within);
             return lines;
         };
-        // Several requests are collected, so that one reload serves all of them.
+        // Requests are collected for a moment, so that one reload serves all of them.
         let mut batch: Vec<NatsMessage> = requests.next(within).into_iter().collect();
         let until = Instant::now() + BATCH_TIME;
         while !batch.is_empty() && batch.len() < BATCH_MAX {
@@ -173,7 +174,7 @@ impl Registrar {
                     EnrollReply::Enrolled
                 }
                 Err(text) => {
-                    lines.push(format!("refused a request with token {id}: {text}"));
+                    lines.push(format!("rejected a request with token {id}: {text}"));
                     EnrollReply::Refused { text }
                 }
             };

@@ -160,8 +160,8 @@ pub(super) fn enroll(
             request.len()
         ));
     }
-    let request: EnrollRequest =
-        serde_json::from_slice(request).map_err(|error| format!("not a request: {error}"))?;
+    let request: EnrollRequest = serde_json::from_slice(request)
+        .map_err(|error| format!("not an enrollment request: {error}"))?;
     let folder = &setup.folder;
     let mut tokens = EnrollmentToken::all(folder).map_err(failed)?;
     let token = tokens.iter_mut().find(|token| token.id == *id);

@@ -106,20 +106,20 @@ fn generator(claimed: &Generator) -> Generator {
         starved_share: between(claimed.starved_share, 1.0),
         max_rss_bytes: claimed.max_rss_bytes.min(MEMORY_BYTES_MAX),
         xdp: claimed.xdp.as_ref().and_then(bounded),
-        // Delays and gaps are derived from the counts instead.
+        // Lateness and start gaps come from the agent's histograms instead.
         ..Generator::default()
     }
 }
 
-/// Limits the number of source addresses, besides all counts and texts.
+/// Limits the number of source addresses, in addition to all counts and texts.
 fn sources(claimed: &SourceUse) -> Option<SourceUse> {
     let mut sources = bounded(claimed)?;
     sources.each.truncate(SOURCES_MAX);
     Some(sources)
 }
 
-/// Limits all counts and texts of a value that came as JSON. Returns `None` if the result can't be
-/// parsed.
+/// Limits all counts and texts of a value, by way of its JSON form. Returns `None` if the limited
+/// value can't be parsed.
 fn bounded<T: Serialize + DeserializeOwned>(claimed: &T) -> Option<T> {
     let mut json = serde_json::to_value(claimed).ok()?;
     limit(&mut json);

@@ -44,7 +44,7 @@ impl EnrollRequest {
     ///
     /// Returns a message if the key can't be used.
     pub fn sign(token: &TokenId, name: &AgentName, seed: &Secret) -> Result<EnrollRequest, String> {
-        let failed = |error: nkeys::error::Error| format!("using a key: {error}");
+        let failed = |error: nkeys::error::Error| format!("can't use the key: {error}");
         let key = KeyPair::from_seed(seed.reveal()).map_err(failed)?;
         let public = key.public_key();
         let text = signed_text(token, name, &public);

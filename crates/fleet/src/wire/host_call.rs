@@ -82,7 +82,7 @@ pub enum HostCall {
     LogTail {
         /// Name of the service.
         service: String,
-        /// Maximum number of lines.
+        /// Maximum number of lines to return.
         lines: usize,
     },
     /// Return a chunk of a service's log.
@@ -133,7 +133,7 @@ pub struct OpenRequest {
     pub until: Option<String>,
 }
 
-/// Reply to a call that was carried out. If a call failed, the agent sends another
+/// Reply to a call that was carried out. If a call failed, the agent sends a different
 /// [`Reply`](crate::wire::Reply).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
@@ -145,7 +145,7 @@ pub enum HostReply {
     Unknown,
     /// Reasons why a service can't be started.
     Objections {
-        /// All objections; empty if the service could be started.
+        /// All of these reasons; empty if the service could be started.
         objections: Vec<HostObjection>,
     },
     /// The machine is reserved for the run.

@@ -27,11 +27,11 @@ pub struct RunManifest {
     pub url: Option<String>,
     /// Settings of the load, as in the record.
     pub load: LoadInfo,
-    /// Seed of random arrivals and orders.
+    /// Seed of the random parts of the load, such as arrival times and the order of requests.
     pub seed: u64,
     /// Maximum accepted error of an agent's clock, in nanoseconds.
     pub clock_bound_ns: u64,
-    /// Part of each agent.
+    /// Part of the run that is assigned to each agent.
     pub parts: BTreeMap<AgentName, PartAssignment>,
     /// Start time on the coordinator's clock, in nanoseconds; `None` until all agents are ready.
     pub start: Option<i64>,

@@ -33,7 +33,7 @@ pub struct AgentOrder {
 }
 
 /// Fields that the orders of all versions contain. They are parsed first, to detect other versions
-/// and to find the part of the agent that handles the order.
+/// and to determine which part of the agent handles the order.
 #[derive(Debug, Deserialize)]
 pub(crate) struct OrderHeader {
     /// Version of the coordinator.
@@ -102,9 +102,9 @@ pub enum Reply {
         /// The requested value, and the values that the rule allows.
         text: String,
     },
-    /// The agent is used by another run or experiment.
+    /// The agent is in use by another run or experiment.
     Busy {
-        /// The other run, and its forecast end if known.
+        /// Run or experiment that uses the agent, with its forecast end if known.
         text: String,
     },
     /// The order itself is invalid.

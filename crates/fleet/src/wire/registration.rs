@@ -40,7 +40,7 @@ pub struct Registration {
     pub labels: BTreeMap<String, String>,
     /// Number of cores that loads on the agent may use.
     pub cores: u32,
-    /// Addresses of the machine without loopback addresses. The first one is the address from which
+    /// Addresses of the machine, except loopback addresses. The first one is the address from which
     /// it connects to the NATS server.
     pub addresses: Vec<IpAddr>,
     /// Operating system and kernel, such as `Linux 6.1.0`.

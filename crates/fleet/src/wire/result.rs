@@ -16,7 +16,7 @@ pub struct ResultMessage {
     pub sequence: u64,
     /// Counts and histograms recorded since the previous message.
     pub packed: EncodedDelta,
-    /// Facts about the whole part. Only in the last message.
+    /// Facts about the whole part, which only the last message contains.
     pub end: Option<Box<PartEnd>>,
 }
 

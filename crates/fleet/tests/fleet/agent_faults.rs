@@ -21,7 +21,7 @@ fn restart(nats: &mut TestServer, after: Duration) {
     nats.process = Some(nats.prepared.start().unwrap());
 }
 
-/// Adds up the results in these messages.
+/// Returns the sum of the results in these messages.
 fn sum(messages: &[ResultMessage]) -> Delta {
     let mut sum = Delta::default();
     for message in messages {

@@ -156,14 +156,14 @@ fn only_files_that_were_sent_are_read() {
     }
     // While the agent has files for a run, it is busy for other runs.
     let other = coordinator.order(name, "r2", Command::Put(piece("x", b"y")));
-    assert_eq!(no(other), "it is busy with run r1");
+    assert_eq!(no(other), "busy with run r1");
     assert_eq!(coordinator.order(name, "r1", Command::Stop), Reply::Done);
     let other = coordinator.order(name, "r2", Command::Put(piece("x", b"y")));
     assert_eq!(other, Reply::Done);
 }
 
-/// Returns the JSON of an order to prepare a load with these settings if no load accepts them,
-/// otherwise `None`.
+/// Returns the JSON of an order to prepare a load with these settings if the settings can't be
+/// parsed, otherwise `None`.
 fn unreadable_prepare_order(url: &str, words: &str) -> Option<String> {
     let settings = crate::harness::flags::settings(words.split_whitespace());
     let read = serde_json::from_value::<prony_load::LoadSettings>(settings.clone());

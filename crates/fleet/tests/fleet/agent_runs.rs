@@ -140,7 +140,7 @@ fn an_agent_has_one_run_at_a_time_and_a_stop_frees_it() {
     coordinator.begin(&agent, "r1", long.clone());
     for command in [Command::Prepare(long.clone()), Command::Check(long.clone())] {
         let reply = coordinator.order(name, "r2", command);
-        let text = "it is busy with run r1".to_owned();
+        let text = "busy with run r1".to_owned();
         assert_eq!(reply, Reply::Busy { text });
     }
     assert_eq!(coordinator.order(name, "r1", Command::Renew), Reply::Done);

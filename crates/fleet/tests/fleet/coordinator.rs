@@ -57,7 +57,7 @@ pub(crate) fn load(fleet: &Fleet, wanted: &LoadRequest) -> Result<FinishedRun, F
     )
 }
 
-/// Length of the warm-up, in seconds, of loads that have one.
+/// Length of the warm-up, in seconds, for loads with a warm-up.
 pub(crate) const WARMUP_S: f64 = 2.0;
 
 /// Returns all results of a scripted agent, including the requests that are in flight at the end.
@@ -175,7 +175,7 @@ fn collect_waits_for_results_that_are_still_being_sent() {
     store(&format!("$KV.{AGENTS_BUCKET}.{name}"), json);
     let collected = std::thread::scope(|scope| {
         scope.spawn(|| {
-            // This is longer than the collector waits for missing messages.
+            // This pause is longer than the collector waits for missing messages.
             std::thread::sleep(Duration::from_secs(2));
             for message in &mut sent {
                 message.run = manifest.run.clone();
@@ -282,7 +282,7 @@ fn one_refusal_cancels_the_load() {
     few.choice = AgentChoice::Count(3);
     let error = load(&fleet, &few).unwrap_err().to_string();
     assert!(
-        error.contains("3 agents were requested, but 2 are free"),
+        error.contains("too few free agents: 3 requested, 2 free"),
         "{error}"
     );
 }

@@ -95,13 +95,21 @@ fn late_agents_are_reported_with_their_effect() {
         (late.id.as_str(), late.severity),
         ("late-start", Severity::Note)
     );
-    assert!(late.text.contains("(--clock-bound): b by 1"), "{late:?}");
+    assert!(
+        late.text
+            .contains("(--clock-bound) later than ordered: b by 1"),
+        "{late:?}"
+    );
     assert!(late.text.ends_with("not affected."), "{late:?}");
     let findings = of("a,b,c");
     assert_eq!(findings.len(), 1, "{findings:?}");
     let late = &findings[0];
     assert_eq!(late.severity, Severity::Warning);
-    assert!(late.text.contains("(--clock-bound): c by 2"), "{late:?}");
+    assert!(
+        late.text
+            .contains("(--clock-bound) later than ordered: c by 2"),
+        "{late:?}"
+    );
     assert!(late.text.contains(", b by 1"), "{late:?}");
 }
 

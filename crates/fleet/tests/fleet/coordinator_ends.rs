@@ -135,7 +135,7 @@ fn a_run_outlives_its_coordinator() {
     let attached = std::thread::scope(|scope| {
         let loading = scope.spawn(|| fleet.load(&wanted(&[]), watching(&stop)));
         agents[0].wait_for_load();
-        // Watching a run doesn't affect it.
+        // Watching a run doesn't affect the run.
         let run = other.run(None).unwrap();
         let attached = other.attach(&run, watching(&stop)).unwrap();
         let first = loading.join().unwrap().unwrap();

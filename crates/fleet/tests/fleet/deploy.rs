@@ -83,8 +83,8 @@ fn nats_server_accepts_the_example_configuration() {
 #[test]
 fn the_example_policy_has_every_key() {
     let policy = Policy::read(&file("deploy/policy.toml")).unwrap();
-    // This pattern names all keys without `..`, so that a new key of the policy must be added to
-    // the file, too.
+    // This pattern lists all keys, without `..`. A new key of the policy therefore breaks the build
+    // here, as a reminder to add the key to the file.
     let Policy { load, services } = policy;
     assert!(!load.targets.is_empty() && !load.refuse && !services.commands.is_empty());
     assert!(services.env.is_some());

@@ -28,8 +28,7 @@ use crate::nats_server::{TestServer, agent};
 /// Environment variable that makes the test program run as an agent.
 const AGENT_VARIABLE: &str = "PRONY_TEST_AGENT";
 
-/// Returns a plan with two variants, in which nginx runs on one or the other of the hosts in
-/// `hosts`.
+/// Returns a plan with one variant for each host in `hosts`; nginx runs on that host.
 fn plan(hosts: &str, command: &str, more: &str) -> String {
     format!(
         r#"name = "two hosts"
@@ -158,8 +157,8 @@ fn processes_with(text: &str) -> Vec<String> {
     lines.filter(|line| line.contains(text)).collect()
 }
 
-/// Waits until no process and no file of a trial's services exists. The services' command lines
-/// contain these folders.
+/// Waits until all processes and folders of the trials' services are gone. The command lines of the
+/// processes contain the folders.
 fn nothing_left(folders: &[String]) {
     nothing_left_by(folders, || ());
 }
@@ -329,7 +328,7 @@ fn a_forbidden_command_is_refused_by_its_rule() {
         "{text}"
     );
     assert!(
-        text.contains("services.commands") && text.contains("not one of caddy"),
+        text.contains("services.commands") && text.contains("(allowed: caddy)"),
         "{text}"
     );
     assert!(text.contains("in variant two"), "{text}");
@@ -351,13 +350,16 @@ fn a_forbidden_command_is_refused_by_its_rule() {
         text.contains("hosts.toml:14: agent one, service \"web\": rejected by policy rule"),
         "{text}"
     );
-    assert!(text.contains("\"nice\" is not one of nginx"), "{text}");
+    assert!(
+        text.contains("\"nice\" is not allowed (allowed: nginx)"),
+        "{text}"
+    );
     assert!(
         text.contains("hosts.toml:15:") && text.contains("core 900 is not available"),
         "{text}"
     );
     assert!(
-        text.contains("hosts.toml:11: there is no agent three; there are: one, two"),
+        text.contains("hosts.toml:11: there is no agent three; registered agents: one, two"),
         "{text}"
     );
     let preloaded = read(&plan(

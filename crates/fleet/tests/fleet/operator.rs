@@ -176,7 +176,7 @@ impl Operated {
         let registered = || (fleet.agents().unwrap().len() == 2).then_some(());
         if look_until_timeout(registered).is_none() {
             panic!(
-                "not both agents are registered; the server's log:\n{}",
+                "an agent is not registered; the server's log:\n{}",
                 self.log()
             );
         }

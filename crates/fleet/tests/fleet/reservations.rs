@@ -80,7 +80,7 @@ fn a_reserved_agent_names_the_holder_and_the_forecast_end() {
     let error = make(&fleet(&nats), &url, "a").unwrap_err();
     assert!(matches!(error, FleetError::Agents(_)), "{error}");
     assert!(error.to_string().contains(&who), "{error}");
-    // The agent itself rejects such an order, too.
+    // A reserved agent itself rejects an order of another run, too.
     let order = Command::Prepare(load(&url, "-c 1 -d 1s", 1));
     let reply = coordinator.order(&agents[0].name, "r1", order);
     assert!(
@@ -138,7 +138,7 @@ fn a_load_waits_for_missing_agents() {
     let error = make(&fleet(&nats), &url, "2@site=here")
         .unwrap_err()
         .to_string();
-    assert!(error.starts_with("2 agents with the label site=here were requested, but 1 are free"));
+    assert!(error.starts_with("too few free agents with the label site=here: 2 requested, 1 free"));
 
     let (sender, received) = std::sync::mpsc::channel();
     let waiting = fleet(&nats).with_wait(TEST_TIMEOUT);

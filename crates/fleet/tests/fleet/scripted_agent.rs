@@ -20,7 +20,7 @@ use crate::nats_server::{TestServer, agent};
 /// Behavior of a scripted agent.
 #[derive(Clone)]
 pub(crate) struct AgentScript {
-    /// Results, one message for each.
+    /// Results to send, one message for each entry.
     pub(crate) deltas: Vec<Delta>,
     /// Pause between messages.
     pub(crate) pace: Duration,
@@ -32,7 +32,7 @@ pub(crate) struct AgentScript {
     pub(crate) clock: Clock,
     /// Jump of the agent's clock at the start of the load, in nanoseconds.
     pub(crate) jump: i64,
-    /// Delay of the start.
+    /// Delay of the load's start after the ordered time.
     pub(crate) late: Duration,
     /// True if the agent ignores orders to stop.
     pub(crate) is_deaf: bool,
@@ -154,7 +154,7 @@ impl ScriptedAgent {
         }
     }
 
-    /// Waits until the agent is loading.
+    /// Waits until the agent is generating load.
     pub(crate) fn wait_for_load(&self) {
         let until = Instant::now() + Duration::from_secs(20);
         while !self.seen.is_loading() {
@@ -350,7 +350,7 @@ impl ScriptedLoad {
         (begin, begin + measured.as_nanos() as u64)
     }
 
-    /// Sends a message, repeatedly like a real agent, until the server has stored it.
+    /// Like a real agent, sends a message repeatedly until the server has stored it.
     fn send(&self, sequence: u64, delta: &Delta, end: Option<Box<PartEnd>>) {
         let message = ResultMessage {
             run: self.run.clone(),

@@ -12,12 +12,12 @@ use super::url::AbUrl;
 use crate::getopt::{OptionArgument, OptionError, OptionPlacement, OptionSpec, Options};
 use crate::session::Refusal;
 
-/// Number of requests that `-t` implies, according to ab's manual.
+/// Number of requests that `-t` implies according to ab's manual.
 const TIMED_REQUESTS: u64 = 50_000;
 /// Default port of a proxy.
 const PROXY_PORT: u16 = 80;
 
-/// Result of parsing.
+/// Command that the arguments of ab represent.
 #[derive(Debug)]
 pub(super) enum AbCommand {
     /// Print the version (`-V`).
@@ -154,9 +154,9 @@ const fn long(name: &'static str, letter: char) -> OptionSpec {
     }
 }
 
-/// Identifies `--expect-size`, which has no letter.
+/// Placeholder for the letter of `--expect-size`, which has no one-letter form.
 const EXPECT_SIZE: char = '1';
-/// Placeholder for `--start-at`, which has no one-letter form.
+/// Placeholder for the letter of `--start-at`, which has no one-letter form.
 const START_AT: char = '2';
 
 /// Letters of flags without a value.
@@ -269,7 +269,8 @@ impl AbArguments {
             'd' => self.percentages = false,
             'S' => self.deviations = false,
             'q' => self.quiet = true,
-            // Only -r remains. It has no effect, because failures never end a prony run.
+            // The only remaining flag is -r. It has no effect, because failures never end a prony
+            // run.
             _ => {}
         }
         Ok(())
@@ -319,7 +320,7 @@ impl AbArguments {
                 let size = quantity::size(value).map_err(|error| flagged("--expect-size", error));
                 self.expected_size = Some(size?);
             }
-            // Only START_AT remains.
+            // The only remaining flag is --start-at.
             _ => {
                 let moment = moment(value).map_err(|error| flagged("--start-at", error))?;
                 self.start_at = Some(moment);
@@ -413,7 +414,7 @@ fn proxy(value: &str) -> Result<AbProxy, AbArgumentsError> {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| wrong())?),
         _ => (value, PROXY_PORT),
     };
-    // Credentials must be given with -P, and a scheme is not allowed.
+    // Credentials must be given with -P instead, and a scheme is not allowed.
     if host.contains(['@', '/']) {
         return Err(wrong());
     }

@@ -2,8 +2,9 @@
 
 use super::arguments::Attributes;
 
-/// First three lines of the output. Scripts look for the first line and the version in it. The
-/// other lines name prony instead of ab's authors, so that nobody mistakes the output for ab's.
+/// First three lines of the output. Scripts look for the first line and the version that it
+/// contains. The other lines name prony instead of ab's authors, so that nobody mistakes the output
+/// for ab's.
 const LINES: [&str; 3] = [
     concat!(
         "This is ApacheBench, Version 2.3 <prony ",
@@ -14,7 +15,7 @@ const LINES: [&str; 3] = [
     "docs/front-ends.md lists what differs from the ab of the Apache HTTP Server",
 ];
 
-/// Returns the first lines, as text or as the start of an HTML page.
+/// Returns the first lines of the output, as text or as the start of an HTML page.
 pub(super) fn banner(html: Option<&Attributes>) -> String {
     let [first, second, third] = LINES;
     match html {
@@ -29,7 +30,7 @@ pub(super) fn banner(html: Option<&Attributes>) -> String {
     }
 }
 
-/// Output of `-h`.
+/// Usage text, which `-h` prints.
 pub(super) const USAGE: &str = "\
 Usage: ab [options] [http[s]://]hostname[:port]/path
 Options are:

@@ -9,8 +9,8 @@ use super::report::whole_ms;
 use super::times::{Column, RequestTimes};
 use crate::local_time::LocalTime;
 
-/// Output file that is opened before the load, so that an error is reported before a load has run
-/// for nothing. It is written after the load.
+/// Output file that is written after the load. It is opened before the load, so that an error is
+/// reported before the load has run in vain.
 #[derive(Debug)]
 pub(super) struct ResultFile {
     path: PathBuf,

@@ -4,7 +4,7 @@ use super::arguments::Attributes;
 use super::report::{AbReport, whole_ms};
 use super::times::Column;
 
-/// Returns the whole table.
+/// Returns the report as a complete HTML table.
 pub(super) fn html(report: &AbReport, attributes: &Attributes) -> String {
     let mut table = Table {
         attributes,

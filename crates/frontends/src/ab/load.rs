@@ -46,8 +46,8 @@ pub(super) fn options(arguments: &AbArguments) -> LoadSettings {
     options
 }
 
-/// Returns the proxy with its credentials. The engine sends them only to open tunnels; other
-/// requests already contain the header.
+/// Returns the proxy with its credentials. The engine uses the credentials only to open tunnels;
+/// other requests already contain the header.
 fn proxy(arguments: &AbArguments) -> Option<HttpProxy> {
     let proxy = arguments.proxy.as_ref()?.target.clone();
     Some(match &arguments.proxy_login {
@@ -56,8 +56,8 @@ fn proxy(arguments: &AbArguments) -> Option<HttpProxy> {
     })
 }
 
-/// Cipher suites that are offered by default, in OpenSSL's order, so that servers that follow the
-/// client's preference select the same suite as with ab.
+/// Cipher suites that are offered by default. They are in OpenSSL's order, so that servers that
+/// follow the client's preference select the same suite as with ab.
 const TLS13: [&str; 3] = [
     "TLS_AES_256_GCM_SHA384",
     "TLS_CHACHA20_POLY1305_SHA256",
@@ -72,8 +72,8 @@ const TLS12: [&str; 6] = [
     "ECDHE-RSA-AES128-GCM-SHA256",
 ];
 
-/// OpenSSL's names for groups of cipher suites. The library supports the six TLS 1.2 suites above
-/// from each of these groups.
+/// OpenSSL's names for groups of cipher suites. From each of these groups, the TLS library supports
+/// the suites in `TLS12`.
 const CIPHER_GROUPS: [&str; 4] = ["ALL", "DEFAULT", "HIGH", "TLSv1.2"];
 
 /// Returns the cipher suites to offer. As in OpenSSL, `-Z` selects TLS 1.2 suites; TLS 1.3 suites
@@ -85,7 +85,7 @@ fn ciphers(arguments: &AbArguments) -> Vec<String> {
         match name {
             many if CIPHER_GROUPS.contains(&many) => typed.extend(TLS12),
             // Excluding suites such as null ciphers, MD5 or RC4 has no effect, because the library
-            // doesn't have any.
+            // doesn't support them anyway.
             left_out if left_out.starts_with('!') && lacks(&left_out[1..]) => {}
             name => typed.push(name),
         }
@@ -105,7 +105,7 @@ fn ciphers(arguments: &AbArguments) -> Vec<String> {
     suites.into_iter().map(str::to_owned).collect()
 }
 
-/// Returns true if the library has no suites of this kind.
+/// Returns true if the TLS library supports no suites of this kind.
 fn lacks(kind: &str) -> bool {
     const KINDS: [&str; 16] = [
         "3DES", "aNULL", "ADH", "AECDH", "CAMELLIA", "DES", "DSS", "eNULL", "EXP", "EXPORT", "LOW",
@@ -114,7 +114,7 @@ fn lacks(kind: &str) -> bool {
     KINDS.contains(&kind)
 }
 
-/// Replaces the engine's flags with ab's in error messages.
+/// Replacements of the engine's flags by ab's flags, for error messages.
 pub(super) const WORDS: &MessageReplacements = &[
     ("--connections", "-c"),
     ("--requests", "-n"),

@@ -43,7 +43,7 @@ const WRONG_VALUE: Ending = Ending::Status(1);
 /// Interval at which the progress is checked.
 const PROGRESS_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// See [`crate::Tool::run`].
+/// Runs ab's front end; see [`crate::Tool::run`].
 pub(crate) fn run(words: &[OsString], session: &Session) -> Ending {
     match arguments::parse(words) {
         Ok(AbCommand::Version) => {
@@ -76,7 +76,7 @@ fn report(error_of: &AbArgumentsError) -> Ending {
     }
 }
 
-/// Everything that a run needs: its resources and output files.
+/// Everything that a run needs, including its output files.
 struct Run {
     written: Http10Request,
     spec: LoadSpec,
@@ -193,7 +193,7 @@ fn announcement(arguments: &AbArguments, schedule: &ProgressSchedule) -> String 
     )
 }
 
-/// Waits until the time given with `--start-at`, which allows several runs to start together.
+/// Waits until the time given with `--start-at`, with which several runs can be started together.
 fn wait_until(moment: Option<SystemTime>, session: &Session) -> Result<(), AbArgumentsError> {
     let Some(moment) = moment else {
         return Ok(());
@@ -221,8 +221,8 @@ struct ProgressSchedule {
 }
 
 impl ProgressSchedule {
-    /// Returns a schedule with a message after each tenth of the requests, but at most one per
-    /// hundred requests. Small loads have no messages.
+    /// Returns a schedule with a message after each tenth of the requests, but no more than one
+    /// message per hundred requests. Small loads have no messages.
     fn of(arguments: &AbArguments) -> ProgressSchedule {
         let every = (arguments.requests / 10).max(100);
         ProgressSchedule {
@@ -230,7 +230,8 @@ impl ProgressSchedule {
         }
     }
 
-    /// Prints the messages that are due at `done` requests, except those up to `printed`.
+    /// Prints the messages that are due after `done` requests. `printed` is the number of requests
+    /// in the last message so far.
     fn print(&self, done: u64, printed: &mut u64) {
         let Some(every) = self.every else {
             return;
@@ -241,7 +242,7 @@ impl ProgressSchedule {
         }
     }
 
-    /// Prints the last message.
+    /// Prints the last progress message.
     fn finish(&self, done: u64, is_interrupted: bool) {
         match self.every {
             _ if is_interrupted => {}

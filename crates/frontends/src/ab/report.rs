@@ -4,7 +4,7 @@ use super::secured::Tls;
 use super::tally::Failed;
 use super::times::Times;
 
-/// Data of the report.
+/// Data for ab's report.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AbReport {
     /// Value of the Server header; empty if the server doesn't send one.

@@ -34,7 +34,7 @@ impl Http10Request {
                 .as_ref()
                 .map(|login| format!("Authorization: {}", basic(login))),
         );
-        // With a tunnel, a header with the proxy's credentials would be sent to the server.
+        // In a tunnel, a header with the proxy's credentials would be sent to the server.
         let asks_proxy = !(arguments.url.is_tls && arguments.proxy.is_some());
         lines.extend(
             arguments
@@ -63,7 +63,7 @@ impl Http10Request {
         Http10Request { head, body }
     }
 
-    /// Returns head and body.
+    /// Returns the bytes of the head and the body.
     pub(super) fn bytes(&self) -> Vec<u8> {
         [self.head.as_slice(), &self.body].concat()
     }

@@ -30,7 +30,7 @@ pub(super) fn name(arguments: &AbArguments) -> Option<String> {
     (!arguments.hides_name && is_name).then(|| host.to_owned())
 }
 
-/// Returns the data of ab's lines about TLS.
+/// Returns the data for ab's lines about TLS.
 pub(super) fn tls(agreed: &Negotiated, arguments: &AbArguments) -> Tls {
     let (Some(version), Some(cipher)) = (&agreed.tls, &agreed.cipher) else {
         return Tls {

@@ -19,17 +19,18 @@ pub(super) struct First {
     pub(super) server: String,
 }
 
-/// Failed requests in ab's four categories.
+/// Numbers of failed requests in ab's four categories.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Failed {
-    /// There was no connection, or the TLS handshake failed.
+    /// Requests for which the connection or the TLS handshake failed.
     pub(super) connect: u64,
-    /// The response is missing or incomplete, because of a reset, a closed connection, or a
-    /// timeout.
+    /// Requests whose response is missing or incomplete because of a reset, a closed connection, or
+    /// a timeout.
     pub(super) receive: u64,
-    /// The body has an unexpected length, or is shorter than its Content-Length.
+    /// Requests whose response body has an unexpected length, or is shorter than its
+    /// Content-Length.
     pub(super) length: u64,
-    /// The response is not valid HTTP.
+    /// Requests whose response is not valid HTTP.
     pub(super) exceptions: u64,
 }
 
@@ -40,12 +41,12 @@ impl Failed {
     }
 }
 
-/// Counts of a load.
+/// Counts and times of a load's requests.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AbTally {
     /// Number of requests that finished, with any outcome.
     pub(super) complete: u64,
-    /// Failed requests.
+    /// Number of failed requests, by category.
     pub(super) failed: Failed,
     /// Number of complete responses with a status other than 2xx.
     pub(super) non_2xx: u64,
@@ -53,9 +54,9 @@ pub(super) struct AbTally {
     pub(super) successful: u64,
     /// Number of responses after which the connection stayed open.
     pub(super) kept_alive: u64,
-    /// Times of requests with a response, and of those that timed out.
+    /// Times of all requests that received a response or timed out.
     pub(super) times: Times,
-    /// Times of each request, if requested.
+    /// Times of the individual requests, if they are needed for `-g`.
     pub(super) rows: Vec<RequestTimes>,
 }
 
@@ -74,7 +75,7 @@ impl AbTally {
     }
 }
 
-/// Creates a counter for each worker, and adds up the counts.
+/// Director of a load that creates a counter for each worker and adds up the counts.
 #[derive(Debug)]
 pub(super) struct AbWatch {
     rules: Rules,
@@ -86,7 +87,7 @@ pub(super) struct AbWatch {
 /// Settings that all counters share.
 #[derive(Debug, Clone, Copy)]
 struct Rules {
-    /// Required length of bodies. If it is `None`, the length of the first body is required.
+    /// Required length of bodies. If it is `None`, all bodies must be as long as the first one.
     length: Option<u64>,
     any_length: bool,
     keepalive: bool,
@@ -94,7 +95,7 @@ struct Rules {
 }
 
 impl AbWatch {
-    /// Creates the watch for a load with these arguments.
+    /// Creates the counters for a load with these arguments.
     pub(super) fn new(arguments: &AbArguments) -> AbWatch {
         AbWatch {
             rules: Rules {
@@ -114,7 +115,7 @@ impl AbWatch {
         self.first.get()
     }
 
-    /// Returns the sum over all workers that have ended.
+    /// Returns the sum of the counts of all workers that have ended.
     pub(super) fn take(&self) -> AbTally {
         std::mem::take(&mut *self.whole())
     }
@@ -135,8 +136,8 @@ impl AbWatch {
     }
 
     fn whole(&self) -> MutexGuard<'_, AbTally> {
-        // Poisoning is ignored, because a worker that panicked has added its counts either
-        // completely or not at all.
+        // Poisoning of the mutex is ignored, because a worker that panicked has added its counts
+        // either completely or not at all.
         self.whole
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())

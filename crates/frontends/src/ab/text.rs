@@ -12,7 +12,7 @@ pub(super) struct ReportParts {
     pub(super) deviations: bool,
 }
 
-/// Returns the whole report.
+/// Returns the complete report.
 pub(super) fn text(report: &AbReport, parts: ReportParts) -> String {
     let mut out = String::from("\n\n");
     server(report, &mut out);
@@ -166,7 +166,7 @@ fn with_deviations(report: &AbReport, out: &mut String) {
         );
     }
     for (_, what, column) in columns(report) {
-        // Like ab, this uses the printed values, which are rounded to milliseconds.
+        // As in ab, the printed values are compared, which are rounded to milliseconds.
         let mean = whole_ms(column.mean_ms()) as f64;
         let apart = (mean - whole_ms(column.median_ms()) as f64).abs();
         if apart > 2.0 * column.deviation_ms() {

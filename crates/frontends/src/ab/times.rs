@@ -8,14 +8,14 @@ pub(super) struct RequestTimes {
     pub(super) start: Nanos,
     /// Time for the connect and the TLS handshake; zero on a reused connection.
     pub(super) connect: Nanos,
-    /// Time from the first byte sent to the end; `None` if nothing was sent.
+    /// Time from the first byte sent to the end of the request; `None` if nothing was sent.
     pub(super) processing: Option<Nanos>,
     /// Time from the first byte sent to the first byte received.
     pub(super) waiting: Option<Nanos>,
 }
 
 impl RequestTimes {
-    /// Returns the time from the start of the connect to the end.
+    /// Returns the time from the start of the connect to the end of the request.
     pub(super) fn total(&self) -> Nanos {
         self.connect + self.processing.unwrap_or_default()
     }
@@ -58,7 +58,7 @@ impl Column {
         self.spread.merge(&other.spread);
     }
 
-    /// Returns how many times were recorded.
+    /// Returns the number of recorded times.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
@@ -96,8 +96,8 @@ impl Column {
         self.at_ms(self.count / 2)
     }
 
-    /// Returns the time at this index in ascending order, in milliseconds. The first index is 0.
-    /// Too large an index returns the last time.
+    /// Returns the time at this zero-based index in ascending order, in milliseconds. If the index
+    /// is too large, returns the last time.
     pub(super) fn at_ms(&self, index: u64) -> f64 {
         if index == 0 {
             return self.min_ms();
@@ -122,7 +122,7 @@ fn ms(time: Nanos) -> f64 {
 pub(super) struct Times {
     /// Time for the connect and the TLS handshake.
     pub(super) connect: Column,
-    /// Time from the first byte sent to the end.
+    /// Time from the first byte sent to the end of the request.
     pub(super) processing: Column,
     /// Time from the first byte sent to the first byte received.
     pub(super) waiting: Column,

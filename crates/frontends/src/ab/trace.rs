@@ -7,17 +7,17 @@ use super::request::Http10Request;
 use super::secured::openssl_name;
 use crate::output::{complain, note, print};
 
-/// Maximum number of bytes of a response that are printed.
+/// Maximum number of body bytes that are printed for each response.
 const PRINTED_BYTES_MAX: usize = 8192;
 
-/// Prints the messages that the level of `-v` selects.
+/// Printer of the messages that the verbosity (`-v`) selects.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trace {
     verbosity: u32,
 }
 
 impl Trace {
-    /// Creates a trace at this level.
+    /// Creates a trace with this verbosity.
     pub(super) fn new(verbosity: u32) -> Trace {
         Trace { verbosity }
     }
@@ -31,13 +31,13 @@ impl Trace {
         }
     }
 
-    /// Returns true if responses are printed. Only one thread then generates the load, so that
-    /// related lines stay together.
+    /// Returns true if responses are printed. In this case, only one thread generates the load, so
+    /// that related lines stay together.
     pub(super) fn prints_responses(&self) -> bool {
         self.verbosity >= 2
     }
 
-    /// Prints the request.
+    /// Prints the request, if the verbosity selects it.
     pub(super) fn request(&self, method: &str, written: &Http10Request) {
         if self.prints_responses() {
             let head = String::from_utf8_lossy(&written.head);
@@ -45,14 +45,14 @@ impl Trace {
         }
     }
 
-    /// Prints a response, if the level selects it.
+    /// Prints a response, if the verbosity selects it.
     pub(super) fn responded(&self, response: &ResponseView<'_>) {
         if self.prints_responses() {
             print(&response_lines(self.verbosity, response));
         }
     }
 
-    /// Prints the negotiated TLS parameters, if the level selects them.
+    /// Prints the negotiated TLS parameters, if the verbosity selects them.
     pub(super) fn agreed(&self, agreed: &Negotiated) {
         if let (true, Some(version), Some(cipher)) =
             (self.prints_responses(), &agreed.tls, &agreed.cipher)
@@ -64,7 +64,7 @@ impl Trace {
         }
     }
 
-    /// Prints a failure, if the level selects it.
+    /// Prints a failure, if the verbosity selects it.
     pub(super) fn ended(&self, end: &RequestEnd<'_>) {
         if self.verbosity >= 1 && end.outcome.is_failure() {
             let name = end.outcome.name();

@@ -18,7 +18,7 @@ impl AbUrl {
     ///
     /// # Errors
     ///
-    /// Returns ab's message.
+    /// Returns the error message that ab prints.
     pub(super) fn parse(typed: &str) -> Result<AbUrl, String> {
         let wrong = || "invalid URL".to_owned();
         let (is_tls, rest) = match (
@@ -75,7 +75,7 @@ impl AbUrl {
         format!("{scheme}://{}/", self.authority())
     }
 
-    /// Returns the whole URL, for requests to a proxy.
+    /// Returns the complete URL, for requests to a proxy.
     pub(super) fn whole(&self) -> String {
         let root = self.root();
         format!("{}{}", root.trim_end_matches('/'), self.path)

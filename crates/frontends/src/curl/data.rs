@@ -14,11 +14,11 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// Data that the options of a command describe.
+/// Data from the options of a curl command.
 #[derive(Debug, Default)]
 pub(super) struct RequestData {
     pieces: Vec<u8>,
-    /// File with the whole body, if the file is the only piece of data.
+    /// File that contains the whole body, if it is the only piece of data.
     file: Option<PathBuf>,
     /// True if there is any data, even if it is empty.
     is_given: bool,
@@ -62,7 +62,7 @@ impl RequestData {
             self.file = Some(path(name)?);
             return Ok(());
         }
-        // The file is now only one of several pieces, so it is read and joined with the others as
+        // The file is no longer the only piece, so it is read and joined with the other pieces as
         // text.
         if let Some(file) = self.file.take() {
             self.pieces = read(&file)?;
@@ -108,8 +108,8 @@ fn piece(value: &[u8], kind: DataKind) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Encodes the value of `--data-urlencode`: `CONTENT`, `=CONTENT`, `NAME=CONTENT`, `@FILE` or
-/// `NAME@FILE`.
+/// Encodes the value of `--data-urlencode`, which has the form `CONTENT`, `=CONTENT`,
+/// `NAME=CONTENT`, `@FILE` or `NAME@FILE`.
 fn url_encoded(value: &[u8]) -> Result<Vec<u8>, String> {
     let sign = value.iter().position(|byte| b"=@".contains(byte));
     let (name, content) = match sign {
@@ -125,7 +125,7 @@ fn url_encoded(value: &[u8]) -> Result<Vec<u8>, String> {
     Ok(piece)
 }
 
-/// Returns the path of the file with this name. Rejects standard input.
+/// Converts the name of a file to a path. Rejects standard input.
 fn path(name: &[u8]) -> Result<PathBuf, String> {
     match std::str::from_utf8(name) {
         Ok("-") => Err("@- is standard input; save it to a file and write @FILE".to_owned()),

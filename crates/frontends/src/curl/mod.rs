@@ -19,12 +19,12 @@ use self::options::CurlOption;
 const ENCODINGS: &str = "deflate, gzip, br, zstd";
 /// Maximum number of redirects for `-L` without `--max-redirs`.
 const REDIRECTS_MAX: u64 = 50;
-/// Default port of a proxy.
+/// Default port of a proxy in curl.
 const PROXY_PORT: u16 = 1080;
-/// Longest time that is accepted for curl's options, such as `--max-time`, in seconds.
+/// Longest time, in seconds, that is accepted for curl's options such as `--max-time`.
 const TIME_MAX_S: f64 = 1e6;
 
-/// Curl command, converted to a load.
+/// A curl command, converted to a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CurlCommand {
     /// URL of the command, as typed.
@@ -79,8 +79,8 @@ struct CurlRequest {
 }
 
 impl CurlRequest {
-    /// Adds an argument to the request: options, or a URL. If an option takes a value, also reads
-    /// the value.
+    /// Adds an argument to the request: one or more options, or a URL. If an option takes a value,
+    /// also consumes the value.
     fn add_word(
         &mut self,
         word: &[u8],
@@ -101,9 +101,8 @@ impl CurlRequest {
         };
         for (at, letter) in letters.char_indices() {
             let typed = format!("-{letter}");
-            let option = options::by_letter(letter).ok_or_else(|| {
-                format!("{typed}: this option of curl is not supported (remove it)")
-            })?;
+            let option = options::by_letter(letter)
+                .ok_or_else(|| format!("{typed}: this curl option is not supported (remove it)"))?;
             if option.takes_value() {
                 let attached = &letters[at + letter.len_utf8()..];
                 let value = match attached {
@@ -117,7 +116,7 @@ impl CurlRequest {
         Ok(())
     }
 
-    /// Applies an option. `typed` is its name in messages.
+    /// Applies an option. `typed` is the option's name in messages.
     fn add(
         &mut self,
         option: CurlOption,
@@ -133,7 +132,7 @@ impl CurlRequest {
             .map_err(|error| format!("{typed}: {error}"))
     }
 
-    /// Applies an option with its value, which only options for data read as bytes.
+    /// Applies an option. Options for data use the value in `bytes`; all others use it as `text`.
     fn apply(&mut self, option: CurlOption, bytes: &[u8], text: String) -> Result<(), String> {
         let settings = &mut self.settings;
         match option {
@@ -180,8 +179,8 @@ impl CurlRequest {
         Ok(())
     }
 
-    /// Adds a header from `-H`: `NAME: VALUE`, `NAME;` for an empty header, or `NAME:` to remove
-    /// one.
+    /// Adds a header from `-H`: `NAME: VALUE`, `NAME;` for an empty header, or `NAME:` to remove a
+    /// header.
     fn add_header(&mut self, typed: &str) -> Result<(), String> {
         if typed.starts_with('@') {
             return Err("headers in a file are not read; write them into the command".to_owned());
@@ -368,8 +367,8 @@ fn utf8<'a>(bytes: &'a [u8], place: &str) -> Result<&'a str, String> {
 
 fn unknown_name(name: &str) -> String {
     match options::similar(name) {
-        Some(similar) => format!("--{name}: not an option of curl; did you mean --{similar}?"),
-        None => format!("--{name}: this option of curl is not supported (remove it)"),
+        Some(similar) => format!("--{name}: not a curl option; did you mean --{similar}?"),
+        None => format!("--{name}: this curl option is not supported (remove it)"),
     }
 }
 

@@ -10,14 +10,14 @@ use self::CurlOption::{
 /// Effect of an option.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum CurlOption {
-    /// The option is ignored, because it changes only curl's output or the folders in which curl
-    /// looks for its own files.
+    /// The option is ignored, because it changes only curl's output or the directories in which
+    /// curl looks for its own files.
     Ignored,
-    /// Like `Ignored`, for an option that takes a value.
+    /// Like `Ignored`, but for an option that takes a value.
     IgnoredValue,
     /// The option is rejected for this reason.
     Refused(&'static str),
-    /// Like `Refused`, for an option that takes a value.
+    /// Like `Refused`, but for an option that takes a value.
     RefusedValue(&'static str),
     Url,
     Method,
@@ -86,7 +86,7 @@ const FORM: &str = "multipart forms are not supported; copy the request from a b
                     writes the finished body with --data-raw";
 const FILE: &str = "write uploads as -X PUT --data-binary @FILE";
 const ONLY_BASIC: &str = "only basic authentication is supported, as -u USER:PASSWORD";
-const RETRY: &str = "failed requests are counted and never repeated; remove it";
+const RETRY: &str = "failed requests are counted and never repeated; remove the option";
 const RATE: &str = "the transfer rate can't be limited; set the rate of requests with --rate";
 const FAMILY: &str = "give the server's address with --resolve HOST:PORT:ADDR";
 const SOURCE: &str = "set the source address with --source";
@@ -136,7 +136,7 @@ const OPTIONS: &[(&str, Option<char>, CurlOption)] = &[
     ("tls13-ciphers", None, CurlOption::Ciphers),
     ("max-time", Some('m'), CurlOption::Timeout),
     ("connect-timeout", None, CurlOption::ConnectTimeout),
-    // Options for output, progress and diagnostics.
+    // Options for output, progress and diagnostics, which are ignored.
     ("output", Some('o'), IgnoredValue),
     ("output-dir", None, IgnoredValue),
     ("remote-name", Some('O'), Ignored),
@@ -238,10 +238,14 @@ const OPTIONS: &[(&str, Option<char>, CurlOption)] = &[
         None,
         RefusedValue("write the path into the URL"),
     ),
-    ("variable", None, RefusedValue("write the value")),
+    (
+        "variable",
+        None,
+        RefusedValue("write the value where the variable is used"),
+    ),
 ];
 
-/// Finds the option with this long name. Also accepts `--no-NAME` of an option that is ignored.
+/// Finds the option with this long name. Also accepts `--no-NAME` for an option that is ignored.
 pub(super) fn by_name(name: &str) -> Option<CurlOption> {
     let find = |name: &str| OPTIONS.iter().find(|(known, ..)| *known == name);
     if let Some((_, _, option)) = find(name) {

@@ -16,8 +16,8 @@ fn header<'a>(command: &'a CurlCommand, name: &str) -> Vec<&'a str> {
     named.map(|(_, value)| value.trim()).collect()
 }
 
-/// Request with a JSON body, as copied by Chrome: with line continuations, and with `$'…'` for text
-/// that contains `!`.
+/// A request with a JSON body, as copied by Chrome. It has line continuations, and uses `$'…'` for
+/// text that contains `!`.
 const CHROME: &str = r#"curl 'https://shop.example.test/api/cart?id=7&lang=en' \
   -H 'accept: application/json, text/plain, */*' \
   -H 'accept-language: en-US,en;q=0.9' \
@@ -32,7 +32,7 @@ const CHROME: &str = r#"curl 'https://shop.example.test/api/cart?id=7&lang=en' \
   --data-raw $'{"text":"it\'s done\u0021\\n","count":2}' \
   --insecure"#;
 
-/// Form request, as copied by Firefox.
+/// A form request, as copied by Firefox.
 const FIREFOX: &str = r#"curl 'http://app.example.test:8080/login' \
   --compressed \
   -X POST \

@@ -1,9 +1,10 @@
-//! Splits a pasted command into words by the quoting rules of bash.
+//! Splits a pasted command into words according to the quoting rules of bash.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Splits a command into words. Words are byte strings, because `$'\xff'` is not valid UTF-8.
+/// Splits a command into words. Words are byte strings, because a word such as `$'\xff'` is not
+/// valid UTF-8.
 ///
 /// # Errors
 ///
@@ -190,7 +191,7 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    /// Adds an unknown escape sequence literally, including its backslash.
+    /// Adds an unknown escape sequence unchanged, including its backslash.
     fn add_literally(&mut self, c: char) -> Result<(), String> {
         self.add('\\');
         self.add(c);

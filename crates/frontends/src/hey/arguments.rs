@@ -16,7 +16,7 @@ use super::url::HeyUrl;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HeyArguments {
     pub(super) url: String,
-    /// Total number of requests. Ignored if there is a duration.
+    /// Total number of requests. It is ignored if a duration is given.
     pub(super) requests: u64,
     pub(super) workers: u64,
     /// Requests per second for each worker.

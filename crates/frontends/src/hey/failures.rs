@@ -1,4 +1,5 @@
-//! Describes failed requests with the texts of Go's HTTP client, because scripts look for them.
+//! Describes failed requests with the error texts of Go's HTTP client, because scripts look for
+//! those texts.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use prony_record::Outcome;
 
 use super::watch::CollectedRequests;
 
-/// Parts of a request that appear in the texts about failures.
+/// Parts of a request that appear in the error texts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FailedRequestInfo<'a> {
     pub(super) method: &'a str,
@@ -15,7 +16,7 @@ pub(super) struct FailedRequestInfo<'a> {
     pub(super) proxy: Option<&'a str>,
 }
 
-/// Returns the number of failures for each text, sorted by text.
+/// Returns the number of failures for each error text, sorted by text.
 pub(super) fn failures(
     noted: &CollectedRequests,
     asked: FailedRequestInfo<'_>,

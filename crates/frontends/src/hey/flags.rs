@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Values that a flag takes.
+/// Kind of value that a flag takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FlagValue {
     /// A required value: the text after `=`, or the next argument.
@@ -18,7 +18,7 @@ pub(super) enum FlagValue {
 pub(super) enum FlagError {
     /// `-help`: the usage was requested.
     Help,
-    /// A flag is invalid. Contains the same message that Go prints.
+    /// A flag is invalid. Contains the message that Go would print.
     Wrong(String),
 }
 

@@ -33,7 +33,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 /// Timeout of the request that detects HTTP/2.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// See [`crate::Tool::run`].
+/// Runs hey's front end; see [`crate::Tool::run`].
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     match HeyArguments::read(arguments) {
         Ok(arguments) => {
@@ -79,7 +79,7 @@ fn spread(arguments: &HeyArguments) -> RequestDistribution {
     }
 }
 
-/// Opens the input and output files before the load.
+/// Opens the input and output files, so that errors are reported before the load.
 fn files(arguments: &HeyArguments) -> Result<Option<(File, String)>, Refusal> {
     if let Some(body) = &arguments.body_file {
         File::open(body)
@@ -154,7 +154,13 @@ fn report(
     if arguments.csv {
         record_write(results.write_csv(&mut BufWriter::new(std::io::stdout().lock())));
         if !results.failures.is_empty() {
-            complain(TOOL, &format!("not in the CSV: {}", results.failures()));
+            complain(
+                TOOL,
+                &format!(
+                    "failed requests, which are not in the CSV: {}",
+                    results.failures()
+                ),
+            );
         }
     } else {
         if arguments.progress && !is_interrupted {

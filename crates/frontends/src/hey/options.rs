@@ -9,16 +9,16 @@ use prony_record::Nanos;
 use super::arguments::HeyArguments;
 use crate::session::MessageReplacements;
 
-/// Duration of a load that is ended by its workers: a thousand years.
+/// Duration of a load that ends when its workers stop: a thousand years.
 const UNLIMITED_DURATION: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
 
-/// Maximum number of redirects: Go's client sends at most ten requests.
+/// Maximum number of redirects. Go's client sends at most ten requests.
 const REDIRECTS_MAX: u64 = 9;
 
 /// Streams per connection. Servers should allow at least 100 (RFC 9113, section 6.5.2).
 const STREAMS_PER_CONNECTION: u64 = 100;
 
-/// Replaces the engine's flags with hey's in error messages.
+/// Replacements of the engine's flags by hey's flags, for error messages.
 pub(super) const WORDS: &MessageReplacements = &[
     ("--connections", "-c"),
     ("--rate", "-q times -c, "),
@@ -30,7 +30,7 @@ pub(super) const WORDS: &MessageReplacements = &[
     ("--sni", "-host"),
 ];
 
-/// Distribution of concurrent requests over connections and streams.
+/// Number of connections, and of streams per connection, for the concurrent requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestDistribution {
     pub(super) connections: u64,
@@ -62,13 +62,14 @@ impl HeyArguments {
         self.rate.map(|rate| rate * self.workers as f64)
     }
 
-    /// Returns the time after which no more requests are started. Requests in flight are completed.
+    /// Returns the time after which no more requests are started. Requests that are in flight then
+    /// are completed.
     pub(super) fn until(&self) -> Option<Nanos> {
         self.time.map(Nanos::from)
     }
 
-    /// Returns the length of an open loop's schedule in seconds. Rates are computed over this time
-    /// even if the last response arrives earlier, because the schedule determines the rate.
+    /// Returns the length of an open loop's schedule in seconds. The schedule determines the rate,
+    /// so rates are computed over this time even if the last response arrives earlier.
     pub(super) fn schedule_s(&self) -> f64 {
         match (self.end(), self.total_rate()) {
             ((Some(requests), _), Some(rate)) => requests as f64 / rate,
@@ -107,8 +108,8 @@ impl HeyArguments {
         }
     }
 
-    /// Returns the limits on requests and time. A time limit ends the schedule of an open loop, or
-    /// stops the workers of a closed loop.
+    /// Returns the limits on requests and on time. In an open loop, a time limit determines the
+    /// number of requests. In a closed loop, the workers stop at the time limit.
     fn end(&self) -> (Option<u64>, Option<Duration>) {
         match (self.time, self.total_rate()) {
             (None, _) => (Some(self.requests), None),

@@ -14,7 +14,8 @@ pub(super) struct HeyResults {
     /// Time from the start of the load to the end of its last request, in seconds.
     pub(super) total_s: f64,
     pub(super) noted: CollectedRequests,
-    /// Response times of the requests with a response, in ascending order, each with its count.
+    /// Response times of all requests that received a response, in ascending order, each with its
+    /// count.
     pub(super) times: Vec<(Nanos, u64)>,
     pub(super) statuses: BTreeMap<u16, u64>,
     /// Number of requests without a response, by reason.
@@ -68,8 +69,9 @@ impl HeyResults {
             }
         }
         writeln!(out, "\nDetails (average, fastest, slowest):")?;
-        // Lookup and write times are zero. Names are looked up once before the load, and the engine
-        // passes each request to the kernel as a whole, so the time of sending is part of the wait.
+        // Lookup and write times are zero. Names are looked up once, before the load. The engine
+        // passes each request to the kernel as a whole, so the time for sending is part of the
+        // wait.
         let none = Stage::default();
         for (name, stage) in [
             ("DNS+dialup", &noted.dial),
@@ -122,8 +124,8 @@ impl HeyResults {
         let mut counts = [0u64; BARS + 1];
         let mut fastest_left = 1;
         for &(time, count) in &self.times {
-            // Buckets of the distribution are 0.1% wide, so the fastest request is in one of the
-            // first buckets.
+            // The first bucket contains the fastest request. Buckets are 0.1% wide, so it may
+            // contain other requests, too.
             let first = if fastest == slowest {
                 count
             } else {
@@ -189,8 +191,8 @@ impl HeyResults {
     }
 }
 
-/// Returns JSON with one pair `[seconds, completions since the previous entry]` per half second,
-/// starting with `[0, 0]`.
+/// Returns a JSON array with a pair `[seconds, completions since the previous entry]` for each half
+/// second, starting with `[0, 0]`.
 pub(super) fn timeline(series: &[Slice]) -> String {
     let pairs = series
         .iter()

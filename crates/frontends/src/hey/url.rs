@@ -26,8 +26,8 @@ pub(super) struct HeyUrl {
 }
 
 impl HeyUrl {
-    /// Parses a URL and formats it again. Returns an invalid URL unchanged; the error is reported
-    /// when it is resolved.
+    /// Parses a URL and formats it again. Returns an invalid URL unchanged, because the error is
+    /// reported later, when the URL is resolved.
     pub(super) fn typed(typed: &str) -> HeyUrl {
         let Some((scheme, rest)) = typed.split_once("://") else {
             return HeyUrl {

@@ -1,4 +1,4 @@
-//! Usage text, which `prony hey -help` prints and which follows some error messages.
+//! Usage text, which is printed by `prony hey -help` and after some error messages.
 
 /// Returns the usage text for a machine with this number of cores.
 pub(super) fn usage(cores: usize) -> String {

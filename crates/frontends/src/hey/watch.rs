@@ -52,7 +52,7 @@ pub(super) struct CsvRow {
     pub(super) wait: Nanos,
     pub(super) read: Nanos,
     pub(super) status: u16,
-    /// Time since the start of the load.
+    /// Time from the start of the load until the request was due.
     pub(super) offset: Nanos,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct CsvRow {
 pub(super) struct CollectedRequests {
     /// Number of complete responses with any status.
     pub(super) responses: u64,
-    /// Times from when a request was due until the end of its response.
+    /// Times from the moment when a request was due to the end of its response.
     pub(super) response: Stage,
     /// Times of the connect and the TLS handshake; zero on a reused connection.
     pub(super) dial: Stage,
@@ -116,10 +116,11 @@ impl CollectedRequests {
     }
 }
 
-/// Collects the data of all workers.
+/// Collects the data about requests from all workers.
 pub(super) struct HeyWatch {
     keeps_rows: bool,
-    /// Time after which no more requests are started. Requests in flight are completed.
+    /// Time after which no more requests are started. Requests that are in flight then are
+    /// completed.
     until: Option<Nanos>,
     /// Number of hey's workers. The engine may have more virtual users, which stay idle.
     workers: u64,
@@ -127,7 +128,7 @@ pub(super) struct HeyWatch {
 }
 
 impl HeyWatch {
-    /// Creates a watch without data.
+    /// Creates a collector without data.
     pub(super) fn new(keeps_rows: bool, until: Option<Nanos>, workers: u64) -> HeyWatch {
         HeyWatch {
             keeps_rows,
@@ -163,7 +164,7 @@ impl Director for HeyWatch {
     }
 }
 
-/// Data of one worker.
+/// Collects the data about the requests of one worker.
 struct Watcher<'a> {
     watch: &'a HeyWatch,
     noted: CollectedRequests,
@@ -190,7 +191,7 @@ impl Script for Watcher<'_> {
 
     fn finish(self: Box<Self>) {
         let gathered = self.watch.gathered.lock();
-        // Poisoning is ignored: if another worker panicked, the load ends anyway.
+        // Poisoning of the mutex is ignored: if another worker panicked, the load ends anyway.
         let mut gathered = gathered.unwrap_or_else(PoisonError::into_inner);
         gathered.merge(self.noted);
     }

@@ -11,7 +11,7 @@ pub(super) enum Repetitions {
     /// Repeat until a time limit or Ctrl-C.
     #[default]
     Forever,
-    /// Request this number of pages.
+    /// Request this many pages.
     Times(u64),
     /// Request each URL of the list once.
     Once,
@@ -113,7 +113,7 @@ fn text(word: &OsString) -> Result<String, String> {
     text.ok_or_else(|| format!("\"{}\": not UTF-8 text", word.display()))
 }
 
-/// Parses the value of the option that is shown as `shown`.
+/// Parses a whole number. `shown` is the name of the option in error messages.
 pub(super) fn number(typed: &str, shown: &str) -> Result<u64, String> {
     typed
         .trim()

@@ -6,7 +6,8 @@ use super::listed::Method;
 use super::settings::Login;
 use super::url::SiegeUrl;
 
-/// Credentials of a user for one server's challenge. They are sent only to that server.
+/// A user's credentials, in response to the challenge of one server. They are sent only to that
+/// server.
 #[derive(Debug)]
 pub(super) struct Authentication {
     client: PasswordClient,
@@ -52,7 +53,8 @@ impl Authentication {
         })
     }
 
-    /// Returns the value of the Authorization header, or `None` for other servers.
+    /// Returns the value of the Authorization header, or `None` if the URL belongs to another
+    /// server.
     pub(super) fn header(&mut self, method: Method, url: &SiegeUrl, body: &[u8]) -> Option<String> {
         if !self.server.is_same_server(url) {
             return None;
@@ -64,7 +66,8 @@ impl Authentication {
             method: method.name(),
             body: Some(body),
         };
-        // If this fails, the request is sent without the header, and the server rejects it again.
+        // If no header can be computed, the request is sent without one, and the server rejects it
+        // again.
         self.client.respond(&asked).ok()
     }
 }

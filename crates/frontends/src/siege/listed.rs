@@ -106,7 +106,7 @@ fn unquoted(line: &str) -> &str {
     line
 }
 
-/// Splits a line into the URL, the first method that follows a blank, and the rest.
+/// Splits a line into the URL, the first method name that follows a blank, and the rest.
 fn split_method(line: &str) -> Option<(&str, Method, &str)> {
     let found = Method::ALL.iter().filter_map(|&method| {
         line.match_indices(method.name())
@@ -121,8 +121,8 @@ fn split_method(line: &str) -> Option<(&str, Method, &str)> {
     Some((&line[..at], method, line[end..].trim_start()))
 }
 
-/// Extensions of files that are sent unchanged. Other files are text, from which leading and
-/// trailing white space is removed.
+/// Extensions of files that are sent unchanged. Leading and trailing white space is removed from
+/// other text files.
 const UNCHANGED_EXTENSIONS: &str = "ai aif aifc aiff au avi bcpio bin ccad cdf class cpio cpt csh dcr dir dms doc \
     drw dvi dwg dxf dxr eps exe ez fli gif gtar gz hdf hqx ice ico ief iges igs ips ipx jpe jpeg jpg js \
     json kar latex lha lsp lzh man me mesh mid midi mif mime mov movie mp2 mp3 mpe mpeg mpg mpga ms msh \

@@ -6,11 +6,12 @@ use std::path::Path;
 
 const HEADING: &str = "      Date & Time,  Trans,  Elap Time,  Data Trans,  Resp Time,  Trans Rate,  Throughput,  Concurrent,    OKAY,   Failed\n";
 
-/// Appends a mark, if there is one, and the lines. A new file begins with the heading.
+/// Appends the mark, if there is one, and the lines to the log file. A new file begins with the
+/// heading.
 ///
 /// # Errors
 ///
-/// Returns the system's error.
+/// Returns the error of the operating system.
 pub(super) fn append(file: &Path, mark: Option<&str>, lines: &[String]) -> io::Result<()> {
     let mut text = String::new();
     let is_new = !file.exists();
@@ -28,7 +29,7 @@ pub(super) fn append(file: &Path, mark: Option<&str>, lines: &[String]) -> io::R
         .write_all(text.as_bytes())
 }
 
-/// Formats a mark as a line.
+/// Formats a mark as a line of the log file.
 pub(super) fn marked(text: &str) -> String {
     format!("**** {text} ****\n")
 }

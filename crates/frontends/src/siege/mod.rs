@@ -39,10 +39,10 @@ use self::verbose::Printer;
 use crate::output::{complain, note, print};
 use crate::session::{self, Ending, MessageReplacements, Refusal, Session, message_of};
 
-/// Duration of a load that has no limit on time or repetitions: fifty years.
+/// Duration of a load without a limit on time or repetitions: fifty years.
 const UNLIMITED_DURATION: Duration = Duration::from_secs(50 * 365 * 86_400);
 
-/// See [`crate::Tool::run`].
+/// Runs siege's front end; see [`crate::Tool::run`].
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     match prepare(arguments) {
         Ok(Prepared::Printed) => Ending::Done,
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     }
 }
 
-/// Replaces the engine's flags with siege's flags and configuration keys in error messages.
+/// Replacements of the engine's flags by siege's flags and configuration keys, for error messages.
 const WORDS: &MessageReplacements = &[
     ("--proxy", "proxy-host"),
     ("--connections", "-c"),
@@ -258,8 +258,8 @@ fn besiege(course: &SharedSettings, session: &Session) -> Ending {
     }
 }
 
-/// Checks that every request of the list can be built. During the load, only URLs found in pages
-/// can then fail to be built.
+/// Checks that every request of the list can be built. During the load, a request can then fail to
+/// be built only if its URL comes from a response.
 fn check(course: &SharedSettings, form: &RequestForm, spec: &LoadSpec) -> Result<(), Refusal> {
     let writer = spec.writer();
     for wanted in course.list.iter().chain(&course.logins) {

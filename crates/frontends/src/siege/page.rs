@@ -8,13 +8,13 @@ use prony_load::decode_beginning;
 
 use super::url::SiegeUrl;
 
-/// Maximum number of body bytes in a page that are captured.
+/// Maximum number of body bytes that are captured from a page.
 pub(super) const PAGE_BYTES_MAX: usize = 2 << 20;
 
-/// Maximum number of decoded bytes in a page that are parsed.
+/// Maximum number of decoded bytes of a page that are parsed.
 const DECODED_BYTES_MAX: usize = 16 << 20;
 
-/// URLs that a page refers to. Each occurs once, in the order in which the page contains them.
+/// URLs to which a page refers. Each URL is listed once, in the order of the page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Page {
     /// URLs to fetch as parts of the page.
@@ -28,7 +28,8 @@ impl Page {
     pub(super) fn read(body: &[u8], coding: Option<&str>, url: &SiegeUrl, escape: bool) -> Page {
         let html = unpacked(body, coding, DECODED_BYTES_MAX);
         let mut emitter = DefaultEmitter::default();
-        // This prevents tags from being recognized within the text of scripts and style sheets.
+        // With this setting, text in scripts and style sheets that looks like a tag is not treated
+        // as one.
         emitter.naively_switch_states(true);
         let mut page = Page::default();
         let mut seen = HashSet::new();
@@ -89,8 +90,8 @@ fn refresh(tag: &StartTag<()>) -> Option<String> {
     (is_url && !url.is_empty()).then(|| url.to_owned())
 }
 
-/// Decodes a body up to the first error, but at most `most` bytes. A body without a coding, or with
-/// an unknown one, is returned whole.
+/// Decodes a body up to the first error, but no more than `most` bytes. A body without a coding, or
+/// with an unknown one, is returned unchanged.
 pub(super) fn unpacked<'a>(body: &'a [u8], coding: Option<&str>, most: usize) -> Cow<'a, [u8]> {
     let decoded = coding.and_then(|coding| decode_beginning(coding, body, most));
     decoded.map_or(Cow::Borrowed(body), Cow::Owned)

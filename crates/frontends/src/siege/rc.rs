@@ -20,9 +20,9 @@ pub(super) struct Rc {
 }
 
 impl Rc {
-    /// Reads the first of these configuration files that exists: the given file, the file that
-    /// SIEGERC names, `~/.siege/siege.conf`, the system's. If none exists, uses the defaults. Never
-    /// creates a file.
+    /// Reads the configuration file that is given, or else the one that SIEGERC names. Without
+    /// either, reads the first of `~/.siege/siege.conf` and `/etc/siege/siegerc` that exists, or
+    /// uses the defaults. Never creates a file.
     ///
     /// # Errors
     ///
@@ -114,11 +114,11 @@ fn key_and_value(line: &str) -> Option<(&str, &str)> {
     (!key.is_empty()).then(|| (key, value.trim_start_matches(separates)))
 }
 
-/// Reason why a line is not accepted.
+/// Reason why a line of the configuration file is not accepted.
 enum RcError {
     /// siege has no such key.
     Unknown,
-    /// siege has this key, but this front end doesn't support it, for this reason.
+    /// siege has this key, but the front end doesn't support it. Contains the reason.
     Lacking(&'static str),
     /// The value is invalid for the key.
     Wrong(String),

@@ -4,7 +4,7 @@ use prony_record::Nanos;
 
 use super::tally::{SiegeTally, share};
 
-/// Results of a run.
+/// Results of a siege run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SiegeReport {
     pub(super) tally: SiegeTally,
@@ -50,7 +50,7 @@ impl SiegeReport {
         ]
     }
 
-    /// Returns the text that is printed after a run.
+    /// Returns the report that is printed after a run.
     pub(super) fn text(&self) -> String {
         let lines = self.figures().map(|(label, value, unit)| {
             let label = tabbed(format!("{label}:"), 24);
@@ -68,7 +68,7 @@ impl SiegeReport {
         format!("{{{}\n}}\n", fields.join(",\n"))
     }
 
-    /// Returns the line for the log. `time` is the local time.
+    /// Returns the line for the log file. `time` is the formatted local time.
     pub(super) fn log_line(&self, time: &str) -> String {
         let tally = &self.tally;
         format!(

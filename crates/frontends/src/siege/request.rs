@@ -5,7 +5,7 @@ use http_auth::basic::encode_credentials;
 use super::listed::ListedRequest;
 use super::settings::Settings;
 
-/// Parts of requests that don't change. They are computed once.
+/// Parts that are the same in all requests of a run. They are computed once.
 #[derive(Debug, Clone)]
 pub(super) struct RequestForm {
     version: &'static str,
@@ -15,7 +15,7 @@ pub(super) struct RequestForm {
     content_type: Option<String>,
     names_host: bool,
     /// Credentials for the proxy. The outer `Option` is set if there is a proxy for cleartext
-    /// requests, the inner one if it needs credentials.
+    /// requests, and the inner one if the proxy needs credentials.
     proxy: Option<Option<String>>,
 }
 
@@ -94,7 +94,8 @@ impl RequestForm {
     ) -> Vec<u8> {
         let url = &wanted.url;
         let mut out = Vec::with_capacity(256 + self.middle.len() + wanted.body.len());
-        // With a tunnel, the headers for the proxy would be sent to the server.
+        // https requests pass through a tunnel, in which headers for the proxy would reach the
+        // server.
         let proxy = self.proxy.as_ref().filter(|_| !url.is_tls());
         let target = match proxy {
             Some(_) => url.text(),
@@ -149,7 +150,7 @@ fn check(name: &str, value: &str) -> Result<(), String> {
         .any(|byte| byte.is_ascii_control() && byte != b'\t')
     {
         return Err(format!(
-            "the header {name} has a line break or another control character in it"
+            "the header {name} contains a line break or another control character"
         ));
     }
     if ["content-length", "transfer-encoding"].contains(&name.to_ascii_lowercase().as_str()) {

@@ -2,7 +2,7 @@
 
 use prony_load::response_head::texts;
 
-/// Parsed headers of a response.
+/// Parsed head of a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Head<'a> {
     /// Protocol version, such as `HTTP/1.1`.
@@ -32,7 +32,7 @@ impl<'a> Head<'a> {
         {
             head.protocol = protocol;
         }
-        // Values that aren't UTF-8 are skipped, because none of them is needed.
+        // Headers whose values aren't UTF-8 are skipped, because none of them is needed.
         for (name, value) in texts(text) {
             let is = |other: &str| name.trim().eq_ignore_ascii_case(other);
             if is("content-type") {

@@ -22,7 +22,7 @@ use super::user::{SharedSettings, User, UserAction, UserRequest};
 use super::verbose::{FinishedTransaction, Line};
 use crate::session::message_of;
 
-/// Maximum number of body bytes that `-p` prints. There is only one user in this case.
+/// Maximum number of body bytes that `-p` prints. With `-p`, there is only one user.
 const PRINTED_BYTES_MAX: usize = 256 << 20;
 
 /// Timeout of host name lookups.
@@ -44,7 +44,7 @@ pub(super) struct Siege<'a> {
 }
 
 impl<'a> Siege<'a> {
-    /// Creates the users. Lines of output are sent to `lines`.
+    /// Creates the shared state of a run. Lines of output are sent to `lines`.
     pub(super) fn new(
         course: &'a SharedSettings,
         form: &'a RequestForm,
@@ -62,7 +62,7 @@ impl<'a> Siege<'a> {
         }
     }
 
-    /// Returns the counts, after the load.
+    /// Returns the counts of the load. Must be called after it has ended.
     pub(super) fn into_tally(self) -> SiegeTally {
         self.total
             .into_inner()
@@ -75,7 +75,7 @@ impl<'a> Siege<'a> {
     }
 
     fn show(&self, line: Line) {
-        // The error is ignored, because a printer that has ended has already reported the reason.
+        // The error is ignored, because a printer that has ended has already reported why.
         let _ = self.lines.send(line);
     }
 }
@@ -128,14 +128,15 @@ struct Current {
     response: Option<(String, u16)>,
 }
 
-/// Users of one worker.
+/// Users that one worker runs.
 struct Worker<'a> {
     siege: &'a Siege<'a>,
     first: u32,
     seats: Vec<ActiveUser>,
-    /// Cached requests of the list, by index. They contain no cookies and credentials.
+    /// Cached requests of the list, by index. These requests contain neither cookies nor
+    /// credentials.
     listed: Vec<Option<Arc<Request>>>,
-    /// Other cached requests.
+    /// Cached requests that don't come from the list.
     others: HashMap<(Method, String), Arc<Request>>,
     tally: SiegeTally,
 }
@@ -145,7 +146,7 @@ impl Worker<'_> {
         &mut self.seats[(user - self.first) as usize]
     }
 
-    /// Returns the request of a user as bytes, or `None` while its host name is being looked up.
+    /// Returns a user's request as bytes, or `None` while the host name is being looked up.
     fn written(&mut self, user: u32, ask: &UserRequest) -> Result<Option<Arc<Request>>, String> {
         let siege = self.siege;
         let user = &mut self.active_user(user).user;
@@ -216,7 +217,7 @@ impl Siege<'_> {
     }
 }
 
-/// Returns the message for a failure. It begins like siege's message.
+/// Returns the message about a failed request. It begins like siege's message.
 fn failure(end: &RequestEnd<'_>, wanted: &ListedRequest) -> String {
     let what = match end.outcome {
         Outcome::ConnectRefused
@@ -323,7 +324,7 @@ impl Script for Worker<'_> {
         let is_looked_into = settings.print || settings.parser && head.is_html;
         if is_looked_into && response.length > seen as u64 {
             siege.show(Line::Failed(format!(
-                "{}: a page of {} bytes; only the first {seen} were parsed",
+                "{}: the page has {} bytes; only the first {seen} were parsed",
                 current.ask.wanted.url.text(),
                 response.length
             )));

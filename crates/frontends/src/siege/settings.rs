@@ -72,8 +72,8 @@ pub(super) struct Settings {
     pub(super) keep_alive: bool,
     pub(super) timeout_s: u64,
     pub(super) parser: bool,
-    /// Texts that exclude hosts: parts of pages are not fetched from hosts whose names contain one
-    /// of them.
+    /// Texts that exclude hosts. Parts of pages are not fetched from a host whose name contains one
+    /// of these texts.
     pub(super) left_alone: Vec<String>,
     pub(super) follow: bool,
     pub(super) cookies: bool,
@@ -84,7 +84,7 @@ pub(super) struct Settings {
     pub(super) failures: u64,
     pub(super) limit: u64,
     pub(super) logins: Vec<Login>,
-    /// Number of attempts at authentication, including the first.
+    /// Maximum number of attempts at authentication, including the first.
     pub(super) attempts: u64,
     pub(super) proxy_host: Option<String>,
     pub(super) proxy_port: u16,
@@ -95,7 +95,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Returns the values that siege uses for keys that a configuration file doesn't contain.
+    /// Returns the values that siege uses for keys that are missing in a configuration file.
     pub(super) fn bare() -> Settings {
         Settings {
             color: true,
@@ -125,7 +125,7 @@ impl Settings {
     }
 
     /// Returns the values in siege's template, for machines without a configuration file. The
-    /// report is text, as a comment in the template says.
+    /// report is text rather than JSON, as a comment in the template says.
     pub(super) fn template() -> Settings {
         Settings {
             verbose: true,

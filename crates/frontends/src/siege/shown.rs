@@ -16,28 +16,28 @@ Usage: siege [options]
        siege [options] URL
        siege -g URL
 Options:
-  -V, --version             VERSION, shows it.
-  -h, --help                HELP, shows this.
-  -C, --config              CONFIGURATION, shows the settings.
-  -v, --verbose             VERBOSE, a line for each transaction.
-  -q, --quiet               QUIET, neither lines nor report.
-  -g, --get                 GET, one request, with the headers of both sides.
-  -p, --print               PRINT, like GET, and print the page.
-  -c, --concurrent=NUM      CONCURRENT users, without a limit.
-  -r, --reps=NUM            REPS, pages that each user requests, or
-                            \"once\": each URL of the list once.
-  -t, --time=NUMm           TIME, with S, M or H for m: --time=30S.
-  -d, --delay=NUM           DELAY after each page, from 0 to NUM seconds.
-  -b, --benchmark           BENCHMARK, without any delay.
-  -i, --internet            INTERNET, URLs in random order.
+  -V, --version             VERSION, print the version.
+  -h, --help                HELP, print this text.
+  -C, --config              CONFIGURATION, print the settings.
+  -v, --verbose             VERBOSE, print a line for each transaction.
+  -q, --quiet               QUIET, print neither lines nor a report.
+  -g, --get                 GET, send one request; print both sides' headers.
+  -p, --print               PRINT, like GET, but print the page.
+  -c, --concurrent=NUM      CONCURRENT users; there is no maximum.
+  -r, --reps=NUM            REPS, number of pages that each user requests,
+                            or \"once\" for each URL of the list once.
+  -t, --time=NUMm           TIME limit; m is S, M or H, as in --time=30S.
+  -d, --delay=NUM           DELAY after each page: random, up to NUM seconds.
+  -b, --benchmark           BENCHMARK, don't delay requests.
+  -i, --internet            INTERNET, request URLs in random order.
   -f, --file=FILE           FILE with URLs, one per line.
-  -R, --rc=FILE             RC, another configuration file.
-  -l, --log[=FILE]          LOG, append a line of results to FILE.
-  -m, --mark=\"text\"         MARK, write a text to the log before that line.
-  -H, --header=\"text\"       HEADER of every request; can be repeated.
+  -R, --rc=FILE             RC, use another configuration file.
+  -l, --log[=FILE]          LOG, append the results to FILE as a line.
+  -m, --mark=\"text\"         MARK, write this text to the log before the results.
+  -H, --header=\"text\"       HEADER to add to every request; repeatable.
   -A, --user-agent=\"text\"   AGENT, the User-Agent of every request.
   -T, --content-type=\"text\" TYPE, the Content-Type of bodies.
-  -j, --json-output         JSON, the report on standard output.
+  -j, --json-output         JSON, print the report to standard output.
       --no-parser           NO PARSER, don't fetch the resources of pages.
       --no-follow           NO FOLLOW, don't follow redirects.
 
@@ -81,7 +81,7 @@ fn login(login: &Login) -> String {
 
 type SettingRow = (&'static str, String);
 
-/// Returns all rows, in siege's order.
+/// Returns the rows for all settings, in siege's order.
 fn rows(rc: &Rc) -> Vec<SettingRow> {
     let mut rows = spoken(&rc.settings);
     rows.extend(load(&rc.settings));

@@ -14,7 +14,7 @@ pub(super) struct SiegeTally {
     responded: u64,
     /// Number of body bytes as received.
     pub(super) body_bytes: u64,
-    /// Total time of all complete responses.
+    /// Sum of the times of all complete responses.
     pub(super) time: Nanos,
     pub(super) longest: Nanos,
     shortest: Option<Nanos>,
@@ -65,7 +65,7 @@ impl SiegeTally {
         self.failed += 1;
     }
 
-    /// Adds the counts of other users.
+    /// Adds the counts of other users to these counts.
     pub(super) fn merge(&mut self, other: &SiegeTally) {
         self.transactions += other.transactions;
         self.successful += other.successful;

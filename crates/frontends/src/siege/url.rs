@@ -64,7 +64,7 @@ impl SiegeUrl {
         })
     }
 
-    /// Resolves `link` against this URL, which is the page's (RFC 3986, section 5.2).
+    /// Resolves `link` against this URL, which is the URL of the page (RFC 3986, section 5.2).
     ///
     /// # Errors
     ///

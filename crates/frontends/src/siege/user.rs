@@ -20,8 +20,8 @@ use super::url::SiegeUrl;
 /// Maximum number of consecutive redirects. siege has no limit and eventually crashes.
 pub(super) const REDIRECTS_MAX: u32 = 50;
 
-/// Maximum nesting depth of parts. Without it, parts would be nested endlessly if a server sent its
-/// start page for every URL.
+/// Maximum nesting depth of parts of pages. Without this limit, a server that sends its start page
+/// for every URL would cause endless nesting.
 pub(super) const PART_DEPTH_MAX: u32 = 8;
 
 /// Settings and list of requests that all users share.
@@ -30,7 +30,8 @@ pub(super) struct SharedSettings {
     pub(super) settings: Settings,
     /// List of requests, which is never empty.
     pub(super) list: Vec<Arc<ListedRequest>>,
-    /// Login requests. Before the list, each user sends one of them, in turn.
+    /// Login requests. Each user sends one of these before the requests of the list; successive
+    /// users send successive ones.
     pub(super) logins: Vec<Arc<ListedRequest>>,
 }
 
@@ -63,10 +64,10 @@ pub(super) struct User {
     place: usize,
     /// Number of pages requested so far.
     pages: u64,
-    /// True from the request for a page until the pause that follows its parts.
+    /// True from the request for a page until the pause after the page's parts.
     is_on_page: bool,
     login: Option<Arc<ListedRequest>>,
-    /// Request for the target of the last response's redirect.
+    /// Request for the target of the redirect in the last response.
     onward: Option<UserRequest>,
     /// Parts of the page that have not been requested yet, in reverse order.
     parts: Vec<PagePart>,
@@ -191,7 +192,7 @@ impl User {
             let mut new = new.map(|url| PagePart { url, depth }).peekable();
             if let Some(first) = new.peek().filter(|_| depth > PART_DEPTH_MAX) {
                 return Some(format!(
-                    "parts: nested more than {PART_DEPTH_MAX} deep; {} is not requested",
+                    "parts: nested more than {PART_DEPTH_MAX} levels deep; {} is not requested",
                     first.url.text()
                 ));
             }
@@ -215,7 +216,7 @@ impl User {
         let (to, method) = leads?;
         if ask.redirects >= REDIRECTS_MAX {
             return Some(format!(
-                "redirect: more than {REDIRECTS_MAX} in a row; {} is not requested",
+                "redirect: more than {REDIRECTS_MAX} consecutive redirects; {} is not requested",
                 to.text()
             ));
         }
@@ -307,7 +308,7 @@ mod tests {
         format!("{} {}", ask.wanted.method.name(), ask.wanted.url.path())
     }
 
-    /// Returns the next requests of a user that always gets the same response.
+    /// Returns the next requests of a user that always receives the same response.
     fn walk(user: &mut User, course: &SharedSettings, head: &str, count: usize) -> Vec<String> {
         let walked = (0..count).map(|_| {
             let ask = asked(user, course);
@@ -418,7 +419,7 @@ mod tests {
         assert!(
             complaint
                 .unwrap()
-                .starts_with("redirect: more than 50 in a row")
+                .starts_with("redirect: more than 50 consecutive redirects")
         );
         assert!(asked(&mut user, &course).listed.is_some());
         let mut course = course;
@@ -459,7 +460,7 @@ mod tests {
         assert_eq!(asked[2], "GET /x/x/y");
         assert_eq!(complaints.len(), 1);
         assert!(
-            complaints[0].starts_with("parts: nested more than 8 deep; "),
+            complaints[0].starts_with("parts: nested more than 8 levels deep; "),
             "{complaints:?}"
         );
     }

@@ -25,8 +25,8 @@ impl Variables {
         self.defined.insert(name.to_owned(), value.to_owned());
     }
 
-    /// Replaces variables with their values. Values are not expanded again: those from the file
-    /// were expanded when they were defined.
+    /// Replaces variables with their values. The values themselves are not expanded, because values
+    /// from the file were expanded when they were defined.
     pub(super) fn expand(&self, text: &str) -> Expanded {
         let mut expanded = Expanded {
             text: String::with_capacity(text.len()),

@@ -1,6 +1,6 @@
-//! Prints a line for each transaction during a run, and requests and responses for `-g` and `-p`.
-//! Lines are printed by a separate thread, so that a slow terminal delays the load only when a long
-//! queue is full.
+//! Prints a line for each transaction during a run, and requests and responses for `-g` and `-p`. A
+//! separate thread prints the lines, so that a slow terminal delays the load only when a long queue
+//! is full.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -128,7 +128,7 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    /// Starts the thread.
+    /// Starts the printing thread.
     pub(super) fn start(form: LineFormat) -> Printer {
         let (lines, waiting) = sync_channel(QUEUED_LINES_MAX);
         Printer {
@@ -144,7 +144,8 @@ impl Printer {
     /// Waits until all lines are printed. All other senders must have been dropped.
     pub(super) fn finish(self) {
         drop(self.lines);
-        // The error is ignored, because a printer that panicked has printed what it could.
+        // The error is ignored: it means that the printer panicked, and nothing more can be
+        // printed.
         let _ = self.thread.join();
     }
 }

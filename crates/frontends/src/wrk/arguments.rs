@@ -4,7 +4,7 @@ use super::units::{read_count, read_seconds};
 use super::url::WrkUrl;
 use crate::getopt::{OptionArgument, OptionPlacement, OptionSpec, Options};
 
-/// Parsed arguments.
+/// Parsed arguments of wrk.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct WrkArguments {
     pub(super) connections: u64,
@@ -19,7 +19,7 @@ pub(super) struct WrkArguments {
     pub(super) prints_latency: bool,
     pub(super) prints_uncorrected: bool,
     pub(super) url: WrkUrl,
-    /// URL and the arguments after it. A script gets them as its arguments, numbered from 0.
+    /// URL and the arguments after it. A script receives them as its arguments, numbered from 0.
     pub(super) words: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct WrkError {
 /// Maximum accepted duration in seconds: about 30 years.
 const DURATION_MAX_S: u64 = 1_000_000_000;
 
-/// Text for `-v`, after which the run continues.
+/// Text that `-v` prints. The run continues afterwards.
 pub(super) const VERSION: &str = concat!(
     "wrk-compatible mode of prony ",
     env!("CARGO_PKG_VERSION"),
@@ -68,8 +68,8 @@ const KNOWN: &[OptionSpec] = &[
 ];
 
 impl WrkArguments {
-    /// Parses the arguments. Returns the text for `-v` and the parsed arguments. An error also
-    /// contains that text.
+    /// Parses the arguments. Returns the text that `-v` prints, and the parsed arguments. An error
+    /// contains the text, too.
     pub(super) fn read(words: &[String]) -> Result<(String, WrkArguments), WrkError> {
         let mut version = String::new();
         WrkArguments::read_all(words, &mut version)
@@ -105,7 +105,8 @@ impl WrkArguments {
         let count = || read_count(value).ok_or(None);
         let seconds = || match read_seconds(value).ok_or(None)? {
             seconds if seconds > DURATION_MAX_S => {
-                let text = format!("wrk: -{letter} {value}: at most {DURATION_MAX_S} seconds");
+                let text =
+                    format!("wrk: -{letter} {value}: must be at most {DURATION_MAX_S} seconds");
                 Err(Some(text))
             }
             seconds => Ok(seconds),
@@ -278,7 +279,7 @@ mod tests {
             ),
             (
                 vec!["-d9999999h", "http://h"],
-                Some("wrk: -d 9999999h: at most 1000000000 seconds"),
+                Some("wrk: -d 9999999h: must be at most 1000000000 seconds"),
             ),
             (vec!["h:80"], Some("invalid URL: h:80")),
             (vec!["-r", "http://h"], Some("wrk: invalid option -- 'r'")),

@@ -54,7 +54,8 @@ impl Load<'_> {
             Refusal::Wrong(text) | Refusal::Environment(text) => text,
         })?;
         let mut results = self.results(&loaded, rates.into_samples());
-        // In the record, a batch counts as one request, so these counts are taken from the hooks.
+        // In the record, a batch counts as one request, so the numbers of requests and of failed
+        // statuses are taken from the hooks.
         if let Some((responses, not_fine)) = hooks.and_then(LuaHooks::counted) {
             let figures = &mut results.figures;
             (figures.requests, figures.errors.status) = (responses, not_fine);
@@ -65,16 +66,16 @@ impl Load<'_> {
     fn results(&self, loaded: &RunResult, rates: Vec<u64>) -> WrkResults {
         let (record, recorder) = (&loaded.record, &loaded.recorder);
         let service = recorder.service_time();
-        // wrk2 measures latency from the time at which a request is due, wrk from the time at which
-        // it is sent.
+        // wrk2 measures latency from the time at which a request is due. wrk measures it from the
+        // time at which the request is sent.
         let (latency, uncorrected) = match self.arguments.rate_per_s {
             Some(_) => (recorder.response_time(), Some(service)),
             None => (service, None),
         };
         let outcomes = recorder.outcomes();
         let mut errors = WrkErrors::of(outcomes);
-        // If the server closes an idle connection, wrk counts a read error, while prony sends the
-        // request again.
+        // If the server closes an idle connection, wrk counts a read error, whereas prony retries
+        // the request.
         errors.read += record.totals.retried;
         let not_fine = recorder.statuses().filter(|(status, _)| *status > 399);
         errors.status += not_fine.map(|(_, count)| count).sum::<u64>();
@@ -106,8 +107,7 @@ impl Load<'_> {
     }
 }
 
-/// Returns the number of responses that took longer than `--timeout`, plus the number of requests
-/// that waited longer than that.
+/// Returns the number of requests that lasted longer than `--timeout`, with or without a response.
 fn late(service: &Distribution, timeout_s: u64) -> u64 {
     match timeout_s {
         0 => 0,

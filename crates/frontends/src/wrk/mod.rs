@@ -1,8 +1,8 @@
 //! Emulates wrk's arguments, scripts and output and, with `-R`, wrk2's.
 //!
-//! The load is a closed loop that accepts every response and has no request timeout. What wrk
-//! counts separately (status codes over 399, responses later than `--timeout`) is computed from the
-//! record.
+//! The load accepts every response and has no request timeout. It is a closed loop or, with `-R`,
+//! an open loop. The counts that wrk prints separately (status codes over 399, and responses later
+//! than `--timeout`) are computed from the record.
 
 mod arguments;
 mod load;
@@ -23,7 +23,7 @@ use arguments::{USAGE, WrkArguments, WrkError};
 /// Exit status if no load ran or the script failed.
 const FAILED: Ending = Ending::Status(1);
 
-/// See [`crate::Tool::run`].
+/// Runs wrk's front end; see [`crate::Tool::run`].
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     let words: Vec<String> = arguments
         .iter()
@@ -51,8 +51,7 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     }
 }
 
-/// Prints a line on standard error. Like wrk, it adds no prefix, because scripts look for these
-/// lines.
+/// Prints a line to standard error. As in wrk, the line has no prefix, because scripts look for it.
 fn print_error(text: &str) {
     note(&format!("{text}\n"));
 }

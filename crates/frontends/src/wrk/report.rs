@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use super::units;
 use prony_lua::{Statistics, WrkErrors, WrkFigures};
 
-/// Results of a run.
+/// Results of a wrk run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct WrkResults {
     pub(super) figures: WrkFigures,
-    /// Latency without the wait for a free connection; only for a load with a rate.
+    /// Latency without the wait for a free connection, for a load with a rate.
     pub(super) uncorrected: Option<Statistics>,
 }
 
@@ -20,8 +20,8 @@ pub(super) fn heading(duration_s: u64, url: &str, threads: u64, connections: u64
 }
 
 impl WrkResults {
-    /// Returns the lines that are printed after a run. `distribution` replaces wrk's latency
-    /// distribution.
+    /// Returns the lines that are printed after a run. `distribution` contains the lines of the
+    /// latency distribution, if they are printed.
     pub(super) fn text(&self, distribution: &str) -> String {
         let mut out = String::new();
         // Writing to a string can't fail.

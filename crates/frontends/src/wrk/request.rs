@@ -2,8 +2,8 @@
 
 use super::url::WrkUrl;
 
-/// Serializes the request. It contains only the Host header and the given headers. A Host header
-/// among these replaces the default one.
+/// Serializes the request. It contains only the Host header and the given headers. A given Host
+/// header replaces the default one.
 pub(super) fn plain(url: &WrkUrl, headers: &[(String, String)]) -> Vec<u8> {
     let mut text = format!("GET {} HTTP/1.1\r\n", url.0.path);
     let mut line = |name: &str, value: &str| {

@@ -28,7 +28,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
 pub(super) fn run(arguments: &WrkArguments, session: &Session) -> Result<(), String> {
     let mut options = options(arguments);
     let own_url = own_url(arguments);
-    // This checks that the target may be loaded, before anything connects to it.
+    // This checks that a load on the target is permitted, before any connection is made.
     resolve(&own_url, &options, arguments)?;
     let stop = session.stop.clone();
     let interrupt = ScriptInterrupt::new(move || stop.is_asked());
@@ -111,8 +111,9 @@ fn resolve(
         })
 }
 
-/// Returns the default address of the load: the address in the URL or, if the URL has none, the
-/// address of the first thread if its port is the URL's.
+/// Returns the default address of the load: the address in the URL or, if the URL contains a name,
+/// the address of the first thread's script. Returns `None` if the port differs from the URL's
+/// port.
 fn target(url: &WrkUrl, scripts: &LuaScripts) -> Option<Address> {
     let first = || scripts.threads().first()?.address();
     url.address()
@@ -148,8 +149,8 @@ fn load_scripts(seed: &ScriptSeed<'_>, arguments: &WrkArguments) -> Result<LuaSc
     let loaded = LuaScripts::load(seed, addresses, arguments.threads, &arguments.words);
     match loaded.map_err(|fault| fault.to_string())? {
         Some(scripts) => Ok(scripts),
-        // The script API doesn't provide the reason, so another connection attempt is made to
-        // obtain it.
+        // The script API doesn't provide the reason for a failed connect, so another attempt is
+        // made to obtain it.
         None => Err(first_open(arguments)
             .err()
             .unwrap_or_else(|| format!("unable to connect to {}:{service}", arguments.url.0.host))),
@@ -234,9 +235,9 @@ fn with_script(
     failed.map_err(|fault| fault.to_string())
 }
 
-/// Returns the number of requests per batch, and the initial requests of the threads. If there is a
-/// `request` hook, returns only the first request, because wrk calls that hook once more than it
-/// sends requests.
+/// Returns the number of requests per batch, and the initial requests of the threads. If the script
+/// has a `request` hook, returns only the first thread's request, because wrk calls the hook once
+/// more than it sends requests.
 fn given(scripts: &LuaScripts, has: DefinedHooks) -> Result<(u32, Vec<Vec<u8>>), String> {
     let asked = match has.request {
         true => 1,

@@ -7,13 +7,13 @@ use super::report::cell;
 use super::units;
 use prony_lua::Statistics;
 
-/// Number of rows after which the distance to 100% is halved.
+/// Number of rows after which the remaining distance to 100% is halved.
 const ROWS_PER_HALVING: f64 = 5.0;
 
 const RULE: &str = "----------------------------------------------------------\n";
 
-/// Returns the lines for latencies that include the wait for a free connection and, if given, for
-/// latencies without it.
+/// Returns the lines for latencies that include the wait for a free connection and, if given, the
+/// lines for latencies without the wait.
 pub(super) fn lines(corrected: &Statistics, uncorrected: Option<&Statistics>) -> String {
     let mut out = one(corrected, "Recorded Latency");
     if let Some(uncorrected) = uncorrected {
@@ -63,8 +63,7 @@ fn one(times: &Statistics, name: &str) -> String {
     out
 }
 
-/// A time, the percentile that it belongs to, and how many of the recorded times are at most as
-/// long.
+/// A time, its percentile, and the number of recorded times that don't exceed it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct SpectrumRow {
     value: u64,
@@ -72,7 +71,7 @@ struct SpectrumRow {
     count: u64,
 }
 
-/// Returns rows that approach the maximum, and a last row for the maximum itself.
+/// Returns rows whose percentiles approach 100%, and a last row for the maximum.
 fn rows(times: &Statistics) -> Vec<SpectrumRow> {
     let total = times.count();
     let mut rows = Vec::new();

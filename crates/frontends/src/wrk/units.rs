@@ -1,7 +1,6 @@
 //! Parses and formats numbers as wrk does.
 
-/// The smallest unit and the larger units, each of which is larger than the previous one by the
-/// same factor.
+/// Units of a quantity: the smallest one, and larger ones that increase by a constant factor.
 struct Units {
     scale: u16,
     base: &'static str,
@@ -30,8 +29,8 @@ const METRIC: Units = Units {
 };
 
 impl Units {
-    /// Formats a number. The next larger unit is used from 85% of that unit on. The largest unit is
-    /// never used.
+    /// Formats a number. A larger unit is used if the number is at least 85% of that unit, except
+    /// that the largest unit is never used.
     fn write(&self, number: f64, decimals: usize) -> String {
         let (mut amount, mut unit) = (number, self.base);
         let usable = self.larger.len() - 1;

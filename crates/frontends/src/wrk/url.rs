@@ -53,7 +53,7 @@ impl WrkUrl {
         }))
     }
 
-    /// Returns the address if the host is an address rather than a name.
+    /// Returns the host's address and the port, unless the host is a name.
     pub(super) fn address(&self) -> Option<Address> {
         let ip: IpAddr = self.0.host.parse().ok()?;
         Some(Address(SocketAddr::new(ip, self.port())))

@@ -21,7 +21,7 @@ impl CapturedResponse {
         })
     }
 
-    /// Starts the capture of another response, or of the next head after an interim response.
+    /// Starts capturing the next response, or the next head after an interim response.
     pub(crate) fn start(&mut self) {
         self.head.clear();
         self.body.clear();

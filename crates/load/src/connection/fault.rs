@@ -21,7 +21,7 @@ impl fmt::Display for ResetCode {
     }
 }
 
-/// The rule that a response broke on its stream.
+/// The protocol rule that a response violated on its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamFault {
     Http2(StreamViolation),

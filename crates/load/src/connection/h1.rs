@@ -22,9 +22,9 @@ pub(crate) struct H1 {
     version: Option<Version>,
     first_byte: Option<Nanos>,
     bytes_in: u64,
-    /// Number of bytes of the request that TLS has encrypted. Unused in cleartext.
+    /// Number of request bytes that TLS has encrypted. Unused in cleartext.
     encrypted: usize,
-    /// State that few connections need. It is boxed to keep all other connections small.
+    /// Rarely needed state. It is boxed to keep connections without it small.
     extras: Option<Box<Extras>>,
 }
 
@@ -36,7 +36,7 @@ struct Extras {
 }
 
 impl Extras {
-    /// Starts to capture another response head, possibly after an interim one.
+    /// Starts capturing the next response head, for example after an interim response.
     fn restart_capture(&mut self) {
         if let Some(captured) = &mut self.captured {
             captured.start();
@@ -67,7 +67,7 @@ impl H1 {
         }
     }
 
-    /// Prepares the state machine for another connection, and keeps its memory.
+    /// Resets the state machine for another connection, and keeps its allocated memory.
     pub(super) fn reset(&mut self) {
         self.is_awaiting = false;
         self.status = None;
@@ -106,7 +106,7 @@ impl H1 {
         piece
     }
 
-    /// Number of bytes that are not yet encrypted, for a request of `length` bytes.
+    /// Number of bytes that are not yet encrypted in a request of `length` bytes.
     pub(super) fn unencrypted(&self, length: usize) -> usize {
         length.saturating_sub(self.encrypted)
     }
@@ -241,8 +241,8 @@ impl H1 {
         self.extras.as_ref()?.pipeline.as_ref()
     }
 
-    /// Removes and returns the complete responses of a pipelined batch that precede the current
-    /// one.
+    /// Removes and returns the complete responses that precede the current one in a pipelined
+    /// batch.
     pub(crate) fn take_pipelined(&mut self) -> Vec<PipelinedResponse> {
         let pipeline = self.extras.as_mut().and_then(|it| it.pipeline.as_mut());
         pipeline.map_or_else(Vec::new, Pipeline::take)

@@ -1,4 +1,4 @@
-//! HTTP/2 on one connection: one response for each stream number.
+//! HTTP/2 on one connection, with at most one response in progress per stream number.
 //!
 //! A *stream number* is the index of a request slot on the connection, from 0. Successive HTTP/2
 //! streams reuse it.
@@ -32,7 +32,7 @@ pub(crate) struct H2 {
 /// State of a stream number and of the HTTP/2 stream that uses it.
 struct H2Stream {
     stream: Option<StreamId>,
-    /// The HTTP/2 stream that last used this number; it may have ended.
+    /// The HTTP/2 stream that last used this stream number. It may have ended.
     last_stream: Option<StreamId>,
     response: StreamResponse,
 }
@@ -68,7 +68,7 @@ impl H2 {
         self.streams[stream as usize].response.captured.as_deref()
     }
 
-    /// Prepares the state machine for another connection, and keeps its memory.
+    /// Resets the state machine for another connection, and keeps its allocated memory.
     pub(super) fn reset(&mut self) {
         self.http.restart();
         self.unclaimed = 0;
@@ -79,8 +79,8 @@ impl H2 {
         }
     }
 
-    /// Returns `Ok` if another request can start now. A second request waits for the peer's
-    /// settings, because the peer may refuse it before they arrive.
+    /// Returns `Ok` if another request can start now. Until the peer's settings arrive, only one
+    /// request can be in flight, because the peer may refuse a second one.
     ///
     /// # Errors
     ///
@@ -119,8 +119,8 @@ impl H2 {
     pub(super) fn room(&self, in_flight: u32) -> RequestCapacity {
         match self.can_start() {
             Ok(()) => RequestCapacity::Available,
-            // If nothing is in flight, one request waits for the peer to allow a stream, and may
-            // time out. Without such a request, a load might wait forever.
+            // If no request is in flight, one request is accepted although the peer allows no
+            // streams. It waits and may time out. Without it, a load might wait forever.
             Err(StartError::PeerLimit) if in_flight == 0 => {
                 RequestCapacity::NoStreamsAllowed(StreamsLimit::Settings(0))
             }
@@ -229,8 +229,8 @@ impl H2 {
         }
     }
 
-    /// Attributes the bytes since the last call to this response, including frames that concern the
-    /// whole connection.
+    /// Attributes all bytes received since the last call to this response, including frames that
+    /// concern the whole connection.
     #[inline]
     fn claim(&mut self, tag: u32, now: Nanos) -> &mut StreamResponse {
         let response = &mut self.streams[tag as usize].response;
@@ -244,8 +244,8 @@ impl H2 {
         self.streams[tag as usize].response.received()
     }
 
-    /// Number of body bytes of a stream's request that were not yet taken for sending. If the
-    /// stream has no request in flight, its last request counts.
+    /// Number of request body bytes on a stream that have not been taken for sending yet. If no
+    /// request is in flight on the stream, its last request counts.
     pub(crate) fn unsent_body_bytes(&self, tag: u32) -> u64 {
         let stream = self.streams[tag as usize].last_stream;
         stream.map_or(0, |stream| self.http.unsent_body_bytes(stream))

@@ -30,11 +30,11 @@ pub(crate) struct H3 {
     next_stream: Option<u64>,
     /// This side's control and QPACK streams, once they are open.
     own: Option<OwnStreams>,
-    /// Highest number of requests that were in flight at the same time. It is used in place of the
-    /// server's limit on concurrent streams, which QUIC doesn't have: MAX_STREAMS counts all
-    /// streams, and the server raises it as they end (RFC 9000 §4.6).
+    /// Highest number of requests that were in flight at the same time. It stands in for a server's
+    /// limit on concurrent streams, because QUIC has no such limit: MAX_STREAMS counts all streams,
+    /// and the server raises it as they end (RFC 9000 §4.6).
     active_peak: u32,
-    /// Streams to be abandoned, with error codes.
+    /// Streams to be abandoned, with their error codes.
     abandoned: Vec<(u64, H3ErrorCode)>,
     /// Number of request bytes that wait for flow control.
     unsent_bytes: usize,
@@ -46,7 +46,7 @@ pub(crate) struct H3 {
     negotiated: Negotiated,
     /// Time at which the connect began, if requests are sent before the end of the handshake.
     early_since: Option<Nanos>,
-    /// Number of calls of [`H3::receive`].
+    /// Number of calls to [`H3::receive`] so far.
     receive_calls: u64,
 }
 
@@ -68,7 +68,7 @@ struct H3Stream {
     stream: Option<u64>,
     /// The part of the request that flow control has not permitted yet.
     pending: Vec<u8>,
-    /// The last call of [`H3::receive`] that read the stream.
+    /// Number of the last call to [`H3::receive`] that read the stream.
     read_in: u64,
     response: StreamResponse,
 }
@@ -106,7 +106,7 @@ impl H3 {
         }
     }
 
-    /// Prepares the state machine for another connection, and keeps its memory.
+    /// Resets the state machine for another connection, and keeps its allocated memory.
     pub(super) fn reset(&mut self) {
         self.http.restart();
         self.next_stream = None;
@@ -123,14 +123,15 @@ impl H3 {
         }
     }
 
-    /// Records that requests are sent before the end of the handshake, which began at `since`.
+    /// Records that requests are being sent before the end of the handshake. The connect began at
+    /// `since`.
     pub(crate) fn begin_early(&mut self, since: Nanos) {
         self.early_since = Some(since);
     }
 
     /// Handles the end of the handshake of a connection with early data. Returns the time at which
-    /// the connect began. If the server has rejected the data, the streams are opened again, and
-    /// the caller must start all requests again (RFC 9114 §3.2).
+    /// the connect began. If the server has rejected the early data, the streams are opened again,
+    /// and the caller must start all requests again (RFC 9114 §3.2).
     pub(crate) fn end_early(&mut self, quic: &mut QuicConnection) -> Option<Nanos> {
         if quic.early_data() == EarlyData::Offered {
             return None;
@@ -145,7 +146,7 @@ impl H3 {
         Some(since)
     }
 
-    /// Returns true if the handshake is in progress, and requests are sent before its end.
+    /// Returns true if requests are being sent before the end of the handshake.
     pub(crate) fn is_early(&self) -> bool {
         self.early_since.is_some()
     }
@@ -183,8 +184,8 @@ impl H3 {
         let limit = StreamsLimit::Quic(self.active_peak);
         match self.next_stream {
             Some(_) => RequestCapacity::Available,
-            // If nothing is in flight, one request waits for the server to allow a stream, and may
-            // time out.
+            // If no request is in flight, one request is accepted although the server allows no
+            // streams. It waits and may time out.
             None if in_flight == 0 => RequestCapacity::NoStreamsAllowed(limit),
             None => RequestCapacity::Full(limit),
         }
@@ -222,7 +223,7 @@ impl H3 {
         Ok(())
     }
 
-    /// Continues a request after flow control permits more.
+    /// Continues sending a request once flow control permits more bytes.
     fn write_rest(&mut self, tag: u32, quic: &mut QuicConnection) {
         let slot = &mut self.streams[tag as usize];
         let Some(stream) = slot.stream.filter(|_| !slot.pending.is_empty()) else {
@@ -236,7 +237,7 @@ impl H3 {
         self.subtract_unsent(written);
     }
 
-    /// Subtracts bytes that no longer wait for flow control.
+    /// Subtracts `bytes` from the number of request bytes that wait for flow control.
     fn subtract_unsent(&mut self, bytes: usize) {
         let was_full = self.unsent_bytes >= UNSENT_BYTES_MAX;
         self.unsent_bytes -= bytes;
@@ -255,7 +256,7 @@ impl H3 {
         quic.reset(stream, H3ErrorCode::NO_ERROR.0);
     }
 
-    /// Frees a stream number. If its request was not sent completely, the stream is abandoned.
+    /// Frees a stream number. If the request was not sent completely, its QUIC stream is abandoned.
     fn release(&mut self, tag: u32) {
         let slot = &mut self.streams[tag as usize];
         let stream = slot.stream.take();
@@ -278,7 +279,7 @@ impl H3 {
         self.release(tag);
     }
 
-    /// Writes the output of HTTP/3 to its streams.
+    /// Writes the output of the HTTP/3 state machine to QUIC streams.
     pub(crate) fn write_output(&mut self, quic: &mut QuicConnection) {
         for (stream, code) in self.abandoned.drain(..) {
             quic.abandon(stream, code.0);
@@ -298,7 +299,7 @@ impl H3 {
         own.decoder.write(quic);
     }
 
-    /// Handles the events of the QUIC connection, and appends the resulting events of requests to
+    /// Handles the events of the QUIC connection, and appends the resulting request events to
     /// `events`.
     pub(crate) fn receive(
         &mut self,
@@ -339,8 +340,8 @@ impl H3 {
         Progress::Open
     }
 
-    /// Returns true if this call of [`H3::receive`] has read all bytes of a request's stream. QUIC
-    /// reports a stream once for each packet that arrived.
+    /// Returns true if the current call to [`H3::receive`] has already read a request's stream.
+    /// QUIC reports a stream once for each packet that arrived.
     fn is_already_read(&mut self, stream: u64) -> bool {
         self.http.tag_of(stream).is_some_and(|tag| {
             let slot = &mut self.streams[tag as usize];
@@ -388,7 +389,7 @@ impl H3 {
         Ok(())
     }
 
-    /// Processes bytes of a stream. Returns an error code if the rest of the stream is to be
+    /// Processes bytes of a stream. Returns an error code if the rest of the stream must be
     /// abandoned.
     fn read_bytes(
         &mut self,
@@ -426,8 +427,8 @@ impl H3 {
         }
     }
 
-    /// Handles an event other than the parts of a response. Returns an error code if the stream is
-    /// to be abandoned.
+    /// Handles an HTTP/3 event other than the head or the body of a response. Returns an error code
+    /// if the stream must be abandoned.
     fn on_event(
         &mut self,
         event: H3Event<'_>,
@@ -531,7 +532,7 @@ impl H3 {
         std::mem::take(&mut self.has_new_settings)
     }
 
-    /// The negotiated parameters of TLS.
+    /// The negotiated TLS parameters.
     pub(super) fn negotiated(&self) -> &Negotiated {
         &self.negotiated
     }
@@ -547,7 +548,7 @@ impl H3 {
     }
 }
 
-/// The negotiated parameters of TLS; empty before the end of the handshake.
+/// The negotiated TLS parameters; empty before the end of the handshake.
 fn negotiated(quic: &QuicConnection) -> Negotiated {
     let agreed = quic.agreed();
     agreed.map(|tls| tls.negotiated()).unwrap_or_default()

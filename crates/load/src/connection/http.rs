@@ -14,11 +14,11 @@ use crate::protocols::{Protocols, StreamsLimit};
 use crate::quic::QuicConnection;
 use crate::script::CaptureSpec;
 
-/// Number of state machines from closed connections that are kept, per HTTP version, to reuse their
-/// memory.
+/// Maximum number of state machines of closed connections that are kept for reuse, per HTTP
+/// version.
 const SPARE_MACHINES_MAX: usize = 64;
 
-/// The HTTP state machine of a connection. Each version reports the same [`HttpEvent`]s.
+/// The HTTP state machine of a connection. All HTTP versions report the same [`HttpEvent`]s.
 pub(crate) enum HttpMachine {
     /// HTTP/1.0 or 1.1. It has one stream at a time.
     One(H1),
@@ -29,7 +29,7 @@ pub(crate) enum HttpMachine {
 }
 
 impl HttpMachine {
-    /// Processes cleartext bytes from the peer and appends the events that they complete.
+    /// Processes cleartext bytes from the peer and appends the resulting events.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -126,7 +126,8 @@ impl HttpMachine {
         }
     }
 
-    /// Returns true if a connection carries several requests at the same time, each on a stream.
+    /// Returns true if the connection can carry several requests at the same time, each on its own
+    /// stream.
     #[inline]
     pub(crate) fn has_streams(&self) -> bool {
         !matches!(self, HttpMachine::One(_))
@@ -151,7 +152,7 @@ impl HttpMachine {
         }
     }
 
-    /// The HTTP/2 state machine, mutable, if this is HTTP/2.
+    /// Mutable reference to the HTTP/2 state machine, if this is HTTP/2.
     #[inline]
     pub(crate) fn h2_mut(&mut self) -> Option<&mut H2> {
         match self {
@@ -160,7 +161,7 @@ impl HttpMachine {
         }
     }
 
-    /// The HTTP/3 state machine, mutable, if this is HTTP/3.
+    /// Mutable reference to the HTTP/3 state machine, if this is HTTP/3.
     #[inline]
     pub(crate) fn h3_mut(&mut self) -> Option<&mut H3> {
         match self {
@@ -169,8 +170,8 @@ impl HttpMachine {
         }
     }
 
-    /// Returns true if the peer has proved that it speaks this version. HTTP/1 has no such proof
-    /// before the first response, so the result is always true.
+    /// Returns true if the peer has proved that it speaks this version. Always true for HTTP/1,
+    /// where nothing proves the version before the first response.
     pub(crate) fn is_established(&self) -> bool {
         match self {
             HttpMachine::One(_) => true,
@@ -179,7 +180,7 @@ impl HttpMachine {
         }
     }
 
-    /// Returns true if the handshake is in progress, and requests are sent as its early data.
+    /// Returns true if requests are being sent as early data while the handshake is in progress.
     pub(crate) fn is_early(&self) -> bool {
         match self {
             HttpMachine::Three(h3) => h3.is_early(),

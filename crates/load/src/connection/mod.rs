@@ -38,6 +38,6 @@ pub(crate) struct SharedBuffers {
     tls: tls::TlsBuffers,
     /// HTTP/2 output that TLS has yet to encrypt.
     plain: Vec<u8>,
-    /// Events that the last received bytes completed.
+    /// Events that resulted from the last received bytes.
     pub(crate) events: Vec<HttpEvent>,
 }

@@ -2,8 +2,8 @@
 //! as one request, which ends with the last response.
 //!
 //! Only wrk's front end sends batches. The front end can't separate the responses itself, because
-//! only the connection knows where one response ends and the next begins. A connection without a
-//! batch checks one pointer per response.
+//! only the connection knows where one response ends and the next begins. On a connection without a
+//! batch, the only cost is one pointer check per response.
 
 use prony_protocol::h1::Expects;
 use prony_record::Outcome;
@@ -16,9 +16,9 @@ pub(super) struct Pipeline {
     /// Number of responses expected after the current one.
     due: u32,
     expects: Expects,
-    /// The first failure, if any.
+    /// Outcome of the first response that failed; `Ok` if none has failed.
     outcome: Outcome,
-    /// Total bytes of the complete bodies.
+    /// Total length of the complete bodies, in bytes.
     body_bytes: u64,
     complete: Vec<PipelinedResponse>,
 }
@@ -54,12 +54,12 @@ impl Pipeline {
         self.due > 0
     }
 
-    /// Returns true if any response is complete, whether it was taken or not.
+    /// Returns true if any response of the batch is complete, even if it was already taken.
     pub(super) fn has_begun(&self) -> bool {
         self.due < self.additional
     }
 
-    /// Adds a complete response. Returns the parser's expectation for the next one.
+    /// Adds a complete response. Returns the parser's expectations for the next response.
     pub(super) fn add(&mut self, response: PipelinedResponse, outcome: Outcome) -> Expects {
         self.due -= 1;
         self.body_bytes += response.length;

@@ -17,7 +17,7 @@ pub(crate) enum Reason {
     Http1(h1::H1Violation),
     /// The peer violated HTTP/2, so the whole connection failed.
     Http2(h2::H2Violation),
-    /// The peer responded with HTTP/1 to HTTP/2 in cleartext.
+    /// The peer responded with HTTP/1 to a cleartext request over HTTP/2.
     CleartextHttp1,
     /// The peer violated HTTP/3 or QUIC, so the whole connection failed.
     Http3(H3Violation),
@@ -26,7 +26,7 @@ pub(crate) enum Reason {
     /// The peer reset the stream.
     Reset {
         code: ResetCode,
-        /// The peer refused the request unprocessed, for the second time.
+        /// True if the peer refused the request for the second time, without processing it.
         again: bool,
     },
     /// The peer ended the connection with an error code.
@@ -67,8 +67,8 @@ impl Reason {
         };
         use rustls::PeerMisbehaved::SelectedUnofferedApplicationProtocol;
         let hint = match error {
-            // rustls has no variant for this error of webpki. `openssl req -x509` creates such
-            // certificates.
+            // rustls has no variant for webpki's error about a CA certificate that a server uses as
+            // its own. `openssl req -x509` creates such certificates.
             InvalidCertificate(CertificateError::Other(other))
                 if other.to_string() == "CaUsedAsEndEntity" =>
             {
@@ -103,7 +103,8 @@ impl Reason {
                 "; the server has no certificate for this name: use one of the server's names, or set \
                  one with --sni"
             }
-            // Caddy and other servers in Go have no more specific alert for this.
+            // Caddy and other servers in Go send this unspecific alert if they have no certificate
+            // for the host.
             AlertReceived(InternalError) => {
                 "; the server may have no certificate for this host: use one of the server's names, or \
                  set one with --sni"

@@ -26,7 +26,7 @@ impl StreamResponse {
         }
     }
 
-    /// Begins another response.
+    /// Discards the previous response and prepares for the next one.
     #[inline]
     pub(super) fn start(&mut self, expected: &Expectations) {
         self.status = None;

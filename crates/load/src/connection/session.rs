@@ -22,8 +22,8 @@ pub(crate) struct HttpSession {
     pub(crate) served: u32,
     /// True if the connection is in the list of HTTP/2 connections with output to send.
     pub(crate) is_dirty: bool,
-    /// True if, over HTTP/2, a request timed out while nothing arrived on the connection. The
-    /// connection accepts no more requests until something arrives.
+    /// True if an HTTP/2 request timed out while nothing arrived on the connection. The connection
+    /// accepts no more requests until something arrives.
     pub(crate) maybe_dead: bool,
     /// Time at which bytes last arrived. Needed only for HTTP/2.
     pub(crate) last_heard: Nanos,
@@ -41,7 +41,7 @@ impl HttpSession {
         }
     }
 
-    /// Processes bytes from the peer and appends the events that they complete to the buffers.
+    /// Processes bytes from the peer and appends the resulting events to the buffers.
     #[inline]
     pub(crate) fn receive(
         &mut self,
@@ -162,7 +162,7 @@ impl HttpSession {
         }
     }
 
-    /// Number of bytes that TLS has not encrypted yet, of an HTTP/1 request of `length` bytes; 0 in
+    /// Number of bytes that TLS has not yet encrypted in an HTTP/1 request of `length` bytes; 0 in
     /// cleartext.
     pub(crate) fn unencrypted(&self, length: usize) -> usize {
         match (&self.tls, &self.http) {

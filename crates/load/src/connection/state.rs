@@ -27,7 +27,7 @@ pub(crate) enum ConnectionState {
     Vacant,
     /// The last connection attempt failed. A timer starts the next one.
     Backoff,
-    /// A connect is in progress, or waits for another attempt.
+    /// A connect is in progress or waits to be retried.
     Connecting { since: Nanos },
     /// A tunnel was requested from a proxy.
     Tunneling { since: Nanos, tunnel: Tunnel },
@@ -54,7 +54,7 @@ impl ConnectionState {
         }
     }
 
-    /// The session, mutable, if the connection is ready or draining.
+    /// Mutable reference to the session, if the connection is ready or draining.
     #[inline]
     pub(crate) fn session_mut(&mut self) -> Option<&mut HttpSession> {
         match self {
@@ -114,8 +114,8 @@ impl ConnectionState {
         *self = ConnectionState::Ready(HttpSession::new(None, factory.h3(quic)));
     }
 
-    /// Handles the events of a ready QUIC connection. The events of requests are added to the
-    /// buffers.
+    /// Handles the events of a ready QUIC connection and appends the resulting request events to
+    /// the buffers.
     #[inline]
     pub(crate) fn receive_streams(
         &mut self,
@@ -130,8 +130,8 @@ impl ConnectionState {
         })
     }
 
-    /// Starts TLS on a connection that took the time `connect` to establish. The first TLS flight
-    /// is then available from [`ConnectionState::take_ciphertext`].
+    /// Starts TLS on a connection whose connect took `connect`. The first TLS flight is then
+    /// available from [`ConnectionState::take_ciphertext`].
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl ConnectionState {
         Ok(())
     }
 
-    /// Processes bytes from the peer. The events that they complete are added to the buffers.
+    /// Processes bytes from the peer and appends the resulting events to the buffers.
     #[inline]
     pub(crate) fn receive(
         &mut self,

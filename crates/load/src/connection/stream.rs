@@ -16,14 +16,14 @@ pub(crate) enum Progress {
     Tunneled,
     /// The TLS handshake is complete, and the connection is ready.
     Secured(Secured),
-    /// The peer closed before any byte of the response arrived. With HTTP/2, it closed while
-    /// requests were in flight.
+    /// The peer closed the connection before any byte of the response arrived or, with HTTP/2,
+    /// while requests were in flight.
     Lost,
     /// The connection and all requests in flight on it failed.
     Broken(Outcome, Reason),
     /// Bytes arrived while no request was in flight.
     Unsolicited,
-    /// The peer closed while no request was in flight.
+    /// The peer closed the connection while no request was in flight.
     Closed,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct HttpEvent {
     pub(crate) kind: EventKind,
 }
 
-/// The way in which a request finished.
+/// Result of a request that finished while its connection stayed open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
     /// The response is complete.
@@ -69,7 +69,7 @@ pub(crate) enum RequestCapacity {
     Available,
     /// The peer currently allows no requests at all, because of this limit.
     NoStreamsAllowed(StreamsLimit),
-    /// The connection carries as many requests as it may.
+    /// The connection has reached this limit on concurrent requests.
     Full(StreamsLimit),
     /// Too many bytes are waiting to be sent.
     Backpressured,

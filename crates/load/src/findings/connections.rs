@@ -1,4 +1,4 @@
-//! Findings about connections and what the server allows on them.
+//! Findings about connections and about the limits that the server sets on them.
 
 use prony_record::number;
 use prony_record::{Finding, FindingId, Outcome, Record, Severity};
@@ -11,28 +11,28 @@ pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {
     let wanted = record.load.streams;
     let (seen, action) = match limit {
         StreamsLimit::Settings(0) => (
-            "The server allows no stream on a connection, at least temporarily \
+            "The server allows no streams on a connection, at least temporarily \
              (SETTINGS_MAX_CONCURRENT_STREAMS is 0)"
                 .to_owned(),
             "Raise the server's limit.".to_owned(),
         ),
         StreamsLimit::Settings(limit) => (
             format!(
-                "The server allows {limit} stream{} at once on a connection \
+                "The server allows {limit} concurrent stream{} on a connection \
                  (SETTINGS_MAX_CONCURRENT_STREAMS)",
                 if limit == 1 { "" } else { "s" }
             ),
             format!("Raise the server's limit, use more connections, or use --streams {limit}."),
         ),
         StreamsLimit::Quic(0) => (
-            "The server allows no stream on a QUIC connection, at least temporarily \
+            "The server allows no streams on a QUIC connection, at least temporarily \
              (MAX_STREAMS is 0)"
                 .to_owned(),
             "Raise the server's limit.".to_owned(),
         ),
         StreamsLimit::Quic(limit) => (
             format!(
-                "The server allowed no more than {limit} stream{} at once on a QUIC connection \
+                "The server allowed no more than {limit} concurrent stream{} on a QUIC connection \
                  (MAX_STREAMS)",
                 if limit == 1 { "" } else { "s" }
             ),
@@ -48,7 +48,7 @@ pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {
         FindingId::StreamsLimited,
         Severity::Warning,
         format!(
-            "{seen}, and {wanted} were requested: the load had fewer requests in flight \
+            "{seen}, but {wanted} were requested. The load had fewer requests in flight \
              than intended. {action}"
         ),
     )
@@ -95,12 +95,12 @@ pub(super) fn packets_lost(record: &Record) -> Option<Finding> {
 pub(super) fn frames_dropped(record: &Record) -> Option<Finding> {
     let xdp = record.generator.xdp.as_ref()?;
     let drops = [
-        (xdp.receive_drops, "received (ring full or frame too large)"),
-        (xdp.transmit_drops, "to send (rejected)"),
         (
-            xdp.exchange_dropped,
-            "for another worker (its inbox was full)",
+            xdp.receive_drops,
+            "when received (ring full or frame too large)",
         ),
+        (xdp.transmit_drops, "when sent (rejected)"),
+        (xdp.exchange_dropped, "between two workers (inbox full)"),
     ];
     let drops: Vec<String> = drops
         .into_iter()
@@ -115,8 +115,8 @@ pub(super) fn frames_dropped(record: &Record) -> Option<Finding> {
         Severity::Warning,
         format!(
             "Frames of the load were dropped on this machine: {}. The data was sent again after a \
-             delay. Use more workers, fewer connections or a lower rate; if frames were too large, turn \
-             off segmentation at the server's end of a virtual link.",
+             delay. Use more workers, fewer connections or a lower rate. If frames were too large, \
+             turn off segmentation offload at the server's end of a virtual link.",
             drops.join(", ")
         ),
     ))
@@ -164,10 +164,10 @@ pub(super) fn not_reused(record: &Record) -> Option<Finding> {
     }
     let per_connection = totals.started as f64 / totals.connections_opened as f64;
     let cause = match record.load.urls {
-        0 | 1 => format!("The server closes them after {per_connection:.1} requests on average"),
+        0 | 1 => format!("The server closed them after {per_connection:.1} requests on average"),
         _ => format!(
-            "The server closes them, or, if the list names several servers, they are replaced by \
-             connections to another one, after {per_connection:.1} requests on average"
+            "After {per_connection:.1} requests on average, the server closed them or, if the list \
+             names several servers, connections to another server replaced them"
         ),
     };
     Some(Finding::new(
@@ -187,7 +187,7 @@ pub(super) fn unsolicited_bytes(times: u64) -> Option<Finding> {
             FindingId::UnaskedBytes,
             Severity::Warning,
             format!(
-                "The server sent bytes while no request was in flight, {times} times; those \
+                "The server sent bytes {times} times while no request was in flight; those \
                  connections were closed. The responses may be longer than their Content-Length. \
                  Check the Content-Length that the server sends."
             ),

@@ -1,22 +1,21 @@
-//! Findings about the load generator, which report when the generator rather than the server
-//! determined the results.
+//! Findings that report when the load generator, rather than the server, determined the results.
 
 use prony_record::number;
 use prony_record::{Finding, FindingId, Outcome, RateProfile, Record, Severity, Stalls};
 
 /// A worker that is awake for less than this share of the time has spare capacity.
 const AWAKE_SHARE_MIN: f64 = 0.85;
-/// In a closed loop, the share of connections waiting for the generator above which the generator
-/// is reported as the bottleneck, as an error.
+/// If at least this share of the connections is waiting for the generator, an error reports the
+/// generator as the bottleneck.
 const QUEUE_SHARE_ERROR: f64 = 0.5;
-/// The share of waiting connections above which the generator is reported as a possible bottleneck,
-/// as a warning.
+/// If at least this share of the connections is waiting for the generator, a warning reports the
+/// generator as a possible bottleneck.
 const QUEUE_SHARE_WARNING: f64 = 0.3;
-/// Number of connections per worker that wait for the worker even if the server is slower, because
-/// a busy worker is always handling one. With few connections, one of them is a large share, so
-/// this number is added to both thresholds.
+/// Correction of both queue share thresholds, in connections per worker. A busy worker is always
+/// handling one connection, which counts as waiting even if the server is slower. With few
+/// connections, one connection is a large share.
 const HANDLED_CONNECTIONS_PER_WORKER: f64 = 0.35;
-/// Share of the time without a core above which a worker is starved.
+/// A worker counts as starved if it had no core for at least this share of the time.
 const STARVED_SHARE_MIN: f64 = 0.2;
 /// Minimum load duration in seconds for judging the generator.
 const JUDGED_S_MIN: f64 = 0.1;
@@ -26,7 +25,7 @@ const LATE_P99_US: f64 = 1_000.0;
 const LATE_SHARE_ERROR: f64 = 0.1;
 /// Minimum number of requests for a meaningful p99.
 const REQUESTS_FOR_P99: u64 = 100;
-/// Share of requests that never started above which the finding is a warning.
+/// If more than this share of the due requests never started, a warning is reported.
 const UNSTARTED_SHARE_WARNING: f64 = 0.001;
 /// Outcomes of requests that never had a connection.
 const CONNECT_FAILURES: [Outcome; 8] = [
@@ -68,9 +67,9 @@ pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
     )
 }
 
-/// Reports that the busiest worker had no time left although the load needed more. In a closed
-/// loop, connections then wait for the generator. In an open loop, requests start late, or
-/// connections wait as well if all of them are busy.
+/// Reports that the generator's busiest worker was saturated. In a closed loop, connections then
+/// wait for the generator. In an open loop, requests start late or, if all connections are busy,
+/// connections wait as well.
 pub(super) fn saturated(record: &Record) -> Option<Finding> {
     let generator = &record.generator;
     let awake = generator.awake_share.max(generator.busy_share);
@@ -89,7 +88,8 @@ pub(super) fn saturated(record: &Record) -> Option<Finding> {
     } else {
         return None;
     };
-    // Each share is the maximum over the workers, so the text doesn't attribute two to one worker.
+    // Each share is a maximum over all workers. Two shares may come from different workers, so the
+    // text doesn't attribute both to one worker.
     let seen = if late {
         "requests started late".to_owned()
     } else {
@@ -99,12 +99,12 @@ pub(super) fn saturated(record: &Record) -> Option<Finding> {
         )
     };
     let busy = format!("busy {:.0}% of the time", generator.busy_share * 100.0);
-    // A worker without a core was limited by the lack of it, not by its own speed.
+    // A worker without a core was limited by the missing core, not by its own speed.
     let (severity, busy) = if generator.busy_share >= AWAKE_SHARE_MIN {
         (severity, busy)
     } else {
         let starved = generator.starved_share * 100.0;
-        let busy = format!("{busy}, a worker had no core for {starved:.0}% of it");
+        let busy = format!("{busy}, a worker had no core for {starved:.0}% of the time");
         (Severity::Warning, busy)
     };
     Some(Finding::new(

@@ -5,8 +5,8 @@ use prony_record::{Finding, FindingId, Outcome, Record, Severity, number};
 /// Shares of failed requests above which failures are a warning or an error.
 const FAILED_SHARE_WARNING: f64 = 0.001;
 const FAILED_SHARE_ERROR: f64 = 0.05;
-/// Share of slices with failures and no success above which failures are an error. A load backs off
-/// while connections are refused, so a dead server causes few failures.
+/// Failures are an error if more than this share of the slices has failures and no successes. A
+/// load backs off while connections are refused, so a dead server causes few failures.
 const DEAD_SHARE_ERROR: f64 = 0.1;
 /// Maximum number of failure reasons that the text names, the most frequent first.
 const REASONS_NAMED_MAX: usize = 5;
@@ -47,7 +47,7 @@ pub(super) fn errors(record: &Record, reasons: &[(Outcome, String, u64)]) -> Opt
     if !others.is_empty() {
         let count: u64 = others.iter().map(|(.., count)| count).sum();
         text.push_str(&format!(
-            " {count} more for {} further reasons.",
+            " {count} more failures had {} other reasons.",
             others.len()
         ));
     }
@@ -75,7 +75,7 @@ pub(super) fn retried(record: &Record) -> Option<Finding> {
     };
     let cause = match record.negotiated.http.as_deref() {
         Some("2") => "the server closed their connection, or refused them (GOAWAY, REFUSED_STREAM)",
-        _ => "the server closed their connection although it had promised to keep it",
+        _ => "the server closed their connection although it had promised to keep it open",
     };
     Some(Finding::new(
         FindingId::RequestsRetried,

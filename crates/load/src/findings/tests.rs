@@ -5,7 +5,7 @@ use prony_record::{FindingId, FindingName, Outcome, Record, Severity, XdpUse};
 use super::{of, streams_limited};
 use crate::protocols::StreamsLimit;
 
-/// The record of a closed loop of ten seconds without problems.
+/// Record of a closed-loop load that ran for ten seconds without problems.
 fn quiet() -> Record {
     let mut record = Record::default();
     record.load.connections = 10;
@@ -45,7 +45,7 @@ fn a_closed_loop_is_saturated_if_its_connections_wait_for_the_generator() {
     let mut record = quiet();
     record.generator.busy_share = 0.99;
     record.generator.queue_share = 0.1;
-    assert_eq!(found(&record), [], "busy, but with reserves");
+    assert_eq!(found(&record), [], "busy, but with spare capacity");
     record.generator.queue_share = 0.35;
     assert_eq!(
         found(&record),
@@ -263,8 +263,8 @@ fn the_reason_for_limited_streams_is_reported() {
     record.load.streams = 4;
     record.negotiated.http = Some("2".to_owned());
     for (limit, expected) in [
-        (StreamsLimit::Settings(0), "allows no stream on"),
-        (StreamsLimit::Settings(1), "allows 1 stream at once"),
+        (StreamsLimit::Settings(0), "allows no streams on"),
+        (StreamsLimit::Settings(1), "allows 1 concurrent stream on"),
         (StreamsLimit::Settings(3), "or use --streams 3."),
         (StreamsLimit::Http1, "chose HTTP/1.1"),
     ] {

@@ -207,7 +207,7 @@ proptest! {
                 body: b"",
                 keep_alive: true,
             };
-            // The host may still be one that can't be looked up or encoded.
+            // A new host may still be impossible to look up or encode.
             prop_assert!(to.host != base.host || encode_request(&spec).is_ok(), "{:?}", to);
             // Resolving the result again returns the same URL.
             prop_assert_eq!(resolve(&base, to.text().as_bytes()), Ok(to));

@@ -116,9 +116,9 @@ fn a_schedule_ends_at_its_count_or_its_time() {
 
 /// Mean of the exponential distribution that the gaps are tested for.
 enum Mean {
-    /// Known in advance (Stephens's case 0).
+    /// The mean is known in advance (Stephens's case 0).
     Known(f64),
-    /// Estimated from the gaps.
+    /// The mean is estimated from the gaps.
     Estimated,
 }
 
@@ -150,7 +150,7 @@ impl Mean {
         };
         let mut uniform: Vec<f64> = gaps.iter().map(|gap| 1.0 - (-gap / mean).exp()).collect();
         uniform.sort_by(f64::total_cmp);
-        // Gaps are whole nanoseconds and may be zero, whose logarithm would be infinite.
+        // Gaps are whole nanoseconds. A gap of zero would have an infinite logarithm.
         let ln = |share: f64| share.max(1e-12).ln();
         let terms = (1u32..).zip(uniform.iter().zip(uniform.iter().rev()));
         let sum: f64 = terms
@@ -196,8 +196,8 @@ fn poisson_gaps_are_rejected_no_more_often_than_the_level_of_the_test() {
                 beyond[place + 1] += u32::from(statistic > mean.critical_1());
             }
         }
-        // Of a hundred samples, five and one are expected to be rejected. More than 15 or 6
-        // rejections have a probability of 1e-4.
+        // Of 100 samples, 5 are expected to be rejected at the 5% level, and 1 at the 1% level.
+        // More than 15 rejections, or more than 6, have a probability of 1e-4.
         for (found, most) in beyond.into_iter().zip([15, 6, 15, 6]) {
             assert!(found <= most, "{beyond:?} of {SEEDS} at {rate}/s");
         }
@@ -254,7 +254,8 @@ fn the_test_rejects_other_distributions() {
     let even: Vec<_> = schedule(Arrivals::Constant, 1).take(1_001).collect();
     rejected(Mean::Estimated, &gaps(&even));
     let all: Vec<_> = schedule(Arrivals::Poisson, 1).take(20_001).collect();
-    // A mean that is 3% off, and gaps that are cut off at three times the mean.
+    // The test also rejects a mean that is 3% off, and gaps that are cut off at three times the
+    // mean.
     rejected(Mean::Known(1.03 / rate), &gaps(&all));
     let cut: Vec<f64> = gaps(&all).iter().map(|gap| gap.min(3.0 / rate)).collect();
     rejected(Mean::Estimated, &cut);
@@ -293,7 +294,7 @@ fn arrivals_by_worker_are_those_of_their_schedules() {
     };
     let found = arrivals_by_worker(Arrivals::Constant, &2.0.into(), 0, 3, end);
     assert_eq!(found, Some(vec![4, 3, 3]));
-    // A week of arrivals takes too long to draw.
+    // Drawing the arrivals of a week would take too long.
     let found = arrivals_by_worker(Arrivals::Poisson, &1e6.into(), 0, 3, FOREVER);
     assert_eq!(found, None);
 }

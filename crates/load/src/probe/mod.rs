@@ -34,7 +34,7 @@ const FIELD_LENGTH_MAX: usize = 100;
 pub struct ProbeResponse {
     /// Method and URL.
     pub request: String,
-    /// Final status.
+    /// Status code of the final response.
     pub status: u16,
     /// The body as sent.
     pub body: BodyDigest,
@@ -387,7 +387,7 @@ impl<'a> ProbeSocket<'a> {
         }
     }
 
-    /// Waits for bytes. Zero bytes mean that the connection was closed.
+    /// Waits for bytes. A result of zero means that the connection was closed.
     fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, String> {
         loop {
             let received = self

@@ -75,8 +75,8 @@ impl<'a> QuicProbe<'a> {
             }
             Some(_) => Ok(probe),
             None => Err(format!(
-                "no QUIC response from {} within {} (is UDP open? does the server listen on \
-                 UDP?)",
+                "no QUIC response from {} within {} (does a firewall block UDP? does the \
+                 server listen on UDP?)",
                 name(target),
                 number::span(timeout.as_secs_f64())
             )),

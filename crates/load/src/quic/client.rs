@@ -15,13 +15,14 @@ use crate::tls::TlsClient;
 /// load reads bytes as soon as they arrive, so the window only has to cover a round trip.
 const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 /// Number of response bytes that the server may send on all streams of a connection before the load
-/// has read them. It bounds the memory for data that arrives out of order.
+/// has read them. This limit bounds the memory for data that arrives out of order.
 const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 /// Number of unidirectional streams that the server may have open: its control stream, two for
 /// QPACK (RFC 9114 §6.2), and some of types that prony ignores.
 const SERVER_STREAMS_MAX: u32 = 16;
 
-/// Largest UDP payload that QUIC permits (RFC 9000 §18.2). Receive buffers take any datagram.
+/// Largest UDP payload that QUIC permits (RFC 9000 §18.2). Receive buffers have room for a datagram
+/// of any size.
 const PAYLOAD_BYTES_MAX: u16 = 65_527;
 
 /// The QUIC settings of one worker, with its own TLS sessions.
@@ -32,8 +33,8 @@ pub(crate) struct QuicClient {
 }
 
 impl QuicClient {
-    /// Creates the settings. Returns `None` if TLS lacks the cipher suite that QUIC begins with
-    /// (RFC 9001 §5.2).
+    /// Creates the QUIC settings. Returns `None` if the TLS library lacks the cipher suite that
+    /// QUIC begins with (RFC 9001 §5.2).
     pub(crate) fn new(tls: &TlsClient) -> Option<QuicClient> {
         let config = tls.config.clone();
         let factory = SessionFactory::new(config, initial_suite()?);
@@ -43,7 +44,8 @@ impl QuicClient {
         // By default, datagrams are limited to the payload of Ethernet. Paths with a larger MTU
         // need fewer packets.
         endpoint.max_udp_payload_size(PAYLOAD_BYTES_MAX).ok()?;
-        // Each connection has its own socket, so the packets that arrive there need no identifier.
+        // Each connection has its own socket, so packets to the client need no connection
+        // identifier.
         endpoint.cid_generator(|| -> Box<dyn ConnectionIdGenerator> {
             Box::new(RandomConnectionIdGenerator::new(0))
         });
@@ -54,7 +56,8 @@ impl QuicClient {
     }
 }
 
-/// TLS_AES_128_GCM_SHA256, which protects Initial packets regardless of the negotiated suite.
+/// Returns TLS_AES_128_GCM_SHA256, which protects Initial packets regardless of the negotiated
+/// suite.
 fn initial_suite() -> Option<Suite> {
     let suite = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
     suite.tls13()?.quic_suite()
@@ -67,7 +70,7 @@ fn transport() -> TransportConfig {
         .max_concurrent_uni_streams(VarInt::from_u32(SERVER_STREAMS_MAX))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW_BYTES))
-        // Requests are short, so streams don't need to take turns.
+        // Requests are short, so streams don't need to take turns in sending.
         .send_fairness(false)
         // Only the server's idle timeout applies. Requests have their own timeouts.
         .max_idle_timeout(None)

@@ -19,16 +19,16 @@ use super::packets::packets_in;
 use super::session::HandshakeState;
 use crate::tls::NegotiatedTls;
 
-/// Maximum number of datagrams in a batch to be sent. It bounds the burst that a peer's receive
-/// buffer must take.
+/// Maximum number of datagrams in a sent batch. This limits the size of the burst that the peer's
+/// receive buffer must hold.
 const BATCH_DATAGRAMS_MAX: usize = 16;
 
 /// Direction of a QUIC stream: bidirectional or unidirectional.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamDirection {
-    /// Both sides send.
+    /// Bidirectional: both sides send.
     Both,
-    /// Only the side that opened the stream sends.
+    /// Unidirectional: only the side that opened the stream sends.
     One,
 }
 
@@ -44,9 +44,9 @@ impl StreamDirection {
 /// An event of an established connection.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum QuicEvent {
-    /// Bytes, the end or a reset can be read from a stream.
+    /// Bytes can be read from a stream, or the stream has ended or was reset.
     Readable(u64),
-    /// More bytes can be written to a stream, which was blocked.
+    /// More bytes can be written to a stream that was blocked.
     Writable(u64),
     /// The server has stopped reading a stream.
     Stopped(u64),
@@ -59,14 +59,14 @@ pub(crate) enum QuicEvent {
 /// State of a connection's early data (0-RTT, RFC 9001 §4.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EarlyData {
-    /// No early data is sent, because the load doesn't use it or no session permits it.
+    /// No early data is sent, because the load doesn't use early data or no session permits it.
     Unused,
-    /// Streams can be used while the handshake is in progress.
+    /// The client offers early data, so streams can be used while the handshake is in progress.
     Offered,
     /// The server has accepted the early data.
     Accepted,
-    /// The server has discarded the data and the streams on which it was sent. The numbers of these
-    /// streams are used again.
+    /// The server has discarded the early data and its streams. The numbers of these streams are
+    /// used again.
     Rejected,
 }
 
@@ -75,36 +75,36 @@ pub(crate) enum EarlyData {
 pub(crate) enum StreamEnd {
     /// More bytes may arrive.
     Open,
-    /// The server has finished the stream.
+    /// The server has ended the stream in an orderly way.
     Finished,
     /// The server has reset the stream with this error code.
     Reset(u64),
-    /// The stream had already ended.
+    /// The stream had already ended before the read.
     Gone,
 }
 
-/// Datagrams to be sent, all of them of the same length except the last.
+/// Datagrams to be sent. All of them have the same length, except that the last one may be shorter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DatagramBatch {
-    /// Length of each datagram in bytes.
+    /// Length of each datagram in bytes, except the last.
     pub(crate) segment_bytes: usize,
-    /// Congestion mark (RFC 9000 §13.4).
+    /// Congestion mark of the datagrams (RFC 9000 §13.4).
     pub(crate) ecn: Option<EcnCodepoint>,
 }
 
-/// One connection, as a state machine.
+/// One QUIC connection, as a state machine.
 pub(crate) struct QuicConnection {
     endpoint: Endpoint,
     handle: ConnectionHandle,
     connection: Connection,
     peer: SocketAddr,
     is_established: bool,
-    /// True if nothing was sent since the handshake was complete, so the server still waits for the
-    /// handshake's last message.
+    /// True if nothing has been sent since the handshake was completed, so the server is still
+    /// waiting for the handshake's last message.
     owes_handshake: bool,
     early_data: EarlyData,
     packets_received: u64,
-    /// The error code of HTTP/3 with which this side closes the connection.
+    /// The HTTP/3 error code with which this side closes the connection.
     close_code: Option<VarInt>,
     /// Events that were taken from quinn-proto.
     events: VecDeque<QuicEvent>,
@@ -146,8 +146,8 @@ impl QuicConnection {
         })
     }
 
-    /// Takes datagrams from the server. All have `segment_bytes` bytes, except the last, which may
-    /// be shorter.
+    /// Handles datagrams from the server. All of them have `segment_bytes` bytes, except the last,
+    /// which may be shorter.
     pub(crate) fn receive(
         &mut self,
         mut datagrams: BytesMut,
@@ -182,7 +182,7 @@ impl QuicConnection {
     fn exchange_endpoint_events(&mut self) {
         while let Some(event) = self.connection.poll_endpoint_events() {
             if event.is_drained() {
-                // The endpoint need not remove the connection, which is closed with its socket.
+                // The endpoint need not remove the connection, because both are dropped together.
                 continue;
             }
             if let Some(event) = self.endpoint.handle_event(self.handle, event) {
@@ -191,13 +191,13 @@ impl QuicConnection {
         }
     }
 
-    /// Time at which [`QuicConnection::expire`] must be called.
+    /// Returns the time at which [`QuicConnection::expire`] must be called.
     pub(crate) fn timeout(&mut self) -> Option<Instant> {
         self.connection.poll_timeout()
     }
 
-    /// Appends the next datagrams to be sent, if there are any. Up to `segments_max` of them form a
-    /// batch.
+    /// Appends the next datagrams to be sent to `out`, if there are any. Up to `segments_max`
+    /// datagrams form a batch.
     pub(crate) fn transmit(
         &mut self,
         now: Instant,
@@ -223,13 +223,13 @@ impl QuicConnection {
         self.events.pop_front()
     }
 
-    /// Returns true if there is an event.
+    /// Returns true if there is an unhandled event.
     pub(crate) fn has_event(&mut self) -> bool {
         while self.events.is_empty() && self.poll() {}
         !self.events.is_empty()
     }
 
-    /// The result of the handshake, once it has ended.
+    /// Returns the result of the handshake, once it has ended.
     pub(crate) fn handshake_result(&mut self) -> Option<Result<(), QuicEnd>> {
         while !self.is_established && self.poll() {
             if let Some(QuicEvent::Ended(end)) = self.events.back() {
@@ -286,17 +286,17 @@ impl QuicConnection {
         self.is_established
     }
 
-    /// Returns true if the last message of the handshake was not sent yet.
+    /// Returns true if the last message of the handshake has not been sent yet.
     pub(crate) fn owes_handshake(&self) -> bool {
         self.owes_handshake
     }
 
-    /// State of the early data.
+    /// Returns the state of the early data.
     pub(crate) fn early_data(&self) -> EarlyData {
         self.early_data
     }
 
-    /// The parameters that the handshake negotiated.
+    /// Returns the parameters that the handshake negotiated.
     pub(crate) fn agreed(&self) -> Option<NegotiatedTls> {
         self.handshake().agreed
     }
@@ -313,8 +313,8 @@ impl QuicConnection {
         )
     }
 
-    /// Opens a stream, if the server allows another one. The server is notified when bytes are
-    /// written.
+    /// Opens a stream, if the server allows another one. The server learns of the stream only when
+    /// bytes are written to it.
     pub(crate) fn open(&mut self, direction: StreamDirection) -> Option<u64> {
         self.connection
             .streams()
@@ -345,7 +345,7 @@ impl QuicConnection {
         let _ = self.connection.send_stream(id(stream)).finish();
     }
 
-    /// Abandons both sides of a stream, or the server's side if it is the only one.
+    /// Abandons both sides of a stream. A stream that the server opened has only the server's side.
     pub(crate) fn abandon(&mut self, stream: u64, code: u64) {
         if id(stream).initiator() == Side::Client {
             self.reset(stream, code);
@@ -379,13 +379,13 @@ impl QuicConnection {
         }
     }
 
-    /// Closes the connection with an error code of HTTP/3, if it is still open. The last datagram
-    /// is then available from [`QuicConnection::transmit`].
+    /// Closes the connection with an HTTP/3 error code, if it is still open. The last datagram is
+    /// then available from [`QuicConnection::transmit`].
     pub(crate) fn close(&mut self, code: u64) {
         self.close_code.get_or_insert(code_of(code));
     }
 
-    /// Counts of packets and datagrams.
+    /// Returns the connection's counts of packets and datagrams.
     pub(crate) fn counts(&self) -> QuicUse {
         let stats = self.connection.stats();
         QuicUse {
@@ -407,7 +407,7 @@ fn number(stream: StreamId) -> u64 {
     VarInt::from(stream).into_inner()
 }
 
-/// Converts a stream's number, which came from [`number`], back to the stream's identifier.
+/// Converts the number that [`number`] returned for a stream back to the stream's identifier.
 fn id(stream: u64) -> StreamId {
     StreamId::from(code_of(stream))
 }

@@ -5,25 +5,26 @@ use std::fmt;
 use prony_record::Outcome;
 use quinn_proto::{ConnectionError, TransportErrorCode};
 
-/// QUIC error codes that stand for TLS alerts: 0x100 plus the alert (RFC 9001 §4.8).
+/// QUIC error codes that represent TLS alerts: 0x100 plus the alert (RFC 9001 §4.8).
 const TLS_ALERTS: std::ops::Range<u64> = 0x100..0x200;
 
 /// Reason why a QUIC connection ended.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum QuicEnd {
-    /// The server closed the connection with an error code of HTTP/3, which may be H3_NO_ERROR.
+    /// The server closed the connection with an HTTP/3 error code, which may be H3_NO_ERROR.
     Closed { code: u64 },
     /// The TLS handshake failed on this side.
     Tls(rustls::Error),
     /// The server ended the handshake with a TLS alert.
     Alert(u8),
-    /// The server ended the connection with an error code of QUIC.
+    /// The connection ended for another reason, such as a QUIC error code, a stateless reset or a
+    /// timeout.
     Aborted { outcome: Outcome, text: String },
 }
 
 impl QuicEnd {
-    /// Creates the reason for a lost connection. `tls_error` is the error of the TLS library, if
-    /// there was one.
+    /// Creates the reason for a lost connection. `tls_error` is the error that the TLS library
+    /// reported, if there was one.
     pub(super) fn new(error: ConnectionError, tls_error: Option<rustls::Error>) -> QuicEnd {
         let aborted = |outcome, text: &str| QuicEnd::Aborted {
             outcome,
@@ -61,28 +62,28 @@ impl QuicEnd {
             },
             ConnectionError::VersionMismatch => aborted(
                 Outcome::ConnectFailed,
-                "the server does not support QUIC version 1 (RFC 9000), the only one that prony supports",
+                "the server does not support QUIC version 1 (RFC 9000), the only version that prony supports",
             ),
             ConnectionError::Reset => aborted(
                 Outcome::Reset,
-                "the server has lost the state of the QUIC connection (stateless reset)",
+                "the server lost the state of the QUIC connection (stateless reset)",
             ),
             ConnectionError::TimedOut => aborted(
                 Outcome::Timeout,
-                "the QUIC connection timed out: the server sent nothing for the negotiated idle time",
+                "the QUIC connection timed out: the server sent nothing within the negotiated idle timeout",
             ),
             ConnectionError::LocallyClosed => {
-                aborted(Outcome::Reset, "the load closed the QUIC connection")
+                aborted(Outcome::Reset, "prony closed the QUIC connection")
             }
             ConnectionError::CidsExhausted => aborted(
                 Outcome::ConnectFailed,
-                "no connection identifier is left for another QUIC connection",
+                "no connection identifiers are left for another QUIC connection",
             ),
         }
     }
 }
 
-/// Returns the beginning of a text that the server chose.
+/// Returns the printable beginning of a text from the server.
 fn shortened(text: &str) -> String {
     const CHARACTERS_MAX: usize = 100;
     let printable = text.chars().filter(|c| !c.is_control());

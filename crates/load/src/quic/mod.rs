@@ -1,4 +1,4 @@
-//! QUIC (RFC 9000) by quinn-proto, client side: datagrams in, streams out, and the reverse.
+//! The client side of QUIC (RFC 9000), by quinn-proto. It converts between datagrams and streams.
 //!
 //! ```text
 //! TlsSettings ─(one per worker)─► QuicClient ─(one per connection)─► QuicConnection

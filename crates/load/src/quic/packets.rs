@@ -1,4 +1,4 @@
-//! The number of packets in a datagram.
+//! Counts the packets in a datagram.
 
 /// First bit of packets with a long header (RFC 9000 §17.2).
 const LONG_HEADER: u8 = 0x80;
@@ -8,11 +8,11 @@ const TYPE_BITS: u8 = 0x30;
 const INITIAL: u8 = 0x00;
 /// Type bits of Retry packets, which have no length and end the datagram.
 const RETRY: u8 = 0x30;
-/// Length of the first byte and the version.
+/// Length of a long header's first byte and version, in bytes.
 const VERSION_END: usize = 5;
 
-/// Number of packets in a datagram. Several are coalesced only during a handshake (RFC 9000 §12.2).
-/// A datagram that isn't QUIC counts as one packet.
+/// Returns the number of packets in a datagram. Packets are coalesced only during a handshake (RFC
+/// 9000 §12.2). A datagram that isn't QUIC counts as one packet.
 pub(super) fn packets_in(datagram: &[u8]) -> u64 {
     let mut count = 0;
     let mut rest = datagram;
@@ -30,11 +30,11 @@ pub(super) fn packets_in(datagram: &[u8]) -> u64 {
     count
 }
 
-/// Returns the bytes after a packet with a long header; `None` if it doesn't end within the
+/// Returns the bytes after a packet with a long header; `None` if the packet doesn't end within the
 /// datagram.
 fn after_long(first: u8, packet: &[u8]) -> Option<&[u8]> {
     let mut rest = packet.get(VERSION_END..)?;
-    // Identifiers of the destination and the source.
+    // Skip the connection identifiers of the destination and the source.
     for _ in 0..2 {
         let length = usize::from(*rest.first()?);
         rest = rest.get(1 + length..)?;
@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// A packet with a long header of these type bits and a payload.
+    /// Creates a packet with a payload and a long header, which has these type bits.
     fn long(kind: u8, payload: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0xc0 | kind, 0, 0, 0, 1, 2, 7, 7, 0];
         if kind == INITIAL {

@@ -1,7 +1,7 @@
 //! TLS of a QUIC connection (RFC 9001), by rustls.
 //!
-//! quinn-proto includes a rustls session, but it doesn't expose all negotiated parameters, or
-//! rustls's errors.
+//! quinn-proto includes a rustls session, but that session exposes neither all negotiated
+//! parameters nor rustls's errors.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ const RETRY_NONCE: [u8; 12] = [
 /// Length of a Retry packet's integrity tag, in bytes.
 const RETRY_TAG_BYTES: usize = 16;
 
-/// The result of a handshake, which may be incomplete.
+/// The result of a handshake, as far as it is known.
 #[derive(Debug, Clone)]
 pub(super) struct HandshakeState {
     /// The negotiated parameters, once the handshake is complete.
@@ -83,12 +83,12 @@ impl crypto::ClientConfig for SessionFactory {
     }
 }
 
-/// TLS of one connection.
+/// The TLS session of one connection.
 struct QuicSession {
     connection: ClientConnection,
     initial: Suite,
     next_secrets: Option<Secrets>,
-    /// True once the end of the handshake was reported.
+    /// True once the end of the handshake has been reported.
     has_reported: bool,
     error: Option<rustls::Error>,
 }
@@ -203,7 +203,7 @@ impl Session for QuicSession {
             .is_ok()
     }
 
-    /// Not supported, because nothing here needs it.
+    /// Always fails, because prony doesn't need exported keying material.
     fn export_keying_material(
         &self,
         _output: &mut [u8],
@@ -268,7 +268,7 @@ mod tests {
             connection.transmit(now, 1, &mut initial).unwrap();
             (connection, initial)
         };
-        // A Retry with a wrong tag is ignored.
+        // A Retry packet with an invalid integrity tag is ignored.
         let (mut connection, initial) = connect();
         let mut forged = retry(&initial, 7);
         *forged.last_mut().unwrap() ^= 1;

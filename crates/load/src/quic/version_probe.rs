@@ -1,10 +1,10 @@
-//! Finds out if an address has a QUIC server, without a connection.
+//! Detects a QUIC server at an address without opening a connection.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// Number of probes, and the time to wait for a response to each. The total time is the same as for
-/// a TCP connect.
+/// Number of probes, and the time to wait for a response to each probe. The total time equals the
+/// limit for a TCP connect.
 const TRIES: usize = 3;
 const TRY_TIMEOUT: Duration = Duration::from_millis(100);
 /// Length of a probe. Servers ignore shorter datagrams with an unknown version (RFC 9000 §6.1).
@@ -33,7 +33,7 @@ pub(crate) fn has_server(address: &SocketAddr) -> bool {
             match socket.recv(&mut buffer) {
                 Ok(length) => return Ok(is_version_negotiation(&buffer[..length])),
                 // A datagram or its response may be lost. If no program listens at the port, the
-                // system reports it.
+                // system reports an error.
                 Err(e) if e.kind() == std::io::ErrorKind::ConnectionRefused => return Err(e),
                 Err(e) => error = Some(e),
             }
@@ -43,7 +43,8 @@ pub(crate) fn has_server(address: &SocketAddr) -> bool {
     probe().unwrap_or(false)
 }
 
-/// A long header with an unknown version and identifiers of 8 bytes, padded.
+/// Creates a probe: a long header with an unknown version and two identifiers of 8 bytes, padded
+/// with zeros.
 fn probe_datagram() -> Vec<u8> {
     let mut datagram = vec![LONG_HEADER];
     datagram.extend(RESERVED_VERSION);
@@ -64,7 +65,7 @@ fn is_version_negotiation(datagram: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// A server that sends `response` to the first datagram.
+    /// Starts a server that sends `response` to the first datagram.
     fn server(response: &'static [u8]) -> (SocketAddr, std::thread::JoinHandle<Vec<u8>>) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
@@ -85,7 +86,7 @@ mod tests {
         let (address, thread) = server(b"no such command");
         assert!(!has_server(&address));
         thread.join().unwrap();
-        // Nothing listens there any more.
+        // Nothing listens at the address any more.
         assert!(!has_server(&address));
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
         assert!(!has_server(&silent.local_addr().unwrap()));

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use crate::credentials::Credentials;
 use crate::url::Url;
 
-/// A proxy as the user entered it: `HOST`, `HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`. The default port is
-/// 80.
+/// A proxy as the user entered it: `HOST`, `HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`. The
+/// default port is 80.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpProxy {
     host: String,

@@ -88,7 +88,7 @@ pub struct LoadSettings {
     /// HTTP version; by default negotiated by ALPN over TLS, and 1.1 in cleartext.
     #[serde(skip_serializing_if = "is_none")]
     pub http: Option<HttpVersion>,
-    /// Requests in flight on each HTTP/2 connection; by default 1.
+    /// Requests in flight on each HTTP/2 or HTTP/3 connection; by default 1.
     #[serde(deserialize_with = "text::count", skip_serializing_if = "is_none")]
     pub streams: Option<u64>,
     /// Each request uses its own connection.
@@ -107,7 +107,7 @@ pub struct LoadSettings {
     /// request has one.
     #[serde(skip_serializing_if = "is_none")]
     pub order: Option<RequestOrder>,
-    /// CSV file whose columns are values in URLs, headers and bodies.
+    /// CSV file whose columns provide values for URLs, headers and bodies.
     #[serde(with = "text::path", skip_serializing_if = "is_none")]
     pub data: Option<PathBuf>,
     /// Order in which requests take the rows of `data`; by default as in the file.
@@ -497,7 +497,7 @@ impl LoadSettings {
         self.method.as_deref().unwrap_or("GET")
     }
 
-    /// Requests in flight on each HTTP/2 connection.
+    /// Requests in flight on each HTTP/2 or HTTP/3 connection.
     pub fn streams(&self) -> u64 {
         self.streams.unwrap_or(1)
     }

@@ -51,7 +51,7 @@ impl FromStr for ArrivalRate {
         let (Some(from_per_s), Some(to_per_s)) = (rate_or_zero(from), rate_or_zero(to)) else {
             return Err(format!(
                 "\"{text}\" is not a changing rate; write the requests per second at the start and at the \
-                 end like 100:5000"
+                 end, such as 100:5000"
             ));
         };
         if from_per_s == 0.0 && to_per_s == 0.0 {
@@ -117,7 +117,8 @@ impl FromStr for Stage {
     fn from_str(text: &str) -> Result<Stage, String> {
         let expected = || {
             format!(
-                "\"{text}\" is not a stage; write the rate at its end and its length like 2000@1m"
+                "\"{text}\" is not a stage; write the rate at its end and its length, such as \
+                 2000@1m"
             )
         };
         let (rate, length) = text.trim().split_once('@').ok_or_else(expected)?;
@@ -258,7 +259,7 @@ impl LoadSettings {
         }
         if self.stages.len() > STAGES_MAX {
             let text = format!(
-                ": {} stages are too many; at most {STAGES_MAX}",
+                ": {} stages are too many; use at most {STAGES_MAX}",
                 self.stages.len()
             );
             return Err(error.text(text));
@@ -269,7 +270,7 @@ impl LoadSettings {
         let stages = self.rate_stages();
         if StagedRate::new(&stages).arrivals_until(length.as_secs_f64()) <= 0.0 {
             let text = ": no request is due, because the rate never rises above zero; write the rate at the end of each stage and \
-                        its length like 500@30s,2000@1m";
+                        its length, such as 500@30s,2000@1m";
             return Err(error.text(text));
         }
         Ok(())
@@ -321,7 +322,7 @@ mod tests {
             "2000000k@1s",
         ] {
             let error = bad.parse::<Stage>().unwrap_err();
-            assert!(error.contains("like 2000@1m"), "{bad}: {error}");
+            assert!(error.contains("such as 2000@1m"), "{bad}: {error}");
         }
     }
 

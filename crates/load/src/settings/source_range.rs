@@ -177,13 +177,13 @@ fn network_range(typed: &str, network: &str, length: &str) -> Result<SourceRange
         .parse()
         .ok()
         .filter(|&length| length <= bits)
-        .ok_or_else(|| format!("\"{typed}\": a prefix has 0 to {bits} bits"))?;
+        .ok_or_else(|| format!("\"{typed}\": the prefix length must be from 0 to {bits}"))?;
     let free = bits - length;
     let size = 1u128.checked_shl(free).unwrap_or(u128::MAX);
     if number(first) & (size - 1) != 0 {
         return Err(format!(
             "\"{typed}\" is an address within a network; write {first} for that address only, or \
-             the network's first address with /{length} for all"
+             the network's first address with /{length} for the whole network"
         ));
     }
     let (skipped, hosts) = match first {

@@ -68,7 +68,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
         })
     }
 
-    /// Accepts an array of one element, too.
+    /// Also accepts an array with one element.
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<String, A::Error> {
         let first: Option<Scalar> = items.next_element()?;
         match (first, items.next_element::<Scalar>()?) {
@@ -317,8 +317,8 @@ as_text! {
     TlsVersion: one,
 }
 
-/// Includes the password. No type that contains a password implements `Display`, so no password is
-/// printed by accident.
+/// The text includes the password. No type that contains a password implements `Display`, so no
+/// password is printed by accident.
 impl Serialize for Credentials {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
@@ -331,7 +331,7 @@ impl<'de> Deserialize<'de> for Credentials {
     }
 }
 
-/// Includes the password.
+/// The text includes the password.
 impl Serialize for HttpProxy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.url_with_credentials())

@@ -23,10 +23,10 @@ macro_rules! words {
         }
 
         impl $name {
-            /// The words for the variants.
+            /// The words that represent the variants, in the order of the variants.
             pub const NAMES: &[&str] = &[$($word),+];
 
-            /// The word for this variant.
+            /// Returns the word that represents this variant.
             pub fn name(self) -> &'static str {
                 match self {
                     $($name::$variant => $word,)+
@@ -152,7 +152,7 @@ impl fmt::Display for GatewayMac {
 }
 
 impl Arrivals {
-    /// The words for the variants.
+    /// The words that represent the variants, in the order of the variants.
     pub const NAMES: &[&str] = &["constant", "poisson"];
 }
 

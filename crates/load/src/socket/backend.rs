@@ -8,10 +8,10 @@ use crate::settings::IoChoice;
 /// Implementation of the sockets that a load uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backend {
-    /// Completions: io_uring.
+    /// Completion-based: io_uring.
     #[cfg(target_os = "linux")]
     Uring,
-    /// Readiness: epoll or kqueue.
+    /// Readiness-based: epoll or kqueue.
     Poll,
     /// TCP in this process, over AF_XDP.
     #[cfg(target_os = "linux")]
@@ -19,7 +19,7 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// Name of the backend in records.
+    /// Returns the name of the backend in records.
     pub(crate) fn name(self) -> &'static str {
         match self {
             #[cfg(target_os = "linux")]
@@ -30,7 +30,7 @@ impl Backend {
         }
     }
 
-    /// Chooses the backend for the flag `--io`. If the automatic choice is not the best backend,
+    /// Chooses the backend for the flag `--io`. If the automatic choice can't be the best backend,
     /// also returns the reason. Each of the `workers` has up to `capacity` connections.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Backend {
         if flag == IoChoice::Poll {
             return Ok((Backend::Poll, None));
         }
-        // The interface was already checked together with the targets.
+        // The AF_XDP interface was already checked together with the targets.
         #[cfg(target_os = "linux")]
         if flag == IoChoice::Xdp {
             return Ok((Backend::Xdp, None));
@@ -53,14 +53,17 @@ impl Backend {
             (_, Ok(backend)) => Ok((backend, None)),
             (IoChoice::Uring, Err(error)) => {
                 let refused = SettingsError::value("io", IoChoice::Uring).text(format!(
-                    ": io_uring is not available here ({error}); it needs Linux 6.1, and a kernel and \
-                     container that allow it (kernel.io_uring_disabled, seccomp, ulimit -l); "
+                    ": io_uring is not available on this system ({error}); it needs Linux 6.1 or \
+                     later, and a kernel and container that allow it (kernel.io_uring_disabled, \
+                     seccomp, ulimit -l); "
                 ));
                 let refused = refused.and_value("io", IoChoice::Auto);
                 Err(refused.text(" uses the best backend that is available"))
             }
             (_, Err(error)) => {
-                let note = format!("io_uring is not available here ({error}), so epoll was used");
+                let note = format!(
+                    "io_uring is not available on this system ({error}), so the load used epoll"
+                );
                 Ok((Backend::Poll, cfg!(target_os = "linux").then_some(note)))
             }
         }
@@ -93,7 +96,7 @@ mod tests {
             k,
         };
         let mut filter = [
-            // The first word of the data is the number of the system call.
+            // The first word of the filter's input is the number of the system call.
             step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
             step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, call as u32),
             step(

@@ -16,12 +16,12 @@ pub(crate) const PORT_RANGE_NAME: &str = "net.ipv4.ip_local_port_range";
 #[cfg(not(target_os = "linux"))]
 pub(crate) const PORT_RANGE_NAME: &str = "net.inet.ip.portrange.first and last";
 
-/// A local address and local ports to use instead of the system's choice.
+/// A local address and local ports that override the system's choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Source {
-    /// Local address to bind to; `None` leaves the choice to the system.
+    /// Local address to bind to; `None` for the system's choice.
     pub(crate) address: Option<IpAddr>,
-    /// The kind of bind that the address requires.
+    /// Permission that a bind to the address requires.
     pub(crate) binding: Binding,
     /// The local ports to choose from; `None` for the system's range.
     pub(crate) ports: Option<LocalPorts>,
@@ -59,7 +59,7 @@ impl LocalPorts {
     }
 }
 
-/// Local ports that other sockets hold.
+/// Numbers of local ports that other sockets hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct HeldPorts {
     pub(crate) count: u64,
@@ -71,9 +71,9 @@ pub(crate) struct HeldPorts {
 ///
 /// The bind chooses only the address. The connect chooses the port, so one port can be used for
 /// several destinations (IP_BIND_ADDRESS_NO_PORT, ip(7)). If the range of ports is set explicitly,
-/// even to the system's own, Linux 6.8 tries ports in sequence. By default it searches all ports of
-/// one parity before those of the other, which takes half a millisecond per connect once half of
-/// the ports are in use.
+/// even to the system's own, Linux 6.8 tries ports in sequence. By default, Linux searches all
+/// ports of one parity before those of the other. Once half of the ports are in use, this search
+/// takes half a millisecond per connect.
 ///
 /// # Errors
 ///
@@ -127,7 +127,7 @@ fn set_ip_option(socket: &Socket, option: libc::c_int, value: u32) {
 ///
 /// # Errors
 ///
-/// The system's error if connections can't use the address.
+/// Returns the system's error if connections can't use the address.
 pub(crate) fn try_source(address: IpAddr) -> io::Result<Binding> {
     let domain = Domain::for_address(SocketAddr::new(address, 0));
     let bind = |binding| {
@@ -163,7 +163,7 @@ fn has_local_route(address: Ipv6Addr) -> bool {
 /// route. Fields: destination, length, source, length, gateway, metric, two counts, flags,
 /// interface.
 fn local_route(line: &str) -> Option<(Ipv6Addr, u32)> {
-    /// RTF_LOCAL of linux/ipv6_route.h.
+    /// Flag RTF_LOCAL of linux/ipv6_route.h, which marks local routes.
     const LOCAL: u32 = 0x8000_0000;
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let [network, length, _, _, _, _, _, _, flags, _] = words[..] else {
@@ -175,7 +175,7 @@ fn local_route(line: &str) -> Option<(Ipv6Addr, u32)> {
     is_local.then(|| (Ipv6Addr::from_bits(network), length))
 }
 
-/// The range of local ports, if the system reports it.
+/// Returns the system's range of local ports, if the system reports it.
 pub(crate) fn local_ports() -> Option<LocalPorts> {
     #[cfg(target_os = "linux")]
     return port_range(&std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?);
@@ -183,9 +183,9 @@ pub(crate) fn local_ports() -> Option<LocalPorts> {
     None
 }
 
-/// Number of TCP sockets in this network namespace, in all states.
+/// Returns the number of TCP sockets in use and in TIME_WAIT in this network namespace.
 pub(crate) fn sockets_in_use() -> u64 {
-    // Only Linux has these files (proc(5)).
+    // Only Linux has the `sockstat` files (proc(5)).
     let read =
         |name| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
     count_sockets(&read("sockstat")) + count_sockets(&read("sockstat6"))
@@ -204,7 +204,7 @@ pub(crate) fn held_ports(
         let Ok(file) = File::open(format!("/proc/thread-self/net/{name}")) else {
             continue;
         };
-        // The file is read line by line, because 100,000 connections are 15 MB.
+        // The file is read line by line, because a list of 100,000 connections takes 15 MB.
         for line in BufReader::new(file).lines().map_while(Result::ok).skip(1) {
             let Some(seen) = connection(&line) else {
                 continue;
@@ -272,8 +272,8 @@ fn connection(line: &str) -> Option<TcpTableEntry> {
     })
 }
 
-/// Parses `0100007F:1F90`: words of four bytes, each as a number in this machine's byte order, and
-/// the port.
+/// Parses an endpoint such as `0100007F:1F90`. The address consists of words of four bytes, each a
+/// number in this machine's byte order. The port follows the colon.
 fn endpoint(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let word = |index: usize| {

@@ -1,4 +1,4 @@
-//! The contract between the worker and the sockets that carry its bytes.
+//! The contract between a worker and the sockets that carry its bytes.
 //!
 //! The contract is built on *completions*: the worker submits an operation, continues, and later
 //! reaps one [`Completion`] for it. io_uring maps to the contract directly; the readiness backend
@@ -6,7 +6,7 @@
 //! user-space stack or a simulation with its own clock fits the same contract. Nothing above this
 //! module may assume a kernel socket.
 //!
-//! The contract, which every backend is tested against:
+//! Every backend is tested against the rules of this contract:
 //!
 //! 1. The worker chooses the [`Key`] of each connection: a free index, and a generation not used
 //!    before with this index.
@@ -14,21 +14,21 @@
 //!    receiving begins without being requested. Nothing is sent before the worker submits it, so
 //!    that the worker's clock reading before a send is never later than the send.
 //! 3. [`Sockets::send`] leads to one `Sent` once the system has accepted the last byte, or to a
-//!    `Failed`. If it returns [`Sending::Done`], only a `Failed` may follow. One send per
-//!    connection is in flight at a time, and none follows one that failed. The `Sent` of a request
+//!    `Failed`. If it returns [`Sending::Done`], only a `Failed` may follow. Only one send per
+//!    connection is in flight at a time, and no send follows a failed one. The `Sent` of a request
 //!    comes before the `Received` of its response: a response that is reaped before the `Sent` of
 //!    its request counts as premature, and the worker closes the connection.
 //! 4. The bytes of a `Received` stay readable by [`Sockets::received`] until the next call of
-//!    [`Sockets::next`]. They arrive in order. `Closed` is the peer's orderly end. Nothing is
-//!    received after it, but a send may still go out.
+//!    [`Sockets::next`]. They arrive in order. `Closed` reports that the peer has closed its side
+//!    in an orderly way. Nothing is received afterwards, but a send may still succeed.
 //! 5. After the `Failed` of a connection attempt or a receive, the connection has ended. After the
 //!    `Failed` of a send, the peer's bytes are still received up to their end. The worker then
 //!    calls [`Sockets::close`] or, after a failed attempt, connects again at the same index with a
 //!    new generation.
 //! 6. After `close` no completion has that key, and the index is free again. Bytes of a send in
-//!    flight may be lost. Bytes of a send that was `Done` reach the peer before an orderly end.
+//!    flight may be lost. Bytes of a send that was `Done` reach the peer before an orderly close.
 //! 7. Every submitted operation begins no later than the next [`Sockets::wait`].
-//! 8. The backend is the clock: [`Sockets::now`] never goes back, unless the clock is started
+//! 8. The backend provides the clock: [`Sockets::now`] never goes back, unless the clock is started
 //!    again.
 
 mod backend;
@@ -80,14 +80,14 @@ pub(crate) struct Key {
 pub(crate) enum Peer {
     /// An address and port.
     Tcp(SocketAddr),
-    /// A path of a UNIX stream socket.
+    /// The path of a UNIX stream socket.
     Unix(PathBuf),
     /// An address and UDP port for QUIC.
     Quic(SocketAddr),
 }
 
 impl Peer {
-    /// The address; UNIX sockets have none.
+    /// Returns the peer's address; `None` for UNIX sockets.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self {
             Peer::Tcp(address) | Peer::Quic(address) => Some(*address),
@@ -100,12 +100,11 @@ impl Peer {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Route<'a> {
     pub(crate) peer: &'a Peer,
-    /// Name of the server for TLS. Only QUIC needs it to connect.
+    /// Server name for TLS. Only QUIC needs the name to connect.
     pub(crate) server_name: Option<&'a ServerName<'static>>,
-    /// The local source; `None` leaves the choice to the system.
+    /// The local source; `None` for the system's choice.
     pub(crate) source: Option<local::Source>,
-    /// Size of a TCP socket's send and receive buffers in bytes; `None` leaves the choice to the
-    /// system.
+    /// Size of a TCP socket's send and receive buffers in bytes; `None` for the system's choice.
     pub(crate) buffers: Option<u32>,
     /// True to send without waiting for the peer's acknowledgment of earlier bytes (TCP_NODELAY,
     /// RFC 9293 §3.7.4).
@@ -117,7 +116,7 @@ pub(crate) struct Route<'a> {
 /// Bytes to send.
 #[derive(Debug)]
 pub(crate) enum Outgoing<'run> {
-    /// Bytes that outlive the run: a request that was serialized beforehand.
+    /// Bytes that stay valid for the whole run, such as a request that was serialized beforehand.
     Shared(&'run [u8]),
     /// Bytes in a buffer that the `Sent` completion returns.
     Owned(Vec<u8>),
@@ -135,10 +134,10 @@ impl Outgoing<'_> {
 /// The state of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sending {
-    /// The system has accepted all bytes, or certainly will. No completion follows unless the send
-    /// fails.
+    /// The system has accepted all bytes, or is certain to accept them. No completion follows
+    /// unless the send fails.
     Done,
-    /// `Sent` or `Failed` will follow.
+    /// The send is in flight. `Sent` or `Failed` will follow.
     InFlight,
 }
 
@@ -154,11 +153,11 @@ pub(crate) enum Close {
 /// The operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// Connecting.
+    /// The connect.
     Connect,
-    /// Sending.
+    /// A send.
     Send,
-    /// Receiving.
+    /// Receiving bytes from the peer.
     Receive,
 }
 
@@ -169,7 +168,7 @@ pub(crate) enum Completion {
     Connected(Key),
     /// All bytes of the send were accepted. An owned buffer is returned.
     Sent(Key, Option<Vec<u8>>),
-    /// Bytes arrived: see [`Sockets::received`].
+    /// Bytes have arrived: see [`Sockets::received`].
     Received(Key),
     /// The peer closed its side in an orderly way.
     Closed(Key),
@@ -179,7 +178,7 @@ pub(crate) enum Completion {
 }
 
 impl Completion {
-    /// The key of the connection.
+    /// Returns the key of the connection.
     pub(crate) fn key(&self) -> Key {
         match self {
             Completion::Connected(key)
@@ -200,38 +199,39 @@ pub(crate) struct WaitBatch {
     pub(crate) max_wait: Nanos,
 }
 
-/// A backend: see the module's contract.
+/// A socket backend, which must obey the module's contract.
 pub(crate) trait Sockets<'run> {
-    /// True if each connection has its own streams, which are read and written through
-    /// [`Sockets::quic`]. Nothing is then sent or received by the other calls.
+    /// True if each connection has streams, which are read and written through [`Sockets::quic`].
+    /// The other methods then neither send nor receive bytes.
     const HAS_STREAMS: bool = false;
 
     /// Maximum time for which a wait gathers completions; see [`WaitBatch`].
     const COALESCE_TIME_MAX: Nanos = Nanos::from_micros(50);
 
     /// True if coalesced waits also save time for HTTP/1 responses, because a wake-up costs more
-    /// than a response.
+    /// than handling a response.
     const COALESCES_HTTP1: bool = false;
 
-    /// The time since the load began.
+    /// Reads the clock. Returns the time since the load began.
     fn now(&self) -> Nanos;
 
-    /// The cached clock reading: the time at which the last wait ended, or the time of the
-    /// completion that [`Sockets::next`] returned last. It may be some microseconds old. Reading a
-    /// clock for each completion would cost as much as parsing a response.
+    /// Returns the cached clock reading. This is the time at which the last wait ended, or the time
+    /// of the completion that [`Sockets::next`] returned last. The reading may be some microseconds
+    /// old. Reading a clock for each completion would cost as much as parsing a response.
     fn cached_now(&self) -> Nanos;
 
     /// Begins to connect.
     fn connect(&mut self, key: Key, route: Route<'_>);
 
-    /// Begins to send. Owned bytes are always in flight until `Sent` returns them.
+    /// Begins to send. A send of owned bytes always stays in flight until `Sent` returns the
+    /// buffer.
     fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending;
 
-    /// The local address of an open connection. UNIX sockets have none.
+    /// Returns the local address of an open connection; `None` for UNIX sockets.
     fn local_address(&self, key: Key) -> Option<SocketAddr>;
 
-    /// Number of unsent bytes of the send in flight on a connection, or of the last failed send. A
-    /// backend may count up to 128 KiB too many.
+    /// Returns the number of unsent bytes of the send in flight on a connection, or of the last
+    /// failed send. The number may be up to 128 KiB too high.
     fn unsent(&self, key: Key) -> u64;
 
     /// Ends a connection and all operations on it. Does nothing if the connection has already
@@ -246,22 +246,23 @@ pub(crate) trait Sockets<'run> {
     fn wait(&mut self, until: Nanos) -> io::Result<()>;
 
     /// Like [`Sockets::wait`], but may continue to sleep after the first completions until the
-    /// batch is full or its time is up. A backend without an efficient way to do this just waits.
+    /// batch is full or its time is up. A backend that can't do this efficiently just waits.
     ///
     /// # Errors
     ///
-    /// Those of [`Sockets::wait`].
+    /// The same as for [`Sockets::wait`].
     fn wait_coalesced(&mut self, until: Nanos, _batch: WaitBatch) -> io::Result<()> {
         self.wait(until)
     }
 
-    /// The next completion, if there is one. Does not wait.
+    /// Returns the next completion, if there is one. Does not wait.
     fn next(&mut self) -> Option<Completion>;
 
-    /// The bytes of the `Received` that [`Sockets::next`] returned last.
+    /// Returns the bytes of the `Received` that [`Sockets::next`] returned last.
     fn received(&self) -> &[u8];
 
-    /// The streams of an open connection, if connections have any.
+    /// Returns the QUIC connection that carries the streams of an open connection; `None` for other
+    /// transports.
     fn quic(&mut self, _key: Key) -> Option<&mut QuicConnection> {
         None
     }
@@ -269,12 +270,12 @@ pub(crate) trait Sockets<'run> {
     /// Sends all bytes that connections have written to their streams.
     fn flush(&mut self) {}
 
-    /// QUIC counts of the connections that were closed; `None` for other transports.
+    /// Returns the QUIC counts of the closed connections; `None` for other transports.
     fn quic_use(&self) -> Option<QuicUse> {
         None
     }
 
-    /// Packets and drops so far; `None` for backends other than AF_XDP.
+    /// Returns the counts of packets and drops so far; `None` for backends other than AF_XDP.
     fn xdp_use(&self) -> Option<XdpUse> {
         None
     }

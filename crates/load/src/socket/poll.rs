@@ -1,7 +1,7 @@
 //! The readiness backend: epoll on Linux, kqueue on FreeBSD, through the `polling` crate.
 //!
-//! Events are level-triggered: after a short read, no second read is needed to prove that nothing
-//! is left, and an end of stream that arrives with the last bytes is reported by the next wait. A
+//! Events are level-triggered. After a short read, no second read is needed to prove that nothing
+//! is left. If the end of the stream arrives with the last bytes, the next wait reports it. A
 //! connection's interest changes from writing to reading when it is established, and around a send
 //! that would block.
 
@@ -22,8 +22,8 @@ use super::{
 /// Size of the receive buffer. A single read can return a body of 100 KiB.
 const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
 
-/// Maximum number of events per wait. It is at least the number that a worker handles in a turn, so
-/// that an empty queue means that no events are left.
+/// Maximum number of events per wait. The limit is at least as high as the number of events that a
+/// worker handles in one turn. An empty queue therefore means that no events are left.
 const EVENTS_MAX: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
 /// The readiness backend. See [`Sockets`].
@@ -34,7 +34,8 @@ pub(crate) struct PollSockets<'run> {
     batch: Vec<Event>,
     /// Completions that did not need an event.
     ready: VecDeque<Completion>,
-    /// The key of the open connection at each index, even if its socket could not be created.
+    /// The key of the open connection at each index. A connection has a key even if its socket
+    /// could not be created.
     live: Vec<Option<Key>>,
     connections: Vec<Option<PollConnection<'run>>>,
     buffer: Box<[u8]>,
@@ -46,11 +47,11 @@ struct PollConnection<'run> {
     socket: Socket,
     key: Key,
     stage: PollStage,
-    /// Bytes of the send in flight, and the number of them that the system has accepted.
+    /// The send in flight, and the number of its bytes that the system has accepted.
     sending: Option<(Outgoing<'run>, usize)>,
-    /// Bytes of a failed send that the system had not accepted.
+    /// Number of bytes in a failed send that the system had not accepted.
     unsent: usize,
-    /// The interest registered with the poller.
+    /// The interest that is registered with the poller.
     interest: Interest,
 }
 
@@ -60,7 +61,7 @@ enum PollStage {
     Open,
     /// The peer has closed its side. Nothing more is received.
     HalfClosed,
-    /// The connection has failed. Nothing more happens.
+    /// The connection has failed. No more completions follow.
     Failed,
 }
 
@@ -71,8 +72,8 @@ struct Interest {
 }
 
 impl Interest {
-    /// Interest of a failed socket, which is not registered, because the poller would still report
-    /// its errors.
+    /// Interest of a failed socket. Such a socket is not registered, because the poller would keep
+    /// reporting its errors.
     const NONE: Interest = Interest {
         reading: false,
         writing: false,
@@ -102,7 +103,7 @@ impl<'run> PollSockets<'run> {
         })
     }
 
-    /// Counts time from `epoch`, which all workers of a load share.
+    /// Starts the clock at `epoch`, which all workers of a load share.
     pub(crate) fn start_clock(&mut self, epoch: Instant) {
         self.epoch = epoch;
     }
@@ -184,7 +185,8 @@ impl<'run> PollSockets<'run> {
             return;
         };
         if let Err(error) = connection.update_interest(&self.poller) {
-            // The poller is full, so it would never report an event of this connection.
+            // The poller accepts no more sockets, so it would never report an event of this
+            // connection.
             let operation = match connection.stage {
                 PollStage::Connecting => Operation::Connect,
                 _ => Operation::Receive,
@@ -199,7 +201,8 @@ impl<'run> PollSockets<'run> {
     }
 }
 
-/// Distinguishes events of successive connections with the same index.
+/// Returns the poller's key for a connection. The key distinguishes successive connections with the
+/// same index.
 fn event_key(key: Key) -> usize {
     (key.generation as usize) << 32 | key.index as usize
 }
@@ -215,7 +218,8 @@ impl<'run> PollConnection<'run> {
         }
     }
 
-    /// Begins a send. Returns a completion unless the send is already done.
+    /// Begins a send. Also returns a completion if the send fails immediately, or if a send of
+    /// owned bytes is already complete.
     fn send(&mut self, bytes: Outgoing<'run>) -> (Sending, Option<Completion>) {
         self.sending = Some((bytes, 0));
         match self.write() {
@@ -272,7 +276,7 @@ impl<'run> PollConnection<'run> {
         Completion::Failed(self.key, operation, error)
     }
 
-    /// Marks the rest of the send in flight as lost.
+    /// Ends the send in flight, and counts the rest of its bytes as unsent.
     fn lose_sending(&mut self) {
         self.unsent = self.unsent();
         self.sending = None;
@@ -333,7 +337,8 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
         Nanos::from(self.epoch.elapsed())
     }
 
-    /// Every completion requires a system call. Compared with that, reading the clock is cheap.
+    /// Reads the clock, because that is cheap compared with the system call that every completion
+    /// requires.
     fn cached_now(&self) -> Nanos {
         self.now()
     }
@@ -401,7 +406,8 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
             _ => {}
         }
         self.batch.extend(self.events.iter());
-        // Events are taken from the end, so that the first reported event is handled first.
+        // Events are taken from the end of the batch. The batch is reversed so that the first
+        // reported event is handled first.
         self.batch.reverse();
         Ok(())
     }

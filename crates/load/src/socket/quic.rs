@@ -6,7 +6,7 @@
 //! [`Sockets::flush`] or [`Sockets::wait`].
 //!
 //! With early data, a connection is `Connected` immediately, and the first `Received` follows the
-//! end of the handshake. If the handshake fails, a `Failed` of the connect follows although
+//! end of the handshake. If the handshake fails, a `Failed` for the connect follows, although
 //! `Connected` was already reported.
 
 use std::cmp::Reverse;
@@ -28,8 +28,8 @@ use crate::quic::{DatagramBatch, EarlyData, QuicClient, QuicConnection};
 const NO_ERROR: u64 = 0x100;
 
 /// Maximum time for which a wait gathers datagrams. Responses that arrive on a connection within
-/// this time are acknowledged together, and the next requests share a datagram, so the server
-/// handles them together, too.
+/// this time are acknowledged together. The next requests then share a datagram, so the server also
+/// handles them together.
 const COALESCE_TIME_MAX: Nanos = Nanos::from_micros(1000);
 /// Size of the memory for arriving datagrams. Streams refer to it until their bytes are read.
 const ARENA_BYTES: usize = 256 * 1024;
@@ -44,9 +44,9 @@ pub(crate) struct QuicSockets<D> {
     arena: BytesMut,
     /// Connections that may have datagrams to send.
     touched: Vec<Key>,
-    /// Counts of the closed connections.
+    /// Total counts of the closed connections.
     closed: QuicUse,
-    /// Times at which connections must be serviced. A connection may have several entries.
+    /// Times at which timers of connections expire. A connection may have several entries.
     timeouts: BinaryHeap<Reverse<(Instant, u32, u32)>>,
 }
 
@@ -59,7 +59,7 @@ enum LinkPhase {
     Early,
     /// The connection is established.
     Open,
-    /// `Failed` was reported.
+    /// The connection has failed, and `Failed` was reported.
     Failed,
 }
 
@@ -70,9 +70,9 @@ struct QuicLink {
     phase: LinkPhase,
     /// True if the connection is in the list of connections that may have datagrams to send.
     is_touched: bool,
-    /// The earliest time at which this connection is listed in `timeouts`.
+    /// The earliest entry of this connection in `timeouts`.
     armed: Option<Instant>,
-    /// The batch that waits for space in the socket's buffer.
+    /// The batch that is waiting for space in the socket's buffer.
     blocked: Option<DatagramBatch>,
     /// Bytes of the blocked batch, or an empty buffer.
     out: Vec<u8>,
@@ -95,14 +95,14 @@ impl<D: Datagrams> QuicSockets<D> {
         }
     }
 
-    /// The backend for datagrams.
+    /// Returns the backend for datagrams.
     pub(crate) fn datagrams_mut(&mut self) -> &mut D {
         &mut self.datagrams
     }
 
     fn open(&mut self, key: Key, route: &Route<'_>) -> io::Result<()> {
         let (Peer::Quic(peer), Some(name)) = (route.peer, route.server_name) else {
-            // Not reached: a load over QUIC has targets of no other kind.
+            // Unreachable, because all targets of a load over QUIC use QUIC.
             return Err(io::ErrorKind::Unsupported.into());
         };
         self.datagrams.open(key, *peer, route)?;
@@ -127,7 +127,8 @@ impl<D: Datagrams> QuicSockets<D> {
         Ok(())
     }
 
-    /// Lets the worker send early data. The handshake's first packet is sent with that data.
+    /// Lets the worker send early data. The first packet of the handshake is sent together with
+    /// that data.
     fn begin_early(&mut self, key: Key) {
         if let Some(link) = self.link(key) {
             link.phase = LinkPhase::Early;
@@ -189,7 +190,7 @@ impl<D: Datagrams> QuicSockets<D> {
                     link.blocked = Some(batch);
                     break;
                 }
-                // The datagrams count as lost, so QUIC sends their content again.
+                // The unsent datagrams count as lost, so QUIC sends their content again.
                 Err(refused) => error = error.or(Some(refused)),
             }
         }
@@ -204,8 +205,8 @@ impl<D: Datagrams> QuicSockets<D> {
         }
     }
 
-    /// Handles an error that the system reports for a socket. During the handshake, it means that
-    /// the server can't be reached. Later, QUIC decides when a connection is lost.
+    /// Handles an error that the system reports for a socket. During the handshake, the error means
+    /// that the server can't be reached. Later, QUIC decides when a connection is lost.
     fn failed(&mut self, key: Key, error: io::Error) {
         let Some(link) = self.link(key) else {
             return;
@@ -217,7 +218,7 @@ impl<D: Datagrams> QuicSockets<D> {
         }
     }
 
-    /// Time left until `until` or the next timer, whichever comes first.
+    /// Returns the time left until `until` or the next timer, whichever comes first.
     fn time_until(&self, until: Nanos) -> Duration {
         let time = until.since(self.datagrams.now()).into();
         match self.timeouts.peek() {
@@ -298,7 +299,7 @@ impl<'run, D: Datagrams> Sockets<'run> for QuicSockets<D> {
         }
     }
 
-    /// Not used: everything is sent on streams.
+    /// Never called, because all bytes are sent on streams.
     fn send(&mut self, _key: Key, _bytes: Outgoing<'run>) -> Sending {
         Sending::Done
     }
@@ -312,7 +313,8 @@ impl<'run, D: Datagrams> Sockets<'run> for QuicSockets<D> {
     }
 
     fn close(&mut self, key: Key, _how: Close) {
-        // Otherwise a server whose response needed no complete handshake would see one that failed.
+        // The last message of the handshake is sent before the close. Otherwise, a server that has
+        // responded to early data would count the handshake as failed.
         if self
             .link(key)
             .is_some_and(|link| link.connection.owes_handshake())

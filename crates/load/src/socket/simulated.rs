@@ -1,5 +1,5 @@
-//! A backend with a virtual clock and scripted servers. The real worker runs over it faster than
-//! real time, and each run is reproducible to the nanosecond.
+//! A backend with a virtual clock and scripted servers. The real worker runs over this backend
+//! faster than real time, and each run is reproducible to the nanosecond.
 //!
 //! The backend also checks the worker's side of the contract: a violation causes a panic.
 
@@ -17,33 +17,34 @@ use crate::progress::Control;
 
 /// The local port of every connection, on 127.0.0.1.
 pub(crate) const LOCAL_PORT: u16 = 5555;
-/// Limit on the number of waits. No test needs this many, so reaching the limit means that the
+/// Limit on the number of waits. No test needs as many waits, so reaching the limit means that the
 /// worker spins.
 const WAITS_MAX: u64 = 5_000_000;
 /// Limit on consecutive waits in which time did not advance and nothing happened. Reaching the
 /// limit means that the worker spins.
 const IDLE_WAITS_MAX: u32 = 100;
-/// Limit on consecutive waits in which time did not advance. No server causes this many events at
-/// the same time, so reaching the limit means that the worker spins.
+/// Limit on consecutive waits in which time did not advance. No server causes as many events at the
+/// same time, so reaching the limit means that the worker spins.
 const WAITS_AT_ONCE_MAX: u32 = 20_000;
 
 /// A simulated server, which responds to connection attempts and requests.
 pub(crate) trait Server {
-    /// Responds to a connection attempt.
+    /// Returns the result of a connection attempt.
     fn connect(&mut self, now: Nanos) -> Connect;
 
-    /// Actions on a new connection that precede any request. Connections are numbered from 0.
+    /// Returns the server's actions on a new connection that don't depend on a request. Connections
+    /// are numbered from 0.
     fn greet(&mut self, _connection: u64) -> Vec<(Nanos, Step)> {
         Vec::new()
     }
 
-    /// Converts the bytes of a step that is due to the bytes sent on the connection. Servers with
-    /// TLS override this to encrypt them.
+    /// Converts the bytes of a due step to the bytes that are sent on the connection. Servers with
+    /// TLS override this method to encrypt the bytes.
     fn sealed(&mut self, _connection: u64, bytes: Vec<u8>) -> Vec<u8> {
         bytes
     }
 
-    /// Responds to a request, or with HTTP/2 to any bytes of the client.
+    /// Responds to a request or, with HTTP/2, to any bytes from the client.
     fn response(&mut self, request: &ReceivedRequest) -> Reply;
 }
 
@@ -54,7 +55,7 @@ pub(crate) enum Connect {
     Accept(Nanos),
     /// The connection attempt fails after this time with this system error.
     Fail(Nanos, i32),
-    /// The connection attempt neither succeeds nor fails.
+    /// The connection attempt never completes.
     Never,
 }
 
@@ -67,21 +68,21 @@ pub(crate) struct ReceivedRequest {
     pub(crate) connection: u64,
     /// The target's port.
     pub(crate) port: u16,
-    /// Index of the send on the connection, counted from 0. With HTTP/1 without TLS, each send is a
+    /// Index of the send on the connection, counted from 0. In cleartext HTTP/1, each send is a
     /// request.
     pub(crate) number: u64,
     /// Bytes that the client sent.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The response to a request. Times are relative to the arrival of the request.
+/// The server's reaction to a request. Times are relative to the arrival of the request.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     pub(crate) taken: SendTiming,
     pub(crate) steps: Vec<(Nanos, Step)>,
 }
 
-/// Time at which the socket accepts the bytes of a request.
+/// The time at which the client's socket accepts the bytes of a send, or its failure.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum SendTiming {
     #[default]
@@ -99,7 +100,7 @@ pub(crate) enum Step {
     Fail(i32),
 }
 
-/// Calls of the backend, for assertions.
+/// Log of calls to the backend, for assertions.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     /// Start times of connection attempts.
@@ -108,14 +109,16 @@ pub(crate) struct Log {
     pub(crate) requests: Vec<(Nanos, Vec<u8>)>,
     /// The ways in which connections were closed.
     pub(crate) closes: Vec<Close>,
-    /// The log of the calls before the clock was restarted, in times of the earlier clock.
+    /// The log of the calls before the clock was restarted. Its times are those of the earlier
+    /// clock.
     pub(crate) before: Option<Box<Log>>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct DueEvent {
     at: Nanos,
-    /// Orders events at the same time by the order in which they were scheduled.
+    /// Sequence number, which orders events at the same time by the order in which they were
+    /// scheduled.
     order: u64,
     key: (u32, u32),
     action: DueAction,
@@ -142,7 +145,7 @@ struct SimulatedLink<'run> {
     over: bool,
     send_failed: bool,
     sending: Option<Outgoing<'run>>,
-    /// Number of unsent bytes of a failed send.
+    /// Number of unsent bytes in a failed send.
     unsent: usize,
 }
 
@@ -150,7 +153,7 @@ struct SimulatedLink<'run> {
 pub(crate) struct SimulatedSockets<'run> {
     /// The worker's clock.
     clock: Nanos,
-    /// The server's clock minus the worker's clock. The worker's clock does not advance between the
+    /// Lead of the server's clock over the worker's clock, which does not advance between the
     /// slices of a load.
     server_ahead: Nanos,
     /// Time that the worker takes to reap a completion.
@@ -197,7 +200,7 @@ impl<'run> SimulatedSockets<'run> {
         }
     }
 
-    /// Sets the time that reaping a completion takes.
+    /// Sets the time that the worker takes to reap a completion.
     pub(crate) fn with_cost(mut self, cost: Nanos) -> SimulatedSockets<'run> {
         self.cost = cost;
         self
@@ -215,7 +218,7 @@ impl<'run> SimulatedSockets<'run> {
         self
     }
 
-    /// The log of calls. It stays available after the worker has taken the backend.
+    /// Returns the log of calls. It stays available after the worker has taken the backend.
     pub(crate) fn log(&self) -> Rc<RefCell<Log>> {
         self.log.clone()
     }
@@ -233,7 +236,7 @@ impl<'run> SimulatedSockets<'run> {
         self.server_ahead = now - clock;
     }
 
-    /// The real time. Servers use this clock.
+    /// Returns the real time, which is the servers' clock.
     pub(crate) fn server_clock(&self) -> Nanos {
         self.clock + self.server_ahead
     }
@@ -276,10 +279,11 @@ impl<'run> SimulatedSockets<'run> {
     fn link(&mut self, key: Key) -> &mut SimulatedLink<'run> {
         let link = self.links[key.index as usize].as_mut();
         link.filter(|link| link.key == key)
-            .expect("the worker uses a key that is not open")
+            .expect("the worker used the key of a connection that is not open")
     }
 
-    /// Handles an event that is due. Returns its completion, if the connection is still open.
+    /// Handles an event that is due. Returns its completion, if it has one and the connection is
+    /// still open.
     fn happen(&mut self, due: DueEvent) -> Option<Completion> {
         let (index, generation) = due.key;
         let key = Key { index, generation };
@@ -335,10 +339,10 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
     }
 
     fn connect(&mut self, key: Key, route: Route<'_>) {
-        assert!(self.used.insert(key), "{key:?} was used before");
+        assert!(self.used.insert(key), "{key:?} was already used");
         let entry = &mut self.links[key.index as usize];
         let over = entry.as_ref().is_none_or(|link| link.over);
-        assert!(over, "index {} is taken", key.index);
+        assert!(over, "index {} is still in use", key.index);
         *entry = Some(SimulatedLink {
             key,
             number: self.connections,
@@ -365,9 +369,15 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
     fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
         let (clock, now) = (self.clock, self.server_clock());
         let link = self.link(key);
-        assert!(link.connected, "a send before the connection is made");
-        assert!(link.sending.is_none(), "a send during another");
-        assert!(!link.send_failed, "a send after one that failed");
+        assert!(
+            link.connected,
+            "the worker sent before the connection was established"
+        );
+        assert!(
+            link.sending.is_none(),
+            "the worker sent while another send was in flight"
+        );
+        assert!(!link.send_failed, "the worker sent after a failed send");
         let request = ReceivedRequest {
             now,
             connection: link.number,
@@ -411,7 +421,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
         self.waits += 1;
-        assert!(self.waits < WAITS_MAX, "the worker waits forever");
+        assert!(self.waits < WAITS_MAX, "the worker never stops waiting");
         let ahead = self.server_ahead;
         let next = self.due.peek();
         let next = next.map_or(Nanos::MAX, |Reverse(due)| due.at.since(ahead));

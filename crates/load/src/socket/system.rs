@@ -14,7 +14,7 @@ use prony_record::{Nanos, Outcome};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use socket2::Socket;
 
-/// The outcome of a request whose connect failed with this error.
+/// Returns the outcome of a request whose connect failed with this error.
 pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
     match error.raw_os_error() {
         Some(libc::ECONNREFUSED) => Outcome::ConnectRefused,
@@ -22,8 +22,8 @@ pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
         Some(libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EHOSTDOWN | libc::ENETDOWN) => {
             Outcome::ConnectUnreachable
         }
-        // The error number depends on whether the port or the address is missing. In both cases no
-        // local port is available.
+        // The two error numbers distinguish a missing address from a missing port. In both cases,
+        // no local port is available.
         Some(libc::EADDRNOTAVAIL | libc::EADDRINUSE) => Outcome::NoLocalPort,
         Some(libc::EMFILE | libc::ENFILE) => Outcome::TooManyFiles,
         Some(libc::ECONNRESET) => Outcome::Reset,
@@ -46,8 +46,8 @@ pub(crate) fn connect_would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Number of bytes of a TCP connection that the system has accepted but not sent; 0 if it does not
-/// report them.
+/// Returns the number of bytes that the system has accepted but not yet sent on a TCP connection; 0
+/// if the system does not report it.
 pub(crate) fn unsent_in_kernel(socket: &Socket) -> u64 {
     #[cfg(target_os = "linux")]
     {
@@ -88,14 +88,14 @@ pub(crate) fn abort(socket: &Socket) {
     }
 }
 
-/// CPU time of the calling thread so far, in user mode and in the kernel.
+/// Returns the calling thread's CPU time so far, in user mode and in the kernel.
 pub(crate) fn thread_cpu() -> (Nanos, Nanos) {
     let usage = usage(libc::RUSAGE_THREAD);
     (span(usage.ru_utime), span(usage.ru_stime))
 }
 
-/// Time for which the calling thread was ready to run but had no core; zero if the system does not
-/// report it (Linux: the second value in schedstat, proc(5)).
+/// Returns the time for which the calling thread was ready to run but had no core; zero if the
+/// system does not report it (Linux: the second value in schedstat, proc(5)).
 pub(crate) fn thread_run_delay() -> Nanos {
     #[cfg(target_os = "linux")]
     if let Ok(text) = std::fs::read_to_string("/proc/thread-self/schedstat")
@@ -106,9 +106,9 @@ pub(crate) fn thread_run_delay() -> Nanos {
     Nanos::ZERO
 }
 
-/// Time for which the machine was suspended since it started, or slightly less. Zero if the system
-/// does not report it (Linux: CLOCK_BOOTTIME includes it and CLOCK_MONOTONIC does not,
-/// clock_gettime(2)).
+/// Returns the time for which the machine has been suspended since it started, or slightly less.
+/// Returns zero if the system does not report it. On Linux, CLOCK_BOOTTIME includes this time and
+/// CLOCK_MONOTONIC does not (clock_gettime(2)).
 pub(crate) fn suspended_time() -> Nanos {
     #[cfg(target_os = "linux")]
     {
@@ -127,8 +127,8 @@ pub(crate) fn suspended_time() -> Nanos {
     Nanos::ZERO
 }
 
-/// Sleeps for a few microseconds. Linux prolongs sleeps of threads by up to 50 µs unless the thread
-/// asks for less (PR_SET_TIMERSLACK, prctl(2)).
+/// Sleeps for a few microseconds. Linux may prolong a thread's sleeps by up to 50 µs unless the
+/// thread asks for less (PR_SET_TIMERSLACK, prctl(2)).
 pub(crate) fn sleep_precisely(time: Duration) {
     #[cfg(target_os = "linux")]
     {
@@ -144,14 +144,14 @@ pub(crate) fn sleep_precisely(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Time slice that [`request_short_slice`] asks for, in nanoseconds: the minimum.
+/// Time slice that [`request_short_slice`] asks for, in nanoseconds. It is the kernel's minimum.
 #[cfg(target_os = "linux")]
 const SLICE_NANOS: u64 = 100_000;
 
-/// Asks for a short time slice for the calling thread. When the thread wakes up, it then seldom
+/// Asks for a short time slice for the calling thread. After a wake-up, the thread then seldom
 /// waits until another thread on its core has used up a slice of several milliseconds. Linux grants
-/// this since 6.12 (sched_setattr(2)). Threads with a policy other than the usual one stay as they
-/// are.
+/// such requests since version 6.12 (sched_setattr(2)). A thread whose scheduling policy is not the
+/// default is left unchanged.
 #[cfg(target_os = "linux")]
 pub(crate) fn request_short_slice() {
     // SAFETY: the attributes consist of integers, for which zero is valid.
@@ -167,21 +167,21 @@ pub(crate) fn request_short_slice() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
-/// Does nothing: other systems have no such request.
+/// Does nothing, because only Linux lets threads ask for a time slice.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn request_short_slice() {}
 
-/// The process's peak resident memory in bytes.
+/// Returns the process's peak resident memory in bytes.
 pub(crate) fn peak_memory_bytes() -> u64 {
-    // Both Linux and FreeBSD count in kibibytes: getrusage(2).
+    // Both Linux and FreeBSD report kibibytes (getrusage(2)).
     u64::try_from(usage(libc::RUSAGE_SELF).ru_maxrss).unwrap_or(0) * 1024
 }
 
 fn usage(who: libc::c_int) -> libc::rusage {
     // SAFETY: rusage consists of integers, for which zero is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer refers to a complete local rusage. With a valid `who` and pointer the call
-    // can't fail, and if it did the zeros would remain.
+    // SAFETY: the pointer refers to a complete local rusage. With a valid `who` and pointer, the
+    // call can't fail. If it did, the zeros would remain.
     unsafe { libc::getrusage(who, &mut usage) };
     usage
 }
@@ -192,7 +192,7 @@ fn span(time: libc::timeval) -> Nanos {
     Nanos(seconds * 1_000_000_000 + micros * 1_000)
 }
 
-/// Number of files that this process may open. Raises the soft limit to the hard one first.
+/// Raises the process's soft limit on open files to the hard limit. Returns the resulting limit.
 pub(crate) fn open_files_limit() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -220,5 +220,5 @@ pub(crate) fn pin_thread(core: usize) -> Result<(), String> {
         cores.set(core);
     }
     sched_setaffinity(None, &cores)
-        .map_err(|_| format!("--cores: this process may not run on core {core}"))
+        .map_err(|_| format!("--cores: this process is not allowed to run on core {core}"))
 }

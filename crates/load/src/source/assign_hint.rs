@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crate::settings::SourceRange;
 
 /// Maximum number of commands in a hint. A range that needs more commands should be written as
-/// networks.
+/// whole networks.
 const COMMANDS_MAX: usize = 3;
 
 /// Hint for assigning the addresses of a range to the machine, on the named system

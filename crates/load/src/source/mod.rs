@@ -17,8 +17,8 @@ use crate::socket::Peer;
 use crate::socket::local::{self, Binding, LocalPorts, Source};
 use crate::target::Target;
 
-/// Number of addresses of each range that are tried before the load, evenly spaced, including both
-/// ends.
+/// Maximum number of addresses of each range that are tried before the load. They are evenly spaced
+/// and include both ends.
 const TRIED_ADDRESSES_MAX: u64 = 5;
 
 /// All source addresses of a load, by family, and its PROXY protocol settings.
@@ -106,7 +106,7 @@ impl Sources {
         self.proxy_protocol.as_ref()
     }
 
-    /// The ranges of source addresses; none if the system chooses.
+    /// The ranges of source addresses; empty if the system chooses the addresses.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = SourceRange> {
         [&self.v4, &self.v6]
             .into_iter()
@@ -114,7 +114,7 @@ impl Sources {
             .copied()
     }
 
-    /// Number of source addresses; zero if the system chooses.
+    /// Number of source addresses; zero if the system chooses the addresses.
     pub(crate) fn count(&self) -> u64 {
         self.v4.count().saturating_add(self.v6.count())
     }
@@ -182,7 +182,7 @@ impl Sources {
         Some(self.v4.count() + index)
     }
 
-    /// The counted address with this index.
+    /// The address with this index among the addresses that are counted separately.
     pub(crate) fn address_at(&self, index: u64) -> Option<IpAddr> {
         if let Some(announced) = self.announced() {
             return announced.nth(index);
@@ -394,7 +394,7 @@ mod tests {
         );
         let error = refused("--source-order random");
         assert!(error.contains("add --source"), "{error}");
-        // The same address may be used in headers and for connecting.
+        // The same address may be used both in PROXY headers and as a source of connections.
         sources("--source 127.0.0.2 --proxy-protocol v1 --proxy-source 127.0.0.2");
     }
 }

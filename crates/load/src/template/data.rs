@@ -213,17 +213,17 @@ enum DataError {
 /// The part of a request that a value belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ValuePlace {
-    /// Path or query.
+    /// Path or query of the URL.
     Url,
     /// Value of a header.
     Header,
-    /// Value of Host.
+    /// Value of the Host header.
     Host,
     Body,
 }
 
 impl ValuePlace {
-    /// The encoding of values for which no filter is given.
+    /// Returns the encoding that applies to values without a filter.
     fn default_filter(self) -> Filter {
         match self {
             ValuePlace::Url => Filter::Url,

@@ -7,10 +7,11 @@ use super::values::Value;
 use crate::error::SettingsError;
 
 /// Beginning of each mark. It consists of characters that are allowed in every part of a request.
-/// No suffix of it is also a prefix of it, so the beginning of a mark is unambiguous after any
-/// text.
+/// None of its suffixes is also one of its prefixes, so the beginning of a mark is unambiguous
+/// after any text.
 const PREFIX: &str = "pronyvalue";
-/// Repeated to make the prefix of a request's marks longer than any similar text in the request.
+/// Character that is appended to the prefix of a request's marks until no text of the request
+/// contains the prefix.
 const FILL: char = 'x';
 /// End of each mark, after its number.
 const END: char = '-';

@@ -12,7 +12,7 @@ use std::fmt;
 /// Hint for text that contains literal braces.
 const LITERAL_HINT: &str = "write {{ \"{{\" }} for two braces";
 
-/// Part of a text.
+/// Part of a text with placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TextPiece {
     /// Text that is sent unchanged.

@@ -50,7 +50,7 @@ impl ValueSource<'_> {
     }
 }
 
-/// Indices of the bytes in a UUID that have a hyphen before them.
+/// Indices of the UUID bytes that are preceded by a hyphen.
 const HYPHENS: [usize; 4] = [4, 6, 8, 10];
 
 fn write_uuid(random: &mut ChaCha8Rng, out: &mut Vec<u8>) {

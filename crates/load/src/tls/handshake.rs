@@ -66,7 +66,7 @@ impl TlsHandshake {
 
     /// Adds `bytes` to the handshake, and advances the handshake as far as possible.
     pub(super) fn receive(&mut self, bytes: &[u8], buffers: &mut TlsBuffers) -> Result<(), Error> {
-        // rustls ignores this alert until the version is negotiated.
+        // rustls ignores close_notify until the version is negotiated.
         self.peer_has_closed |= self.records.has_close_notify(bytes);
         if self.incoming.capacity() == 0 {
             self.incoming = buffers.take();
@@ -148,7 +148,7 @@ impl TlsHandshake {
         std::mem::take(&mut self.early)
     }
 
-    /// Appends the output.
+    /// Appends the output that is not yet sent.
     pub(super) fn take_out(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.outgoing);
     }

@@ -122,7 +122,7 @@ impl NegotiatedTls {
         })
     }
 
-    /// Converts the parameters to the form of the record.
+    /// Converts the parameters to the form in which a record stores them.
     pub(crate) fn negotiated(&self) -> Negotiated {
         let version = self.version.as_str();
         Negotiated {

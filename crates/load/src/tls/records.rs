@@ -93,7 +93,8 @@ impl RecordScan {
 mod tests {
     use super::*;
 
-    /// Searches these records for a close_notify, cut into pieces of each length.
+    /// Cuts these records into pieces of each possible length, and searches the pieces for a
+    /// close_notify.
     fn found(records: &[&[u8]]) -> bool {
         let bytes = records.concat();
         let found: Vec<bool> = (1..=bytes.len())

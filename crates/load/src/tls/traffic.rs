@@ -181,7 +181,7 @@ impl TlsTraffic {
         self.idle_records += 1;
         if self.idle_records > IDLE_RECORDS_MAX {
             return Err(Error::General(format!(
-                "more than {IDLE_RECORDS_MAX} TLS records in a row without application data"
+                "more than {IDLE_RECORDS_MAX} consecutive TLS records without application data"
             )));
         }
         // "If a handshake message is split over two or more records, there MUST NOT be any other

@@ -106,8 +106,8 @@ impl ServerCertVerifier for CachingVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
-        // After the clock was set back, a result may seem to be from the future. It is invalid,
-        // too.
+        // After the clock was set back, a cached result may seem to be from the future. Such a
+        // result is invalid, too.
         good.retain(|one| {
             now.as_secs()
                 .checked_sub(one.from.as_secs())

@@ -9,11 +9,12 @@ use super::connections::SendState;
 use crate::connection::{ConnectionState, Progress, Reason};
 use crate::socket::{Close, Completion, Key, Operation, Sockets};
 
-/// Time that the peer has to close a drained connection first.
+/// Time given to the peer to close a drained connection before the load closes it.
 const DRAIN_TIMEOUT: Nanos = Nanos::from_millis(10);
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Handles a completion. Inlined into both callers, because a call costs 1% of a request.
+    /// Handles a completion. Inlined into both callers, because a function call would add 1% to the
+    /// CPU time of a request.
     #[inline(always)]
     pub(super) fn on_completion(&mut self, completion: Completion, now: Nanos) {
         let key = completion.key();
@@ -69,7 +70,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if entry.state.is_draining() {
             self.drained(index, Close::Orderly, now);
         } else if entry.send == SendState::Failed {
-            // The failed send consumed the error of the reset, so the end looks orderly.
+            // The failed send consumed the reset error, so the close looks orderly.
             let reset = io::Error::from_raw_os_error(libc::ECONNRESET);
             self.on_receive_error(index, &reset, now);
         } else {
@@ -83,7 +84,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Handles received bytes, or the end of the stream, on a ready connection.
+    /// Handles the progress of a connection after bytes have arrived or the peer has closed it.
     #[inline]
     fn on_progress(&mut self, index: u32, progress: Progress, now: Nanos) {
         match progress {
@@ -118,7 +119,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.sink.unsolicited += 1;
                 self.close_idle(index, Close::Abort, now);
             }
-            // Handled above.
+            // `Secured` and `Tunneled` were handled at the start of the function.
             Progress::Secured(_) | Progress::Tunneled => {}
         }
     }
@@ -170,8 +171,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Sends an HTTP/1 request again if a *reused* connection lost it and the request is safe to
-    /// repeat.
+    /// Retries an HTTP/1 request that was lost on a *reused* connection, if the request is safe to
+    /// repeat. Returns true if it is retried.
     fn retry(&mut self, index: u32, now: Nanos) -> bool {
         let slot = self.connections[index].slot;
         if !self.may_repeat(slot) {
@@ -214,7 +215,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Fails a connection and its requests in flight. If the connection was not ready yet, the
-    /// requests that wait for it fail as well.
+    /// requests that are waiting for it fail as well.
     pub(super) fn fail(
         &mut self,
         index: u32,

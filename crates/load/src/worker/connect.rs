@@ -23,7 +23,8 @@ const BACKOFF_MAX: Nanos = Nanos::from_millis(500);
 const RETRY_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_millis(20));
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Begins a connection for the requests that wait for it. The connect timeout starts now.
+    /// Begins a connection for the requests that are waiting for it. The connect timeout starts
+    /// now.
     pub(super) fn connect(&mut self, index: u32, now: Nanos) {
         let slot = self.dispatcher.first_waiting(index);
         let number = self.connections.take_number();
@@ -61,7 +62,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.sockets.connect(entry.key(index), route);
     }
 
-    /// Continues after the socket is connected.
+    /// Continues the setup of a connection whose socket has connected.
     pub(super) fn connected(&mut self, index: u32, now: Nanos) {
         if S::HAS_STREAMS {
             self.quic_connected(index, now);
@@ -91,7 +92,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.ready(index, now);
     }
 
-    /// Continues after a QUIC connection is established, or accepts early data.
+    /// Continues the setup of a QUIC connection that is established, or that accepts early data.
     fn quic_connected(&mut self, index: u32, now: Nanos) {
         let entry = &self.connections[index];
         let since = entry.state.connecting_since().unwrap_or(now);
@@ -102,7 +103,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let early_data = quic.early_data();
         self.connections.open_quic(index, quic);
         if early_data == EarlyData::Offered {
-            // The connect timeout continues until the end of the handshake.
+            // The connect timeout keeps running until the end of the handshake.
             if let Some(h3) = self.connections.h3_mut(index) {
                 h3.begin_early(since);
             }
@@ -112,7 +113,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.ready(index, now);
     }
 
-    /// Records an established QUIC connection, whose connect began at `since` and included TLS.
+    /// Records an established QUIC connection. Its connect began at `since` and included the TLS
+    /// handshake.
     fn quic_established(&mut self, index: u32, since: Nanos, now: Nanos) {
         self.sink.refusals.rule_out();
         self.timers.connects.clear(index);
@@ -136,8 +138,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Continues after the handshake of a QUIC connection on which requests were sent before the
-    /// handshake ended.
+    /// Handles the end of the handshake on a QUIC connection that has already sent requests as
+    /// early data.
     pub(super) fn end_early_data(&mut self, index: u32, now: Nanos) {
         let key = self.connections[index].key(index);
         let (Some(h3), Some(quic)) = (self.connections.h3_mut(index), self.sockets.quic(key))
@@ -162,7 +164,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.fill(index, now);
     }
 
-    /// Records that a connection is established, including any tunnel. Returns how long that took.
+    /// Records that a connection is established, including any tunnel. Returns the time that this
+    /// took.
     fn end_connect(&mut self, index: u32, now: Nanos) -> Nanos {
         self.timers.connects.clear(index);
         let entry = &mut self.connections[index];
@@ -172,7 +175,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Requests a tunnel on a new connection if the target needs one. The time until the tunnel is
     /// open counts as connect time, and is subject to the connect timeout. Returns true if the
-    /// target needs one.
+    /// target needs a tunnel.
     fn request_tunnel(&mut self, index: u32, now: Nanos) -> bool {
         let entry = &mut self.connections[index];
         let Some(tunnel) = &self.targets[entry.target].tunnel else {
@@ -186,18 +189,18 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         true
     }
 
-    /// Continues after the proxy opened the tunnel.
+    /// Continues the setup of a connection after the proxy has opened the tunnel.
     pub(super) fn tunneled(&mut self, index: u32, now: Nanos) {
         let connect = self.end_connect(index, now);
         self.begin_tls(index, connect, now);
     }
 
-    /// Starts the TLS handshake on a connection that took the time `connect` to establish.
+    /// Starts the TLS handshake on a connection that took `connect` to establish.
     fn begin_tls(&mut self, index: u32, connect: Nanos, now: Nanos) {
         let entry = &mut self.connections[index];
         let target = &self.targets[entry.target];
         let (Some(name), Some(client)) = (&target.tls, &self.targets.tls) else {
-            // Not reached: every TLS target has TLS settings.
+            // Unreachable, because every TLS target has TLS settings.
             self.fail(index, Outcome::Tls, None, now);
             return;
         };
@@ -210,7 +213,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Continues after the TLS handshake is complete.
+    /// Continues the setup of a connection after its TLS handshake.
     pub(super) fn secured(&mut self, index: u32, secured: Secured, now: Nanos) {
         let handshake = Some(secured.handshake);
         if let Some(script) = &mut self.script {
@@ -256,7 +259,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.send_waiting(index, now);
             self.dispatcher.unpark(index, now);
         }
-        // The last flight of the TLS handshake may have to be sent.
+        // The last flight of the TLS handshake may still have to be sent.
         self.send_ciphertext(index);
     }
 
@@ -276,7 +279,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         true
     }
 
-    /// Handles received bytes, or the end of the stream, on a connection that is not ready.
+    /// Handles received bytes, or the peer's close, on a connection that is not ready for requests.
     pub(super) fn on_early_progress(&mut self, index: u32, progress: Progress, now: Nanos) {
         let is_tunneling = matches!(
             self.connections[index].state,

@@ -12,15 +12,15 @@ use crate::socket::Key;
 /// State of the last send on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SendState {
-    /// Another send may begin.
+    /// No send is in flight, so another may begin.
     Idle,
     /// A send is in flight.
     InFlight,
-    /// The send failed. The response or the reason may still be received.
+    /// The send failed. A response, or the reason for the failure, may still arrive.
     Failed,
 }
 
-/// One entry of the slab.
+/// One entry of the connection slab.
 pub(super) struct ConnectionEntry {
     pub(super) state: ConnectionState,
     pub(super) send: SendState,
@@ -36,7 +36,7 @@ pub(super) struct ConnectionEntry {
     pub(super) slot: u32,
     /// Last backoff after a failed connection attempt.
     pub(super) backoff: Nanos,
-    /// Buffer for output, unless a send owns it. Its bytes are sent before all other output.
+    /// Output buffer, unless a send owns it. Its bytes are sent before all other output.
     pub(super) outbox: Vec<u8>,
 }
 
@@ -95,7 +95,8 @@ impl ConnectionEntry {
             .is_some_and(|session| session.http.has_streams())
     }
 
-    /// Returns true if the connection is used before the end of its handshake.
+    /// Returns true if the connection carries requests before the end of its handshake (early
+    /// data).
     pub(super) fn is_early(&self) -> bool {
         let session = self.session();
         session.is_some_and(|session| session.http.is_early())
@@ -115,7 +116,7 @@ pub(super) struct Connections {
     entries: Vec<ConnectionEntry>,
     pub(super) factory: HttpFactory,
     pub(super) buffers: SharedBuffers,
-    /// Connections of HTTP/2 or 3 with output to send.
+    /// HTTP/2 and HTTP/3 connections that have output to send.
     dirty: Vec<u32>,
     /// Sequence number of the next connection.
     next_number: u32,
@@ -160,25 +161,26 @@ impl Connections {
         entry.outbox.clear();
     }
 
-    /// Makes the connection of an entry ready for requests in cleartext.
+    /// Makes an entry's connection ready for cleartext requests.
     pub(super) fn open_cleartext(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
         entry.state.open_cleartext(&mut self.factory);
     }
 
-    /// Makes the connection of an entry ready for requests on the streams of QUIC.
+    /// Makes an entry's connection ready for requests on QUIC streams.
     pub(super) fn open_quic(&mut self, index: u32, quic: &mut QuicConnection) {
         let entry = &mut self.entries[index as usize];
         entry.state.open_quic(&mut self.factory, quic);
     }
 
-    /// HTTP/3 on the connection of an entry, if there is one.
+    /// Returns the HTTP/3 state of an entry's connection, if the connection uses HTTP/3.
     pub(super) fn h3_mut(&mut self, index: u32) -> Option<&mut H3> {
         let session = self.entries[index as usize].session_mut();
         session.and_then(|session| session.http.h3_mut())
     }
 
-    /// Handles the events of a QUIC connection, and adds the events of requests to the buffers.
+    /// Handles the events of a QUIC connection, and adds the resulting request events to the
+    /// buffers.
     pub(super) fn receive_streams(
         &mut self,
         index: u32,
@@ -203,8 +205,8 @@ impl Connections {
         state.receive(bytes, now, &mut self.factory, expected, &mut self.buffers)
     }
 
-    /// Handles a close of a connection by the peer. Events that the close completes are added to
-    /// the buffers.
+    /// Handles the peer's close of a connection. Events that the close completes are added to the
+    /// buffers.
     pub(super) fn peer_closed(&mut self, index: u32, expected: &Expectations) -> Progress {
         let state = &mut self.entries[index as usize].state;
         state.peer_closed(expected, &mut self.buffers)
@@ -240,7 +242,7 @@ impl Connections {
         }
     }
 
-    /// Marks a connection of HTTP/2 or 3 as having output to send.
+    /// Marks an HTTP/2 or HTTP/3 connection as having output to send.
     #[inline]
     pub(super) fn mark_dirty(&mut self, index: u32) {
         if let Some(session) = self.entries[index as usize].state.session_mut()

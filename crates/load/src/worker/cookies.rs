@@ -29,7 +29,7 @@ pub(super) struct UserJar<'a> {
 }
 
 impl UserCookies {
-    /// Creates empty jars for this number of slots; `None` if the load has no cookies.
+    /// Creates an empty jar for each slot. Returns `None` if the load has no cookies.
     pub(super) fn new(spec: &LoadSpec, slots: usize) -> Option<UserCookies> {
         spec.has_cookies.then(|| UserCookies {
             jars: vec![CookieJar::default(); slots],
@@ -37,7 +37,7 @@ impl UserCookies {
         })
     }
 
-    /// The cookies of a slot's user at this time of the load.
+    /// Returns the cookies of a slot's user at this time of the load.
     pub(super) fn of(&self, slot: u32, now: Nanos) -> UserJar<'_> {
         UserJar {
             jar: &self.jars[slot as usize],

@@ -1,4 +1,4 @@
-//! Deadlines with the same timeout, in a doubly linked list within an array.
+//! Deadlines with the same timeout, kept in a doubly linked list within an array.
 //!
 //! Every request has the same timeout, so the request that began first expires first. Adding and
 //! removing a deadline takes a few writes and allocates nothing. Requests that end in time leave no

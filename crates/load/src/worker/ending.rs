@@ -39,8 +39,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             None => PastHops::default(),
         };
         let sent = pending.sent.unwrap_or(pending.begun.max(pending.intended));
-        // If a request fails in the turn in which it was sent or its response began, `ended` is
-        // that turn's clock reading, which may be older than these times.
+        // A request may fail in the same turn of the loop in which it was sent or its response
+        // began. The clock reading of that turn may then be older than the time of the send or of
+        // the first byte.
         let (sent, ended) = match outcome {
             Outcome::Unfinished => (sent.min(now), now),
             _ => (sent, now.max(received.first_byte.unwrap_or(sent)).max(sent)),
@@ -86,11 +87,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Ends the load at `ended`. Requests in flight are unfinished; requests that are due and not
-    /// begun are unstarted.
+    /// Ends the load at `ended`. Requests in flight are recorded as unfinished, and requests that
+    /// are due but have not started as unstarted.
     pub(super) fn finish(mut self, ended: Nanos) -> WorkerResult {
         self.sink.recorder.stop_at(ended);
-        // In the drain of a slice, the clock is past the load's end.
+        // While a slice drains, the clock is already past the load's end.
         let cut_off = match self.course {
             LoadCourse::Whole => ended,
             LoadCourse::Slices => ended.max(self.sockets.cached_now()),

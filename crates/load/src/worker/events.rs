@@ -1,4 +1,4 @@
-//! Handles events of connections: requests end, and HTTP/2 connections continue or close.
+//! Handles connection events: ends requests, and continues or closes HTTP/2 connections.
 
 use prony_record::{Nanos, Outcome};
 
@@ -16,7 +16,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
         let first = self.dispatcher.slots_of(index).start;
         let mut next = 0;
-        // Handling an event adds no other events.
+        // Handling one event never adds another.
         while let Some(&event) = self.connections.buffers.events.get(next) {
             next += 1;
             self.handle_event(index, first + event.stream, event.kind, now);
@@ -90,8 +90,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
             self.drain(index, now);
         } else {
-            // Either the response arrived before the request was sent, so the server does not read
-            // the rest, or the server keeps a connection open that the load does not reuse.
+            // There are two possible reasons: the response arrived before the request was sent, so
+            // the server does not read the rest; or the server keeps a connection open that the
+            // load does not reuse.
             self.close(index, Close::Abort);
             if is_over {
                 self.dispatcher.set_free(slot, now);
@@ -124,8 +125,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         pending.is_some_and(|pending| pending.retried)
     }
 
-    /// Returns true if a request in flight may be sent again because it was lost on a connection
-    /// that had served other requests.
+    /// Returns true if a request in flight that was lost may be sent again. This requires an
+    /// idempotent request, and a connection that had already served other requests.
     pub(super) fn may_repeat(&self, slot: u32) -> bool {
         let taken = self.dispatcher.slot(slot);
         let index = taken.connection;
@@ -138,7 +139,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         is_reused && request.is_some_and(|request| request.idempotent)
     }
 
-    /// Makes a request in flight wait for a connection again.
+    /// Makes a lost request in flight wait for a connection again, as a retry.
     pub(super) fn requeue_for_retry(&mut self, slot: u32, now: Nanos) {
         self.take_back_unsent(slot);
         if self.dispatcher.slot(slot).pending().is_some() {
@@ -181,7 +182,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.fail_streams(index, Outcome::Reset, Outcome::Reset, None, now);
             return;
         }
-        let within = Reason::Text("the connection closed within the response".to_owned());
+        let within =
+            Reason::Text("the connection closed before the end of the response".to_owned());
         let (early, late) = (Outcome::ClosedEarly, Outcome::Truncated);
         self.fail_streams(index, early, late, Some(&within), now);
     }
@@ -223,7 +225,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.vacated(index, now);
     }
 
-    /// Fails everything on an HTTP/2 connection whose peer violated HTTP/2 or TLS.
+    /// Fails all requests on an HTTP/2 connection whose peer violated HTTP/2 or TLS.
     pub(super) fn streams_broken(
         &mut self,
         index: u32,

@@ -105,7 +105,7 @@ pub(crate) struct Worker<'run, S> {
     sink: Sink,
     /// The script that controls the virtual users, if there is one.
     script: Option<Box<ScriptRunner<'run>>>,
-    /// Renders the requests that differ each time, if there are any.
+    /// Renderer of the requests that contain placeholders or cookies, if there are any.
     renderer: Option<Box<Renderer<'run>>>,
     /// The cookies of the virtual users, if they have any.
     cookies: Option<Box<UserCookies>>,
@@ -115,7 +115,7 @@ pub(crate) struct Worker<'run, S> {
     are_users_controlled: bool,
     /// State of redirects; `None` if the load follows no redirects.
     redirects: Option<Box<Redirects>>,
-    /// True if redirects, cookies or a script need each response.
+    /// True if every response must be inspected, for redirects, cookies or a script.
     inspects_responses: bool,
     /// The ramp of a load with many connections; `None` once all are established.
     ramp: Option<ConnectRamp>,
@@ -233,7 +233,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 return Ok(now);
             }
             // Deadlines are compared with the time at which the sockets were last polled. If this
-            // thread had no core since then, a response may have arrived in time.
+            // thread has not had a core since then, a response may have arrived in time without
+            // being handled.
             self.run_timers(polled);
             if self.ramp.is_some() {
                 self.end_ramp_if_due(now);
@@ -254,7 +255,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.send_dirty();
             #[cfg(test)]
             self.assert_sound();
-            // Publishing may take a fraction of a millisecond, so all starts that are due come
+            // Publishing may take a fraction of a millisecond, so all due requests are started
             // first.
             if counter.publish(&mut self.sink.recorder, polled, &self.meter) {
                 let before = std::mem::replace(&mut now, self.sockets.now());
@@ -286,7 +287,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 turn.cut_short = false;
                 break;
             };
-            // A `Sent` is not timed, so the clock is not read.
+            // A `Sent` needs no timestamp, so the clock is not read.
             if let Completion::Sent(key, buffer) = completion {
                 self.sent(key, buffer);
                 continue;
@@ -294,15 +295,15 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let now = self.sockets.cached_now();
             turn.stalled = turn.stalled + self.meter.gap(turn.read, now);
             turn.read = now;
-            // Requests that start in a slice may end after it.
+            // Requests that start in a slice may end after the slice.
             if now >= self.end && self.course == LoadCourse::Whole {
                 break;
             }
             let index = completion.key().index;
             match completion {
                 Completion::Received(_) => turn.bytes += self.sockets.received().len() as u64,
-                // Another completion of the same connection, such as its end after a response, is
-                // not counted again.
+                // A second completion of the same connection, such as its close after a response,
+                // is not counted.
                 _ => turn.found += u32::from(last != Some(index)),
             }
             last = Some(index);

@@ -38,7 +38,7 @@ pub(super) fn pace(
             let measured = match (spec.span.requests, course) {
                 // The load must measure exactly the requested number of requests.
                 (Some(_), _) => MeasuredPart::DueFrom(spec.span.warmup),
-                // Requests that start in a slice may end after it.
+                // Requests that start in a slice may end after the slice.
                 (None, LoadCourse::Slices) => MeasuredPart::DueFrom(spec.span.warmup),
                 (None, LoadCourse::Whole) => MeasuredPart::EndedFrom(spec.span.warmup),
             };
@@ -57,9 +57,9 @@ pub(super) fn pace(
     }
 }
 
-/// Returns the source of a worker's start times in the settling part of a slice, which begins at
-/// `begin`. In the settling part, an open loop has a separate schedule, so no arrival of the load
-/// goes uncounted.
+/// Returns the source of a worker's start times for a settling part that begins at `begin`. In an
+/// open loop, the settling part has a separate schedule, so that every arrival of the load's
+/// schedule is counted.
 pub(super) fn settling_pace(spec: &LoadSpec, shard: Shard, begin: Nanos) -> Pace {
     match &spec.model {
         LoopModel::Closed => Pace::Closed { left: u64::MAX },

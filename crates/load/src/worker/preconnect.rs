@@ -6,7 +6,7 @@
 //! ```
 //!
 //! This phase is not part of the load. The load begins with a new worker, which takes over the open
-//! connections. A connection that could not be opened, or that the server has closed, is opened
+//! connections. If a connection could not be opened, or the server has closed it, the load opens it
 //! when a request is due on it.
 
 use std::io;
@@ -27,7 +27,7 @@ use crate::socket::{Close, Sockets};
 const PRECONNECT_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// Maximum number of completions handled before more connections are begun.
 const COMPLETIONS_MAX: u32 = 256;
-/// Maximum number of reasons that the finding names, the most frequent first.
+/// Maximum number of reasons that the finding lists, most frequent first.
 const NAMED_REASONS_MAX: usize = 3;
 
 /// Result of opening connections before a load.
@@ -36,7 +36,7 @@ pub(crate) struct PreconnectReport {
     wanted: u32,
     /// Number of connections that were open when the load began.
     open: u32,
-    /// Reasons why other connections were not open.
+    /// Reasons why the remaining connections were not open.
     reasons: Reasons,
 }
 
@@ -62,7 +62,7 @@ impl PreconnectReport {
             .collect();
         let others: u64 = others.iter().map(|(.., count)| count).sum();
         if others > 0 {
-            why.push(format!("further reasons ({others}×)"));
+            why.push(format!("other reasons ({others}×)"));
         }
         let explained: u64 = by_count.iter().map(|(.., count)| count).sum();
         let late = u64::from(missing).saturating_sub(explained);
@@ -70,8 +70,8 @@ impl PreconnectReport {
             why.push(format!("not established in time ({late}×)"));
         }
         let text = format!(
-            "{missing} of {} connections were not open when the load began, and were opened when \
-             requests were due on them: {}.",
+            "{missing} of {} connections were not open when the load began. They were opened when \
+             requests were due on them. Reasons: {}.",
             self.wanted,
             why.join("; ")
         );
@@ -143,12 +143,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Returns true if connections are opened and the load has not begun.
+    /// Returns true while connections are being opened and the load has not begun.
     pub(crate) fn is_preconnecting(&self) -> bool {
         self.is_preconnecting
     }
 
-    /// Handles, without waiting, events on connections that wait for the load's start.
+    /// Handles pending events on the open connections before the load starts. Does not wait for
+    /// events.
     ///
     /// # Errors
     ///
@@ -161,8 +162,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         Ok(())
     }
 
-    /// Returns the worker that begins the load: a new one with the open connections. It contains no
-    /// time of the sockets' clock, so the clock may be restarted.
+    /// Returns the worker that begins the load: a new one with the open connections. The worker
+    /// holds no clock readings, so the sockets' clock may be restarted.
     pub(crate) fn restart(mut self) -> Worker<'run, S> {
         if !self.is_preconnecting {
             return self;
@@ -293,7 +294,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     #[cold]
     pub(super) fn note_preconnect_close(&mut self) {
         if self.is_preconnecting {
-            let reason = Reason::Text("the server closed it before the start".to_owned());
+            let reason =
+                Reason::Text("the server closed the connection before the load began".to_owned());
             self.note_preconnect_failure(Outcome::ClosedEarly, Some(&reason));
         }
     }

@@ -8,7 +8,7 @@ use crate::socket::Sockets;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Returns the inputs that determine the source address of an entry's current connection.
-    /// Connections and virtual users are assigned to the workers in turn.
+    /// Connections and virtual users are distributed among the workers in turn.
     pub(super) fn source_selector(&self, index: u32) -> SourceSelector {
         let among_all = |number: u32| u64::from(number) * self.shard.of + self.shard.worker;
         SourceSelector {
@@ -18,7 +18,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Index of a connection's source among the counted sources.
+    /// Returns the index of a connection's source address among the counted sources.
     pub(super) fn source_of(&self, index: u32) -> Option<u64> {
         let target = self.connections[index].target;
         let peer = &self.targets[target].peer;
@@ -27,7 +27,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             .source_index(peer, self.source_selector(index))
     }
 
-    /// Writes the header of a new connection to its output buffer.
+    /// Writes the PROXY header of a new connection to its output buffer.
     pub(super) fn write_proxy_header(&mut self, index: u32) {
         let Some(proxy) = self.spec.sources.proxy_protocol() else {
             return;

@@ -45,11 +45,11 @@ enum RampPhase {
 
 /// The phase of a load until all connections are established.
 pub(super) struct ConnectRamp {
-    /// One entry per connection.
+    /// Phases of the connections, by entry.
     phases: Vec<RampPhase>,
     /// Number of connections that are still to be opened.
     left: u32,
-    /// Time between two steps.
+    /// Time between two steps. In each step, up to [`STEP_CONNECTIONS`] connections begin.
     interval: Nanos,
     begun: u32,
     /// Number of connections that are being established.
@@ -109,7 +109,7 @@ impl ConnectRamp {
         self.left > 0 && (is_crowded || now < self.next_step())
     }
 
-    /// Earliest time for the next connection, unless too many are in flight.
+    /// Returns the earliest start of the next connection, provided that not too many are in flight.
     fn next_step(&self) -> Nanos {
         Nanos(self.interval.0 * u64::from(self.begun / STEP_CONNECTIONS))
     }
@@ -127,7 +127,7 @@ impl ConnectRamp {
         }
     }
 
-    /// The time until which requests are held, if that is known.
+    /// Returns the time until which requests are held; [`Nanos::MAX`] if that time is unknown.
     fn held_until(&self) -> Nanos {
         match (self.left, self.in_flight) {
             (0, 0) => self.settled + ACCEPT_TIME,
@@ -248,7 +248,7 @@ mod tests {
         let made = Nanos::from_millis(7);
         assert!((1..COUNT).all(|index| ramp.hold(index, made)));
         assert!(ramp.end_if_due(HOLD_TIME_MAX) && !ramp.is_over(HOLD_TIME_MAX));
-        // A connection that is established afterwards is not held.
+        // Once the hold is over, the request of a new connection is not held.
         assert!(!ramp.hold(0, HOLD_TIME_MAX) && !ramp.is_held(0));
         assert!(ramp.is_over(HOLD_TIME_MAX + ACCEPT_TIME));
     }

@@ -27,7 +27,7 @@ const CACHED_REQUESTS_MAX: usize = 4096;
 const CACHED_PER_REQUEST_MAX: usize = 16;
 /// Approximate maximum size of a worker's cached redirects in bytes.
 const CACHED_BYTES_MAX: usize = 16 << 20;
-/// Approximate size of a cached redirect in bytes, without its texts.
+/// Approximate size of a cached redirect in bytes, excluding its strings.
 const CACHED_OVERHEAD_BYTES: usize = 1024;
 /// Maximum number of new hosts to which a worker follows redirects.
 const NEW_HOSTS_MAX: u32 = 32;
@@ -45,7 +45,7 @@ pub(super) struct PastHops {
 #[derive(Default)]
 struct SlotRedirects {
     past: PastHops,
-    /// The name lookup that the slot's request waits for.
+    /// The name lookup that the slot's request is waiting for.
     lookup: Option<Box<PendingRedirect>>,
 }
 
@@ -61,21 +61,21 @@ pub(super) struct Redirects {
     pub(super) is_looking_up: bool,
 }
 
-/// The request that was redirected: its index in the load's list, or its address in memory.
+/// Identifies a redirected request, by its index in the load's list or by its address in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum RequestId {
     Listed(u32),
     Own(*const Request),
 }
 
-/// A redirected request, with the request itself if it is not in the list.
+/// The identifier of a redirected request, and the request itself unless it is in the load's list.
 type Redirected<'a> = (RequestId, Option<&'a Arc<Request>>);
 
 /// Cached redirects of one request.
 #[derive(Default)]
 struct CachedRedirects {
-    /// The request, if it is not in the list. The `Weak` shows whether the request still exists:
-    /// the key is its memory address, which a later request may reuse.
+    /// The request, unless it is in the load's list. The `Weak` shows whether the request still
+    /// exists: the key is its memory address, which a later request may reuse.
     of: Weak<Request>,
     list: Vec<CachedRedirect>,
 }
@@ -104,7 +104,7 @@ struct PendingRedirect {
 
 /// The result of a redirect.
 enum Redirect {
-    /// The request continues as another one, or fails.
+    /// The request that follows the redirect, or the reason why there is none.
     Next(Result<Arc<Request>, Reason>),
     /// A name lookup must finish before the result is known.
     LookingUp(TargetLookup),
@@ -138,7 +138,7 @@ impl Redirects {
         self.slots[slot as usize].lookup.is_some()
     }
 
-    /// The cached result of a redirect.
+    /// Returns the cached result of a redirect, if there is one.
     fn cached(
         &mut self,
         (id, own): Redirected<'_>,
@@ -175,7 +175,7 @@ impl Redirects {
         cached.list.push(redirect);
     }
 
-    /// Resolves a redirect. Returns `None` if it is not followed.
+    /// Resolves a redirect. Returns `None` if the redirect is not followed.
     fn resolve(
         &mut self,
         spec: &LoadSpec,
@@ -192,7 +192,7 @@ impl Redirects {
         };
         if !spec.writer.is_known(&to) {
             if self.new_hosts == NEW_HOSTS_MAX {
-                let many = format!("redirects lead to more than {NEW_HOSTS_MAX} further hosts");
+                let many = format!("redirects lead to more than {NEW_HOSTS_MAX} new hosts");
                 return Some(Redirect::Next(Err(Reason::Text(many))));
             }
             self.new_hosts += 1;
@@ -212,7 +212,7 @@ fn text(error: &dyn std::fmt::Display) -> Reason {
     Reason::Text(error.to_string())
 }
 
-/// Identifies a slot's pending request.
+/// Returns the identifier of a slot's pending request.
 fn redirected(slot: &RequestSlot) -> Option<Redirected<'_>> {
     let pending = slot.pending()?;
     let id = match &slot.own {
@@ -274,7 +274,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Stores the cookies of a complete response, follows its redirect, or passes it to the script.
-    /// Returns `None` unless it is a redirect; otherwise, returns true if the request finished.
+    /// Returns `None` if the response is not a redirect that the load follows. Otherwise, returns
+    /// true if the request has finished.
     fn inspect_response(&mut self, slot: u32, now: Nanos) -> Option<bool> {
         self.store_cookies(slot);
         match self.redirect_of(slot) {
@@ -299,8 +300,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Replaces the outcome of a complete response by `UnexpectedStatus` if the request's entry of
-    /// the list doesn't expect the status.
+    /// Replaces the outcome of a complete response with `UnexpectedStatus` if the request's list
+    /// entry doesn't expect the status.
     fn judge_status(&self, slot: u32, outcome: Outcome) -> Outcome {
         let taken = self.dispatcher.slot(slot);
         let entry = taken.pending().map_or(u32::MAX, |pending| pending.request);
@@ -412,7 +413,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     ///
     /// # Errors
     ///
-    /// The reason why the request fails.
+    /// Returns the reason why the request fails.
     pub(super) fn poll_lookup(&mut self, slot: u32, now: Nanos) -> Result<bool, Reason> {
         let Some(redirects) = &mut self.redirects else {
             return Ok(false);

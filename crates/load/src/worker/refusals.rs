@@ -1,8 +1,8 @@
 //! A load ends early when its target refuses every connection attempt.
 //!
-//! Each worker records its first refusal, and whether any connection attempt ended otherwise. A
-//! worker whose connection attempts were all refused for [`REFUSED_TIME`] ends the load, unless
-//! another worker reached the target. Only one of these two decisions can be made
+//! Each worker records its first refusal, and any connection attempt that was not refused. A worker
+//! whose connection attempts were all refused for [`REFUSED_TIME`] ends the load, unless another
+//! worker reached the target. Only one of these two decisions can be made
 //! ([`Control::rule_out_refusal`], [`Control::give_up`]).
 
 use std::io;
@@ -18,7 +18,7 @@ pub(crate) const REFUSED_TIME: Nanos = Nanos::from_secs(1);
 /// Maximum number of targets that the finding names.
 const TARGETS_NAMED_MAX: usize = 3;
 
-/// The refused connection attempts of a load in which nothing else has happened.
+/// Refused connection attempts of a load, counted as long as every attempt is refused.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refusals {
     count: u64,
@@ -28,12 +28,13 @@ pub(crate) struct Refusals {
     error: String,
     /// True if a connection attempt ended in a way other than refusal.
     ruled_out: bool,
-    /// True if the other workers were notified that refusals are ruled out.
+    /// True if the other workers were notified that not every connection attempt was refused.
     announced: bool,
 }
 
 impl Refusals {
-    /// Records a failed connection attempt. If `error` is not a refusal, it rules refusals out.
+    /// Records a failed connection attempt. If `error` is not a refusal, the load no longer ends
+    /// because of refusals.
     pub(super) fn add(&mut self, error: &io::Error, now: Nanos) {
         if !system::is_refusal(error) {
             self.ruled_out = true;

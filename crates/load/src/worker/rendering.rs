@@ -26,7 +26,7 @@ pub(super) struct Renderer<'run> {
     random: ChaCha8Rng,
     data_order: DataOrder,
     buffers: RenderBuffers,
-    /// Requests that have finished, with their entries of the list. Their memory is reused.
+    /// Finished requests and their list entries. The memory of these requests is reused.
     ended: Vec<(u32, Arc<Request>)>,
     /// True if redirects are followed. Memory is then not reused, because redirected requests are
     /// identified by their address in memory.
@@ -51,9 +51,9 @@ impl<'run> Renderer<'run> {
         })
     }
 
-    /// Renders the next request of the load, which is this entry of the list. Returns `None` if the
-    /// entry has no template. Every request of the list takes a number and a row. `jar` has the
-    /// cookies of the virtual user that sends the request, if there are any.
+    /// Renders the load's next request, from entry `entry` of the list. Returns `None` if the entry
+    /// has no template; the request still uses up a number and a data row. `jar` has the cookies of
+    /// the virtual user that sends the request, if there are any.
     pub(super) fn render(&mut self, entry: u32, jar: Option<UserJar<'_>>) -> Option<Arc<Request>> {
         let (number, next_row) = self.numbers.take();
         let template = self.templates.get(entry)?;

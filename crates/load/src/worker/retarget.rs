@@ -1,5 +1,5 @@
-//! Requests whose target differs from their connection's, and requests whose host is being looked
-//! up.
+//! Requests whose target differs from their connection's target, and requests whose host is being
+//! looked up.
 //!
 //! A slot keeps its connection, and a connection has one target at a time. A request to another
 //! target is therefore deferred until all other requests on the connection have finished. In the
@@ -51,7 +51,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let is_deferred = taken.phase() == Some(RequestPhase::Deferred);
         let request = taken.request(&self.spec.requests);
         let Some(request) = request.filter(|_| is_deferred) else {
-            // The request timed out while it was deferred.
+            // The request had already timed out while it was deferred.
             self.unpark_after_deferral(slot, now);
             return true;
         };

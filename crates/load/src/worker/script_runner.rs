@@ -19,12 +19,12 @@ pub(crate) struct ScriptRunner<'run> {
     first_user: u32,
     /// Number of users that will send no more requests.
     left: u32,
-    /// For each slot, the durations of the connect and of the TLS handshake that its request waited
-    /// for, if any.
+    /// For each slot, the durations of the connect and of the TLS handshake, if its request waited
+    /// for them.
     waits: Vec<(Option<Nanos>, Option<Nanos>)>,
 }
 
-/// The end of a request, without the data that only [`ScriptRunner`] has.
+/// Data about the end of a request, except those that [`ScriptRunner`] adds.
 pub(super) struct EndedRequest<'a> {
     pub(super) request: &'a Request,
     pub(super) exchange: &'a Exchange,
@@ -54,7 +54,7 @@ impl<'run> ScriptRunner<'run> {
         self.waits = vec![(None, None); slots];
     }
 
-    /// The parts of responses that the script receives.
+    /// Returns the parts of responses that the script receives.
     pub(super) fn capture(&self) -> CaptureSpec {
         self.capture
     }

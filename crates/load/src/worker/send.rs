@@ -15,10 +15,10 @@ use crate::socket::{Key, Outgoing, Sending, Sockets};
 /// rest is sent from the request's own memory.
 const SENT_WITH_HEADER_BYTES: usize = 16 * 1024;
 /// Reason for the failure of an HTTP/1 request on an HTTP/2 or HTTP/3 connection.
-const ONLY_HTTP1: &str = "the request is raw HTTP/1, but the connection uses a later version";
+const ONLY_HTTP1: &str = "the request is raw HTTP/1, but the connection uses HTTP/2 or HTTP/3";
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Sends a slot's request on its connection, which has room for it.
+    /// Sends a slot's request on its connection, which must have capacity for it.
     #[inline]
     pub(super) fn send_request(&mut self, slot: u32, now: Nanos) {
         let taken = self.dispatcher.slot(slot);
@@ -92,7 +92,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Err(error @ StartError::FieldsTooLong { .. }) => {
                 self.reject(slot, &Reason::NotStarted(error), now);
             }
-            // The request continues to wait.
+            // The connection has no capacity now, so the request keeps waiting for it.
             Err(_) => {}
         }
     }
@@ -123,7 +123,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Err(error @ H3StartError::FieldsTooLong { .. }) => {
                 self.reject(slot, &Reason::Text(error.to_string()), now);
             }
-            // The request continues to wait.
+            // The connection has no capacity now, so the request keeps waiting for it.
             Err(_) => {}
         }
     }
@@ -168,7 +168,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     fn send_rest(&mut self, index: u32) {
         let entry = &self.connections[index];
         let slot = self.dispatcher.slot(entry.slot);
-        // A slot's own request is always sent as a whole.
+        // A request that the slot owns is always sent as a whole.
         if slot.own.is_some() || !self.dispatcher.is_in_flight_on(entry.slot, index) {
             return;
         }
@@ -251,7 +251,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.send_owned(index, out);
     }
 
-    /// Writes the output of HTTP/3 to the streams of QUIC, which sends it with the next flush.
+    /// Writes the HTTP/3 output of a connection to its QUIC streams. The next flush sends it.
     fn write_streams(&mut self, index: u32) {
         let entry = &mut self.connections[index];
         let key = entry.key(index);
@@ -279,7 +279,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Sends requests that wait for a connection, as long as it has room for them.
+    /// Sends the requests that are waiting for a connection, as long as it has capacity for them.
     pub(super) fn send_waiting(&mut self, index: u32, now: Nanos) {
         for slot in self.dispatcher.slots_of(index) {
             if self.dispatcher.occupancy(index).waiting == 0

@@ -15,25 +15,25 @@ use crate::source::SourceCounts;
 /// The counts and records of a worker. The sinks of all workers merge into one.
 pub(crate) struct Sink {
     pub(crate) recorder: Recorder,
-    /// Reasons of measured failures.
+    /// Reasons for measured failures.
     pub(crate) reasons: Reasons,
     pub(crate) negotiated: Option<Negotiated>,
     /// Start of the first request.
     pub(crate) first_start: Option<Nanos>,
-    /// Number of unsolicited receives: bytes arrived while no request was in flight.
+    /// Number of times that bytes arrived while no request was in flight.
     pub(crate) unsolicited: u64,
     pub(crate) sources: SourceCounts,
     /// The lowest limit on concurrent streams that kept requests waiting.
     pub(crate) streams_limit: Option<StreamsLimit>,
-    /// Connections opened before the start.
+    /// Report on the connections that were opened before the load's start.
     pub(crate) preconnect: PreconnectReport,
     /// Refused connection attempts.
     pub(crate) refusals: Refusals,
     /// TCP connection attempts in the measured part.
     pub(crate) connects: ConnectCounts,
-    /// Packets and system calls of QUIC.
+    /// Counts of QUIC packets and system calls.
     pub(crate) quic: Option<QuicUse>,
-    /// Packets and drops of AF_XDP.
+    /// Counts of AF_XDP packets and drops.
     pub(crate) xdp: Option<XdpUse>,
 }
 
@@ -89,15 +89,15 @@ impl Sink {
         }
     }
 
-    /// Records the start of a request of this entry.
+    /// Records the start of a request that belongs to this entry.
     #[inline]
     pub(super) fn request_started(&mut self, entry: u32, now: Nanos) {
         self.first_start.get_or_insert(now);
         self.recorder.started_entry(entry);
     }
 
-    /// Records the end of a request. Returns true if it is measured. `source` is called for
-    /// measured requests if sources are counted.
+    /// Records the end of a request. Returns true if it is measured. If sources are counted,
+    /// `source` is called for each measured request.
     #[inline]
     pub(super) fn request_ended(
         &mut self,
@@ -141,7 +141,7 @@ impl Sink {
         }
     }
 
-    /// Records a request of this entry that was due at `due` and never started.
+    /// Records that a request of this entry was due at `due` but never started.
     pub(super) fn request_unstarted(&mut self, entry: u32, due: Nanos, ended: Nanos) {
         let exchange = Exchange {
             intended: due,
@@ -159,7 +159,7 @@ impl Sink {
     }
 }
 
-/// Returns the smaller of two values, or the only one.
+/// Returns the smaller of two optional values, or the only one present.
 fn earliest<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

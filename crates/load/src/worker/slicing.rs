@@ -9,15 +9,15 @@
 //!
 //! - The requests of the settling part are not counted: they warm up caches that other loads have
 //!   evicted. The clock is set back for this part. The counted part then begins where the counted
-//!   part of the previous slice ended, or later by as much of the drain as belongs to the measured
-//!   time.
+//!   part of the previous slice ended. If a part of the previous drain belongs to the measured
+//!   time, the counted part begins later by that amount.
 //! - In the counted part, requests start as in any load.
 //! - In the drain, no requests start. Requests in flight end, and are counted with their full
 //!   times.
 //!
-//! No request is in flight between two slices, so no request's time is affected when the clock is
-//! set. Timers of connections may be pending then. They expire at the end of the pause, which is
-//! usually longer than the timers.
+//! No request is in flight between two slices, so setting the clock affects no request's times.
+//! Timers of connections may be pending during the pause. They expire at the end of the pause,
+//! which is usually longer than the timers.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -40,10 +40,10 @@ pub(crate) trait SliceFeed<S> {
     ///
     /// # Errors
     ///
-    /// The time at which the load ends, if there are no more slices.
+    /// Returns the time at which the load ends, if there are no more slices.
     fn next(&mut self, sockets: &mut S) -> Result<LoadSlice, Nanos>;
 
-    /// Reports the end of the slice.
+    /// Reports the results of a slice that has ended.
     fn ended(&mut self, report: SliceReport);
 }
 
@@ -79,8 +79,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         Ok(result)
     }
 
-    /// Runs one slice and returns its results. If the load ended in the slice, breaks with the time
-    /// of the end.
+    /// Runs one slice and returns its results. If the load ended in the slice, returns
+    /// [`ControlFlow::Break`] with the time at which it ended.
     fn run_slice(
         &mut self,
         slice: LoadSlice,
@@ -116,10 +116,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }))
     }
 
-    /// Handles everything that happened since the previous slice, before requests start: events on
-    /// connections, expired timers, and clock readings that are ahead of the clock.
+    /// Handles everything that happened since the previous slice, before any request starts. This
+    /// includes events on connections and expired timers. Stored times that are later than the
+    /// slice's start are set back to it.
     fn end_pause(&mut self, begin: Nanos) -> io::Result<()> {
-        // Because the end is zero, no requests start.
+        // An end of zero prevents requests from starting.
         self.end = Nanos::ZERO;
         let completions = self.connections.len() * COMPLETIONS_PER_IDLE_CONNECTION;
         for _ in 0..=completions / COMPLETIONS_MAX {
@@ -139,7 +140,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         Ok(())
     }
 
-    /// Runs the settling part. Returns its end, or an earlier time if the load ended in it.
+    /// Runs the settling part. Returns the end of this part, or an earlier time if the load ended
+    /// before that.
     fn settle(
         &mut self,
         slice: LoadSlice,
@@ -158,7 +160,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         settled
     }
 
-    /// Runs the counted part. Returns its end, or an earlier time if the load ended in it.
+    /// Runs the counted part. Returns the end of this part, or an earlier time if the load ended
+    /// before that.
     fn run_counted_part(
         &mut self,
         slice: LoadSlice,
@@ -167,7 +170,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         counter: &Counter,
     ) -> io::Result<Nanos> {
         if counted_before == Nanos::ZERO {
-            // These requests were due before the first slice, and would otherwise all start now.
+            // Requests that were due before the first slice are skipped, because otherwise they
+            // would all start now.
             self.dispatcher.skip_schedule_until(slice.from);
         }
         self.meter.resume(counted_before, slice.from, slice.end());
@@ -191,7 +195,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     ) -> io::Result<()> {
         self.meter.drain();
         let mut now = self.sockets.now();
-        // Remaining connections are opened in the next slice.
+        // If the ramp is not over, the next slice opens the remaining connections.
         self.end_hold(now);
         let mut polled = now;
         loop {
@@ -219,7 +223,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Returns the counts so far.
+    /// Returns the load's counts so far, as a report.
     fn progress(&self) -> SliceReport {
         let recorder = &self.sink.recorder;
         let (ok, response_ns) = recorder.succeeded();

@@ -8,9 +8,9 @@ use crate::connection::ConnectionState;
 use crate::socket::{Close, Sockets};
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Starts requests that are due and find a free slot, at most `max`. The limit exists because a
-    /// connect can take a millisecond when local ports are scarce, and thousands of requests may be
-    /// due at the same time. Returns the number of requests started.
+    /// Starts up to `max` requests that are due and for which a slot is free. The limit exists
+    /// because a connect can take a millisecond when local ports are scarce, and thousands of
+    /// requests may be due at the same time. Returns the number of requests started.
     #[inline]
     pub(super) fn start_due(&mut self, mut now: Nanos, max: u32) -> u32 {
         if now >= self.end {
@@ -54,9 +54,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         Some(taken)
     }
 
-    /// Time since which a slot could have taken this request. A slot whose connection was never
-    /// used counts as free from `now` on. The time that the worker needs to begin thousands of
-    /// connections must not count as the server's.
+    /// Returns the time since which a slot could have taken this request. A slot whose connection
+    /// was never used counts as free from `now` on. The time that the worker needs to begin
+    /// thousands of connections must not count as part of the response times.
     pub(super) fn free_since(&self, slot: u32, now: Nanos) -> Nanos {
         let slot = self.dispatcher.slot(slot);
         if self.connections[slot.connection].is_fresh() {
@@ -143,7 +143,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Sends the requests that the ramp holds, and stops holding requests.
+    /// Sends the requests that the ramp is holding, and ends the hold.
     pub(super) fn end_hold(&mut self, now: Nanos) {
         if self.ramp.as_mut().is_some_and(|ramp| ramp.end_hold()) {
             self.release_all(now);
@@ -156,7 +156,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Sends the request on a connection, if it was held.
+    /// Sends the request of a connection, if the ramp was holding it.
     fn release(&mut self, index: u32, now: Nanos) {
         if !self.ramp.as_mut().is_some_and(|ramp| ramp.release(index)) {
             return;

@@ -39,8 +39,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Updates the dispatcher after the end of a connection. Slots that wait for a connection get
-    /// another one, unless their requests are held.
+    /// Updates the dispatcher after the end of a connection. Slots that are waiting for the
+    /// connection get another one, unless their requests are held.
     pub(super) fn vacated(&mut self, index: u32, now: Nanos) {
         let is_held = |ramp: &ConnectRamp| ramp.is_held(index);
         if self.ramp.as_ref().is_some_and(is_held) {

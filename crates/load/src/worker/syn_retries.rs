@@ -1,14 +1,14 @@
-//! Detects connection attempts that took about as long as one whose SYN was lost and sent again.
+//! Detects connection attempts whose duration suggests that the SYN was lost and sent again.
 
 use prony_record::{Finding, FindingId, Nanos, Severity};
 
-/// Times at which a SYN is retransmitted, in seconds after the first one: 1 and 3 by RFC 6298, the
-/// others by Linux if its first retries are linear.
+/// Times at which a SYN is retransmitted, in seconds after the first SYN. RFC 6298 leads to 1 and 3
+/// seconds; Linux adds the other times if its first retries are linear.
 const SYN_RETRIES_S: [u64; 6] = [1, 2, 3, 4, 5, 7];
 /// Time after a retransmission within which the connect counts as retransmitted. Both the kernel's
 /// timers and the generator cause delays.
 const RETRY_WINDOW: Nanos = Nanos::from_millis(100);
-/// Fraction (1/25) of the time until the retransmission that is added to the window.
+/// Divisor for an additional part of the window: 1/25 of the time until the retransmission.
 const RETRY_WINDOW_PART: u64 = 25;
 /// Share of retransmitted connects above which the finding is a warning.
 const RETRANSMITTED_SHARE_WARNING: f64 = 0.01;
@@ -45,10 +45,10 @@ impl ConnectCounts {
             false => Severity::Note,
         };
         let text = format!(
-            "{} of {} connection attempts took about 1 s, 3 s or another time after which a lost SYN \
-             is sent again: the server's listen queue overflowed, or packets were lost. Raise the \
-             server's backlog (on Linux with net.core.somaxconn), or look for packet loss on the \
-             path.",
+            "{} of {} connection attempts took about 1 s, 3 s or another interval after which a lost \
+             SYN is sent again: the server's listen queue overflowed, or packets were lost. Raise \
+             the server's backlog (on Linux, see net.core.somaxconn), or look for packet loss on \
+             the path.",
             self.retransmitted, self.made
         );
         Some(Finding::new(FindingId::SynRetransmitted, severity, text))

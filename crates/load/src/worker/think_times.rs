@@ -1,4 +1,4 @@
-//! Think times: the virtual users of a closed loop pause between their requests.
+//! Think times: pauses that the virtual users of a closed loop make between their requests.
 //!
 //! A pause begins at the end of a request, even if the request failed. The next request is due when
 //! the pause is over, so its response time includes any delay by the generator. Users also pause
@@ -15,7 +15,7 @@ use crate::socket::Sockets;
 use crate::spec::LoadSpec;
 use crate::stateless_random::random_at;
 
-/// Maximum number of users whose pause begins before completions are handled.
+/// Maximum number of users whose pauses begin before completions are handled again.
 const PAUSES_MAX: u32 = 64;
 
 /// Stage of a virtual user.
@@ -39,7 +39,7 @@ pub(super) struct ThinkTimes {
     first_user: u64,
     /// Number of users in the whole load.
     all_users: u64,
-    /// Stage and number of earlier pauses, by slot.
+    /// Stage of each slot's user, and the number of the user's earlier pauses.
     users: Vec<(UserStage, u64)>,
 }
 

@@ -7,14 +7,14 @@ use prony_record::Nanos;
 
 use super::deadlines::Deadlines;
 
-/// Kind of action on a connection that is due at a set time.
+/// Kind of action that is due on a connection at a set time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Alarm {
     /// Another connection attempt may begin after a failure.
     EndBackoff,
     /// A connection attempt is retried.
     RetryConnect,
-    /// Parked request slots may try again.
+    /// The connection's parked request slots become free.
     Unpark,
 }
 

@@ -26,7 +26,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Number of unsent bytes in a request in flight.
+    /// Returns the number of unsent bytes of a slot's request in flight.
     fn unsent(&self, slot: u32) -> u64 {
         let taken = self.dispatcher.slot(slot);
         let index = taken.connection;

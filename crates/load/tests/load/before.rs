@@ -123,7 +123,7 @@ fn a_server_that_closes_before_the_start_is_connected_to_again() {
     let (server, seen) = counting(10);
     let spec = resolve(&server.url(), &["-c", "40", "-n", "400"]).unwrap();
     let record = load(spec, || {
-        until("it closes none", || {
+        until("too few were closed", || {
             seen.closed.load(Ordering::SeqCst) == 10
         });
     })
@@ -149,7 +149,9 @@ fn a_server_that_closes_at_the_start_costs_no_request() {
     // No worker reads the connections before the load starts.
     let begin = || {
         let before = Instant::now();
-        until("it closes none", || seen.closed.load(Ordering::SeqCst) == 4);
+        until("too few were closed", || {
+            seen.closed.load(Ordering::SeqCst) == 4
+        });
         Some(before)
     };
     let record = run_at(&spec, &Control::new(1), None, &begin)

@@ -1,4 +1,4 @@
-//! Tests that request bytes that a server does not read are not counted as sent.
+//! Tests that request bytes are not counted as sent if the server doesn't read them.
 
 use prony_record::Outcome::{Ok as Fine, Reset, Timeout};
 

@@ -19,7 +19,7 @@ struct Arrived {
 }
 
 impl Arrived {
-    /// Method and target.
+    /// Method and target of the request.
     fn line(&self) -> &str {
         let line = self.head.lines().next().unwrap();
         line.strip_suffix(" HTTP/1.1").unwrap()
@@ -191,8 +191,8 @@ fn rows_are_divided_exactly_among_processes() {
     }
 }
 
-/// Requests of a warm-up don't count towards `-n`, so workers have no ranges of numbers, and number
-/// their requests in turn.
+/// Requests of a warm-up don't count towards `-n`. Workers therefore have no fixed ranges of
+/// numbers, and number their requests in turn.
 #[test]
 fn each_worker_sends_all_rows_equally_often_without_ranges_of_requests() {
     let folder = tempfile::tempdir().unwrap();

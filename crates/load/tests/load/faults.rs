@@ -39,7 +39,7 @@ fn expected(fault: Fault) -> ([Outcome; 3], &'static str) {
         | Fault::CloseButOpen
         | Fault::EarlyResponse
         | Fault::NoLength => (alike(Fine), ""),
-        Fault::ConnectionError => unreachable!("a fault of HTTP/3 alone"),
+        Fault::ConnectionError => unreachable!("a fault that only HTTP/3 has"),
     }
 }
 

@@ -161,7 +161,7 @@ fn a_hanging_lookup_delays_no_other_request() {
         "--urls",
         text(&list),
     ]);
-    // The permission check blocks as long as a name server that does not respond would.
+    // The permission check blocks like a lookup at a name server that doesn't respond.
     let permits = Permits::new(move |name, _| {
         if name == "localhost" {
             let _ = gate.lock().unwrap().recv();

@@ -86,7 +86,7 @@ fn a_body_goes_no_further_than_a_reset_of_its_stream() {
 
 #[test]
 fn a_refused_request_is_retried() {
-    // Each connection sends GOAWAY.
+    // The server refuses every request.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         loop {
@@ -115,8 +115,8 @@ fn a_refused_request_is_retried() {
 
 #[test]
 fn requests_beyond_goaway_are_retried() {
-    // The server responds to the first of three requests. The others are sent on the next
-    // connection.
+    // The server responds to the first of three requests. The client sends the other two on its
+    // next connection.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         if peer.connection_index > 0 {
@@ -140,8 +140,8 @@ fn requests_beyond_goaway_are_retried() {
 
 #[test]
 fn requests_beyond_goaway_are_retried_at_once() {
-    // The server responds to the first of three requests after it has received the others on
-    // another connection.
+    // The server responds to the first of three requests only after it has received the other two
+    // on another connection.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         if peer.connection_index > 0 {
@@ -226,7 +226,7 @@ fn a_server_that_always_sends_goaway() {
 
 #[test]
 fn a_server_that_sends_goaway_and_closes() {
-    // The server may have processed all of these requests.
+    // The server may have processed all three requests.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         peer.requests(3)?;
@@ -294,7 +294,7 @@ fn connections_that_end_before_settings() {
 
 #[test]
 fn requests_lost_on_a_reused_connection_are_retried() {
-    // Each connection serves one request and drops the next.
+    // The server responds to one request per connection and drops the next one.
     let server = Scripted::clear(|peer| {
         peer.send_settings(&[])?;
         let stream = peer.request()?;
@@ -385,7 +385,7 @@ fn one_bad_stream_among_twenty_good_ones() {
             Reset,
             "INTERNAL_ERROR",
         ),
-        (|s| window_update(s, 0), Protocol, "by 0"),
+        (|s| window_update(s, 0), Protocol, "increment of 0"),
     ];
     for (reply, outcome, reason) in bad {
         let server = Scripted::clear(move |peer| {
@@ -429,7 +429,7 @@ fn one_bad_connection_next_to_a_good_one() {
         peer.send(&[0xff; 9])?;
         peer.read_to_end()
     });
-    // The requests that replaced the first 20 fail together with the remaining one.
+    // Requests that replaced the first 20 requests fail together with the remaining request.
     let record = server.load("-n 500 -c 2 --streams 21");
     let failed = record.totals.failed;
     assert!((1..=21).contains(&failed), "{failed}");

@@ -25,9 +25,9 @@ fn nothing(_: u32) -> Vec<u8> {
     Vec::new()
 }
 
-/// The load may also end because the server never reads the acknowledgments that it makes the
-/// client send.
-const IDLE: &str = "frames in a row without any effect|acknowledgments are not read";
+/// Reasons with which the load may end. The second one applies if the server never reads the
+/// acknowledgments that its frames require.
+const IDLE: &str = "consecutive frames without any effect|acknowledgments are not read";
 
 /// Frames that never end and make no progress.
 const FLOODS: [(FrameBuilder, FrameBuilder, &str); 17] = [
@@ -67,7 +67,7 @@ const FLOODS: [(FrameBuilder, FrameBuilder, &str); 17] = [
         |stream| frame(CONTINUATION, 0, stream, &field("a", "b").repeat(1_000)),
         "header block of more than",
     ),
-    // The client reads the first 32 frames. The others are for a closed stream.
+    // The client accepts the first 32 interim responses. All later ones are for a closed stream.
     (
         nothing,
         |stream| headers(stream, END_HEADERS, &status(103)),
@@ -156,7 +156,7 @@ fn greedy(then: fn(&mut Peer) -> Option<()>) -> Scripted {
     })
 }
 
-/// Runs a load whose requests each have 30 MB.
+/// Runs a load whose requests each have a body of 30 MB.
 fn with_large_body(server: &Scripted, words: &str) -> Record {
     let folder = tempfile::tempdir().unwrap();
     let body = folder.path().join("body");

@@ -134,7 +134,7 @@ fn invalid_settings_and_windows() {
             "SETTINGS_MAX_FRAME_SIZE",
             PROTOCOL_ERROR,
         ),
-        (|_| window_update(0, 0), "by 0", PROTOCOL_ERROR),
+        (|_| window_update(0, 0), "increment of 0", PROTOCOL_ERROR),
         (
             |_| window_update(0, MAX_U31),
             "window larger",
@@ -154,7 +154,7 @@ fn invalid_settings_and_windows() {
 #[test]
 fn misplaced_frames() {
     let rows: [Row; 14] = [
-        // Invalid streams, or streams that the server must not use.
+        // Frames on invalid streams, or on streams that the server must not use.
         (|_| data(0, 0, "x"), "DATA on stream 0", PROTOCOL_ERROR),
         (
             |_| headers(0, ALL, &status(200)),
@@ -260,12 +260,13 @@ fn invalid_field_blocks() {
     let rows: [(&'static [u8], &str); 9] = [
         (&[0x80], "an index is not in the tables"),
         (&[0x88, 0xbe], "an index is not in the tables"),
-        (&[0x88, 0, 1, b'a', 5, b'x'], "it ends within a header"),
+        (&[0x88, 0, 1, b'a', 5, b'x'], "ends within a header"),
         (
             &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
             "an integer is too large",
         ),
-        // The padding has three zero bits, then EOS.
+        // Invalid Huffman codes: padding of zero bits, the symbol EOS, and padding of more than
+        // seven bits.
         (&[0x88, 0, 1, b'a', 0x81, 0], "invalid padding"),
         (&[0x88, 0, 1, b'a', 0x84, 0xff, 0xff, 0xff, 0xff], "EOS"),
         (&[0x88, 0, 1, b'a', 0x82, 0x07, 0xff], "invalid padding"),
@@ -276,7 +277,7 @@ fn invalid_field_blocks() {
     for (block, reason) in rows {
         let in_one = move |s| headers(s, ALL, block);
         check_connection(in_one, reason, COMPRESSION_ERROR);
-        // The same block with one frame per byte.
+        // The same field block is sent with one frame per byte.
         let in_many = move |s| {
             let mut bytes = headers(s, END_STREAM, &[]);
             for byte in block {
@@ -343,8 +344,11 @@ fn invalid_responses() {
             |s| [head_only(s), headers(s, ALL, &status(200))].concat(),
             "in the trailers",
         ),
-        (|s| window_update(s, 0), "by 0"),
-        (|s| [head_only(s), window_update(s, 0)].concat(), "by 0"),
+        (|s| window_update(s, 0), "increment of 0"),
+        (
+            |s| [head_only(s), window_update(s, 0)].concat(),
+            "increment of 0",
+        ),
     ];
     for (reply, reason) in rows {
         check_stream("", reply, reason, PROTOCOL_ERROR);

@@ -18,8 +18,8 @@ fn has_finding(record: &Record, id: &str) -> bool {
         .any(|finding| finding.id.as_str() == id)
 }
 
-/// Sends each response in two halves, so some requests are always in flight. Asserts that at most
-/// `limit` requests are.
+/// Responds to half of the open requests at a time, so that others stay in flight. Asserts that at
+/// most `limit` requests are in flight.
 fn serve_within(peer: &mut Peer, limit: usize, mut open: Vec<u32>) -> Option<()> {
     loop {
         open.extend(peer.requests_so_far()?);

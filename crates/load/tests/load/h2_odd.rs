@@ -73,7 +73,8 @@ fn a_response_in_two_pieces_split_anywhere() {
             let bytes = rich(stream);
             let (one, two) = bytes.split_at(n % bytes.len());
             peer.send(one)?;
-            // The pause lets the client read in between, unless the machine is very busy.
+            // The pause lets the client read the first piece separately, unless the machine is very
+            // busy.
             std::thread::sleep(Duration::from_millis(2));
             peer.send(two)?;
         }

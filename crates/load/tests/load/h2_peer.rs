@@ -36,7 +36,7 @@ pub(crate) struct ClientRecord {
     pub(crate) goaways: Vec<u32>,
     /// Error codes of received RST_STREAM frames.
     pub(crate) resets: Vec<u32>,
-    /// Received bytes of bodies.
+    /// Number of body bytes received.
     pub(crate) body_bytes: usize,
     /// Protocol violations by clients.
     pub(crate) wrongs: Vec<String>,
@@ -147,13 +147,13 @@ impl Peer {
         let introduced = std::mem::replace(&mut self.introduced, true);
         let first = kind == SETTINGS && frame.flags & ACK == 0;
         let wrong = if introduced == first {
-            "SETTINGS that are not first, or something else that is"
+            "SETTINGS after the first frame, or a first frame that isn't SETTINGS"
         } else if frame.payload.len() > 16_384 {
             "a frame over 16,384 bytes, which is this server's limit"
         } else if self.in_block != (kind == CONTINUATION) {
-            "a block of fields that is interrupted, or continues without a beginning"
+            "a field block that is interrupted, or CONTINUATION without HEADERS"
         } else if kind == HEADERS && (stream.is_multiple_of(2) || stream <= self.last_stream) {
-            "a stream that is even or not newer than those before"
+            "a stream ID that is even or not higher than the ones before"
         } else if matches!(kind, DATA | RST_STREAM) && !(1..=self.last_stream).contains(&stream) {
             "a frame on a stream that it never opened"
         } else if kind == WINDOW_UPDATE && frame.number_at(0) == 0 {

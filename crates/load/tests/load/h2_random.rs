@@ -203,7 +203,7 @@ fn all_good_responses_arrive(seed: u64) -> bool {
     let record = good.load(&words);
     let totals = &record.totals;
     assert_eq!(totals.ok + totals.failed, 200, "seed {seed}: {totals:?}");
-    // A retried request is counted twice.
+    // The server counts a retried request twice.
     let requests = good.seen().requests;
     assert!(
         requests <= 100 + totals.retried as usize,

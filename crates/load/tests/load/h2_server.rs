@@ -31,7 +31,7 @@ impl Drop for Running {
         seen.running -= 1;
         if std::thread::panicking() {
             seen.wrongs
-                .push("a panic of the script (its message is above)".to_owned());
+                .push("the script panicked (see the message above)".to_owned());
         }
         self.0.ended.notify_all();
     }
@@ -52,7 +52,7 @@ impl Scripted {
         Scripted::new(false, script, |stream| Ok(Link::Clear(stream)))
     }
 
-    /// Starts a server that sends these bytes on each connection after the first request, and
+    /// Starts a server that sends these bytes after the first request on each connection, and
     /// nothing more.
     pub(crate) fn sending_once(reply: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static) -> Scripted {
         Scripted::clear(move |peer| {
@@ -74,7 +74,7 @@ impl Scripted {
         })
     }
 
-    /// Starts a TLS server with a self-signed certificate that offers these protocols.
+    /// Starts a TLS server that has a self-signed certificate and supports these ALPN protocols.
     pub(crate) fn secured(
         protocols: &[&str],
         script: impl Fn(&mut Peer) -> Option<()> + Send + Sync + 'static,

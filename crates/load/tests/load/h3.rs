@@ -170,7 +170,7 @@ fn a_load_without_an_answer_names_the_time_and_udp() {
     let spec = resolve(&format!("https://{address}/"), &words).unwrap();
     let error = run(&spec, &Control::new(1)).unwrap_err().to_string();
     let expected = format!(
-        "no QUIC response from {address} within 5 s (is UDP open? does the server listen on UDP?)"
+        "no QUIC response from {address} within 5 s (does a firewall block UDP? does the server listen on UDP?)"
     );
     assert_eq!(error, expected);
 }

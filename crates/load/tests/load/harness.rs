@@ -193,7 +193,7 @@ impl Raw {
         }
     }
 
-    /// A server that responds to each request on a connection with these pieces, one per write.
+    /// Starts a server that responds to each request with these pieces, one per write.
     pub(crate) fn responding(pieces: Vec<&'static [u8]>) -> Raw {
         Raw::new(move |mut stream| {
             stream.set_nodelay(true).unwrap();

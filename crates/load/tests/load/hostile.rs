@@ -1,5 +1,5 @@
-//! Tests of servers that misbehave more than the origin does. Each load must end soon, with the
-//! right outcome, and within bounded memory.
+//! Tests of servers that misbehave in ways that the origin doesn't. Each load must end soon, with
+//! the right outcome, and within bounded memory.
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -40,7 +40,7 @@ fn one_byte_at_a_time() {
         chunked\r\nX: y\r\n\r\n5;q=\"1\"\r\nHello\r\n1\r\n!\r\n0\r\nT: z\r\n\r\n";
     let raw = Raw::responding(RESPONSE.chunks(1).collect());
     check(&raw, "--expect-size 6", Fine, "");
-    // The server sends the same response, but so slowly that it never ends.
+    // The server sends the same response so slowly that the request times out first.
     let raw = Raw::new(|mut stream| {
         while read_head(&mut stream).is_some() {
             for byte in RESPONSE {
@@ -187,7 +187,7 @@ fn bytes_after_a_response_are_noticed_while_idle() {
             let _ = stream.write_all(b"HTTP/1.1 408 Request Timeout\r\n\r\n");
         }
     });
-    // At this low rate, the connection is idle for a long time after its second message.
+    // At this low rate, the connection is idle for a long time after the server's second message.
     let record = load_with(&raw.url(), &["-n", "3", "-c", "1", "-r", "1"]);
     assert_eq!(outcomes(&record), [(Fine, 3)]);
     let found = record

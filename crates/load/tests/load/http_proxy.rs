@@ -58,7 +58,7 @@ fn proxy(heads: &Heads, connect_response: &'static [u8]) -> Raw {
 
 const MADE: &[u8] = b"HTTP/1.1 200 Connection established\r\nX-Via: test\r\n\r\n";
 
-/// The proxy as the value of `--proxy`.
+/// The proxy in the form that `--proxy` takes.
 fn typed(proxy: &Raw) -> String {
     let url = proxy.url();
     url.trim_start_matches("http://")

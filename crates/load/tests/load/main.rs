@@ -41,7 +41,7 @@ fn the_readiness_backend_passes_the_same_tests() {
         return;
     }
     let run = std::process::Command::new(std::env::current_exe().unwrap())
-        // Neither has anything to do with the backend.
+        // The skipped tests don't depend on the socket backend.
         .args(["--skip", "h3::", "--skip", "placeholders::"])
         .env(harness::READINESS, "1")
         .status()

@@ -1,4 +1,4 @@
-//! Runs the fuzz target for placeholders briefly, with many texts.
+//! Runs the fuzz target for placeholders briefly, with many random texts.
 
 #[expect(unreachable_pub, reason = "shared with the fuzz target")]
 #[path = "../../../../fuzz/src/template.rs"]
@@ -7,7 +7,7 @@ mod template;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Parts of placeholders, and characters that end or confuse them.
+/// Pieces of placeholders, and characters that end or break placeholders.
 const PARTS: &[&str] = &[
     "{{",
     "}}",

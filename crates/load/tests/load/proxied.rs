@@ -23,7 +23,8 @@ fn read_line(stream: &mut impl Read) -> String {
     String::from_utf8(line).unwrap().trim_end().to_owned()
 }
 
-/// The PROXY headers that servers received, in the order of connections, or the errors in them.
+/// The PROXY headers that servers received, in the order of the connections, each followed by the
+/// client's port.
 type ReceivedHeaders = Arc<Mutex<Vec<String>>>;
 
 /// A server that expects a header before the first request of each connection, and nowhere else.

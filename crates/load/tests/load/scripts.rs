@@ -21,7 +21,7 @@ struct PostingDirector {
     connects: AtomicU64,
     handshakes: AtomicU64,
     finished: AtomicU64,
-    /// Violations of the expectations.
+    /// Responses and request ends that violated the script's expectations.
     wrong: Mutex<Vec<String>>,
 }
 

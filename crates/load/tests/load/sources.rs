@@ -193,7 +193,7 @@ fn unusable_sources_are_refused_before_the_load() {
             "192.0.2.1",
             "ip route add local 192.0.2.0/24 dev lo",
         ),
-        // This machine has the first address, but not one of the others in the range.
+        // The first address of the range belongs to this machine, but others don't.
         (
             "127.255.255.0-192.0.2.9,127.0.0.1",
             "143.",

@@ -80,8 +80,8 @@ fn the_number_of_resumed_handshakes_is_in_the_record() {
 fn untrusted_certificates_are_refused() {
     let served = Served::secured();
     let stranger = Served::secured();
-    // Neither the system's certificates, if it has any, nor another CA make the certificate
-    // trusted.
+    // The server's certificate is trusted neither with the system's CA certificates, if there are
+    // any, nor with another CA.
     match resolve(&served.url("/"), &[]) {
         Ok(_) => {
             let record = load(&served.url("/"), "-n 4 -c 2");
@@ -102,7 +102,7 @@ fn untrusted_certificates_are_refused() {
         "{}",
         errors(&record)
     );
-    // The certificate is for one of these names and not for the other.
+    // The certificate is valid for the second of these names, but not for the first.
     for (name, outcome, reason) in [
         ("elsewhere.test", Outcome::Tls, "elsewhere.test"),
         ("localhost", Outcome::Ok, ""),
@@ -334,8 +334,7 @@ fn a_handshake_that_never_ends_is_a_tls_outcome() {
         let length = (plain.len() as u16).to_be_bytes();
         [&[content, 3, 3], &length[..], plain].concat()
     };
-    // A server hello of maximum length, a message that is longer, repeated messages, and empty
-    // fragments.
+    // A ServerHello of maximum length, a longer message, repeated messages, and empty fragments.
     let floods = [
         (
             record_of(22, &[2, 0, 0xff, 0xff]),

@@ -183,10 +183,10 @@ fn nft(rules: &str) {
     assert!(status.success(), "nft: {status}");
 }
 
-/// Drops this share of the packets at the server's end, in both directions.
+/// Drops this percentage of the packets at the server's end, in both directions.
 ///
-/// Accepts every SYN-ACK: a packet that is dropped on output is reported to the kernel's TCP, which
-/// then forgets a connection that isn't established yet, and resets it when its next segment arrives.
+/// Every SYN-ACK is accepted. If one were dropped on output, the kernel's TCP would learn of it,
+/// forget the connection that isn't established yet, and reset it when its next segment arrives.
 fn drop_at_random(percent: u32) {
     nft(&format!(
         "table inet loss\ndelete table inet loss\ntable inet loss {{\n\
@@ -213,7 +213,7 @@ fn unreachable_ports_and_hosts_fail_at_once() {
                 (81, Outcome::ConnectRefused),
                 (82, Outcome::ConnectUnreachable),
                 (83, Outcome::ConnectUnreachable),
-                // Nothing listens.
+                // Nothing listens on this port.
                 (84, Outcome::ConnectRefused),
             ] {
                 let url = format!("http://{host}:{port}/");
@@ -229,9 +229,9 @@ fn unreachable_ports_and_hosts_fail_at_once() {
 #[test]
 fn packets_get_smaller_for_a_narrow_path() {
     on_link(1, |far| {
-        // near ── far: mid ── last, whose link carries 1,300 bytes from far to last. The server
-        // announces segments for an MTU of 1,500 bytes, so the load learns the limit only from
-        // ICMP.
+        // near ── far: mid ── last. From far to last, the link carries packets of up to 1,300
+        // bytes. The server announces segments for an MTU of 1,500 bytes, so the load learns the
+        // limit only from ICMP.
         let last = FarEnd::new();
         ip("route add 10.77.0.0/24 via 10.9.0.2");
         far.run(|| {
@@ -269,7 +269,7 @@ fn packets_get_smaller_for_a_narrow_path() {
         assert_eq!(outcomes(&record), [(Outcome::Ok, 20)]);
         assert_eq!(nginx.logged(20), 20);
         let used = used(&record);
-        assert!(used.retransmitted > 0, "nothing was too large: {used:?}");
+        assert!(used.retransmitted > 0, "no packet was too large: {used:?}");
     });
 }
 
@@ -318,11 +318,14 @@ fn the_end_of_a_load_closes_thousands_of_connections() {
         let record = nginx.load(Transport::Clear, "10.9.0.2", 1 << 10, words);
         assert_eq!(outcomes(&record), [(Outcome::Ok, 3000)]);
         let began = Instant::now();
-        // By itself, nginx would keep idle connections open for 75 s, so it is not what closes
-        // them.
+        // nginx would keep idle connections open for 75 s, so only the end of the load can have
+        // closed them.
         while far.run(established) > 0 {
             let left = far.run(established);
-            assert!(began.elapsed() < Duration::from_secs(20), "{left} are open");
+            assert!(
+                began.elapsed() < Duration::from_secs(20),
+                "{left} connections are open"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     });

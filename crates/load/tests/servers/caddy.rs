@@ -1,4 +1,4 @@
-//! Caddy, which uses Go's HTTP/2 implementation, and quic-go for HTTP/3.
+//! Caddy, which uses Go's own implementation of HTTP/2, and quic-go for HTTP/3.
 
 use std::process::Command;
 

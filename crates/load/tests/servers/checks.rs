@@ -4,8 +4,8 @@ use crate::load::{BACKENDS, assert_all_ok};
 use crate::server::{Server, Transport, text};
 use crate::site::{SIZES, hash_of};
 
-/// Returns the number of requests for a body size: fewer if bodies are large, and more than the
-/// number of streams, so that each stream slot is reused.
+/// Returns the number of requests for a body size. Large bodies are requested less often. For other
+/// bodies, there are more requests than streams, so that each stream slot is reused.
 fn requests(size: usize, streams: u64) -> u64 {
     match (size, streams) {
         (0..50_000, 1) => 20,
@@ -42,7 +42,7 @@ pub(crate) fn bodies_of_every_size(server: &Server) {
 }
 
 /// Requests bodies of all sizes at the same time on a few connections. No response may contain
-/// bytes of another.
+/// bytes of another response.
 pub(crate) fn bodies_of_all_sizes_at_once(server: &Server) {
     let list: String = SIZES
         .iter()
@@ -58,7 +58,8 @@ pub(crate) fn bodies_of_all_sizes_at_once(server: &Server) {
     });
 }
 
-/// Responses to HEAD have no body for any Content-Length, and the next response is correct.
+/// Checks that responses to HEAD have no body, even with a Content-Length, and that the next
+/// response is correct.
 pub(crate) fn heads(server: &Server) {
     let list = "/bytes/1024 HEAD\n/bytes/1024\n/bytes/1048576 HEAD\n/bytes/0 HEAD\n";
     let list = server.site.file("heads", list);

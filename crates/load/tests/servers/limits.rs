@@ -29,7 +29,7 @@ fn nothing_is_lost_when_a_server_often_sends_goaway() {
     }
 }
 
-/// GOAWAY interrupts request bodies, which are sent again.
+/// GOAWAY interrupts requests while their bodies are being sent. The client sends them again.
 #[test]
 fn uploads_survive_goaway() {
     let server = nginx::start("keepalive_requests 100;");

@@ -1,5 +1,5 @@
 //! Tests of other modes over HTTP/2: an open loop, several workers, a connection per request, UNIX
-//! sockets, interim responses, long heads.
+//! sockets, interim responses, and long heads.
 
 use prony_record::Outcome;
 

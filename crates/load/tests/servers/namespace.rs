@@ -126,7 +126,7 @@ fn one_local_route_allows_twelve_thousand_sources() {
             let sources = record.sources.unwrap();
             assert_eq!((sources.given, sources.used), (12_000, 12_000), "{io}");
             assert_eq!((sources.ok.least, sources.ok.most), (1, 1), "{io}");
-            assert_eq!(sources.each, [], "12,000 sources are only summed up");
+            assert_eq!(sources.each, [], "12,000 sources have only a total");
             let peers = peers(&server, &mut seen, 12_000);
             assert_eq!(peers.len(), 12_000, "{io}");
             assert!(peers.values().all(|&n| n == 1), "{io}");

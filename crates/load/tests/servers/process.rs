@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
-/// Folders of servers that are missing from many users' `PATH`.
+/// Folders that contain servers but are missing from many users' `PATH`.
 const EXTRA_PATH: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 /// Time limit for a server to accept connections.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -47,7 +47,7 @@ impl Port {
 ///
 /// # Panics
 ///
-/// If the program is not installed, because a test that can't run must not pass.
+/// Panics if the program is not installed, because a test that can't run must not pass.
 pub(crate) fn program(names: &[&str]) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path)
@@ -117,7 +117,7 @@ impl Process {
             }
             assert!(
                 begun.elapsed() < READY_TIMEOUT,
-                "{} takes no connections:\n{}",
+                "{} accepts no connections:\n{}",
                 self.name,
                 self.output()
             );
@@ -180,7 +180,7 @@ fn a_server_ends_with_its_test_even_if_the_test_panics() {
     owner.join().unwrap_err();
     let (group, url, folder) = kept.recv().unwrap();
     // SAFETY: a plain system call that only checks if the group exists.
-    assert_eq!(unsafe { libc::killpg(group, 0) }, -1, "a process is left");
+    assert_eq!(unsafe { libc::killpg(group, 0) }, -1, "a process survived");
     assert!(TcpStream::connect(url.strip_prefix("http://").unwrap()).is_err());
     assert!(!folder.exists());
 }

@@ -164,8 +164,8 @@ fn check_given_addresses(proxied: &ProxiedServer) {
     }
 }
 
-/// Without given addresses, the header contains the connection's own addresses. On a UNIX socket it
-/// contains none.
+/// Checks loads without given addresses. The PROXY header then contains the connection's own
+/// addresses or, on a UNIX socket, none.
 fn check_own_addresses(proxied: &ProxiedServer) {
     for version in ["v1", "v2"] {
         let words = format!("clear -n 12 -c 3 --proxy-protocol {version} --source 127.0.0.9");
@@ -175,7 +175,8 @@ fn check_own_addresses(proxied: &ProxiedServer) {
         let url = proxied.server.url(crate::server::Transport::Clear, "");
         let port = url.rsplit_once(':').unwrap().1;
         assert_eq!(counts(&lines, 4), [(port.to_owned(), 12)].into());
-        // The log contains as many different ports as connections, so these are the real ports.
+        // The log contains as many different ports as there are connections, so it shows the real
+        // ports.
         assert_eq!(counts(&lines, 2).len(), 3);
     }
     // These loads run last, because their log lines may be late and would be counted for another

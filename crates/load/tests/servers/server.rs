@@ -174,7 +174,7 @@ pub(crate) fn servers() -> Vec<(&'static str, Server)> {
     ]
 }
 
-/// Returns [`servers`] without the named one, which lacks the tested feature.
+/// Returns all [`servers`] except the named one, which lacks the tested feature.
 pub(crate) fn servers_but(name: &str) -> impl Iterator<Item = (&'static str, Server)> {
     servers()
         .into_iter()

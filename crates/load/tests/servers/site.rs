@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 /// and larger.
 pub(crate) const SIZES: [usize; 8] = [0, 1, 1 << 10, 16_384, 16_385, 100 << 10, 1 << 20, 10 << 20];
 
-/// SHA-256 of each of [`SIZES`], as `--expect-sha256` takes it.
+/// SHA-256 of the body of each size in [`SIZES`], in the form that `--expect-sha256` takes.
 static HASHES: LazyLock<Vec<String>> = LazyLock::new(|| {
     SIZES
         .iter()

@@ -41,7 +41,8 @@ impl http_body::Body for RequestBody {
         )
     }
 
-    /// Returns the Content-Length until the first frame is read. `respond` uses the hint only then.
+    /// Returns the Content-Length of the request. This is correct only until the first frame is
+    /// read, but `respond` doesn't use the hint later.
     fn size_hint(&self) -> SizeHint {
         self.announced.map(SizeHint::with_exact).unwrap_or_default()
     }

@@ -21,12 +21,12 @@ use crate::body::Body;
 use crate::connection::{ThreadContext, serve_request};
 use crate::respond::RequestResult;
 
-/// A request whose head has not been read.
+/// A request whose head has not been read yet.
 type Unresolved = RequestResolver<Transport, Bytes>;
 
 /// Serves a connection until either side ends it.
 pub(super) async fn serve(connecting: quinn::Connecting, context: Rc<ThreadContext>) {
-    // The server may send data, and respond to early data, before the handshake is complete.
+    // Start serving before the handshake is complete, so that the server can respond to early data.
     let Ok((quic, _)) = connecting.into_0rtt() else {
         return;
     };
@@ -52,7 +52,8 @@ pub(super) async fn serve(connecting: quinn::Connecting, context: Rc<ThreadConte
                         requests.spawn_local(serve_stream(request, stream, Rc::clone(&context)));
                     }
                 }
-                // The client sent GOAWAY and has all responses, so it closes the connection.
+                // The client has sent GOAWAY and received all responses, so it will close the
+                // connection.
                 Ok(None) => {
                     context.quic.closed().await;
                     return;
@@ -62,9 +63,9 @@ pub(super) async fn serve(connecting: quinn::Connecting, context: Rc<ThreadConte
             Some(_) = requests.join_next() => {}
             () = context.go_away.notified(), if !going_away => {
                 going_away = true;
-                // h3 puts the identifier of the last accepted stream, plus this many streams, into
-                // GOAWAY. The client may retry requests with that identifier or a higher one on
-                // another connection.
+                // GOAWAY contains the identifier of the stream after the last accepted one. The
+                // client may retry requests with this identifier or a higher one on another
+                // connection.
                 if http.shutdown(1).await.is_err() {
                     return;
                 }
@@ -76,7 +77,7 @@ pub(super) async fn serve(connecting: quinn::Connecting, context: Rc<ThreadConte
     }
 }
 
-/// Serves one request. Ends when the client has received the response or abandoned the request.
+/// Serves one request. Returns when the client has received the response or abandoned the request.
 async fn serve_stream(request: Unresolved, stream: SendHandle, context: Rc<ConnectionContext>) {
     let mut settled = pin!(stream.settled());
     let end = tokio::select! {
@@ -87,7 +88,7 @@ async fn serve_stream(request: Unresolved, stream: SendHandle, context: Rc<Conne
     if end == StreamEnd::Aborted {
         return;
     }
-    // This fails if the connection is lost, which also ends the wait.
+    // This fails if the connection is lost, which also ends the request.
     let _ = settled.await;
     if end == StreamEnd::EndsConnection {
         context.close(Code::H3_NO_ERROR);
@@ -99,7 +100,7 @@ async fn respond(
     stream: &SendHandle,
     context: &ConnectionContext,
 ) -> StreamEnd {
-    // h3 itself has responded to an invalid request with an error.
+    // If the request is invalid, h3 has already responded with an error.
     let Ok((request, halves)) = request.resolve_request().await else {
         return StreamEnd::Aborted;
     };

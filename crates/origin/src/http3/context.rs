@@ -1,4 +1,4 @@
-//! State that the requests of a connection share.
+//! State that the requests of an HTTP/3 connection share.
 
 use std::rc::Rc;
 
@@ -10,19 +10,19 @@ use tokio::sync::Notify;
 use super::transport::{SendHalf, varint};
 use crate::connection::ThreadContext;
 
-/// The sending side of a request's stream, in h3's framing.
+/// The sending side of a request's stream, to which h3 writes frames.
 pub(super) type ResponseStream = RequestStream<SendHalf, Bytes>;
 
-/// State that the requests of a connection share.
+/// State that the requests of an HTTP/3 connection share.
 pub(super) struct ConnectionContext {
     pub(super) quic: quinn::Connection,
     pub(super) thread: Rc<ThreadContext>,
-    /// Notified when the connection is to end after a response.
+    /// Notified when the connection should end after the current responses.
     pub(super) go_away: Notify,
 }
 
 impl ConnectionContext {
-    /// Closes the connection without waiting for other streams.
+    /// Closes the connection immediately, without waiting for its streams.
     pub(super) fn close(&self, code: Code) {
         self.quic.close(varint(code.value()), b"");
     }
@@ -35,6 +35,6 @@ pub(super) enum StreamEnd {
     Finished,
     /// The stream is finished, and the connection closes when the client has acknowledged it.
     EndsConnection,
-    /// The stream was reset, or lost with the connection.
+    /// The stream was reset, or was lost with its connection.
     Aborted,
 }

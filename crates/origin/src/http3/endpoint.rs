@@ -19,24 +19,26 @@ use super::transport::varint;
 use crate::config::AcceptFault;
 use crate::connection::{CONCURRENT_STREAMS_MAX, ThreadContext};
 
-/// Time without a packet from the client after which a connection is dropped silently.
+/// Time without a packet from the client, in milliseconds, after which a connection is dropped
+/// silently.
 const IDLE_TIMEOUT: VarInt = VarInt::from_u32(60_000);
 
-/// Maximum number of request body bytes in flight, per stream and per connection.
+/// Maximum number of request body bytes in flight: per stream, and per connection.
 const STREAM_WINDOW_BYTES: VarInt = VarInt::from_u32(1 << 20);
 const CONNECTION_WINDOW_BYTES: VarInt = VarInt::from_u32(16 << 20);
 
-/// Largest datagram that the origin tries to send if the path allows it, as the loopback interface
-/// does. quinn passes ten datagrams to one system call, which accepts at most 65,507 bytes.
+/// Maximum size in bytes of the datagrams that the origin tries to send. The loopback interface
+/// supports this size. quinn passes ten datagrams to one system call, which accepts at most 65,507
+/// bytes.
 const DATAGRAM_BYTES_MAX: u16 = 6_500;
 
-/// Time for which an ignored handshake is remembered.
+/// Time for which the origin remembers an ignored handshake.
 const IGNORED_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum time for sending the packets that close the connections when an origin stops.
 const STOP_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// QUIC settings of all threads.
+/// Returns the QUIC settings of all threads.
 pub(crate) fn server_config(tls: Arc<QuicServerConfig>) -> quinn::ServerConfig {
     let mut discovery = MtuDiscoveryConfig::default();
     discovery.upper_bound(DATAGRAM_BYTES_MAX);
@@ -52,8 +54,8 @@ pub(crate) fn server_config(tls: Arc<QuicServerConfig>) -> quinn::ServerConfig {
     config
 }
 
-/// Starts to accept connections on a UDP socket. Returns the endpoint, or `None` if datagrams are
-/// never read.
+/// Starts to accept connections on a UDP socket. Returns the endpoint, or `None` if the fault
+/// requires that datagrams are never read.
 pub(crate) fn start(
     socket: UdpSocket,
     config: quinn::ServerConfig,
@@ -62,7 +64,7 @@ pub(crate) fn start(
 ) -> io::Result<Option<Endpoint>> {
     if fault == Some(AcceptFault::Never) {
         tokio::task::spawn_local(async move {
-            // The variable keeps the port bound.
+            // This variable keeps the port bound.
             let _socket = socket;
             pending::<()>().await;
         });
@@ -74,8 +76,8 @@ pub(crate) fn start(
     Ok(Some(endpoint))
 }
 
-/// Closes all connections of the endpoints. Otherwise, clients would notice the end only at their
-/// idle timeout.
+/// Closes all connections of the endpoints. Otherwise, clients would notice the end only after
+/// their idle timeout.
 pub(crate) async fn stop(endpoints: Vec<Endpoint>) {
     for endpoint in &endpoints {
         endpoint.close(varint(Code::H3_NO_ERROR.value()), b"the origin stops");
@@ -85,7 +87,7 @@ pub(crate) async fn stop(endpoints: Vec<Endpoint>) {
             endpoint.wait_idle().await;
         }
     };
-    // If this times out, all packets have been sent, but some might not have arrived.
+    // After a timeout, all packets have been sent, but some might not have arrived.
     let _ = tokio::time::timeout(STOP_TIMEOUT, closed).await;
 }
 
@@ -113,7 +115,8 @@ async fn welcome(incoming: Incoming, fault: Option<AcceptFault>, context: Rc<Thr
             }
         }
         Some(AcceptFault::Ignore | AcceptFault::Never) => {
-            // During this time, repeated packets of the handshake don't count as connections.
+            // While the handshake is remembered, its repeated packets don't count as new
+            // connections.
             tokio::time::sleep(IGNORED_HANDSHAKE_TIMEOUT).await;
             incoming.ignore();
         }

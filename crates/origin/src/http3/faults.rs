@@ -16,31 +16,31 @@ use crate::fault::Fault;
 /// Pause after an interim response, and before a reset.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Half of a HEADERS frame of 32 bytes: `:status` 200 and the beginning of a field.
+/// The first half of a HEADERS frame of 32 bytes: `:status` 200 and the beginning of a field.
 const HALF_HEAD: &[u8] = b"\x01\x20\x00\x00\xd9\x27\x00another";
 
 /// A HEADERS frame whose `:status` has five digits, and a DATA frame.
 const BAD_STATUS: &[u8] = b"\x01\x0a\x00\x00\x5f\x09\x0520000\x00\x0dHello, world!";
 
-/// A frame type that exists only in HTTP/2 and is forbidden in HTTP/3 (RFC 9114 §7.2.8).
+/// A frame of a type that exists only in HTTP/2 and is forbidden in HTTP/3 (RFC 9114 §7.2.8).
 const HTTP2_FRAME: &[u8] = b"\x02\x05\x00\x00\x00\x00\x10";
 
-/// A DATA frame that declares 26 bytes and contains 13.
+/// A DATA frame that declares 26 bytes, but contains only 13.
 const HALF_DATA: &[u8] = b"\x00\x1aHello, world!";
 
-/// A HEADERS frame that declares 1 TiB and begins with `:status` 200.
+/// The beginning of a HEADERS frame that declares a length of 1 TiB: `:status` 200.
 const ENDLESS_HEAD: &[u8] = b"\x01\xc0\x00\x01\x00\x00\x00\x00\x00\x00\x00\xd9";
 
-/// The name of a field, and a length of 1 GiB for its value.
+/// The name of a field, followed by the length of its value, 1 GiB.
 const ENDLESS_FIELD: &[u8] = b"\x27\x00endless\x7f\x81\xff\xff\xff\x03";
 
-/// A complete field line.
+/// A complete field line: a name and a value.
 const ANOTHER_FIELD: &[u8] = b"\x27\x00another\x06header";
 
-/// The error of a script that failed because the client has left.
+/// Error of a script that ended early because the client has left.
 type ClientLeft = Box<dyn std::error::Error>;
 
-/// Responds with a fault for which [`Fault::over_http3`] is true.
+/// Performs a fault for which [`Fault::over_http3`] returns true.
 pub(super) async fn play(
     fault: Fault,
     http: ResponseStream,
@@ -132,14 +132,14 @@ fn abort(stream: &SendHandle) -> StreamEnd {
     StreamEnd::Aborted
 }
 
-/// Sends a head and the 13 bytes of `/`.
+/// Sends a response head and the 13 bytes of the body of `/`.
 async fn send(http: &mut ResponseStream, head: Response<()>) -> Result<(), ClientLeft> {
     http.send_response(head).await?;
     let hello = Bytes::from_static(HELLO.as_bytes());
     Ok(http.send_data(hello).await?)
 }
 
-/// Sends the same bytes repeatedly, until the client stops reading.
+/// Sends the given bytes repeatedly, until the client stops reading.
 async fn repeat(bytes: &[u8], stream: &SendHandle) -> Result<(), WriteError> {
     let batch = bytes.repeat(256);
     loop {
@@ -157,7 +157,7 @@ fn head(fields: &[(HeaderName, &'static str)]) -> Response<()> {
     head
 }
 
-/// Fields of a response head that contradict each other or the rules of HTTP/3.
+/// Returns fields of a response head that contradict each other or the rules of HTTP/3.
 fn contradiction(fault: Fault) -> &'static [(HeaderName, &'static str)] {
     match fault {
         Fault::TwoLengths => &[(CONTENT_LENGTH, "13"), (CONTENT_LENGTH, "5")],

@@ -1,4 +1,4 @@
-//! HTTP/3: quinn drives QUIC, h3 parses and frames.
+//! HTTP/3: quinn implements QUIC, and h3 parses and writes HTTP/3 frames.
 
 mod body;
 mod connection;

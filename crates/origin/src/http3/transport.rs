@@ -15,7 +15,7 @@ use h3::error::Code;
 use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming, StreamId, WriteBuf};
 use quinn::{ConnectionError, ReadError, StoppedError, VarInt, WriteError};
 
-/// A connection, as h3 uses it.
+/// A QUIC connection with the interface that h3 expects.
 pub(super) struct Transport {
     opener: StreamOpener,
     accept_request: StreamFuture<(quinn::SendStream, quinn::RecvStream)>,
@@ -23,13 +23,13 @@ pub(super) struct Transport {
     latest: LatestStream,
 }
 
-/// Opens the control stream and the other unidirectional streams of the server.
+/// Opens the unidirectional streams of the server, such as the control stream.
 pub(super) struct StreamOpener {
     connection: quinn::Connection,
     opening: Option<StreamFuture<quinn::SendStream>>,
 }
 
-/// A stream that is being accepted or opened.
+/// Future of a stream that is being accepted or opened.
 type StreamFuture<S> = Pin<Box<dyn Future<Output = Result<S, ConnectionError>>>>;
 
 /// Stream of the request that was accepted last.
@@ -149,7 +149,7 @@ impl quic::OpenStreams<Bytes> for StreamOpener {
     }
 }
 
-/// Both directions of a request's stream.
+/// Both halves of a request's stream.
 pub(super) struct RequestHalves {
     send: SendHalf,
     receive: ReceiveHalf,
@@ -205,7 +205,7 @@ impl quic::RecvStream for RequestHalves {
     }
 }
 
-/// The sending direction, to the client.
+/// The half of a stream that sends to the client.
 pub(super) struct SendHalf {
     stream: Rc<RefCell<quinn::SendStream>>,
     writing: Option<WriteBuf<Bytes>>,
@@ -243,7 +243,7 @@ impl quic::SendStream<Bytes> for SendHalf {
     }
 
     fn reset(&mut self, code: u64) {
-        // Reset fails only on a stream that has ended.
+        // This fails only on a stream that has ended.
         let _ = self.stream.borrow_mut().reset(varint(code));
     }
 
@@ -252,8 +252,8 @@ impl quic::SendStream<Bytes> for SendHalf {
     }
 }
 
-/// The receiving direction, from the client. If this is dropped while the client still sends, the
-/// client is asked to stop (STOP_SENDING with H3_NO_ERROR).
+/// The half of a stream that receives from the client. If this is dropped while the client is still
+/// sending, the client is asked to stop (STOP_SENDING with H3_NO_ERROR).
 pub(super) struct ReceiveHalf(quinn::RecvStream);
 
 impl quic::RecvStream for ReceiveHalf {
@@ -263,7 +263,8 @@ impl quic::RecvStream for ReceiveHalf {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        // The future has no state: the stream itself stores the task to wake.
+        // The future can be dropped after each poll, because the stream itself stores the task to
+        // wake.
         let chunk = ready!(pin!(self.0.read_chunk(usize::MAX, true)).poll(cx));
         Poll::Ready(match chunk {
             Ok(chunk) => Ok(chunk.map(|chunk| chunk.bytes)),
@@ -272,7 +273,7 @@ impl quic::RecvStream for ReceiveHalf {
     }
 
     fn stop_sending(&mut self, code: u64) {
-        // Stop fails only on a stream that has ended.
+        // This fails only on a stream that has ended.
         let _ = self.0.stop(varint(code));
     }
 
@@ -287,20 +288,20 @@ impl Drop for ReceiveHalf {
     }
 }
 
-/// The sending half of a request's stream, without h3's framing.
+/// A handle to the sending half of a request's stream, which bypasses h3's framing.
 #[derive(Clone)]
 pub(super) struct SendHandle(Rc<RefCell<quinn::SendStream>>);
 
 impl SendHandle {
-    /// Ends when the client has acknowledged the whole finished stream, when it stops reading the
-    /// stream, or when the connection is lost.
+    /// Waits until the client has acknowledged the whole finished stream or has stopped reading it,
+    /// or until the connection is lost.
     pub(super) fn settled(
         &self,
     ) -> impl Future<Output = Result<Option<VarInt>, StoppedError>> + use<> {
         self.0.borrow().stopped()
     }
 
-    /// Sends bytes unchanged.
+    /// Sends bytes without any framing.
     pub(super) async fn send(&self, mut bytes: &[u8]) -> Result<(), WriteError> {
         while !bytes.is_empty() {
             let written = std::future::poll_fn(|cx| {
@@ -313,13 +314,13 @@ impl SendHandle {
 
     /// Ends the stream in an orderly way.
     pub(super) fn finish(&self) {
-        // Finish fails only on a stream that has ended.
+        // This fails only on a stream that has ended.
         let _ = self.0.borrow_mut().finish();
     }
 
     /// Ends the stream with an error. Bytes that weren't sent yet are dropped.
     pub(super) fn reset(&self, code: Code) {
-        // Reset fails only on a stream that has ended.
+        // This fails only on a stream that has ended.
         let _ = self.0.borrow_mut().reset(varint(code.value()));
     }
 }

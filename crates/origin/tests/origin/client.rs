@@ -16,10 +16,10 @@ use tempfile::TempDir;
 /// Timeout that is reached only if a test hangs.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Time without bytes after which the server is assumed to send nothing more.
+/// Time without received bytes after which the server is assumed to send nothing more.
 const SILENCE: Duration = Duration::from_millis(150);
 
-/// Transports to an origin.
+/// Transport over which a client connects to an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
     Tcp,
@@ -36,7 +36,8 @@ impl Via {
     }
 }
 
-/// An origin on an IPv4 port and on a UNIX path. The folder of the path is removed on drop.
+/// An origin that listens on an IPv4 port and on a UNIX path. The folder of the path is removed
+/// when this value is dropped.
 pub(crate) struct Running {
     pub(crate) origin: Origin,
     _folder: TempDir,
@@ -100,13 +101,13 @@ impl<S: Wire> Wire for StreamOwned<ClientConnection, S> {
 /// The way in which a connection ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The server closed in an orderly way.
+    /// The server closed the connection in an orderly way.
     Closed,
     /// The server reset the connection.
     Reset,
     /// TLS ended without `close_notify`.
     Cut,
-    /// The server keeps the connection open without sending.
+    /// The server keeps the connection open without sending anything.
     Silent,
 }
 
@@ -124,7 +125,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// The value of a header.
+    /// Returns the value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (this, value) = line.split_once(':')?;
@@ -160,13 +161,13 @@ impl Client {
         self.wire.flush().unwrap();
     }
 
-    /// Sends a GET and reads its response.
+    /// Sends a GET request and reads its response.
     pub(crate) fn get(&mut self, path: &str) -> Response {
         self.send(get(path));
         self.response()
     }
 
-    /// Reads a head, and as many body bytes as its Content-Length declares.
+    /// Reads a response head, and as many body bytes as its Content-Length declares.
     pub(crate) fn response(&mut self) -> Response {
         let head = self.head();
         let mut response = Response {
@@ -181,7 +182,7 @@ impl Client {
         response
     }
 
-    /// Reads up to the empty line that ends a head.
+    /// Reads a response head, up to the empty line that ends it.
     pub(crate) fn head(&mut self) -> String {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -196,7 +197,8 @@ impl Client {
         bytes
     }
 
-    /// Reads to the end. Returns the bytes and the kind of end.
+    /// Reads until the connection ends. Returns the bytes and the way in which the connection
+    /// ended.
     pub(crate) fn rest(&mut self) -> (Vec<u8>, End) {
         let mut bytes = Vec::new();
         // Bytes received before an error stay in `bytes`.
@@ -212,7 +214,7 @@ impl Client {
         (bytes, end)
     }
 
-    /// Like [`Client::rest`], for a server that stops sending but doesn't close.
+    /// Like [`Client::rest`], but for a server that stops sending without closing the connection.
     pub(crate) fn rest_until_silence(&mut self) -> (Vec<u8>, End) {
         self.wire.set_timeout(SILENCE);
         let seen = self.rest();
@@ -230,7 +232,7 @@ fn tls_session(origin: &Origin) -> ClientConnection {
     ClientConnection::new(Arc::new(trusting(origin)), name).unwrap()
 }
 
-/// A TLS client that trusts this origin's certificate and nothing else.
+/// Returns the configuration of a TLS client that trusts only this origin's certificate.
 pub(crate) fn trusting(origin: &Origin) -> ClientConfig {
     let pem = origin.certificate_pem().expect("the origin has TLS");
     let mut roots = RootCertStore::empty();

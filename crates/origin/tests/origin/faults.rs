@@ -1,4 +1,5 @@
-//! Tests of every fault, as the first and as a later request, over every transport.
+//! Tests of every fault over every transport, as the first request of a connection and as a later
+//! one.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -62,11 +63,10 @@ fn expected(fault: Fault) -> Option<ExpectedResponse> {
     }
 }
 
-/// Converts the kind of end to the one observed over this transport.
+/// Returns the way in which a connection appears to end over this transport.
 fn end_on(via: Via, end: End) -> End {
     match end {
-        // A UNIX socket has no reset. Within TLS, the end looks like a close without
-        // `close_notify`.
+        // A UNIX socket has no reset. Over TLS, the end looks like a close without `close_notify`.
         End::Reset if via == Via::Unix => End::Closed,
         End::Reset if via == Via::TlsOverUnix => End::Cut,
         End::Cut if !via.is_tls() => End::Closed,
@@ -82,7 +82,7 @@ fn check(client: &mut Client, fault: Fault, via: Via, before: usize) {
     client.send(get(&format!("/fault/{fault}")));
     let what = format!("{fault} after {before} requests over {via:?}");
     if end == End::Silent && !tail.is_empty() {
-        // The client reads the whole response, however slow the machine is, and then waits for
+        // First read the whole response, regardless of the machine's speed, and then wait for
         // silence.
         let mut bytes = Vec::new();
         while !bytes.ends_with(tail.as_bytes()) {
@@ -105,8 +105,8 @@ fn check(client: &mut Client, fault: Fault, via: Via, before: usize) {
     }
 }
 
-/// Checks every fault on connections that have already served `before` requests, over all given
-/// transports concurrently.
+/// Checks every fault over all given transports concurrently, on connections that have already
+/// served `before` requests.
 fn check_all(ways: &[Via], before: usize) {
     std::thread::scope(|scope| {
         for &via in ways {
@@ -179,7 +179,8 @@ fn endless_heads_continue_while_the_client_reads() {
             assert!(text[1 << 20..].contains(filling));
             assert!(!text.contains("\r\n\r\n"), "the head must not end");
         }
-        // The clients of the faults have closed, and the origin still serves.
+        // The origin still serves requests after the clients of the faults have closed their
+        // connections.
         assert_eq!(Client::connect(&running, via).get("/").status, 200);
     }
 }

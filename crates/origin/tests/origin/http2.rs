@@ -17,7 +17,7 @@ use crate::client::{Running, TEST_TIMEOUT, Via, clear, start_for, trusting};
 
 type Sender = http2::SendRequest<Full<Bytes>>;
 
-/// Runs a client. A hang fails the test.
+/// Runs a client. The test fails if the client hangs.
 fn run<T>(client: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -25,7 +25,7 @@ fn run<T>(client: impl Future<Output = T>) -> T {
         .unwrap();
     runtime
         .block_on(async { tokio::time::timeout(TEST_TIMEOUT, client).await })
-        .expect("a hang")
+        .expect("the client hangs")
 }
 
 async fn handshake<I>(io: I) -> Sender
@@ -107,7 +107,7 @@ fn streams_do_not_wait_for_each_other() {
     let running = clear();
     run(async {
         let mut sender = connect(&running, Via::Tcp).await;
-        // A stream that never ends must not hold up the others.
+        // A stream that never ends must not hold up other streams.
         let stalled = tokio::spawn(sender.send_request(request("/fault/stall")));
         for _ in 0..3 {
             assert_eq!(get(&mut sender, "/").await.unwrap().body(), HELLO);

@@ -73,7 +73,7 @@ fn request_bodies() {
     let origin = quic_only(Config::default());
     run(async {
         let mut client = H3Client::connect(&origin).await;
-        // The body is larger than a stream's window.
+        // The body is larger than the flow-control window of a stream.
         let sent = pattern::first(3 << 20);
         let (head, mut stream) = client
             .request(Method::POST, "/echo", Bytes::from(sent.clone()))
@@ -83,7 +83,7 @@ fn request_bodies() {
         let mut body = Vec::new();
         receive(&mut stream, &mut body).await.unwrap();
         assert!(body == sent);
-        // A path that ignores the body still reads it.
+        // The origin reads the body even if the path ignores it.
         let (head, _) = client
             .request(Method::PUT, "/status/201", Bytes::from(vec![b'x'; 100_000]))
             .await
@@ -111,7 +111,7 @@ fn a_hundred_streams_at_the_same_time() {
     let origin = quic_only(Config::default());
     run(async {
         let mut client = H3Client::connect(&origin).await;
-        // A stream that never ends must not hold up the others.
+        // A stream that never ends must not hold up other streams.
         let request = Request::get("https://origin/fault/stall").body(()).unwrap();
         let mut stalled = client.http.send_request(request).await.unwrap();
         stalled.finish().await.unwrap();
@@ -208,7 +208,7 @@ fn another_protocol_is_refused_in_the_handshake() {
             .connect_with(config, origin.quic_addresses()[0], "localhost")
             .unwrap()
             .await;
-        // The TLS alert no_application_protocol (RFC 9001 §8.1).
+        // The error code is the TLS alert no_application_protocol (RFC 9001 §8.1).
         match refused.unwrap_err() {
             ConnectionError::ConnectionClosed(close) => {
                 assert_eq!(u64::from(close.error_code), 0x100 + 120);

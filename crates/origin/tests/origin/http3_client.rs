@@ -1,4 +1,4 @@
-//! HTTP/3 clients: one with quinn and h3, and one that reads a stream's raw bytes.
+//! HTTP/3 clients: one that uses quinn and h3, and one that reads the raw bytes of a stream.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::client::{TEST_TIMEOUT, trusting};
 
-/// Runs a client. A hang fails the test.
+/// Runs a client. The test fails if the client hangs.
 pub(crate) fn run<T>(client: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -23,7 +23,7 @@ pub(crate) fn run<T>(client: impl Future<Output = T>) -> T {
         .unwrap();
     runtime
         .block_on(async { tokio::time::timeout(TEST_TIMEOUT, client).await })
-        .expect("a hang")
+        .expect("the client hangs")
 }
 
 fn any_port() -> Vec<SocketAddr> {
@@ -45,7 +45,7 @@ pub(crate) fn client_config(origin: &Origin) -> quinn::ClientConfig {
     quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()))
 }
 
-/// A QUIC connection with HTTP/3.
+/// A client connection that uses HTTP/3 over QUIC.
 pub(crate) struct H3Client {
     pub(crate) quic: quinn::Connection,
     pub(crate) http: SendRequest<OpenStreams, Bytes>,
@@ -130,15 +130,15 @@ pub(crate) fn close_code(error: &ConnectionError) -> u64 {
     }
 }
 
-/// Sends a GET without h3. Returns the stream of the response and the sending half, which must not
-/// be dropped yet.
+/// Sends a GET request without h3. Returns both halves of the stream; the sending half must be kept
+/// until the response has been read.
 pub(crate) async fn raw_get(
     quic: &quinn::Connection,
     path: &str,
 ) -> (quinn::SendStream, quinn::RecvStream) {
     let (mut send, receive) = quic.open_bi().await.unwrap();
-    // Entries of the static table: `:method: GET`, `:scheme: https`, and the names of `:authority`
-    // and `:path`.
+    // References to the static table: `:method: GET`, `:scheme: https`, and the names of
+    // `:authority` and `:path`.
     let mut fields = b"\x00\x00\xd1\xd7\x50\x06origin\x51".to_vec();
     fields.push(u8::try_from(path.len()).unwrap());
     fields.extend_from_slice(path.as_bytes());

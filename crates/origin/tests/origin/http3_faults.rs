@@ -12,10 +12,10 @@ use crate::http3_client::{
     H3Client, close_code, dial, quic_only, raw_get, receive, reset_code, run,
 };
 
-/// Time without bytes that counts as the absence of a response.
+/// Time without received bytes after which the server is assumed not to respond.
 const SILENCE: Duration = Duration::from_millis(150);
 
-/// Opens a connection without HTTP/3 on the client's side.
+/// Opens a QUIC connection on which the client doesn't speak HTTP/3.
 async fn connect_raw(origin: &Origin) -> quinn::Connection {
     dial(origin, origin.quic_addresses()[0]).await.unwrap()
 }
@@ -87,7 +87,7 @@ fn requests_that_the_client_gives_up_free_their_streams() {
     let origin = quic_only(Config::default());
     run(async {
         let quic = connect_raw(&origin).await;
-        // This is more than the number of streams that may be open at the same time.
+        // Send more requests than the number of streams that may be open at the same time.
         for _ in 0..10_100 {
             let (_send, mut receive) = raw_get(&quic, "/fault/stall").await;
             receive.stop(0x10c_u32.into()).unwrap();
@@ -209,7 +209,7 @@ fn heads_that_h3_would_not_send() {
             let (_send, mut receive) = raw_get(&quic, path).await;
             let mut bytes = vec![0; 3 << 20];
             receive.read_exact(&mut bytes).await.unwrap();
-            // The HEADERS frame declares a tebibyte.
+            // The HEADERS frame declares a length of 1 TiB.
             assert_eq!(bytes[..9], [1, 0xc0, 0, 1, 0, 0, 0, 0, 0], "{path}");
             let end = &bytes[bytes.len() - 2 * piece.len()..];
             assert!(end.windows(piece.len()).any(|window| window == piece));
@@ -253,7 +253,8 @@ fn close_sends_goaway_and_closes_after_the_requests_in_flight() {
                 .windows(13)
                 .any(|window| window == HELLO.as_bytes())
         );
-        // The control stream ends with GOAWAY: requests from the third stream on are not served.
+        // The control stream ends with GOAWAY, which indicates that requests from the third stream
+        // on are not served.
         let mut goaway = false;
         while let Ok(mut stream) = quic.accept_uni().await {
             let mut bytes = Vec::new();
@@ -282,7 +283,7 @@ fn faults_of_the_handshake() {
     };
     let origin = with(AcceptFault::Reset);
     match run(dial(&origin, origin.quic_addresses()[0])).unwrap_err() {
-        // The code is CONNECTION_REFUSED.
+        // The error code is CONNECTION_REFUSED.
         ConnectionError::ConnectionClosed(close) => assert_eq!(u64::from(close.error_code), 2),
         other => panic!("{other}"),
     }

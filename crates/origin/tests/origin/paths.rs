@@ -174,7 +174,7 @@ fn head_has_the_head_and_no_body_on_every_path() {
             .lines()
             .find_map(|line| line.strip_prefix("content-length: "));
         assert_eq!(found, length, "{path}");
-        // If there were a body, it would be read as the beginning of this response.
+        // A body would be read as the beginning of this response.
         assert_eq!(client.get("/").body, HELLO.as_bytes(), "{path}");
     }
 }
@@ -312,6 +312,6 @@ fn a_service_time_serves_one_request_at_a_time() {
     for client in &mut clients {
         client.exactly(1);
     }
-    // A busy machine makes it later, never earlier.
+    // On a busy machine, the responses arrive later, but never earlier.
     assert!(began.elapsed() >= Duration::from_millis(100));
 }

@@ -8,7 +8,7 @@ use crate::client::{Client, Running, Via, clear, get, start};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Waits for a frozen window and sends `path` within it. Returns the end of the window and the
+/// Waits for a frozen window and requests `path` within it. Returns the end of the window and the
 /// arrival time of the first response byte.
 fn ask_while_frozen(running: &Running, path: &str) -> (Instant, Instant) {
     let stall = running.origin.stall().unwrap();
@@ -23,7 +23,7 @@ fn ask_while_frozen(running: &Running, path: &str) -> (Instant, Instant) {
         let first_byte = client.exactly(1);
         let answered = Instant::now();
         assert!(!first_byte.is_empty());
-        // On a busy machine the sleep above may have missed the window, so try once more.
+        // On a busy machine, the sleep above may have missed the window. In that case, try again.
         if first == last && last > after {
             return (last, answered);
         }
@@ -47,7 +47,11 @@ fn requests_during_a_freeze_are_served_after_it() {
         "/status/500",
     ] {
         let (thaw, answered) = ask_while_frozen(&running, path);
-        assert!(answered >= thaw, "{path} came {:?} early", thaw - answered);
+        assert!(
+            answered >= thaw,
+            "the response of {path} came {:?} too early",
+            thaw - answered
+        );
     }
 }
 
@@ -68,7 +72,7 @@ fn a_delay_that_ends_while_frozen_ends_with_the_freeze() {
         client.exactly(1);
         let answered = Instant::now();
         client = Client::connect(&running, Via::Tcp);
-        // If the request was sent after the freeze began, the delay may have started late and this
+        // If the request was sent after the freeze began, the delay may have started late, and this
         // attempt proves nothing. The loop then tries again at the next freeze.
         if sent < freeze {
             assert!(answered >= freeze + 150 * MS);

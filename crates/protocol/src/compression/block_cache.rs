@@ -2,7 +2,7 @@
 //!
 //! A server's responses to the same request consist mostly of the same bytes. Little changes except
 //! the date, which changes once per second. Comparing a block with a cached one takes a tenth of
-//! the time that decoding takes. No check is skipped, because all checks were made when the block
+//! the time needed for decoding. No check is skipped, because all checks were made when the block
 //! was decoded.
 //!
 //! The meaning of a block depends on its bytes and, if it refers to a dynamic table, on the table.
@@ -43,8 +43,8 @@ impl<E> BlockCache<E> {
         block.len() <= CACHED_BLOCK_BYTES_MAX
     }
 
-    /// Caches a block. Returns the effects of the block that it replaces, which the caller
-    /// overwrites.
+    /// Caches a block. Returns the effects of the block that it replaces, for the caller to
+    /// overwrite.
     pub(crate) fn store(&mut self, block: &[u8], fields: Fields) -> &mut E {
         let known = &mut self.entries[bucket(block)];
         known.block.clear();
@@ -54,8 +54,8 @@ impl<E> BlockCache<E> {
     }
 }
 
-/// Hash of a block. All bytes are mixed, eight at a time, because the responses to different
-/// requests may differ in only a few of them.
+/// Returns a hash of a block. All bytes are mixed, eight at a time, because the responses to
+/// different requests may differ in only a few bytes.
 #[inline]
 fn bucket(block: &[u8]) -> usize {
     let mut mixed = block.len() as u64;

@@ -1,7 +1,7 @@
 //! Encoding of request fields.
 
-/// A way to encode fields. All implementations encode the value of a field that isn't in a table in
-/// the same way; see [`encode_value_with`](super::encode_value_with).
+/// Encoding of fields for HPACK or QPACK. All implementations encode values that are not in a table
+/// in the same way; see [`encode_value_with`](super::encode_value_with).
 pub(crate) trait FieldCoding {
     /// Appends a field.
     fn encode_field(name: &str, value: &str, out: &mut Vec<u8>);

@@ -26,7 +26,7 @@ pub enum FieldFault {
     PseudoHeaderInTrailers,
     /// A missing `:status` (RFC 9113 §8.3.2, RFC 9114 §4.3.2).
     NoStatus,
-    /// `:status` twice (RFC 9113 §8.3).
+    /// A second `:status` (RFC 9113 §8.3).
     StatusTwice,
     /// A `:status` that is not three digits (RFC 9113 §8.3.2).
     Status,
@@ -79,7 +79,7 @@ pub struct Fields {
     pub content_length: Option<u64>,
     /// Size of the list, in bytes as counted by RFC 9113 §6.5.2.
     pub list_bytes: u64,
-    /// First fault that makes the list invalid both as headers and as trailers.
+    /// First fault that makes the list invalid in headers as well as in trailers.
     pub fault: Option<FieldFault>,
     /// True after the first field that isn't a pseudo-header field.
     regular: bool,
@@ -114,7 +114,7 @@ impl Fields {
         self.fault.get_or_insert(fault);
     }
 
-    /// Returns the status if these fields can be the head of a response.
+    /// Returns the status code if these fields can be the head of a response.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ pub(crate) enum NameKind {
     Fault(FieldFault),
 }
 
-/// Information in a field that the decoder needs.
+/// Information that the decoder needs from a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Status(u16),

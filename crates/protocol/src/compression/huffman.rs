@@ -14,7 +14,7 @@ pub enum HuffmanError {
 }
 
 /// Number of short codes that are decoded before more bits are loaded. A window of 57 bits always
-/// contains this number.
+/// contains this many codes.
 const SHORT_CODES_PER_WINDOW: usize = 7;
 
 /// Number of symbols: all bytes, and EOS.
@@ -23,8 +23,8 @@ const SYMBOL_COUNT: usize = 257;
 const EOS: u16 = 256;
 /// Length of the longest code, in bits.
 const CODE_BITS_MAX: u32 = 30;
-/// Longest code that one table lookup finds, in bits. There are 74 such codes, including all
-/// letters and digits and most punctuation. There are none of 9 bits.
+/// Length, in bits, of the longest code that one table lookup can find. This covers 74 symbols,
+/// including all letters and digits and most punctuation. No code has 9 bits.
 const SHORT_CODE_BITS: u32 = 8;
 
 /// The length of each symbol's code, in bits (RFC 7541 Appendix B).
@@ -129,7 +129,7 @@ const fn short_codes() -> [ShortCode; 1 << SHORT_CODE_BITS] {
     table
 }
 
-/// Appends a decoded string.
+/// Decodes a string and appends it to `out`.
 ///
 /// # Errors
 ///
@@ -157,8 +157,8 @@ pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError
         if count == SHORT_CODES_PER_WINDOW {
             continue;
         }
-        // This is a long code, or the end of the text, which is followed only by ones. A code that
-        // extends beyond the end is invalid, because the ones are padding.
+        // Either a long code follows, or the text ends and only ones follow. A code that extends
+        // beyond the end is invalid, because the ones are padding.
         let left = end.checked_sub(bit).ok_or(HuffmanError::Padding)?;
         let window = self::window(coded, bit);
         if left < 8 && window == u64::MAX {
@@ -205,8 +205,8 @@ fn last_word(coded: &[u8], byte: usize) -> u64 {
     word << missing | !(u64::MAX << missing)
 }
 
-/// Symbol with a code of more than [`SHORT_CODE_BITS`] bits at the top of the window, and the
-/// length of the code in bits. Such codes are rare.
+/// Returns the symbol whose code is at the top of the window, and the length of the code in bits.
+/// The code must have more than [`SHORT_CODE_BITS`] bits. Such codes are rare.
 #[inline(never)]
 fn long_symbol(window: u64) -> Result<(u8, u32), HuffmanError> {
     let lengths = SHORT_CODE_BITS as usize + 1..=CODE_BITS_MAX as usize;
@@ -225,7 +225,7 @@ fn long_symbol(window: u64) -> Result<(u8, u32), HuffmanError> {
     Err(HuffmanError::EndOfString)
 }
 
-/// Size of a string in the Huffman code, in bytes.
+/// Returns the size of a string in the Huffman code, in bytes.
 pub(crate) fn coded_bytes(text: &[u8]) -> usize {
     let bits: usize = text
         .iter()
@@ -234,7 +234,7 @@ pub(crate) fn coded_bytes(text: &[u8]) -> usize {
     bits.div_ceil(8)
 }
 
-/// Appends a coded string with its padding.
+/// Appends a string in the Huffman code, followed by padding.
 pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
     let mut window = 0u64;
     let mut have = 0;
@@ -349,13 +349,13 @@ mod tests {
     #[test]
     fn padding_is_short_and_made_of_ones() {
         assert_eq!(decoded(b""), Ok(Vec::new()));
-        // 'a' is 00011, and the remaining three bits are ones.
+        // The code of 'a' is 00011, and the remaining three bits are ones.
         assert_eq!(decoded(b"\x1f").as_deref(), Ok(b"a".as_slice()));
         assert_eq!(decoded(b"\x1e"), Err(HuffmanError::Padding));
         assert_eq!(decoded(b"\x1f\xff"), Err(HuffmanError::Padding));
         assert_eq!(decoded(b"\xff"), Err(HuffmanError::Padding));
         assert_eq!(decoded(b"\xff\xff\xff"), Err(HuffmanError::Padding));
-        // A long code that is truncated.
+        // A truncated long code.
         assert_eq!(decoded(b"\xff\xc0"), Err(HuffmanError::Padding));
     }
 

@@ -26,6 +26,6 @@ pub(crate) use strings::{CodedString, StringError, encode_string, encode_value_w
 pub(crate) use table::Table;
 pub(crate) use text_table::{FieldText, TextTable, write_line};
 
-/// Bytes added to the lengths of name and value, in the size of a dynamic table entry (RFC 7541
-/// §4.1, RFC 9204 §3.2.1) and in the size of a field list (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
+/// Number of bytes that a field adds, beyond its name and value, to the size of a dynamic table
+/// entry (RFC 7541 §4.1, RFC 9204 §3.2.1) or of a field list (RFC 9113 §6.5.2, RFC 9114 §4.2.2).
 pub(crate) const FIELD_OVERHEAD_BYTES: u32 = 32;

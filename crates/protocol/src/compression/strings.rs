@@ -5,9 +5,9 @@ use super::integer::{self, IntegerError};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StringError {
-    /// An invalid length, or the block ends within the string.
+    /// The length is invalid, or the block ends within the string.
     Length(IntegerError),
-    /// An invalid Huffman coding.
+    /// The Huffman coding is invalid.
     Huffman(HuffmanError),
 }
 
@@ -70,7 +70,8 @@ pub(crate) fn string<'t, 'b: 't>(
 }
 
 /// Appends a string in the shorter of the two codings. Its length begins in the lowest `bits` bits
-/// of the first byte. The other bits of that byte are taken from `pattern` and the coding.
+/// of the first byte. The bit above them is set for the Huffman coding. The other bits are taken
+/// from `pattern`.
 pub(crate) fn encode_string(bits: u32, pattern: u8, text: &str, out: &mut Vec<u8>) {
     let coded_bytes = huffman::coded_bytes(text.as_bytes());
     if coded_bytes < text.len() {
@@ -82,10 +83,10 @@ pub(crate) fn encode_string(bits: u32, pattern: u8, text: &str, out: &mut Vec<u8
     }
 }
 
-/// Number of bits in the first byte of a field's value that belong to the value's length.
+/// Number of bits that the value's length has in the first byte of a field's value.
 const VALUE_BITS: u32 = 7;
 
-/// Lengths below this number take one byte.
+/// Lengths below this number are encoded in one byte.
 const LENGTH_IN_ONE_BYTE: usize = (1 << VALUE_BITS) - 1;
 
 /// Appends a field's value. `write` appends the value as plain octets. Returns the length of the

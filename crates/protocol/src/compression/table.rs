@@ -6,8 +6,8 @@ use super::fields::Field;
 
 /// Dynamic table of a decoder.
 ///
-/// Every entry uses the same small amount of memory, whatever the field's size, and its size counts
-/// as at least 32 bytes. The limit on the size therefore bounds the memory.
+/// Every entry uses the same small amount of memory, whatever the field's size, and counts as at
+/// least 32 bytes of the table's size. The limit on that size therefore bounds the memory.
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Entries, the newest first.
@@ -39,7 +39,7 @@ impl Table {
         self.generation += 1;
     }
 
-    /// Entry at an index. Index 0 is the newest entry.
+    /// Returns the entry at an index. Index 0 is the newest entry.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&Field> {
         self.entries.get(index)
@@ -70,8 +70,8 @@ impl Table {
         }
     }
 
-    /// Inserts entries in order, unless that would change nothing. Returns the generation if the
-    /// table is unchanged.
+    /// Inserts entries in order, unless the insertions would change nothing. Returns the generation
+    /// if the table is unchanged.
     pub(crate) fn insert_all(&mut self, fields: &[Field]) -> Option<u64> {
         if fields.is_empty() || self.is_full_of(fields) {
             return Some(self.generation);
@@ -94,8 +94,8 @@ impl Table {
             && self.evictions(fields) == Some(fields.len())
     }
 
-    /// Number of entries that these fields would evict; `None` if some of the fields would
-    /// themselves be evicted.
+    /// Returns the number of entries that these fields would evict, or `None` if some of the fields
+    /// would themselves be evicted.
     fn evictions(&self, fields: &[Field]) -> Option<usize> {
         let mut oldest = self.entries.iter().rev();
         let mut bytes = self.bytes;

@@ -33,7 +33,7 @@ impl TextTable {
         self.max_bytes = max_bytes as usize;
     }
 
-    /// Entry at an index. Index 0 is the newest.
+    /// Returns the entry at an index. Index 0 is the newest entry.
     pub(crate) fn get(&self, index: usize) -> Option<&FieldText> {
         self.entries.get(index)
     }
@@ -69,17 +69,19 @@ impl TextTable {
     }
 }
 
-/// Size of an entry (RFC 7541 §4.1).
+/// Returns the size of an entry (RFC 7541 §4.1).
 fn counted((name, value): &FieldText) -> usize {
     name.len() + value.len() + FIELD_OVERHEAD_BYTES as usize
 }
 
-/// Number of bytes beyond which no lines are added: more than the longest list that is accepted.
+/// Size of the output, in bytes, beyond which no lines are added. It exceeds the longest accepted
+/// list.
 const LINES_BYTES_MAX: usize = 256 * 1024;
 
 /// Appends a field as a line that ends with CRLF. `:status` becomes a status line that begins with
-/// `version`. Does nothing if `out` already exceeds every limit on lists of fields, because such a
-/// list is rejected; a peer may repeat a long entry of the table thousands of times.
+/// `version`. Does nothing if `out` already exceeds every limit on lists of fields: such a list is
+/// rejected, and a peer could make it very long by repeating a long entry of the table thousands of
+/// times.
 pub(crate) fn write_line(version: &str, (name, value): &FieldText, out: &mut Vec<u8>) {
     if out.len() > LINES_BYTES_MAX {
         return;

@@ -1,5 +1,5 @@
 //! Searches that examine several bytes at a time: sixteen with SSE2 on x86-64, and eight in a
-//! machine word on other processors. Both have the same results.
+//! machine word on other processors. Both implementations return the same results.
 
 #[cfg(target_arch = "x86_64")]
 pub(super) use sixteen::{STEP, control, no_letter};
@@ -17,14 +17,14 @@ mod sixteen {
     /// Number of bytes per step.
     pub(in crate::field) const STEP: usize = 16;
 
-    /// Index of the first control character. Here, a tab counts as a control character.
+    /// Returns the index of the first control character. Here, a tab counts as a control character.
     #[inline]
     pub(in crate::field) fn control(bytes: &[u8; STEP]) -> Option<usize> {
         // SAFETY: every x86-64 has SSE2.
         first(unsafe { marked_controls(bytes) })
     }
 
-    /// Index of the first byte that is neither a letter nor a hyphen.
+    /// Returns the index of the first byte that is neither a letter nor a hyphen.
     #[inline]
     pub(in crate::field) fn no_letter(bytes: &[u8; STEP]) -> Option<usize> {
         // SAFETY: every x86-64 has SSE2.
@@ -64,7 +64,7 @@ mod sixteen {
         _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(most)), bytes)
     }
 
-    /// Index of the first mark. `marks` has one bit per byte.
+    /// Returns the index of the first mark. `marks` has one bit per byte.
     #[inline]
     fn first(marks: i32) -> Option<usize> {
         // The remainder operation proves to the compiler that the index is within the step.
@@ -94,8 +94,8 @@ mod word {
         let word = u64::from_le_bytes(*bytes);
         let small = word | (EACH * 0x20);
         let low = small & !HIGH;
-        // The highest bit of each byte is set if the byte is at least `a`, and if it is above
-        // `z`.
+        // The highest bit of each byte is set in `from_a` if the byte is at least `a`, and in
+        // `after_z` if the byte is above `z`.
         let from_a = low + EACH * (0x80 - b'a' as u64);
         let after_z = low + EACH * (0x7f - b'z' as u64);
         let letter = from_a & !after_z;
@@ -104,7 +104,7 @@ mod word {
         first(!((letter | hyphen) & !word) & HIGH)
     }
 
-    /// Index of the first marked byte. Marks after the first one may be wrong.
+    /// Returns the index of the first marked byte. Marks after the first one may be wrong.
     #[inline]
     fn first(marks: u64) -> Option<usize> {
         (marks != 0).then(|| marks.trailing_zeros() as usize / 8)

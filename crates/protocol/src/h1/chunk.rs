@@ -16,9 +16,9 @@ use crate::field::is_value_byte;
 #[derive(Debug)]
 pub(super) struct ChunkDecoder {
     at: ChunkState,
-    /// The size while it is parsed, then the remaining bytes of the chunk.
+    /// Size of the chunk while it is being parsed, then the number of remaining bytes.
     left: u64,
-    /// Bytes of the size line so far.
+    /// Number of bytes of the size line so far.
     line_bytes: usize,
 }
 
@@ -131,7 +131,7 @@ impl ChunkDecoder {
     }
 }
 
-/// Consumes the available input, at most `left` bytes, and subtracts it from `left`.
+/// Consumes up to `left` bytes of the input, and subtracts their number from `left`.
 pub(super) fn take<'a>(input: &mut &'a [u8], left: &mut u64) -> &'a [u8] {
     let length = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
     let (piece, rest) = input.split_at(length);

@@ -71,7 +71,7 @@ pub struct Head {
     /// Status code, 0 to 999 (three digits). Codes outside 100 to 599 are invalid but must be
     /// treated like a 5xx (RFC 9110 §15), so they are reported.
     pub status: u16,
-    /// HTTP version in the status line.
+    /// The HTTP version in the status line.
     pub version: Version,
     /// Method by which the end of the body is determined.
     pub framing: Framing,
@@ -84,7 +84,7 @@ pub struct Head {
 /// Result of a parsing step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseEvent<'a> {
-    /// All input is consumed, but the response is incomplete.
+    /// All input has been consumed, but the response is incomplete.
     NeedMore,
     /// An interim response (1xx other than 101) with this status; another head follows.
     Interim(u16),
@@ -99,7 +99,7 @@ pub enum ResponseEvent<'a> {
     },
 }
 
-/// Effect of a close by the peer on the current response.
+/// Effect of the peer closing the connection on the current response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Eof {
     /// No byte of a response had been received.

@@ -1,5 +1,5 @@
 //! Early detection of peers that don't speak HTTP/1. The parser can't wait for the end of a line,
-//! which peers with other protocols may never send.
+//! because peers with other protocols may never send one.
 
 use super::H1Violation;
 
@@ -16,10 +16,10 @@ pub(super) enum FirstBytes {
 pub(super) const STATUS_LINE_START: &[u8] = b"HTTP/1.";
 
 /// First bytes that an HTTP/2 client sends (RFC 9113 §3.4). An echo server, for example, returns
-/// them.
+/// these bytes.
 const PREFACE: &[u8] = b"PRI * HTTP/2";
 
-/// Number of bytes that always suffices for a decision.
+/// Number of bytes that is always sufficient for a decision.
 pub(super) const FIRST_BYTES_MAX: usize = PREFACE.len();
 
 /// Examines the first bytes of a response. More bytes never change a result other than

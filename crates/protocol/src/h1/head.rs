@@ -6,7 +6,7 @@ use memchr::memchr;
 use super::{Expects, Framing, H1Violation, Head, Version};
 use crate::field::{is_named, is_token, is_value, line_length, name_length, token_length, trim};
 
-/// Parsing state of a head. Each interim response has a new one.
+/// Parsing state of a head. Each interim response starts with a new state.
 #[derive(Debug)]
 pub(super) struct HeadLines {
     status: u16,
@@ -18,7 +18,7 @@ pub(super) struct HeadLines {
     fold: FoldTarget,
 }
 
-/// Content of the Transfer-Encoding fields so far.
+/// Content of the Transfer-Encoding fields that have been parsed so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CodingSeen {
     No,
@@ -32,9 +32,9 @@ enum CodingSeen {
 pub(super) enum FoldTarget {
     /// No field precedes the line.
     Nothing,
-    /// The line continues a field that doesn't matter.
+    /// The line continues a field that doesn't affect the exchange.
     Any,
-    /// The line continues a field that determines the length of the body.
+    /// The line continues a field that frames the response.
     Framing,
 }
 
@@ -180,7 +180,7 @@ impl HeadLines {
         Ok(())
     }
 
-    /// The status code, valid once the status line has been parsed.
+    /// Returns the status code, which is valid once the status line has been parsed.
     pub(super) fn status(&self) -> u16 {
         self.status
     }
@@ -224,8 +224,8 @@ pub(super) struct FieldLine<'l> {
 }
 
 /// Finds a valid field line ended by CRLF at the start of `bytes`. Returns the line and its size,
-/// including CRLF. Returns `None` for all other input, which [`split_field`] checks once the line
-/// is complete.
+/// including CRLF. Returns `None` for any other input; [`split_field`] checks it once the line is
+/// complete.
 ///
 /// The searches for the end of the name and of the line are independent, so a processor can run
 /// them in parallel.
@@ -239,7 +239,7 @@ pub(super) fn whole_field(bytes: &[u8]) -> Option<(FieldLine<'_>, usize)> {
 }
 
 /// Splits a field line into name and value, and checks both. Returns `None` for a line that
-/// continues the previous value; a user agent treats such a fold as a space (RFC 9112 §5.2).
+/// continues the previous value. A user agent treats such a fold as a space (RFC 9112 §5.2).
 pub(super) fn split_field(
     line: &[u8],
     fold: FoldTarget,
@@ -288,7 +288,7 @@ fn value_fault(bytes: &[u8]) -> H1Violation {
     }
 }
 
-/// Elements of a list (RFC 9110 §5.6.1), including empty ones.
+/// Returns the elements of a list (RFC 9110 §5.6.1), including empty ones.
 fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(trim)
 }

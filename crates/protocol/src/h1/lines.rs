@@ -14,7 +14,7 @@ pub(super) struct Lines {
     section_bytes: usize,
 }
 
-/// The error that a section exceeds its limit.
+/// Error for a section that exceeds its limit.
 #[derive(Debug)]
 pub(super) struct SectionTooLong;
 
@@ -83,7 +83,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The stored part of the incomplete line.
+    /// Returns the stored part of the incomplete line.
     pub(super) fn kept(&self) -> &[u8] {
         &self.carry
     }

@@ -1,5 +1,5 @@
-//! Fast path for ordinary heads: complete, final, without folded or malformed lines, and with CRLF
-//! at the end of every line. Such heads are parsed in one pass, sixteen bytes at a time.
+//! Fast path for ordinary heads. They are complete and final, have no folded or malformed lines,
+//! and every line ends with CRLF. Such heads are parsed in one pass, sixteen bytes at a time.
 
 use super::head::{HeadLines, whole_field};
 use crate::field::line_length;

@@ -5,7 +5,7 @@ use std::fmt;
 use super::Version;
 use crate::field::{is_token, is_value, trim};
 
-/// Default value of `User-Agent`.
+/// Default value of the `User-Agent` header.
 pub const USER_AGENT: &str = concat!("prony/", env!("CARGO_PKG_VERSION"));
 
 /// Content of one request.
@@ -18,11 +18,12 @@ pub struct RequestSpec<'a> {
     pub target: &'a str,
     /// Version in the request line.
     pub version: Version,
-    /// Value of Host (RFC 9110 §7.2): `host` or `host:port`; empty if the target has no authority.
+    /// Value of the Host header (RFC 9110 §7.2): `host` or `host:port`; empty if the target has no
+    /// authority.
     pub host: &'a str,
     /// The user's headers, in this order. They replace defaults of the same name.
     pub headers: &'a [(String, String)],
-    /// Body. If it is empty, only POST, PUT and PATCH send a Content-Length (of 0).
+    /// The body. If it is empty, only POST, PUT and PATCH send a Content-Length (of 0).
     pub body: &'a [u8],
     /// True to keep the connection open after the exchange.
     pub keep_alive: bool,
@@ -30,15 +31,16 @@ pub struct RequestSpec<'a> {
 
 /// Encodes a request.
 ///
-/// By default, the request has Host, `User-Agent: prony/<version>`, `Accept: */*`, Content-Length
-/// if there is a body, and `Connection: close` if it is the last on its connection (in HTTP/1.0,
-/// `Connection: keep-alive` if it isn't). The user's headers override each of these; an empty
-/// User-Agent or Accept suppresses the default. If the user's headers contain `Transfer-Encoding:
-/// chunked`, the body is sent as one chunk.
+/// By default, the request has Host, `User-Agent: prony/<version>`, `Accept: */*`, and
+/// Content-Length if there is a body. The last request on a connection also has `Connection:
+/// close`. In HTTP/1.0, all earlier requests have `Connection: keep-alive`. The user's headers
+/// override each of these; an empty User-Agent or Accept suppresses the default. If the user's
+/// headers contain `Transfer-Encoding: chunked`, the body is sent as one chunk.
 ///
 /// # Errors
 ///
-/// Returns the part of the request that isn't valid HTTP, or whose framing contradicts the body.
+/// Returns an error if a part of the request isn't valid HTTP, or if its framing contradicts the
+/// body.
 pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
     let framing = check_request(spec)?;
 
@@ -82,7 +84,7 @@ pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
 /// Method by which a request marks the end of its body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyFraming {
-    /// The user's headers mark the end, or there is no body.
+    /// The user's headers mark the end of the body, or there is no body.
     AsGiven,
     DefaultLength,
     Chunked,
@@ -113,7 +115,7 @@ fn write_body(out: &mut Vec<u8>, body: &[u8], framing: BodyFraming) {
     out.extend_from_slice(b"0\r\n\r\n");
 }
 
-/// Values of the user's headers with this name.
+/// Returns the values of the user's headers with this name.
 pub(crate) fn header_values<'a>(
     spec: &RequestSpec<'a>,
     name: &str,
@@ -252,14 +254,15 @@ pub enum RequestError {
     SecondHost,
     /// Content-Length differs from the size of the body.
     ContentLength {
-        /// Value of the header.
+        /// Value of the Content-Length header.
         given: String,
         /// Size of the body, in bytes.
         body_bytes: usize,
     },
-    /// A Transfer-Encoding other than chunked, or any in HTTP/1.0 (RFC 9112 §6.1).
+    /// A Transfer-Encoding other than chunked, or any Transfer-Encoding in HTTP/1.0 (RFC 9112
+    /// §6.1).
     TransferEncoding(String),
-    /// Content-Length or Transfer-Encoding twice, or both (RFC 9112 §6.2).
+    /// Content-Length or Transfer-Encoding is given twice, or both are given (RFC 9112 §6.2).
     TwoFramings,
 }
 
@@ -269,7 +272,7 @@ impl fmt::Display for RequestError {
             RequestError::Method(method) => {
                 write!(
                     f,
-                    "the method {method:?} may contain only letters, digits and !#$%&'*+-.^_`|~"
+                    "the method {method:?} is invalid (use letters, digits and !#$%&'*+-.^_`|~)"
                 )
             }
             RequestError::Target(target) => write!(
@@ -281,7 +284,7 @@ impl fmt::Display for RequestError {
             RequestError::Host(host) => write!(f, "the host {host:?} is not HOST or HOST:PORT"),
             RequestError::HeaderName(name) => write!(
                 f,
-                "the header name {name:?} may contain only letters, digits and !#$%&'*+-.^_`|~"
+                "the header name {name:?} is invalid (use letters, digits and !#$%&'*+-.^_`|~)"
             ),
             RequestError::HeaderValue { name, value } => {
                 write!(

@@ -17,7 +17,7 @@ use super::{Eof, Expects, Framing, H1Violation, Head, Limits, ResponseEvent};
 ///                                                         └► (none) ───────┘
 /// ```
 ///
-/// Every violation leads to `Failed`, which only [`ResponseParser::start`] leaves.
+/// Every violation leads to the state `Failed`, which only [`ResponseParser::start`] leaves.
 #[derive(Debug)]
 pub struct ResponseParser {
     limits: Limits,
@@ -36,7 +36,7 @@ enum ResponseState {
     Idle,
     StatusLine,
     Fields(HeadLines),
-    /// Remaining bytes of the body; 0 if there are none.
+    /// Number of remaining bytes of the body; 0 if there are none.
     Length(u64),
     ChunkDecoder(ChunkDecoder),
     Trailers(FoldTarget),
@@ -97,7 +97,7 @@ impl ResponseParser {
     /// that [`ResponseParser::next`] would return, followed by the end. Otherwise returns `None`
     /// and changes nothing.
     ///
-    /// After the head of a small response, this avoids the steps through the other states.
+    /// For small responses, this avoids stepping through the remaining states after the head.
     #[inline]
     pub fn rest<'a>(&mut self, input: &mut &'a [u8]) -> Option<&'a [u8]> {
         match self.state {
@@ -109,10 +109,10 @@ impl ResponseParser {
         }
     }
 
-    /// Notifies the parser that the peer closed its side. All bytes received until then must
+    /// Notifies the parser that the peer closed its side. All bytes received before that must
     /// already have been passed to [`ResponseParser::next`].
     ///
-    /// This completes a body that is delimited by the close, and its exchange.
+    /// If the close delimits the body, this completes the body and the exchange.
     pub fn eof(&mut self) -> Eof {
         match self.state {
             ResponseState::UntilClose | ResponseState::Length(0) => {

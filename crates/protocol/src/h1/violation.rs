@@ -7,21 +7,21 @@ use std::fmt;
 pub enum H1Violation {
     /// The response doesn't begin with `HTTP/` (RFC 9112 §4).
     NotHttp,
-    /// The status line names an unreadable version, or one other than 1.x (RFC 9112 §2.3).
+    /// The version in the status line is malformed or is not 1.x (RFC 9112 §2.3).
     Version,
     /// The response is a TLS record: the port speaks TLS (RFC 8446 §5.1).
     Tls,
     /// The response is an HTTP/2 frame or preface (RFC 9113 §3.4).
     Http2,
-    /// An empty line precedes the status line. Only servers may skip such lines (RFC 9112 §2.2);
-    /// before a response it shows that the previous one had a wrong length.
+    /// An empty line precedes the status line. Only servers may skip such lines (RFC 9112 §2.2).
+    /// Before a response, the empty line shows that the length of the previous response was wrong.
     EmptyLineFirst,
     /// The status isn't three digits after a single space, followed by a space or nothing (RFC 9112
     /// §4).
     Status,
     /// Status 101 without a request to upgrade (RFC 9110 §15.2.2).
     Upgrade,
-    /// More interim responses than the limit.
+    /// More interim responses than the limit allows.
     TooManyInterim {
         /// Largest accepted number of interim responses.
         limit: u32,
@@ -43,7 +43,8 @@ pub enum H1Violation {
     Nul,
     /// A CR without LF (RFC 9112 §2.2).
     LoneCr,
-    /// Another control character in a field's value or in the reason (RFC 9110 §5.5).
+    /// A control character other than NUL or CR in a field's value or in the reason (RFC 9110
+    /// §5.5).
     Control,
     /// The first line after the status line begins with space or tab (RFC 9112 §2.2).
     SpaceBeforeFields,
@@ -86,7 +87,8 @@ pub enum H1Violation {
         /// Limit that was exceeded, in bytes.
         limit_bytes: usize,
     },
-    /// Bytes received when no response was expected: after the end of one, or before a request.
+    /// Bytes received when no response was expected: after the end of a response, or before a
+    /// request.
     BytesAfterEnd,
 }
 

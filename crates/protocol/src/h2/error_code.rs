@@ -39,7 +39,7 @@ impl ErrorCode {
     /// The request must be made with HTTP/1.1.
     pub const HTTP_1_1_REQUIRED: ErrorCode = ErrorCode(0x0d);
 
-    /// Name of a code that RFC 9113 defines.
+    /// Returns the name of a code that RFC 9113 defines.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         const NAMES: [&str; 14] = [

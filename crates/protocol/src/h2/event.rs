@@ -6,12 +6,12 @@ use super::{ErrorCode, StreamViolation};
 
 /// Event of a connection. Each `tag` is the one passed to [`start`](super::Connection::start).
 ///
-/// Each started request causes any number of `Interim`, then at most one `Head`, any number of
-/// `Body`, and finally one `End`, `Reset` or `Broken`. There is no final event if the request is
-/// canceled or the connection ends first.
+/// Each started request results in any number of `Interim` events, then at most one `Head`, any
+/// number of `Body`, and finally one `End`, `Reset` or `Broken`. There is no final event if the
+/// request is canceled or the connection ends first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionEvent<'a> {
-    /// All input is consumed.
+    /// All input has been consumed.
     NeedMore,
     /// The peer's settings arrived or changed, which may change the number of requests that can be
     /// started.
@@ -20,7 +20,7 @@ pub enum ConnectionEvent<'a> {
     Interim {
         /// Tag of the request.
         tag: u32,
-        /// 100 to 199, but not 101.
+        /// The status code: 100 to 199, but not 101.
         status: u16,
     },
     /// The head of the final response.
@@ -34,7 +34,7 @@ pub enum ConnectionEvent<'a> {
     Body {
         /// Tag of the request.
         tag: u32,
-        /// Bytes of this part.
+        /// Bytes of this part of the body.
         bytes: &'a [u8],
     },
     /// The response is complete.
@@ -70,12 +70,12 @@ pub enum ConnectionEvent<'a> {
     },
 }
 
-/// Identifies the stream of a request, for cancellation.
+/// Identifier of a request's stream, with which the request can be canceled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(pub(super) u32);
 
 impl StreamId {
-    /// The identifier: odd, 1 to 2³¹ − 1 (RFC 9113 §5.1.1).
+    /// Returns the identifier, an odd number from 1 to 2³¹ − 1 (RFC 9113 §5.1.1).
     #[must_use]
     pub fn number(self) -> u32 {
         self.0
@@ -85,9 +85,10 @@ impl StreamId {
 /// Reason why a request can't be started. Nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StartError {
-    /// [`ClientSettings::streams`](super::ClientSettings::streams) requests are in flight.
+    /// The client's limit on requests in flight is reached; see
+    /// [`ClientSettings::streams`](super::ClientSettings::streams).
     OwnLimit,
-    /// The peer's limit is reached (RFC 9113 §5.1.2).
+    /// The peer's limit on concurrent streams is reached (RFC 9113 §5.1.2).
     PeerLimit,
     /// Earlier output must be sent first; see [`take_output`](super::Connection::take_output).
     Unsent,
@@ -110,7 +111,7 @@ impl fmt::Display for StartError {
             StartError::PeerLimit => "the server allows no more concurrent streams",
             StartError::Unsent => "earlier requests have not been sent yet",
             StartError::GoingAway => "the connection accepts no more requests",
-            StartError::IdsExhausted => "the connection has no stream identifier left",
+            StartError::IdsExhausted => "the connection has no stream identifiers left",
             StartError::FieldsTooLong { limit_bytes } => {
                 return write!(
                     f,

@@ -5,11 +5,11 @@ use super::frame::U31_MAX;
 /// Initial size of every window, in bytes (RFC 9113 §6.9.2).
 pub(super) const INITIAL_WINDOW_BYTES: u32 = 65_535;
 
-/// The error that a window would be larger than 2³¹ − 1 bytes (RFC 9113 §6.9.1).
+/// Error for a window that would exceed 2³¹ − 1 bytes (RFC 9113 §6.9.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Overflow;
 
-/// The error that the peer sent more than the window allows (RFC 9113 §6.9.1).
+/// Error for a peer that sends more than the window allows (RFC 9113 §6.9.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exceeded;
 
@@ -23,12 +23,12 @@ impl SendWindow {
         SendWindow(bytes as i64)
     }
 
-    /// Number of bytes that may be sent now.
+    /// Returns the number of bytes that may be sent now.
     pub(super) fn available(self) -> u32 {
         u32::try_from(self.0).unwrap_or(0)
     }
 
-    /// Subtracts sent bytes, at most the available ones.
+    /// Subtracts the number of sent bytes, which must not exceed the available ones.
     pub(super) fn take(&mut self, bytes: u32) {
         self.0 -= i64::from(bytes);
     }
@@ -82,7 +82,7 @@ impl ReceiveWindow {
         increment
     }
 
-    /// Number of bytes that the peer may send before the next update.
+    /// Returns the number of bytes that the peer may send before the next update.
     pub(super) fn left_bytes(self) -> u32 {
         self.left_bytes
     }

@@ -23,7 +23,7 @@ pub(super) const HEADER_BYTES: usize = 9;
 /// no advantage.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 16_384;
 
-/// The first bytes from a client (RFC 9113 §3.4).
+/// Connection preface: the first bytes that a client sends (RFC 9113 §3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Largest stream identifier and largest window size: 31 bits.
@@ -33,7 +33,7 @@ pub(super) const U31_MAX: u32 = 0x7fff_ffff;
 pub(super) mod flag {
     /// Acknowledges a SETTINGS or PING frame.
     pub(crate) const ACK: u8 = 0x1;
-    /// The sender sends nothing after this frame on this stream.
+    /// This is the last frame that the sender sends on this stream.
     pub(crate) const END_STREAM: u8 = 0x1;
     /// The field block ends with this frame.
     pub(crate) const END_HEADERS: u8 = 0x4;
@@ -51,13 +51,13 @@ pub enum FrameType {
     Data = 0,
     /// The first part of a field block (§6.2).
     Headers = 1,
-    /// Deprecated (§6.3).
+    /// Priority of a stream, which is deprecated (§6.3).
     Priority = 2,
     /// Early end of a stream (§6.4).
     RstStream = 3,
     /// Configuration of the sender (§6.5).
     Settings = 4,
-    /// A response without a request (§6.6).
+    /// Announcement of a response to a request that the client didn't send (§6.6).
     PushPromise = 5,
     /// Liveness check (§6.7).
     Ping = 6,

@@ -16,8 +16,8 @@ pub(super) const LATE_FRAMES_PER_REQUEST: u32 = 4;
 
 /// Maximum size, in bytes, of unsent replies to the peer: acknowledgments of SETTINGS and PING,
 /// about 1,000 frames. If a peer reads the replies, few of them are unsent at any time. RST_STREAM
-/// needs no limit, because there is at most one per request. Neither does WINDOW_UPDATE, which is
-/// written only when output is sent.
+/// needs no limit, because there is at most one per request. WINDOW_UPDATE needs none either,
+/// because it is written only when output is sent.
 pub(super) const REPLY_BYTES_MAX: usize = 16 * 1_024;
 
 /// Maximum size, in bytes, of unsent output at which another request may start. Without this limit,
@@ -34,9 +34,9 @@ pub(super) const BATCH_BODY_BYTES_MAX: usize = 64 * 1_024;
 pub(super) const CONTINUATION_FRAMES_MAX: u32 = 128;
 
 /// Maximum size of a field list, in bytes as counted by RFC 9113 §6.5.2, announced as
-/// SETTINGS_MAX_HEADER_LIST_SIZE. It equals the limit on an HTTP/1.1 head, and also bounds the size
-/// of a split block, because each field counts for 32 bytes in addition to its text, and no
-/// reasonable encoding needs more.
+/// SETTINGS_MAX_HEADER_LIST_SIZE. It equals the limit on an HTTP/1.1 head. It also bounds the size
+/// of a split block: each field counts for 32 bytes in addition to its text, and no reasonable
+/// encoding needs more.
 pub(super) const HEADER_LIST_BYTES_MAX: u32 = 64 * 1_024;
 
 /// Number of streams that are assumed to be allowed before the peer's SETTINGS arrive: the

@@ -59,8 +59,9 @@
 //! | §8.7 retries | [`ConnectionEvent::Reset`], [`UnfinishedRequest`] |
 //! | §10.5 limits on the cost that a peer can cause | `limits` |
 //!
-//! For a frame on a stream that the peer has ended, the RFC allows a choice. prony treats it as a
-//! connection error (§5.1), because the only such frame from correct servers is an empty DATA.
+//! The RFC leaves open how to treat HEADERS or DATA on a stream that the peer has already ended.
+//! prony treats them as a connection error (§5.1). The exception is an empty DATA frame, which
+//! nginx may send.
 
 mod connection;
 mod error_code;

@@ -1,4 +1,4 @@
-//! Requests in which some field values or the body differ each time they are sent.
+//! Requests in which some field values or the body differ each time the request is sent.
 
 use super::frame::{self, FrameType, HEADER_BYTES, flag};
 use super::hpack::Hpack;
@@ -22,7 +22,7 @@ impl RequestPattern {
     ///
     /// # Errors
     ///
-    /// The same as [`EncodedRequest::new`].
+    /// Returns the same errors as [`EncodedRequest::new`].
     pub fn new(
         spec: &RequestSpec,
         scheme: RequestScheme,
@@ -33,8 +33,8 @@ impl RequestPattern {
         Ok(RequestPattern { fields })
     }
 
-    /// Values of the varying fields in the [`RequestSpec`] from which the pattern was created, in
-    /// the order of the fields.
+    /// Returns the values of the varying fields in the [`RequestSpec`] from which the pattern was
+    /// created, in the order of the fields.
     pub fn varying_values(&self) -> impl Iterator<Item = &str> {
         self.fields.varying_values()
     }

@@ -9,8 +9,8 @@ use crate::request_fields::{RequestBlock, RequestScheme, expects_of};
 
 /// A request, encoded for any stream of any connection.
 ///
-/// Its fields don't use the dynamic table (RFC 7541 §6.2.2), so the bytes are always valid. To send
-/// a request, its bytes are copied and the stream identifier is inserted.
+/// Its fields don't use the dynamic table (RFC 7541 §6.2.2), so the bytes are valid on every
+/// connection. To send a request, the bytes are copied and the stream identifier is inserted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EncodedRequest {
     /// HEADERS, and CONTINUATION if one frame is too small, without stream identifiers.
@@ -31,7 +31,7 @@ const RESIZE_TO_ZERO: u8 = 0x20;
 /// Largest part of a block in one frame, in bytes.
 pub(super) const FRAGMENT_BYTES: usize = PAYLOAD_BYTES_MAX - RESIZE_BYTES;
 
-/// Total size of the DATA frames for a body of this length, in bytes.
+/// Returns the total size, in bytes, of the DATA frames for a body of this length.
 #[must_use]
 pub fn data_wire_bytes(body_bytes: u64) -> u64 {
     let data_frames = body_bytes.div_ceil(PAYLOAD_BYTES_MAX as u64);
@@ -41,16 +41,16 @@ pub fn data_wire_bytes(body_bytes: u64) -> u64 {
 impl EncodedRequest {
     /// Encodes a request.
     ///
-    /// It has the same fields as a request from [`encode_request`](crate::h1::encode_request), with
-    /// names in lower case and Host as `:authority`. Fields that apply only to an HTTP/1.1
-    /// connection are omitted: the standard ones, those named by Connection, and TE other than
-    /// `trailers`. A target with scheme and host, as for a proxy, determines `:scheme` and
-    /// `:authority`.
+    /// The encoded request has the same fields as one from
+    /// [`encode_request`](crate::h1::encode_request), with names in lower case and Host as
+    /// `:authority`. Fields that apply only to an HTTP/1.1 connection are omitted: the standard
+    /// ones, those named by Connection, and TE other than `trailers`. A target with scheme and
+    /// host, as for a proxy, determines `:scheme` and `:authority`.
     ///
     /// # Errors
     ///
-    /// Returns the part of the request that isn't valid HTTP, or whose framing contradicts the
-    /// body.
+    /// Returns an error if a part of the request isn't valid HTTP, or if its framing contradicts
+    /// the body.
     pub fn new(spec: &RequestSpec, scheme: RequestScheme) -> Result<EncodedRequest, RequestError> {
         let block = RequestBlock::new::<Hpack>(spec, scheme)?;
         Ok(EncodedRequest {
@@ -61,26 +61,26 @@ impl EncodedRequest {
         })
     }
 
-    /// Body of the request.
+    /// Returns the body of the request.
     #[must_use]
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// Effect of the method on the response's body.
+    /// Returns the effect of the request's method on the response's body.
     #[must_use]
     pub fn expects(&self) -> Expects {
         self.expects
     }
 
-    /// Number of bytes sent for the head, including frame headers.
+    /// Returns the number of bytes sent for the head, including frame headers.
     #[must_use]
     pub fn head_bytes(&self) -> usize {
         self.frames.len()
     }
 
-    /// Number of bytes sent for the request, including frame headers. Flow control may split the
-    /// body into more and smaller frames.
+    /// Returns the number of bytes sent for the request, including frame headers. The real number
+    /// may be larger, because flow control may split the body into smaller frames.
     #[must_use]
     pub fn wire_bytes(&self) -> u64 {
         self.frames.len() as u64 + data_wire_bytes(self.body.len() as u64)
@@ -91,7 +91,7 @@ impl EncodedRequest {
     }
 
     /// Appends the head for this stream. If `resize` is true, the block begins with a dynamic table
-    /// size of 0 (RFC 7541 §4.2).
+    /// size update to 0 (RFC 7541 §4.2).
     #[inline]
     pub(super) fn write_head(&self, stream: u32, resize: bool, out: &mut Vec<u8>) {
         let identifier = stream.to_be_bytes();

@@ -34,9 +34,9 @@ pub struct ClientSettings {
     /// values are lowered to that. Default: 4,096, the protocol's initial value.
     ///
     /// The limit makes no difference for a server that never uses the table, such as nginx. With
-    /// other servers, responses without a table are several times as long and cost the client a
-    /// quarter more, and the server has more work than with other clients. `examples/h2_cost.rs`
-    /// measures the costs for the client.
+    /// other servers, responses without a table are several times as long and cause a quarter more
+    /// work for the client. The server also has more work than with other clients.
+    /// `examples/h2_cost.rs` measures the costs for the client.
     pub header_table_bytes: u32,
 }
 

@@ -60,7 +60,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Content of a slot that has not been used yet.
+    /// Initial content of a slot, before its first use.
     pub(super) const NONE: Stream = Stream {
         id: 0,
         tag: 0,
@@ -101,7 +101,7 @@ impl Stream {
         }
     }
 
-    /// Counts a DATA frame with `bytes` bytes of the body, which must not exceed the content
+    /// Counts a DATA frame with `bytes` bytes of the body. The body must not exceed the content
     /// length.
     #[inline]
     pub(super) fn data(&mut self, bytes: u32) -> Result<(), StreamViolation> {

@@ -14,7 +14,7 @@ use crate::response_stage::ResponseStage;
 /// increase, and skipped ones count as closed). There are at least twice as many slots as
 /// concurrent streams, so few identifiers are skipped.
 ///
-/// After a stream has ended, its slot keeps it until the slot is reused.
+/// A stream that has ended stays in its slot until the slot is reused.
 #[derive(Debug)]
 pub(super) struct Streams {
     /// The number of slots is a power of two.
@@ -93,7 +93,7 @@ impl Streams {
         (id >> 1) as usize & (self.slots.len() - 1)
     }
 
-    /// Slot of a live stream.
+    /// Returns the slot of a live stream.
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<usize> {
         let slot = self.slot(id);
@@ -101,7 +101,7 @@ impl Streams {
         (stream.id == id && stream.is_live()).then_some(slot)
     }
 
-    /// Status of an identifier that [`Streams::find`] doesn't find.
+    /// Returns the status of an identifier that [`Streams::find`] doesn't find.
     #[cold]
     pub(super) fn status(&self, id: u32) -> StreamStatus {
         // Even identifiers belong to the server, which must not open streams.
@@ -127,7 +127,7 @@ impl Streams {
         (self.next_id as usize) + 2 * self.slots.len() < U31_MAX as usize
     }
 
-    /// Skips nearly all identifiers, so that few are left.
+    /// Skips nearly all identifiers, so that only a few are left.
     #[cfg(test)]
     pub(super) fn skip_ids(&mut self) {
         self.next_id = U31_MAX - 4 * self.slots.len() as u32;
@@ -170,8 +170,8 @@ impl Streams {
         id
     }
 
-    /// Records that `bytes` body bytes of a live stream were sent, at most the remaining ones.
-    /// Returns true if the body is complete.
+    /// Records that `bytes` body bytes of a live stream were sent, no more than the remaining ones.
+    /// Returns true if the body has now been sent completely.
     pub(super) fn sent(&mut self, slot: usize, bytes: u64) -> bool {
         let stream = &mut self.slots[slot];
         let StreamState::Open { unsent } = &mut stream.state else {
@@ -187,7 +187,8 @@ impl Streams {
         all
     }
 
-    /// Number of unsent body bytes of a stream. Valid until a later stream reuses its slot.
+    /// Returns the number of unsent body bytes of a stream. It is known until a later stream reuses
+    /// the slot.
     pub(super) fn unsent_bytes(&self, id: u32) -> u64 {
         let stream = &self.slots[self.slot(id)];
         if stream.id == id {

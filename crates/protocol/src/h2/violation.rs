@@ -36,9 +36,9 @@ pub enum H2Violation {
     /// A SETTINGS_INITIAL_WINDOW_SIZE that makes a stream's window larger than 2³¹ − 1 (RFC 9113
     /// §6.9.2).
     WindowSettingOverflow,
-    /// A frame on stream 0 whose type requires another stream.
+    /// A frame on stream 0, although its type isn't allowed there.
     StreamZero(FrameType),
-    /// A frame on a stream whose type requires stream 0.
+    /// A frame on a stream other than 0, although its type is allowed only on stream 0.
     StreamNotZero(FrameType),
     /// Padding that is as long as the payload, or longer (RFC 9113 §6.1).
     Padding,
@@ -52,7 +52,7 @@ pub enum H2Violation {
     BlockInterrupted(FrameType),
     /// CONTINUATION without a preceding field block (RFC 9113 §6.10).
     LoneContinuation,
-    /// More CONTINUATION frames in one block than the limit.
+    /// More CONTINUATION frames in one block than the limit allows.
     TooManyContinuations {
         /// Largest accepted number of frames.
         limit: u32,
@@ -66,18 +66,18 @@ pub enum H2Violation {
     Hpack(HpackError),
     /// More DATA than the connection's window allowed (RFC 9113 §6.9.1).
     ConnectionWindowExceeded,
-    /// A WINDOW_UPDATE of the connection by 0 (RFC 9113 §6.9).
+    /// A WINDOW_UPDATE for the connection with an increment of 0 (RFC 9113 §6.9).
     ZeroIncrement,
     /// A WINDOW_UPDATE that makes the connection's window larger than 2³¹ − 1 (RFC 9113 §6.9.1).
     WindowOverflow,
-    /// A second GOAWAY whose last stream is later than in the first (RFC 9113 §6.8).
+    /// A second GOAWAY whose last stream is later than that of the first one (RFC 9113 §6.8).
     GoAwayIncreased,
-    /// More consecutive frames without progress than the limit.
+    /// More consecutive frames without progress than the limit allows.
     TooManyIdleFrames {
         /// Largest accepted number of frames.
         limit: u32,
     },
-    /// Too many acknowledgments that the peer requested but doesn't read.
+    /// Too many unsent acknowledgments, because the peer requests them but doesn't read them.
     TooManyUnread {
         /// Limit that was exceeded, in bytes.
         limit_bytes: u32,
@@ -85,7 +85,7 @@ pub enum H2Violation {
 }
 
 impl H2Violation {
-    /// Error code for GOAWAY.
+    /// Returns the error code for GOAWAY.
     #[must_use]
     pub fn code(self) -> ErrorCode {
         match self {
@@ -146,7 +146,7 @@ impl fmt::Display for H2Violation {
             }
             H2Violation::StreamZero(kind) => return write!(f, "{kind} on stream 0"),
             H2Violation::StreamNotZero(kind) => {
-                return write!(f, "{kind} on a stream, not on the connection");
+                return write!(f, "{kind} on a stream instead of the connection");
             }
             H2Violation::Padding => "padding as long as its frame or longer",
             H2Violation::IdleStream(kind) => {
@@ -162,7 +162,7 @@ impl fmt::Display for H2Violation {
                     "{kind} within a header block, where CONTINUATION is expected"
                 );
             }
-            H2Violation::LoneContinuation => "CONTINUATION without a header block before it",
+            H2Violation::LoneContinuation => "CONTINUATION without a preceding header block",
             H2Violation::TooManyContinuations { limit } => {
                 return write!(f, "more than {limit} CONTINUATION frames in a header block");
             }
@@ -175,19 +175,19 @@ impl fmt::Display for H2Violation {
             H2Violation::ConnectionWindowExceeded => {
                 "more DATA than the connection's window allows"
             }
-            H2Violation::ZeroIncrement => "WINDOW_UPDATE of the connection by 0",
+            H2Violation::ZeroIncrement => "WINDOW_UPDATE for the connection with an increment of 0",
             H2Violation::WindowOverflow => {
                 "WINDOW_UPDATE makes the connection's window larger than 2147483647"
             }
-            H2Violation::GoAwayIncreased => "a second GOAWAY names a later stream",
+            H2Violation::GoAwayIncreased => "a second GOAWAY names a later stream than the first",
             H2Violation::TooManyIdleFrames { limit } => {
-                return write!(f, "more than {limit} frames in a row without any effect");
+                return write!(f, "more than {limit} consecutive frames without any effect");
             }
             H2Violation::TooManyUnread { limit_bytes } => {
                 return write!(
                     f,
-                    "too many SETTINGS or PING whose acknowledgments are not read (more than \
-                     {limit_bytes} bytes of them are unsent)"
+                    "too many SETTINGS and PING frames whose acknowledgments are not read (more \
+                     than {limit_bytes} bytes are unsent)"
                 );
             }
         })
@@ -206,12 +206,12 @@ pub enum StreamViolation {
     SwitchingProtocols,
     /// An interim response (1xx) that ends the stream (RFC 9113 §8.1).
     InterimEnds,
-    /// More interim responses than the limit.
+    /// More interim responses than the limit allows.
     TooManyInterim {
         /// Largest accepted number of interim responses.
         limit: u8,
     },
-    /// DATA, or the end of the stream, before a final head (RFC 9113 §8.1).
+    /// DATA or the end of the stream before a final head (RFC 9113 §8.1).
     DataBeforeHead,
     /// HEADERS within the body that don't end the stream, although trailers must (RFC 9113 §8.1).
     TrailersDoNotEnd,
@@ -224,7 +224,7 @@ pub enum StreamViolation {
     BodyTooShort,
     /// More DATA than the stream's window allows (RFC 9113 §6.9.1).
     WindowExceeded,
-    /// A WINDOW_UPDATE of the stream by 0 (RFC 9113 §6.9).
+    /// A WINDOW_UPDATE for the stream with an increment of 0 (RFC 9113 §6.9).
     ZeroIncrement,
     /// A WINDOW_UPDATE that makes the stream's window larger than 2³¹ − 1 (RFC 9113 §6.9.1).
     WindowOverflow,
@@ -233,7 +233,7 @@ pub enum StreamViolation {
 }
 
 impl StreamViolation {
-    /// Error code for RST_STREAM.
+    /// Returns the error code for RST_STREAM.
     #[must_use]
     pub fn code(self) -> ErrorCode {
         match self {
@@ -287,7 +287,7 @@ impl fmt::Display for StreamViolation {
             StreamViolation::BodyTooLong => "a body longer than its Content-Length",
             StreamViolation::BodyTooShort => "a body shorter than its Content-Length",
             StreamViolation::WindowExceeded => "more DATA than the stream's window allows",
-            StreamViolation::ZeroIncrement => "WINDOW_UPDATE of the stream by 0",
+            StreamViolation::ZeroIncrement => "WINDOW_UPDATE for the stream with an increment of 0",
             StreamViolation::WindowOverflow => {
                 "WINDOW_UPDATE makes the stream's window larger than 2147483647"
             }

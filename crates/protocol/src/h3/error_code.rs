@@ -51,7 +51,7 @@ impl H3ErrorCode {
     /// An error on the decoder stream.
     pub const QPACK_DECODER_STREAM_ERROR: H3ErrorCode = H3ErrorCode(0x202);
 
-    /// Name of a code that RFC 9114 or RFC 9204 defines.
+    /// Returns the name of a code that RFC 9114 or RFC 9204 defines.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         const HTTP: [&str; 17] = [

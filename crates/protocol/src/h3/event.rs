@@ -6,12 +6,12 @@ use super::{H3ErrorCode, H3StreamViolation};
 
 /// Event of a connection. Each `tag` is the one passed to [`start`](super::H3Connection::start).
 ///
-/// Each started request causes any number of `Interim`, then at most one `Head`, any number of
-/// `Body`, and finally one `End`, `Reset` or `Broken`. There is no final event if the request is
-/// canceled or the connection ends first.
+/// Each started request results in any number of `Interim` events, then at most one `Head`, any
+/// number of `Body`, and finally one `End`, `Reset` or `Broken`. There is no final event if the
+/// request is canceled or the connection ends first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum H3Event<'a> {
-    /// All input is consumed.
+    /// All input has been consumed.
     NeedMore,
     /// The peer's settings arrived.
     Settings,
@@ -19,7 +19,7 @@ pub enum H3Event<'a> {
     Interim {
         /// Tag of the request.
         tag: u32,
-        /// 100 to 199, but not 101.
+        /// The status code: 100 to 199, but not 101.
         status: u16,
     },
     /// The head of the final response.
@@ -33,7 +33,7 @@ pub enum H3Event<'a> {
     Body {
         /// Tag of the request.
         tag: u32,
-        /// Bytes of this part.
+        /// Bytes of this part of the body.
         bytes: &'a [u8],
     },
     /// The response is complete. If part of the request is still unsent, the caller must stop
@@ -77,14 +77,15 @@ pub enum H3Event<'a> {
         /// Code for STOP_SENDING.
         code: H3ErrorCode,
     },
-    /// The caller needs to do nothing, for example because a canceled stream ended.
+    /// The caller has nothing to do, for example because a canceled stream ended.
     Ignored,
 }
 
 /// Reason why a request can't be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum H3StartError {
-    /// [`H3Settings::streams`](super::H3Settings::streams) requests are in flight.
+    /// The client's limit on requests in flight is reached; see
+    /// [`H3Settings::streams`](super::H3Settings::streams).
     OwnLimit,
     /// The peer sent GOAWAY, or the connection failed: no more requests are possible.
     GoingAway,

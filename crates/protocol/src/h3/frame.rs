@@ -15,7 +15,7 @@ pub enum H3FrameType {
     CancelPush,
     /// Configuration of the sender (§7.2.4).
     Settings,
-    /// A response without a request (§7.2.5).
+    /// Announcement of a response to a request that the client didn't send (§7.2.5).
     PushPromise,
     /// The sender accepts no more requests (§7.2.6).
     GoAway,
@@ -111,7 +111,7 @@ fn number(kind: H3FrameType) -> u64 {
         H3FrameType::GoAway => 0x07,
         H3FrameType::MaxPushId => 0x0d,
         H3FrameType::Http2(number) => u64::from(number),
-        // Reserved (§7.2.8).
+        // A reserved type, which receivers ignore (§7.2.8).
         H3FrameType::Unknown => 0x21,
     }
 }

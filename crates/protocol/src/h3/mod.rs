@@ -21,7 +21,7 @@
 //! let request = H3Request::new(&spec, RequestScheme::Https)?;
 //!
 //! let mut connection = H3Connection::new(H3Settings { streams: 32, ..Default::default() });
-//! // For two unidirectional streams.
+//! // Output for two unidirectional streams.
 //! let (mut control, mut decoder) = (Vec::new(), Vec::new());
 //! connection.take_control(&mut control);
 //! connection.take_decoder(&mut decoder);

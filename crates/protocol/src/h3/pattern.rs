@@ -1,4 +1,4 @@
-//! Requests in which some field values or the body differ each time they are sent.
+//! Requests in which some field values or the body differ each time the request is sent.
 
 use super::qpack::Qpack;
 use super::request::H3Request;
@@ -21,7 +21,7 @@ impl H3RequestPattern {
     ///
     /// # Errors
     ///
-    /// The same as [`H3Request::new`].
+    /// Returns the same errors as [`H3Request::new`].
     pub fn new(
         spec: &RequestSpec,
         scheme: RequestScheme,
@@ -32,8 +32,8 @@ impl H3RequestPattern {
         Ok(H3RequestPattern { fields })
     }
 
-    /// Values of the varying fields in the [`RequestSpec`] from which the pattern was created, in
-    /// the order of the fields.
+    /// Returns the values of the varying fields in the [`RequestSpec`] from which the pattern was
+    /// created, in the order of the fields.
     pub fn varying_values(&self) -> impl Iterator<Item = &str> {
         self.fields.varying_values()
     }

@@ -14,7 +14,7 @@ const HEADER_ROOM_BYTES: usize = 1 + VARINT_BYTES_MAX;
 
 /// A request, encoded for any stream of any connection.
 ///
-/// Its fields use only the static table and literals, so the bytes are always valid.
+/// Its fields use only the static table and literals, so the bytes are valid on every connection.
 #[derive(Clone)]
 pub struct H3Request {
     /// Unused space, then the frames.
@@ -32,7 +32,7 @@ impl H3Request {
     ///
     /// # Errors
     ///
-    /// The error names the part of the request that isn't valid HTTP, or whose framing contradicts
+    /// Returns an error if a part of the request isn't valid HTTP, or if its framing contradicts
     /// the body.
     pub fn new(spec: &RequestSpec, scheme: RequestScheme) -> Result<H3Request, RequestError> {
         let block = RequestBlock::new::<Qpack>(spec, scheme)?;
@@ -71,26 +71,26 @@ impl H3Request {
         self.expects = expects;
     }
 
-    /// All bytes to send on the request's stream, which must then be ended: HEADERS, and DATA if
-    /// there is a body.
+    /// Returns all bytes to send on the request's stream: HEADERS, and DATA if there is a body. The
+    /// stream must be ended after these bytes.
     #[must_use]
     pub fn wire(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
 
-    /// Body of the request.
+    /// Returns the body of the request.
     #[must_use]
     pub fn body(&self) -> &[u8] {
         &self.bytes[self.bytes.len() - self.body_bytes..]
     }
 
-    /// Effect of the method on the response's body.
+    /// Returns the effect of the request's method on the response's body.
     #[must_use]
     pub fn expects(&self) -> Expects {
         self.expects
     }
 
-    /// Size of the field list, in bytes as counted by RFC 9114 §4.2.2.
+    /// Returns the size of the field list, in bytes as counted by RFC 9114 §4.2.2.
     #[must_use]
     pub fn list_bytes(&self) -> u32 {
         self.list_bytes

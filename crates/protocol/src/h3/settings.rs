@@ -38,7 +38,7 @@ impl H3Settings {
 
     /// Appends the SETTINGS frame. Settings with their default value are omitted.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        // Fewer than 64 bytes follow, so the length takes one byte.
+        // Fewer than 64 bytes follow, so the length fits in one byte.
         frame::write_header(out, H3FrameType::Settings, 0);
         let start = out.len();
         let table_bytes = u64::from(self.header_table_bytes);

@@ -50,7 +50,7 @@ pub(super) struct H3Stream {
 }
 
 impl H3Stream {
-    /// Content of a slot that has not been used yet.
+    /// Returns the initial content of a slot, before its first use.
     pub(super) fn closed() -> H3Stream {
         H3Stream {
             id: 0,
@@ -72,7 +72,7 @@ impl H3Stream {
         self.stage != ExchangeStage::Response(ResponseStage::START)
     }
 
-    /// Number of bytes of an incomplete field section.
+    /// Returns the number of bytes that have arrived of an incomplete field section.
     pub(super) fn partial_bytes(&self) -> usize {
         match self.reading {
             FrameReading::Section { .. } => self.kept.len(),
@@ -114,7 +114,7 @@ impl H3Stream {
         Ok(role)
     }
 
-    /// Counts a DATA frame with `bytes` bytes of the body, which must not exceed the content
+    /// Counts a DATA frame with `bytes` bytes of the body. The body must not exceed the content
     /// length.
     #[inline]
     pub(super) fn data(&mut self, bytes: u64) -> Result<(), ResponseFault> {

@@ -45,7 +45,7 @@ impl H3Streams {
         self.vacant.sort_unstable_by(|one, other| other.cmp(one));
     }
 
-    /// Number of live streams.
+    /// Returns the number of live streams.
     pub(super) fn active(&self) -> u32 {
         (self.slots.len() - self.vacant.len()) as u32
     }
@@ -63,14 +63,15 @@ impl H3Streams {
         self.slots.iter().filter(|stream| stream.is_live())
     }
 
-    /// First entry of the index at which the search for an identifier starts. The lowest two bits
-    /// are the same for all streams of requests (RFC 9000 §2.1).
+    /// Returns the entry of the index at which the search for an identifier starts. The lowest two
+    /// bits of an identifier are ignored, because they are the same for all request streams (RFC
+    /// 9000 §2.1).
     #[inline]
     fn home(&self, id: u64) -> usize {
         (id >> 2) as usize & (self.index.len() - 1)
     }
 
-    /// Entry of the index for a live stream.
+    /// Returns the entry of the index for a live stream.
     #[inline]
     fn entry(&self, id: u64) -> Option<usize> {
         let mut at = self.home(id);
@@ -83,7 +84,7 @@ impl H3Streams {
         }
     }
 
-    /// Slot of a live stream.
+    /// Returns the slot of a live stream.
     #[inline]
     pub(super) fn find(&self, id: u64) -> Option<usize> {
         self.entry(id).map(|at| self.index[at] as usize)
@@ -94,7 +95,7 @@ impl H3Streams {
         self.find(id).map(|slot| &self.slots[slot])
     }
 
-    /// Slot of the live stream with a tag.
+    /// Returns the slot of the live stream with this tag.
     pub(super) fn find_tag(&self, tag: u32) -> Option<usize> {
         let has_tag = |stream: &H3Stream| stream.tag == tag && stream.is_live();
         self.slots.iter().position(has_tag)

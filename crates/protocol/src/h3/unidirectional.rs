@@ -11,7 +11,7 @@ pub(super) mod stream_type {
     pub(crate) const QPACK_DECODER: u64 = 0x03;
 }
 
-/// Marks a stream that hasn't been opened.
+/// Placeholder for the identifier of a stream that hasn't been opened.
 const NO_STREAM: u64 = u64::MAX;
 
 #[derive(Debug)]
@@ -78,13 +78,13 @@ impl PeerStreams {
         }
     }
 
-    /// Parses the type of a stream at the start of its bytes. `Untyped` means that all input was
+    /// Parses the type of a stream at the start of its bytes. Returns `Untyped` if all input was
     /// consumed and more is needed.
     ///
     /// # Errors
     ///
-    /// Returns an error for a push stream, a second critical stream of the same type, and for too
-    /// many streams without a type.
+    /// Returns an error for a push stream, for a second critical stream of the same type, and for
+    /// too many streams without a type.
     pub(super) fn begin(&mut self, id: u64, input: &mut &[u8]) -> Result<PeerStream, H3Violation> {
         let Some(number) = self.take_type(id, input)? else {
             return Ok(PeerStream::Untyped);

@@ -52,7 +52,7 @@ impl Varint {
         varint
     }
 
-    /// Bytes of the encoding.
+    /// Returns the bytes of the encoding.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
@@ -67,7 +67,7 @@ pub(super) fn write(number: u64, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// RFC 9000 §A.1.
+    /// Tests the examples of RFC 9000 §A.1.
     #[test]
     fn the_examples_of_the_rfc() {
         let rows: [(&[u8], u64); 5] = [

@@ -68,7 +68,7 @@ pub enum H3Violation {
     /// A push, which this client never allows: PUSH_PROMISE, CANCEL_PUSH or a push stream (RFC 9114
     /// §4.6).
     Push,
-    /// A second GOAWAY whose stream is later than in the first (RFC 9114 §5.2).
+    /// A second GOAWAY whose stream is later than that of the first one (RFC 9114 §5.2).
     GoAwayIncreased,
     /// A GOAWAY whose identifier isn't the ID of a request's stream (RFC 9114 §7.2.6).
     GoAwayStream,
@@ -102,7 +102,7 @@ pub enum H3Violation {
         /// Limit that was exceeded, in bytes.
         limit_bytes: u32,
     },
-    /// The peer opened too many unidirectional streams without sending their complete stream type.
+    /// The peer opened too many unidirectional streams without completely sending their types.
     TooManyUntyped {
         /// Largest accepted number of such streams.
         limit: u32,
@@ -110,7 +110,7 @@ pub enum H3Violation {
 }
 
 impl H3Violation {
-    /// Error code with which the connection must be closed.
+    /// Returns the error code with which the connection must be closed.
     #[must_use]
     pub fn code(self) -> H3ErrorCode {
         match self {
@@ -214,7 +214,7 @@ impl fmt::Display for H3Violation {
 }
 
 impl H3Violation {
-    /// Formats a violation of one of this client's limits.
+    /// Formats a violation in which the server exceeded one of this client's limits.
     fn write_limit(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             H3Violation::FrameTooLong { limit_bytes } => write!(
@@ -223,7 +223,7 @@ impl H3Violation {
             ),
             H3Violation::TooManyIdleFrames { limit } => write!(
                 f,
-                "the server sent more than {limit} frames in a row without any effect"
+                "the server sent more than {limit} consecutive frames without any effect"
             ),
             H3Violation::TooManyUnread { limit_bytes } => write!(
                 f,
@@ -247,8 +247,8 @@ impl H3Violation {
 
 impl std::error::Error for H3Violation {}
 
-/// A violation in a response: a stream error (RFC 9114 §8). Only the first one is reported. The peer is always at fault;
-/// the connection and its other streams continue.
+/// A violation in a response: a stream error (RFC 9114 §8). Only the first one is reported. The
+/// peer is always at fault. The connection and its other streams continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum H3StreamViolation {
     /// The response is malformed (RFC 9114 §4.1.2).
@@ -261,7 +261,7 @@ pub enum H3StreamViolation {
 }
 
 impl H3StreamViolation {
-    /// Error code with which the stream must be reset and stopped.
+    /// Returns the error code with which the stream must be reset and stopped.
     #[must_use]
     pub fn code(self) -> H3ErrorCode {
         match self {

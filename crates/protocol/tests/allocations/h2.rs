@@ -60,7 +60,7 @@ impl Round {
         round
     }
 
-    /// Runs requests on all streams, with responses in pieces of this size.
+    /// Runs a request on every stream. The responses arrive in pieces of this size.
     fn run(&mut self, piece_bytes: usize, number: u8) {
         self.ids.clear();
         for tag in 0..STREAMS {
@@ -165,8 +165,8 @@ fn block(stream: u32, block: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns blocks that cause the most memory use, each in a different way. The blocks differ for
-/// each `number`.
+/// Returns blocks that cause as much memory use as possible, each in a different way. The blocks
+/// are different for each `number`.
 fn costly(number: u32) -> [Vec<u8>; 6] {
     let mut coded = vec![0x88, 0x00, 0x01, b'a', 0xff, 0xfe, 0xfd, 0x03];
     // The values are zeros, because the Huffman code encodes eight of them in five bytes.
@@ -175,7 +175,7 @@ fn costly(number: u32) -> [Vec<u8>; 6] {
     [
         // The maximum number of insertions into the table in one block.
         [0x76, 0].repeat(32_768),
-        // The same insertions in a block short enough to be cached.
+        // Similar insertions, but in a block that is short enough to be cached.
         [&statuses[..], &[0x76, 0].repeat(500)].concat(),
         coded,
         vec![0x88; 65_536],
@@ -188,7 +188,8 @@ fn costly(number: u32) -> [Vec<u8>; 6] {
 #[test]
 fn a_hostile_peer_causes_little_memory_use() {
     const LIMIT_BYTES: i64 = 1 << 20;
-    // Sizes of the pieces of input: single bytes, parts, and the whole input.
+    // Sizes of the pieces in which the input arrives: single bytes, larger parts, and the whole
+    // input.
     const PIECES_BYTES: [usize; 3] = [1, 1_000, 100_000];
     let blocks: Vec<Vec<u8>> = (0..16).flat_map(costly).collect();
     let mut inputs: Vec<(usize, Vec<u8>)> = (0..blocks.len() * PIECES_BYTES.len())
@@ -206,7 +207,7 @@ fn a_hostile_peer_causes_little_memory_use() {
     let most = most_held(|| {
         for (piece_bytes, input) in &mut inputs {
             let stream = round.connection.start(&round.requests[0], 0);
-            // No memory that existed before may be freed during the measurement, so buffers are
+            // Memory from before the measurement must not be freed during it, so buffers are
             // swapped.
             std::mem::swap(&mut round.input, input);
             round.feed(*piece_bytes);

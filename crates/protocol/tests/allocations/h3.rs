@@ -69,7 +69,7 @@ impl Round {
         self.feed(ENCODER, b"\x02\x3f\xe1\x0f\xc6\x041:23", 2);
     }
 
-    /// Runs requests on all streams, with responses in pieces of this size.
+    /// Runs a request on every stream. The responses arrive in pieces of this size.
     fn run(&mut self, piece_bytes: usize, number: u8) {
         let first = self.next_stream;
         for tag in 0..STREAMS {

@@ -1,5 +1,6 @@
-//! Memory use: an exchange in the steady state allocates nothing, and a hostile peer can cause only
-//! little memory use. This is a separate binary, because it replaces the allocator.
+//! Tests of memory use: an exchange in the steady state allocates nothing, and a hostile peer can
+//! cause only little memory use. These tests are a separate binary, because they replace the
+//! allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,15 +10,18 @@ mod h2;
 mod h3;
 
 thread_local! {
-    /// Number of allocations by this thread. The test harness has other threads.
+    /// Number of allocations by this thread. Other threads, such as those of the test harness,
+    /// don't count.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    /// Number of bytes that this thread has allocated and not freed, and the maximum so far.
+    /// Number of bytes that this thread has allocated and not freed: the current number, and the
+    /// maximum so far.
     static HELD: Cell<(i64, i64)> = const { Cell::new((0, 0)) };
 }
 
 struct Counting;
 
-// A thread that is ending has neither counters nor exchanges, so nothing is counted.
+// A thread that is ending has no counters left, but it also runs no exchanges, so nothing is
+// counted.
 
 fn count() {
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
@@ -57,7 +61,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Maximum number of bytes allocated during `run`, in addition to those allocated before.
+/// Returns the maximum number of bytes held at any time during `run`, in addition to those
+/// allocated before.
 fn most_held(run: impl FnOnce()) -> i64 {
     let before = HELD.with(|held| {
         let (now, _) = held.get();
@@ -68,7 +73,7 @@ fn most_held(run: impl FnOnce()) -> i64 {
     HELD.with(Cell::get).1 - before
 }
 
-/// Number of allocations of this thread.
+/// Returns the number of allocations by this thread.
 fn allocations() -> u64 {
     ALLOCATIONS.with(Cell::get)
 }

@@ -1,4 +1,4 @@
-//! Tests of generated responses, valid and invalid, and comparison with another parser.
+//! Tests of generated responses, both valid and invalid, and a comparison with another parser.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -23,7 +23,7 @@ struct Answer {
 #[derive(Debug, Clone)]
 enum Body {
     Length(Vec<u8>),
-    /// Chunks, each with an extension, and trailers.
+    /// A body in chunks, each with an extension, and trailers.
     Chunks(Vec<(Vec<u8>, String)>, Vec<(String, String)>),
     UntilClose(Vec<u8>),
 }
@@ -197,8 +197,8 @@ proptest! {
         crate::bodies::request::run(&[&[choice], parts.as_bytes()].concat());
     }
 
-    /// httparse accepts the same heads, except for folded lines and minor versions that it doesn't
-    /// support.
+    /// Tests that httparse accepts the same heads, except for folded lines and minor versions that
+    /// it doesn't support.
     #[test]
     fn another_parser_agrees_on_heads(rest in "HTTP/1.[01] ?[0-9]{2,4}( [\t -~]{0,5})?\r?\n([A-z0-9 :()-]{0,5}: ?[\0-\u{ff}]{0,3}\r?\n){0,4}\r?\n") {
         let trace = self::answer(Expects::NoBody, rest.as_bytes());
@@ -214,11 +214,11 @@ proptest! {
             (ExchangeEnd::End { .. }, Ok(httparse::Status::Complete(_))) => {
                 prop_assert_eq!(trace.head.map(|head| head.status), other.code);
             }
-            (ExchangeEnd::End { .. }, parsed) => prop_assert!(false, "only we read it: {parsed:?}"),
+            (ExchangeEnd::End { .. }, parsed) => prop_assert!(false, "httparse fails: {parsed:?}"),
             (ExchangeEnd::H1Violation(violation), Ok(_)) => {
                 use prony_protocol::h1::H1Violation::*;
                 let stricter = matches!(violation, Upgrade | SpaceBeforeFields);
-                prop_assert!(stricter, "only httparse reads it: {violation}");
+                prop_assert!(stricter, "only httparse accepts: {violation}");
             }
             _ => {}
         }

@@ -16,7 +16,7 @@ mod bodies;
 use bodies::drive::{Trace, drive};
 use prony_protocol::h1::{Expects, Limits, ResponseParser};
 
-/// Returns the trace of these bytes followed by a close.
+/// Returns the trace of these bytes, after which the peer closes the connection.
 fn answer(expects: Expects, bytes: &[u8]) -> Trace {
     drive(
         &mut ResponseParser::new(Limits::default()),

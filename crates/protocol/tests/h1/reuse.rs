@@ -1,4 +1,4 @@
-//! Tests that reuse a parser over the life of a connection.
+//! Tests that reuse one parser for many exchanges on a connection.
 
 use prony_protocol::h1::{
     Eof, Expects, H1Violation, Limits, ResponseEvent, ResponseParser, Version,

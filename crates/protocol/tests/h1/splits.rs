@@ -5,8 +5,8 @@ use prony_protocol::h1::{Expects, Limits, ResponseParser};
 use crate::bodies::drive::drive;
 use crate::{responses, violations};
 
-/// Checks that the trace doesn't depend on how the input is split: not at all, in two with an empty
-/// piece between, or into single bytes.
+/// Checks that the trace is the same for unsplit input, for input split in two with an empty piece
+/// in between, and for input split into single bytes.
 fn check(expects: Expects, bytes: &[u8]) {
     let mut parser = ResponseParser::new(Limits::default());
     let whole = drive(&mut parser, expects, [bytes]);

@@ -9,7 +9,7 @@ use crate::bodies::drive::{ExchangeEnd, drive};
 const HEAD: &str = "HTTP/1.1 200 OK\r\n";
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// Valid bytes, the bytes after them, and the violation in the latter.
+/// Valid bytes, the invalid bytes that follow, and the expected violation.
 pub(crate) type Row = (&'static str, &'static [u8], H1Violation);
 
 pub(crate) const OPENINGS: &[Row] = &[
@@ -270,7 +270,8 @@ fn broken_chunks() {
     check(CHUNKS);
 }
 
-/// Checks that repeated bytes cause the violation as soon as they exceed the limit, but not before.
+/// Checks that a repeated sequence of bytes causes the violation as soon as it exceeds the limit,
+/// but not before.
 fn check_limit(limits: Limits, before: &[u8], repeated: &[u8], violation: H1Violation) {
     let mut parser = ResponseParser::new(limits);
     let mut long = before.to_vec();

@@ -1,4 +1,4 @@
-//! A client under test and its scripted server, both described in short lines.
+//! A client under test and its scripted server. Events and frames are represented as short lines.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(crate) const SMALL: ClientSettings = ClientSettings {
 
 pub(crate) const OK: &[u8] = b"\x88";
 
-/// A client with an established connection: SETTINGS of both sides are acknowledged.
+/// A client with an established connection. The SETTINGS of both sides have been acknowledged.
 pub(crate) struct Client {
     pub(crate) inner: drive::Client,
     streams: BTreeMap<u32, StreamId>,
@@ -49,7 +49,7 @@ impl Client {
         let stream = self
             .inner
             .start(method, body, tag)
-            .expect("it can be started");
+            .expect("request can be started");
         self.streams.insert(tag, stream);
         stream.number()
     }
@@ -93,12 +93,12 @@ impl Client {
     }
 }
 
-/// The head of a response that consists only of this status.
+/// Returns the head of a response that consists only of this status.
 pub(crate) fn head(stream: u32, status: &str) -> Vec<u8> {
     frames::headers(stream, NO_FLAGS, &frames::block(&[(":status", status)]))
 }
 
-/// Owned lines of text.
+/// Converts lines to owned strings.
 pub(crate) fn lines(lines: &[&str]) -> Vec<String> {
     lines.iter().map(ToString::to_string).collect()
 }

@@ -15,8 +15,8 @@ const COMPRESSION_ERROR: u32 = 9;
 
 pub(crate) type Row = (Vec<u8>, &'static str, u32);
 
-/// Server output on an established connection, with a GET on stream 1 and one on stream 3 in
-/// flight.
+/// Returns server output on an established connection, with a GET in flight on stream 1 and another
+/// on stream 3.
 pub(crate) fn rows() -> Vec<Row> {
     [
         lengths(),
@@ -57,7 +57,7 @@ fn lengths() -> Vec<Row> {
             "FrameLength(WindowUpdate)",
             FRAME_SIZE_ERROR,
         ),
-        // PRIORITY with a wrong length, on a stream that isn't open. It can't be reported as a
+        // PRIORITY with a wrong length on a stream that isn't open. This can't be reported as a
         // stream error.
         (
             frame(PRIORITY, 0, 2, &[0; 4]),
@@ -310,7 +310,7 @@ fn violations_are_named_and_reported_to_the_peer() {
             Some(&format!("GOAWAY 0 {code}")),
             "{violation}"
         );
-        assert!(client.sent().is_empty(), "it is said once");
+        assert!(client.sent().is_empty(), "GOAWAY is sent only once");
     }
 }
 

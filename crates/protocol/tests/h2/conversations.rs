@@ -37,7 +37,7 @@ fn data(stream: u32, flags: u8, body: &[u8]) -> Frame {
     frame(DATA, flags, stream, body)
 }
 
-/// A SETTINGS frame with these values.
+/// Returns a SETTINGS frame with these values.
 fn settings(list: &[(u16, u32)]) -> Frame {
     frame(SETTINGS, NO_FLAGS, 0, &frames::settings(list)[9..])
 }
@@ -50,8 +50,8 @@ fn window_update(stream: u32, increment: u32) -> Frame {
     frame(WINDOW_UPDATE, NO_FLAGS, stream, &increment.to_be_bytes())
 }
 
-/// Server output for a GET on stream 1, a HEAD on 3, a POST of 70,000 bytes on 5 and a CONNECT on
-/// 7.
+/// Returns server output for a GET on stream 1, a HEAD on 3, a POST of 70,000 bytes on 5 and a
+/// CONNECT on 7.
 fn conversations() -> [Vec<Frame>; 4] {
     [plain(), tables(), odd(), large()].map(|rest| [beginning(), rest].concat())
 }
@@ -83,7 +83,7 @@ fn plain() -> Vec<Frame> {
     ]
 }
 
-/// A conversation with the dynamic table, split blocks and padding.
+/// Returns a conversation with the dynamic table, split blocks and padding.
 fn tables() -> Vec<Frame> {
     vec![
         frame(
@@ -114,7 +114,7 @@ fn tables() -> Vec<Frame> {
     ]
 }
 
-/// A conversation with rare frames.
+/// Returns a conversation with rare frames.
 fn odd() -> Vec<Frame> {
     vec![
         head(5, NO_FLAGS, &[(":status", "100")]),
@@ -137,7 +137,7 @@ fn odd() -> Vec<Frame> {
     ]
 }
 
-/// Frames of an exchange that exhausts the flow-control windows.
+/// Returns the frames of an exchange that exhausts the flow-control windows.
 fn large() -> Vec<Frame> {
     vec![
         head(1, NO_FLAGS, &[(":status", "200")]),
@@ -164,8 +164,8 @@ fn one_of<'a, T>(rng: &mut TestRng, list: &'a [T]) -> &'a T {
     &list[below(rng, list.len())]
 }
 
-/// Returns the bytes of a conversation after up to three changes. A change removes, duplicates or
-/// exchanges a frame, takes one from another conversation, or modifies one.
+/// Returns the bytes of a conversation after up to three changes. A change removes, duplicates,
+/// swaps or modifies a frame, or inserts one from another conversation.
 pub(crate) fn changed(rng: &mut TestRng) -> Vec<u8> {
     let all = conversations();
     // The last conversation is long, so it is chosen rarely.

@@ -56,12 +56,12 @@ fn streams_are_numbered_and_sent_together() {
 /// Description, server output on stream 1, and the expected events.
 type Row = (&'static str, Vec<Vec<u8>>, &'static [&'static str]);
 
-/// A successful head without a length.
+/// Returns a head with status 200 and without a Content-Length.
 fn ok() -> Vec<u8> {
     headers(1, NO_FLAGS, OK)
 }
 
-/// DATA that ends a body.
+/// Returns DATA that ends a body.
 fn last(bytes: &[u8]) -> Vec<u8> {
     data(1, END_STREAM, bytes)
 }
@@ -96,12 +96,12 @@ fn bodies() -> Vec<Row> {
             ABC,
         ),
         (
-            "304 with the length of what is not sent",
+            "304 with the length of a body that is not sent",
             vec![with_length(END_STREAM, "304")],
             &["0: head 304", "0: end"],
         ),
         (
-            "204 with a length, which it should not have",
+            "204 with a length, which is not allowed",
             vec![with_length(NO_FLAGS, "204"), last(b"")],
             &["0: head 204", "0: end"],
         ),
@@ -163,7 +163,7 @@ fn heads() -> Vec<Row> {
             &["0: head 200", "0: end"],
         ),
         (
-            "a status nobody knows",
+            "an unknown status",
             vec![head(1, "799"), last(b"")],
             &["0: head 799", "0: end"],
         ),
@@ -271,7 +271,7 @@ fn irrelevant_frames_are_ignored() {
     assert!(client.sent().is_empty());
 }
 
-/// nginx ends some streams twice: with the head, and with an empty DATA frame after it.
+/// nginx ends some streams twice: with the head, and again with an empty DATA frame.
 #[test]
 fn an_empty_data_frame_may_end_a_stream_again() {
     let mut client = Client::new();

@@ -31,7 +31,7 @@ fn streams_share_the_connections_window_and_take_turns() {
         "DATA 1 16384",
         "DATA 3 16384",
         "DATA 1 16384",
-        // The remainder of a batch of 64 KiB, and the remainder of 65,535 bytes.
+        // The remainder of the connection's window of 65,535 bytes.
         "DATA 3 16383",
     ];
     assert_eq!(client.sent(), expected);
@@ -180,7 +180,7 @@ fn more_than_the_streams_window_ends_the_stream() {
         &[],
     );
     client.get(0);
-    // With this length no update is needed, so the window can be used completely.
+    // A response of this length needs no update, so it can use the whole window.
     let length = frames::block(&[(":status", "200"), ("content-length", "65535")]);
     client.receive(&headers(1, NO_FLAGS, &length));
     for _ in 0..3 {
@@ -197,7 +197,7 @@ fn more_than_the_streams_window_ends_the_stream() {
 
 #[test]
 fn more_than_the_connections_window_ends_the_connection() {
-    // Bytes of canceled streams also count.
+    // Bytes of canceled streams count, too.
     for canceled in [false, true] {
         let mut client = Client::with(
             ClientSettings {
@@ -224,7 +224,7 @@ fn more_than_the_connections_window_ends_the_connection() {
 
 #[test]
 fn windows_are_open_when_the_update_is_sent() {
-    // Like the previous test, but the updates are sent between the frames.
+    // Many times the window's size arrives, but the updates are sent in between.
     let mut client = Client::new();
     client.get(0);
     client.get(1);

@@ -37,7 +37,7 @@ fn field() -> impl Strategy<Value = Field> {
         Just("server".to_owned()),
         Just("date".to_owned()),
         Just("x-a".to_owned()),
-        "[!#-'*+.0-9^-z|~-]{1,20}".prop_filter("about the connection", |name| {
+        "[!#-'*+.0-9^-z|~-]{1,20}".prop_filter("connection-specific field", |name| {
             !["upgrade", "connection"].contains(&name.as_str())
         }),
     ];

@@ -1,5 +1,5 @@
-//! Tests of peers that try to cause excessive cost. Each causes a violation before the memory use
-//! exceeds a bound.
+//! Tests of peers that try to cause excessive cost. Each peer causes a violation before the memory
+//! use exceeds a bound.
 
 use prony_protocol::h2::ClientSettings;
 
@@ -45,16 +45,16 @@ fn frames_without_progress_are_limited() {
     let rows = [
         ("SETTINGS", settings(&[])),
         (
-            "SETTINGS with the whole frame full",
+            "SETTINGS that fill a whole frame",
             settings(&[(0x99, 1); 2_730]),
         ),
         ("acknowledgments", frames::settings_ack()),
         ("PING", frames::ping([1; 8])),
-        ("answers to PING", frame(frames::PING, ACK, 0, &[0; 8])),
+        ("replies to PING", frame(frames::PING, ACK, 0, &[0; 8])),
         ("PRIORITY", frame(frames::PRIORITY, 0, 1, &[0; 5])),
         ("empty DATA", data(1, NO_FLAGS, b"")),
         (
-            "DATA that is padding only",
+            "DATA that consists of padding",
             data(1, frames::PADDED, b"\x02\0\0"),
         ),
         ("empty DATA of a canceled stream", data(3, NO_FLAGS, b"")),
@@ -89,7 +89,7 @@ fn unread_replies_are_limited() {
         let mut client = busy();
         let mut seen = Vec::new();
         for _ in 0..FLOOD {
-            // Each frame is followed by progress, so only this limit applies.
+            // Each frame is followed by progress, so only the limit on unread replies applies.
             seen = client.receive(&[frame.clone(), data(1, NO_FLAGS, b"x")].concat());
             if client.inner.has_failed() {
                 break;
@@ -117,7 +117,7 @@ fn late_responses_are_not_a_flood() {
         client.sent();
     }
     client.check_works();
-    // More frames than the allowance for late frames are still a flood.
+    // More late frames than allowed still count as a flood.
     let frame = headers(1, NO_FLAGS, OK);
     assert_eq!(flood(&mut client, &frame).as_deref(), Some(IDLE));
 }

@@ -1,4 +1,4 @@
-//! Tests of the interoperability with the server of another implementation, in memory.
+//! Tests of interoperability with another implementation's server, in memory.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,8 @@ use prony_protocol::h2::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-/// `/bytes/N` returns N bytes, `/echo` returns the request's body, and `/refuse` resets the stream.
+/// Runs the server. `/bytes/N` returns N bytes, `/echo` returns the request's body, and `/refuse`
+/// resets the stream.
 async fn serve(stream: DuplexStream, most_streams: u32) {
     let mut builder = server::Builder::new();
     builder
@@ -81,7 +82,7 @@ fn request(method: &str, target: &str, body: &[u8]) -> EncodedRequest {
     EncodedRequest::new(&spec, RequestScheme::Http).expect("a valid request")
 }
 
-/// Sends the request repeatedly and counts the bytes of each response.
+/// Client that sends the request repeatedly and counts the bytes of each response.
 struct Load {
     connection: Connection,
     request: EncodedRequest,
@@ -96,7 +97,7 @@ impl Load {
         while self.left > 0 && self.connection.can_start().is_ok() {
             self.connection
                 .start(&self.request, self.left)
-                .expect("it may be started");
+                .expect("request may be started");
             self.bodies.insert(self.left, 0);
             self.left -= 1;
         }

@@ -1,4 +1,4 @@
-//! Tests that requests with varying fields or bodies equal requests that are encoded completely.
+//! Tests that encoding a request from a pattern has the same result as encoding it completely.
 
 use httlib_hpack::Decoder;
 use prony_protocol::h1::{RequestSpec, Version};
@@ -24,7 +24,9 @@ fn sent(request: &EncodedRequest) -> (Vec<u8>, Vec<String>) {
     let mut connection = Connection::new(ClientSettings::default());
     let mut out = Vec::new();
     connection.take_output(&mut out, |_| b"");
-    connection.start(request, 0).expect("it can be started");
+    connection
+        .start(request, 0)
+        .expect("request can be started");
     let mut out = Vec::new();
     connection.take_output(&mut out, |_| request.body());
     out.truncate(request.head_bytes());

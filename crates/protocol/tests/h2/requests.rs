@@ -18,7 +18,7 @@ const SPEC: RequestSpec = RequestSpec {
 
 const USER_AGENT: &str = concat!("user-agent: prony/", env!("CARGO_PKG_VERSION"));
 
-/// Fields of a request, one per line.
+/// Returns the fields of a request, one per line.
 fn fields(spec: &RequestSpec, scheme: RequestScheme) -> Vec<String> {
     let request = EncodedRequest::new(spec, scheme).expect("a valid request");
     let sent = sent(&request);
@@ -35,12 +35,14 @@ fn fields(spec: &RequestSpec, scheme: RequestScheme) -> Vec<String> {
     list.into_iter().map(line).collect()
 }
 
-/// Bytes sent for the head of a request.
+/// Returns the bytes sent for the head of a request.
 fn sent(request: &EncodedRequest) -> Vec<u8> {
     let mut connection = Connection::new(ClientSettings::default());
     let mut out = Vec::new();
     connection.take_output(&mut out, |_| b"");
-    connection.start(request, 0).expect("it can be started");
+    connection
+        .start(request, 0)
+        .expect("request can be started");
     let mut out = Vec::new();
     connection.take_output(&mut out, |_| request.body());
     out.truncate(request.head_bytes());

@@ -68,7 +68,7 @@ fn smoke<T: Display>(
     tally
 }
 
-/// The event's kind: the text after the tag, without values that vary.
+/// Returns the event's kind: the text after the tag, without values that vary.
 fn kind(seen: &str) -> String {
     let behind = seen
         .split_once(": ")
@@ -78,7 +78,7 @@ fn kind(seen: &str) -> String {
     what[..end].to_owned()
 }
 
-/// Violations that occur with servers and with operations.
+/// Connection violations that the random servers and the random operations must both reach.
 const CONNECTION_VIOLATIONS: &[&str] = &[
     "NoSettings",
     "FrameLength(Ping)",
@@ -127,11 +127,11 @@ const STREAM_VIOLATIONS: &[&str] = &[
     "PriorityLength",
 ];
 
-/// Checks that each of these kinds occurred at least `least` times.
+/// Checks that each of these kinds of events occurred at least `least` times.
 fn check(tally: &Tally, least: u32, kinds: &[&str]) {
     for kind in kinds {
         let count = tally.get(*kind).copied().unwrap_or(0);
-        assert!(count >= least, "{kind}: {count} times of {tally:#?}");
+        assert!(count >= least, "{kind} occurred {count} times: {tally:#?}");
     }
 }
 

@@ -7,8 +7,8 @@ use crate::{connection_errors, stream_errors};
 
 const REQUESTS: [(&str, &[u8]); 4] = [("GET", b""), ("GET", b""), ("HEAD", b""), ("POST", b"abc")];
 
-/// Checks that the trace doesn't depend on how the input is split: not at all, in two with an empty
-/// piece between, or into small pieces.
+/// Checks that the trace is the same for unsplit input, for input split in two with an empty piece
+/// in between, and for input split into small pieces.
 fn check(bytes: &[u8]) {
     let bytes = [&frames::settings(&[]), &frames::settings_ack(), bytes].concat();
     let whole = trace(SMALL, &REQUESTS, [bytes.as_slice()]);

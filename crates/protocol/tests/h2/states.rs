@@ -8,7 +8,7 @@ use crate::client::{Client, OK, lines};
 
 const CANCEL: u32 = 8;
 
-/// Brings stream 1 into a state.
+/// State of a stream, with a function that brings the client there.
 struct State {
     name: &'static str,
     reach: fn(&mut Client),
@@ -128,14 +128,14 @@ const UNPROCESSED: State = State {
 };
 
 const SERVERS: State = State {
-    name: "a stream of the server's",
+    name: "a stream of the server",
     reach: |_| {},
     stream: 2,
     live: false,
 };
 
-/// Sends each frame in this state. `expected` contains the events of HEADERS, DATA, RST_STREAM and
-/// WINDOW_UPDATE, in this order. PRIORITY is always ignored.
+/// Sends each type of frame to a client in this state. `expected` contains the events caused by
+/// HEADERS, DATA, RST_STREAM and WINDOW_UPDATE, in this order. PRIORITY is always ignored.
 fn check(state: &State, expected: [&[&str]; 4]) {
     let stream = state.stream;
     let frames = [
@@ -241,7 +241,7 @@ fn open_to_closed_by_either_side() {
     assert_eq!(client.sent(), ["RST_STREAM 1 8"]);
     assert_eq!(client.inner.connection.active(), 0);
     client.receive(&window_update(0, 100_000));
-    assert!(client.sent().is_empty(), "no stream sends any more");
+    assert!(client.sent().is_empty(), "all streams have ended");
     client.check_works();
 }
 
@@ -260,7 +260,7 @@ fn half_closed_local_to_closed_by_either_side() {
     assert_eq!(client.sent(), ["RST_STREAM 1 8"]);
     client.cancel(0);
     client.cancel(1);
-    assert!(client.sent().is_empty(), "they were over already");
+    assert!(client.sent().is_empty(), "the streams had already ended");
     client.check_works();
 }
 

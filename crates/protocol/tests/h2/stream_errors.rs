@@ -16,7 +16,7 @@ fn with_fields(fields: &[(&str, &str)]) -> Vec<u8> {
     headers(1, END_STREAM, &block(fields))
 }
 
-/// Server output on stream 1, a GET, that causes a stream error.
+/// Returns server output that causes a stream error on stream 1, which carries a GET.
 pub(crate) fn rows() -> Vec<Row> {
     [fields(), sections(), lengths(), others()].concat()
 }

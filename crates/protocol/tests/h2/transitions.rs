@@ -1,6 +1,6 @@
-//! Tests each transition of Figure 2 in RFC 9113 §5.1 in memory, with its events and output, under
-//! its name in the figure. The transitions of "reserved (local)" exist only in servers. Those of
-//! "reserved (remote)" begin with a PUSH_PROMISE, which is refused.
+//! Tests each transition of Figure 2 in RFC 9113 §5.1 in memory, with its events and output. Each
+//! test case has the transition's name in the figure. The transitions of "reserved (local)" exist
+//! only in servers. Those of "reserved (remote)" begin with a PUSH_PROMISE, which is refused.
 
 use crate::bodies::h2::frames::{
     self, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, NO_FLAGS, block, data, frame, headers,
@@ -13,7 +13,7 @@ const REFUSED_STREAM: u32 = 7;
 /// A body larger than both initial windows.
 const LARGE: &[u8] = &[b'x'; 70_000];
 
-/// Brings stream 1 to the start of a transition.
+/// Function that brings stream 1 to the start of a transition.
 type Start = fn(&mut Client);
 
 const IDLE: Start = |_| {};
@@ -39,7 +39,7 @@ const HALF_CLOSED_LOCAL_WITH_HEAD: Start = |client| {
     client.receive(&headers(1, NO_FLAGS, OK));
 };
 
-/// Action of one side; returns the events or frames that it causes.
+/// Action of one side. Returns the events or frames that the action causes.
 type Act = fn(&mut Client) -> Vec<String>;
 
 struct Arrow {

@@ -1,4 +1,4 @@
-//! A client under test and its scripted server, both described in short lines.
+//! A client under test and its scripted server. Events and frames are represented as short lines.
 
 use prony_protocol::h3::H3Settings;
 
@@ -45,7 +45,7 @@ impl Client {
     /// Starts a request; returns its stream.
     pub(crate) fn start(&mut self, method: &str, tag: u32) -> u64 {
         let stream = self.inner.start(method, b"", tag);
-        stream.expect("it can be started")
+        stream.expect("request can be started")
     }
 
     pub(crate) fn get(&mut self, tag: u32) -> u64 {
@@ -70,7 +70,7 @@ impl Client {
         })
     }
 
-    /// Runs a step. Returns the events as lines.
+    /// Runs a step of the test. Returns the events as lines.
     pub(crate) fn step(&mut self, run: impl FnOnce(&mut drive::Client)) -> Vec<String> {
         let before = self.inner.seen.len();
         run(&mut self.inner);
@@ -96,8 +96,8 @@ pub(crate) fn lines_of(seen: &[TraceEvent]) -> Vec<String> {
     seen.iter().map(TraceEvent::to_string).collect()
 }
 
-/// Steps that precede the steps of a table's row. They establish a connection with GET on streams 0
-/// and 4, HEAD on 8 and CONNECT on 12; the tags are 0 to 3.
+/// Returns the steps that precede those in a row of a test table. They establish a connection with
+/// GET on streams 0 and 4, HEAD on 8 and CONNECT on 12; the tags are 0 to 3.
 pub(crate) fn established() -> Vec<Step> {
     let methods = (0..).zip(["GET", "GET", "HEAD", "CONNECT"]);
     let starts = methods.map(|(tag, method)| Step::Start(method, tag));

@@ -24,7 +24,7 @@ fn row(step: Step, violation: &'static str, code: H3ErrorCode) -> Row {
     (vec![step], violation, code)
 }
 
-/// Steps of a server after [`established`].
+/// Returns steps of a server after those of [`established`].
 pub(crate) fn rows() -> Vec<Row> {
     [
         on_request_streams(),
@@ -45,7 +45,7 @@ fn on_request_streams() -> Vec<Row> {
             "DataBeforeHead",
             UNEXPECTED,
         ),
-        // A CONNECT, after its successful response.
+        // HEADERS on the stream of a CONNECT after its successful response.
         row(
             bytes(12, &[head("200"), data(b"x"), head("200")].concat()),
             "FieldsInTunnel",
@@ -224,7 +224,7 @@ fn qpack() -> Vec<Row> {
     rows
 }
 
-/// Steps of a server on a new connection.
+/// Returns steps of a server on a new connection.
 pub(crate) fn opening_rows() -> Vec<Row> {
     let missing = H3ErrorCode::MISSING_SETTINGS;
     let mut rows = Vec::new();

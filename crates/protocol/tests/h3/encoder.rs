@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// A way to encode a field.
+/// Encoding of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Coding {
     Literal,
@@ -36,7 +36,7 @@ struct Outstanding {
 pub(crate) struct Encoder {
     /// Entries, the oldest first.
     entries: VecDeque<(String, String)>,
-    /// Number of evicted entries, which is the absolute index of the oldest entry.
+    /// Number of evicted entries, which is also the absolute index of the oldest entry.
     evicted: u64,
     bytes: usize,
     capacity: usize,
@@ -105,8 +105,8 @@ impl Encoder {
         self.evicted + self.entries.len() as u64
     }
 
-    /// First entry that must not be evicted, because it isn't acknowledged or because a section
-    /// refers to it.
+    /// Returns the absolute index of the first entry that must not be evicted, because it isn't
+    /// acknowledged or because a section refers to it.
     fn pinned(&self) -> u64 {
         let sections = self.outstanding.values().flatten();
         let lowest = sections.map(|section| section.lowest).min();
@@ -136,7 +136,7 @@ impl Encoder {
         true
     }
 
-    /// Changes the capacity, unless that would evict an entry in use.
+    /// Changes the capacity, unless the change would evict an entry that is in use.
     pub(crate) fn set_capacity(&mut self, capacity: usize) {
         if self.make_room(capacity) {
             self.capacity = capacity;
@@ -181,15 +181,15 @@ impl Encoder {
         }
     }
 
-    /// Absolute index of an acknowledged entry.
+    /// Returns the absolute index of a matching entry, if it has been acknowledged.
     fn find(&self, is_wanted: impl Fn(&(String, String)) -> bool) -> Option<u64> {
         let at = self.entries.iter().rposition(is_wanted)?;
         let absolute = self.evicted + at as u64;
         (absolute < self.known).then_some(absolute)
     }
 
-    /// Encodes a section, and appends its instructions to `instructions`. The base differs from the
-    /// Required Insert Count by `base_offset`, as far as possible.
+    /// Encodes a section, and appends its encoder instructions to `instructions`. The base differs
+    /// from the Required Insert Count by `base_offset`, unless that would make it negative.
     pub(crate) fn section(&mut self, stream: u64, fields: &[Field], base_offset: i64) -> Vec<u8> {
         let mut lines = Vec::new();
         let mut references = Vec::new();
@@ -259,7 +259,10 @@ impl Encoder {
                 0 => {
                     assert!(number > 0, "an increment of 0");
                     self.known += number;
-                    assert!(self.known <= self.inserted(), "more than was inserted");
+                    assert!(
+                        self.known <= self.inserted(),
+                        "more insertions acknowledged than sent"
+                    );
                 }
                 1 => drop(self.outstanding.remove(&number)),
                 _ => {

@@ -118,7 +118,7 @@ fn the_peer_resets_streams() {
         let stream = client.get(1);
         assert_eq!(client.step(|client| client.reset(stream, code)), [event]);
     }
-    // After part of the response has arrived, the request counts as processed, whatever the error
+    // Once part of the response has arrived, the request counts as processed, whatever the error
     // code.
     let stream = client.get(1);
     client.receive(stream, &head("200"));

@@ -17,7 +17,7 @@ fn field() -> impl Strategy<Value = Field> {
         Just("server".to_owned()),
         Just("date".to_owned()),
         Just("x-a".to_owned()),
-        "[!#-'*+.0-9^-z|~-]{1,20}".prop_filter("about the connection", |name| {
+        "[!#-'*+.0-9^-z|~-]{1,20}".prop_filter("connection-specific field", |name| {
             !["upgrade", "connection"].contains(&name.as_str())
         }),
     ];
@@ -31,14 +31,15 @@ fn field() -> impl Strategy<Value = Field> {
     (name, value, prop::sample::select(CODINGS.to_vec()))
 }
 
-/// One response, and the events before it.
+/// One response, and the actions that precede it.
 #[derive(Debug, Clone)]
 struct Response {
     status: u16,
     length: Option<u64>,
     fields: Vec<Field>,
     base_offset: i64,
-    /// If present, the encoder changes its capacity to this fraction of the limit, in 255ths.
+    /// If present, the encoder changes the table's capacity to this fraction of the limit, in
+    /// 255ths.
     capacity: Option<u8>,
     /// True if the encoder reads the decoder's instructions.
     feedback: bool,

@@ -8,7 +8,7 @@ use crate::client::{CONTROL, Client, DECODER, ENCODER, OTHER};
 
 const IDLE_FRAMES_MAX: usize = 10_000;
 
-/// Repeats a step, at most this many times. Returns the number of repetitions before a violation.
+/// Repeats a step up to `times` times. Returns the number of repetitions before a violation.
 fn flood(client: &mut Client, times: usize, mut step: impl FnMut(&mut Client, usize)) -> usize {
     (0..times)
         .find(|&number| {
@@ -108,7 +108,7 @@ fn streams_without_a_type_are_limited() {
         (count, last(&client)),
         (100, "TooManyUntyped { limit: 100 }".to_owned())
     );
-    // Streams that end or receive a type no longer count.
+    // Streams that have ended or whose type has arrived no longer count toward the limit.
     let mut client = Client::new();
     let count = flood(&mut client, 1_000, |client, number| {
         let stream = OTHER + 4 * number as u64;
@@ -137,7 +137,7 @@ fn incomplete_sections_are_limited() {
     assert_eq!(count, limit_bytes as usize / 50_000);
     let violation = H3Violation::TooManyParts { limit_bytes };
     assert_eq!(last(&client), format!("{violation:?}"));
-    // Sections of canceled streams no longer count.
+    // Sections of canceled streams no longer count toward the limit.
     let mut client = Client::with(settings, &[]);
     let count = flood(&mut client, 1_000, |client, number| {
         let stream = client.get(number as u32);

@@ -1,5 +1,4 @@
-//! Tests of the encoding of requests, which must have the same fields as in HTTP/2, and of
-//! patterns.
+//! Tests of the encoding of requests and patterns. Requests must have the same fields as in HTTP/2.
 
 use httlib_hpack::Decoder;
 use prony_protocol::h1::{Expects, RequestError, RequestSpec, Version};
@@ -26,7 +25,7 @@ fn take(bytes: &mut &[u8]) -> usize {
     more.fold(first, |number, &byte| number << 8 | usize::from(byte))
 }
 
-/// The field lines of a request, and its body.
+/// Returns the field lines of a request, and the body.
 fn read(request: &H3Request) -> (String, Vec<u8>) {
     let mut rest = request.wire();
     assert_eq!(take(&mut rest), 1, "HEADERS");
@@ -48,12 +47,14 @@ fn read(request: &H3Request) -> (String, Vec<u8>) {
     (String::from_utf8_lossy(decoder.lines()).into_owned(), body)
 }
 
-/// The field lines of the same request in HTTP/2, decoded by another implementation.
+/// Returns the field lines of the same request in HTTP/2, decoded by another implementation.
 fn lines_in_http2(spec: &RequestSpec, scheme: RequestScheme) -> String {
     let request = EncodedRequest::new(spec, scheme).expect("a valid request");
     let mut connection = Connection::new(ClientSettings::default());
     connection.take_output(&mut Vec::new(), |_| b"");
-    connection.start(&request, 0).expect("it can be started");
+    connection
+        .start(&request, 0)
+        .expect("request can be started");
     let mut out = Vec::new();
     connection.take_output(&mut out, |_| request.body());
     let mut block = out[9..request.head_bytes()].to_vec();

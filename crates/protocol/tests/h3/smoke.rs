@@ -18,8 +18,8 @@ fn below(rng: &mut TestRng, end: usize) -> usize {
     rng.next_u32() as usize % end.max(1)
 }
 
-/// Returns the kinds of events from a fuzz target that runs on bytes generated from each seed. A
-/// panic message contains the seed.
+/// Runs a fuzz target on bytes generated from each seed, and returns the kinds of events. A panic
+/// message contains the seed.
 fn smoke<T: Display>(
     seeds: u64,
     make: impl Fn(&mut TestRng) -> Vec<u8>,
@@ -36,7 +36,7 @@ fn smoke<T: Display>(
     kinds
 }
 
-/// The event's kind: the text after the tag, without values that vary.
+/// Returns the event's kind: the text after the tag, without values that vary.
 fn kind(seen: &str) -> String {
     let behind = seen
         .split_once(": ")

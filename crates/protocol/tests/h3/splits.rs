@@ -5,8 +5,8 @@ use crate::bodies::h3::frames::{self, data, frame, head, headers, section};
 use crate::client::{CONTROL, DECODER, ENCODER, OTHER, SMALL, established};
 use crate::{connection_errors, stream_errors};
 
-/// Checks that the trace doesn't depend on how the input is split: not at all, in two with an empty
-/// piece between, or into pieces of 1 to 3 bytes.
+/// Checks that the trace is the same for unsplit input, for input split in two with an empty piece
+/// in between, and for input split into pieces of 1 to 3 bytes.
 fn check(steps: &[Step]) {
     let whole = trace(SMALL, steps, std::iter::once);
     let longest = steps.iter().map(|step| match step {

@@ -1,4 +1,5 @@
-//! Stream errors: the violation and its code. Other streams and the connection continue.
+//! Tests of stream errors: the violation, its code, and that other streams and the connection
+//! continue.
 
 use prony_protocol::h3::{H3ErrorCode, H3Event};
 
@@ -11,7 +12,7 @@ pub(crate) type Row = (Vec<Step>, &'static str, H3ErrorCode);
 const MESSAGE_ERROR: H3ErrorCode = H3ErrorCode::MESSAGE_ERROR;
 const EXCESSIVE_LOAD: H3ErrorCode = H3ErrorCode::EXCESSIVE_LOAD;
 
-/// Steps of a server after [`established`].
+/// Returns steps of a server after those of [`established`].
 pub(crate) fn rows() -> Vec<Row> {
     [heads(), excesses(), bodies(), trailers()].concat()
 }
@@ -77,7 +78,7 @@ fn heads() -> Vec<Row> {
 }
 
 fn excesses() -> Vec<Row> {
-    // 1,500 fields of 45 bytes each.
+    // 1,500 fields that count as 45 bytes each.
     let many = [&b"\0\0\xd9"[..], &[0xe0; 1_500]].concat();
     vec![
         (

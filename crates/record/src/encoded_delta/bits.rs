@@ -2,7 +2,7 @@
 //!
 //! The encoding is the gamma code (Elias 1975), extended to include 0. A number of n bits is
 //! written as n zeros, followed by its bits, the first of which is a one. Zero is written as a
-//! single one. So 0 takes 1 bit, 1 takes 2 bits, 2 and 3 take 4 bits, and so on.
+//! single one. Therefore 0 takes 1 bit, 1 takes 2 bits, 2 and 3 take 4 bits each, and so on.
 
 /// Maximum number of bits that are written or read in one operation.
 const BITS_AT_ONCE: u32 = 32;
@@ -74,7 +74,7 @@ impl BitReader<'_> {
             self.pass(1)?;
             return Some(0);
         }
-        // `ahead` returns at least this many bits, whatever the position within a byte.
+        // `ahead` returns at least this many bits, regardless of the position within a byte.
         if 2 * length <= u64::BITS - 8 {
             self.pass(2 * length)?;
             return Some(ahead << length >> (u64::BITS - length));
@@ -104,7 +104,7 @@ impl BitReader<'_> {
         self.take(1).map(|bit| bit == 1)
     }
 
-    /// Returns true if only the padding of the last byte is left.
+    /// Returns true if only the padding bits of the last byte are left.
     pub(super) fn is_at_end(&self) -> bool {
         self.left() < 8 && self.ahead() == 0
     }

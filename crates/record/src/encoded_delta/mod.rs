@@ -1,4 +1,4 @@
-//! Compact form of a [`Delta`] that agents send. It contains only numbers that are not zero.
+//! Compact form of a [`Delta`], which agents send as messages. It contains only nonzero numbers.
 
 mod bits;
 #[cfg(test)]
@@ -16,8 +16,8 @@ use crate::fast_histogram::{bucket_of, start_of};
 use crate::series::{Series, SliceCounts, coarse_bucket, coarse_time};
 use crate::{Delta, EntryDelta, Nanos, Outcome, OutcomeCounts};
 
-/// The numbers of a [`Delta`] that are not zero. It serializes to one base64 string and decodes to
-/// the same delta, bucket by bucket.
+/// The nonzero numbers of a [`Delta`]. They serialize to one base64 string, which decodes to the
+/// same delta, bucket by bucket.
 ///
 /// Input from other machines may be invalid. Reading it takes memory in proportion to its length,
 /// and [`EncodedDelta::add_to`] rejects numbers that no load can have.
@@ -30,7 +30,7 @@ pub struct EncodedDelta {
     times: Vec<EncodedTimes>,
     first_slice: u32,
     slices: Vec<EncodedSlice>,
-    /// The entries up to the last one that has a request.
+    /// Entries of the load's list, up to the last entry that has a request.
     entries: Vec<EntryDelta>,
 }
 
@@ -130,7 +130,7 @@ impl EncodedDelta {
         }
     }
 
-    /// Adds this delta to `delta`. Adds nothing if a number is impossible.
+    /// Adds this encoded delta to `delta`. Adds nothing if one of its numbers is impossible.
     ///
     /// # Errors
     ///
@@ -143,7 +143,8 @@ impl EncodedDelta {
         Ok(())
     }
 
-    /// Adds the counts to `counted`. [`EncodedDelta::add_to`] must have accepted this delta.
+    /// Adds the counts of this delta to `counted`. [`EncodedDelta::add_to`] must have accepted the
+    /// delta.
     pub fn count_into(&self, counted: &mut DeltaTotals) {
         counted.span = self.span_with(counted.span);
         let [started, unmeasured, ..] = self.counts;
@@ -154,7 +155,7 @@ impl EncodedDelta {
         }
     }
 
-    /// Returns the interval that covers this delta's interval and `other`.
+    /// Returns the interval that covers both this delta's interval and `other`.
     fn span_with(&self, other: Option<(Nanos, Nanos)>) -> Option<(Nanos, Nanos)> {
         let Some((begin, end)) = self.span else {
             return other;
@@ -188,7 +189,7 @@ impl EncodedDelta {
         pieces
     }
 
-    /// Removes and returns all lists of buckets.
+    /// Removes all lists of buckets from this delta and returns them.
     fn take_lists(&mut self) -> Vec<(BucketList, Vec<BucketCount>)> {
         let times = std::mem::take(&mut self.times);
         let of_times = times.into_iter().enumerate().flat_map(|(index, times)| {
@@ -223,7 +224,7 @@ impl EncodedDelta {
     }
 
     /// Returns the number of slices from the start of the measured part to the last slice in this
-    /// delta; 0 if there are none.
+    /// delta, or 0 if the delta has no slices.
     pub fn slices(&self) -> usize {
         match self.slices.len() {
             0 => 0,
@@ -231,8 +232,8 @@ impl EncodedDelta {
         }
     }
 
-    /// Returns the end of the interval in nanoseconds since the start of the load; 0 without an
-    /// interval.
+    /// Returns the end of the interval in nanoseconds since the start of the load, or 0 if there is
+    /// no interval.
     pub fn latest_ns(&self) -> u64 {
         self.span.map_or(0, |(begin, end)| begin.max(end))
     }
@@ -300,8 +301,8 @@ impl EncodedDelta {
     }
 }
 
-/// Identifies a list of buckets in an encoded delta: the complete times, or the lower bounds, of
-/// the distribution or entry with this index.
+/// Identifies a list of buckets in an encoded delta: the known times or the lower bounds of a
+/// distribution or of an entry. The number is the index of the distribution or entry.
 #[derive(Debug, Clone, Copy)]
 enum BucketList {
     Known(usize),
@@ -310,7 +311,7 @@ enum BucketList {
     EntryAtLeast(usize),
 }
 
-/// Returns the element with this index, and creates missing elements.
+/// Returns the element at `index`. If the list is too short, extends it with default elements.
 fn at<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {
     if list.len() <= index {
         list.resize_with(index + 1, T::default);

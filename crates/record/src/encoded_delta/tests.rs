@@ -122,7 +122,7 @@ fn written_and_read(encoded: &EncodedDelta) -> Option<EncodedDelta> {
     serde_json::from_str(&json).ok()
 }
 
-/// Random numbers from a fixed seed.
+/// Generator of random numbers with a fixed seed.
 struct Random(ChaCha8Rng);
 
 impl Random {
@@ -151,7 +151,7 @@ impl Random {
         }
     }
 
-    /// Adds entries to a delta. Their counts add up to the delta's counts.
+    /// Adds entries whose counts add up to the counts of the delta.
     fn entries(&mut self, delta: &mut Delta) {
         let mut sum = EntryDelta::default();
         let mut entries = vec![EntryDelta::default(); 1 + (self.next() % 9) as usize];

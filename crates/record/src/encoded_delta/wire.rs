@@ -88,7 +88,7 @@ fn write_list(to: &mut BitWriter, buckets: &[BucketCount]) {
     to.number(buckets.len() as u64);
     let mut next = 0;
     for &(bucket, count) in buckets {
-        // Lists are sorted and have no empty buckets.
+        // The list is sorted and has no empty buckets, so both differences are at least zero.
         to.number(bucket.wrapping_sub(next).into());
         to.number(count.wrapping_sub(1));
         next = bucket.wrapping_add(1);
@@ -138,7 +138,7 @@ fn read_outcomes(from: &mut BitReader<'_>) -> Option<Vec<(Outcome, u64)>> {
 
 fn read_entries(from: &mut BitReader<'_>) -> Option<Vec<EntryDelta>> {
     let length = usize::try_from(from.number()?).ok()?;
-    // One more than [`ENTRIES_MAX`] is allowed, for all entries without their own results.
+    // One additional entry combines all entries that have no results of their own.
     if length > ENTRIES_MAX + 1 {
         return None;
     }

@@ -9,8 +9,8 @@ use crate::{Outcome, OutcomeCounts};
 pub struct EntryDelta {
     /// Requests whose connect or send began, including those of the warm-up.
     pub started: u64,
-    /// Requests that finished outside the measured part. The other counts refer to the measured
-    /// part.
+    /// Requests that finished but do not belong to the measured part. Except for `started`, the
+    /// other counts refer to the measured part.
     pub unmeasured: u64,
     /// Requests by outcome.
     pub outcomes: OutcomeCounts,
@@ -24,13 +24,13 @@ pub struct EntryDelta {
 }
 
 impl EntryDelta {
-    /// Adds another interval, or the same interval of another worker.
+    /// Adds the counts and times of another interval, or of the same interval and another worker.
     fn merge(&mut self, other: &EntryDelta) {
         self.merge_counts(other);
         self.times.merge(&other.times);
     }
 
-    /// Adds everything except the response times.
+    /// Adds the counts and outcomes of `other`, but not its response times.
     pub(crate) fn merge_counts(&mut self, other: &EntryDelta) {
         for (mine, theirs) in self.counts_mut().into_iter().zip(other.counts()) {
             *mine = mine.saturating_add(theirs);
@@ -38,7 +38,7 @@ impl EntryDelta {
         self.outcomes.merge(&other.outcomes);
     }
 
-    /// Clears everything without freeing memory.
+    /// Clears all counts and times without freeing their memory.
     fn clear(&mut self) {
         self.counts_mut().into_iter().for_each(|count| *count = 0);
         self.outcomes = OutcomeCounts::default();
@@ -67,12 +67,12 @@ impl EntryDelta {
     }
 }
 
-/// Results of a load's entries in one interval, by entry number. The last one combines all entries
-/// without their own results. Empty if the load has a single entry.
+/// Results of a load's entries in one interval, by entry number. The last element combines all
+/// entries that have no results of their own. Empty if the load has a single entry.
 #[derive(Debug, Clone, Default)]
 pub struct EntryDeltas(pub(crate) Vec<EntryDelta>);
 
-/// An entry without requests equals a missing one.
+/// An entry without requests equals a missing entry.
 impl PartialEq for EntryDeltas {
     fn eq(&self, other: &EntryDeltas) -> bool {
         let common = self.0.len().min(other.0.len());
@@ -88,13 +88,13 @@ impl EntryDeltas {
         EntryDeltas(vec![EntryDelta::default(); entries])
     }
 
-    /// Returns the entries by number.
+    /// Returns the entries in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = &EntryDelta> {
         self.0.iter()
     }
 
-    /// Returns the entry with this number, or the last one if the number is too large. Returns
-    /// `None` if no entries are counted.
+    /// Returns the entry with the given number, or the last entry if the number is too large.
+    /// Returns `None` if no entries are counted.
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut EntryDelta> {
         let last = self.0.len().checked_sub(1)?;
@@ -110,7 +110,7 @@ impl EntryDeltas {
         self.merge_all(&other.0);
     }
 
-    /// Adds each entry of `others` to the entry with the same number.
+    /// Adds each entry in `others` to the entry that has the same number.
     pub(crate) fn merge_all(&mut self, others: &[EntryDelta]) {
         if self.0.len() < others.len() {
             self.0.resize_with(others.len(), EntryDelta::default);

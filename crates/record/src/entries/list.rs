@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Entries of a load. Their numbers are the positions in this list; all entries in `other` share
-/// the number after the last one.
+/// Entries of a load. The number of an entry is its position in `each`. All entries in `other`
+/// share the next number after the last position.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EntryList {
     /// Property that the requests of an entry have in common.
     pub grouping: EntryGrouping,
-    /// Entries that have their own results.
+    /// Entries that have results of their own.
     pub each: Vec<EntryInfo>,
-    /// The remaining entries, if there are any.
+    /// The remaining entries, which have no results of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<OtherEntries>,
 }
@@ -36,18 +36,18 @@ pub struct EntryInfo {
     pub lines: u64,
 }
 
-/// The entries without their own results.
+/// Entries that have no results of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OtherEntries {
-    /// Number of entries without their own results.
+    /// Number of entries that have no results of their own.
     pub entries: u64,
-    /// Number of list lines that belong to them.
+    /// Number of list lines that belong to these entries.
     pub lines: u64,
 }
 
 impl EntryList {
-    /// Returns the number of results that a recorder keeps: one for each entry, and one for all
-    /// others.
+    /// Returns the number of results that a recorder keeps: one for each entry in `each`, and one
+    /// for all other entries together.
     pub fn results(&self) -> usize {
         self.each.len() + 1
     }

@@ -4,10 +4,10 @@ use super::{EntryResult, EntryResults, SparseTimes};
 use crate::Summary;
 
 impl EntryResults {
-    /// Combines the results of several loads, each given with its measured seconds. Counts are
-    /// added, rates refer to the total time, and times come from the merged histograms. If an entry
-    /// lacks a histogram in one of the loads, the combined entry has no times. Returns `None` if
-    /// the loads have different entries.
+    /// Combines the results of several loads. `loads` contains the results of each load and its
+    /// measured time in seconds. Counts are added, rates refer to the total time, and times come
+    /// from the merged histograms. If an entry lacks a histogram in one of the loads, the combined
+    /// entry has no times. Returns `None` if the loads have different entries.
     pub fn pooled<'a>(
         loads: impl IntoIterator<Item = (&'a EntryResults, f64)>,
     ) -> Option<EntryResults> {
@@ -21,7 +21,7 @@ impl EntryResults {
             let rows = loads.iter().map(|(load, _)| &load.each[number]);
             pooled_row(rows.collect(), elapsed_s)
         });
-        // The row `other` exists only in loads that sent requests without their own entry.
+        // The row `other` exists only in loads that sent requests of entries outside `each`.
         let other: Vec<&EntryResult> = loads.iter().filter_map(|it| it.0.other.as_ref()).collect();
         Some(EntryResults {
             grouping: first.grouping,
@@ -39,7 +39,7 @@ fn is_same_list(one: &EntryResults, other: &EntryResults) -> bool {
     one.grouping == other.grouping && one.count == other.count && names(one) == names(other)
 }
 
-/// Combines one entry of several loads.
+/// Combines the results of the same entry in several loads.
 fn pooled_row(rows: Vec<&EntryResult>, elapsed_s: f64) -> EntryResult {
     let mut pooled = EntryResult::default();
     let mut times = Some(SparseTimes::default());

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{EntryDelta, EntryDeltas, EntryGrouping, EntryInfo, EntryList, SparseTimes};
 use crate::{Distribution, Nanos, Outcome, Summary, unmeasured};
 
-/// Name of the row that combines the entries without their own results.
+/// Name of the row that combines the entries that have no results of their own.
 const OTHER: &str = "other";
 
 /// Results of the entries of a load's list. Their counts add up to the whole load's counts.
@@ -15,9 +15,9 @@ const OTHER: &str = "other";
 pub struct EntryResults {
     /// Property that the requests of an entry have in common.
     pub grouping: EntryGrouping,
-    /// Number of entries, including those without their own results.
+    /// Number of entries, including those that have no results of their own.
     pub count: u64,
-    /// Results of the entries that have their own, in the order of the list.
+    /// Results of the entries that are reported individually, in the order of the list.
     pub each: Vec<EntryResult>,
     /// Combined results of all other entries; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,13 +59,13 @@ pub struct EntryResult {
     /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<String>,
-    /// Histogram of the times of which only a lower bound is known; absent if there are none.
+    /// Histogram of the lower bounds of response times; absent if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram_at_least: Option<String>,
 }
 
 impl EntryResults {
-    /// Computes the results of a list's entries for a measured part of this length.
+    /// Computes the results of a list's entries. `elapsed` is the length of the measured part.
     pub fn of(list: &EntryList, deltas: &EntryDeltas, elapsed: Nanos) -> EntryResults {
         let none = EntryDelta::default();
         let result = |number: usize, info: EntryInfo| {
@@ -91,7 +91,7 @@ impl EntryResults {
         }
     }
 
-    /// Adds the histograms. This takes too long while a load runs.
+    /// Adds the histograms of response times. Encoding them takes too long while a load is running.
     pub(crate) fn keep_histograms(&mut self, deltas: &EntryDeltas) {
         for (result, delta) in self.each.iter_mut().chain(&mut self.other).zip(&deltas.0) {
             let times = delta.times.to_distribution();

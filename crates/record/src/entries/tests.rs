@@ -1,4 +1,4 @@
-//! Checks that the entries add up to the whole load, in a recorder and in messages.
+//! Checks that the entries add up to the whole load, both in a recorder and in messages.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -8,7 +8,8 @@ use crate::{
     Delta, EncodedDelta, Exchange, LoadInfo, MeasuredPart, Nanos, Outcome, Record, Recorder,
 };
 
-/// Records requests of every kind for random entry numbers, some of which exceed the last entry.
+/// Records requests of every kind with random entry numbers, some of which are higher than the last
+/// entry's number.
 fn recorded(entries: usize, seed: u64, each: &mut dyn FnMut(&mut Recorder)) -> Recorder {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let warm_up = Nanos::from_millis(700 * (seed % 2));
@@ -205,7 +206,8 @@ fn pooled_entries_are_those_of_one_load_of_all_requests() {
     let expected = EntryResults::of(&list, &whole.entries, all_time);
     assert_eq!(timed(&loads), Some(expected));
 
-    // If one of the histograms is missing, the counts are complete, but there are no percentiles.
+    // If one of the histograms is missing, the counts are still complete, but there are no
+    // percentiles.
     let mut lacking = loads.clone();
     lacking[1].each[2].histogram = None;
     let pooled = timed(&lacking).unwrap();

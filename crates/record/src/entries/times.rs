@@ -7,11 +7,11 @@ use crate::buckets::{self, BucketCount};
 use crate::distribution::LONGEST_NS;
 use crate::{Distribution, Nanos, Summary};
 
-/// Number of significant bits of a response time. The middle of a bucket is within 0.4% of each
-/// time in it.
+/// Number of significant bits of a response time. The middle of a bucket differs by at most 0.4%
+/// from each time in the bucket.
 const TIME_BITS: u32 = 8;
 
-/// Number of buckets up to the one that contains the longest time.
+/// Number of buckets, up to the bucket that contains the longest time.
 pub(crate) const TIME_BUCKETS: usize = bucket_of(Nanos(LONGEST_NS)) as usize + 1;
 
 const fn bucket_of(time: Nanos) -> u32 {
@@ -22,7 +22,7 @@ const fn bucket_of(time: Nanos) -> u32 {
     buckets::bucket_of(TIME_BITS, nanos)
 }
 
-/// Buckets of an entry's response times that are in use.
+/// Nonempty buckets of an entry's response times.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SparseTimes {
     /// Response times of the successful requests.
@@ -42,7 +42,7 @@ impl SparseTimes {
         self.at_least.clear();
     }
 
-    /// Adds a time of which only a lower bound is known.
+    /// Adds a time that is known only as a lower bound.
     pub(crate) fn record_at_least(&mut self, time: Nanos) {
         let bucket = bucket_of(time);
         match self.at_least.binary_search_by_key(&bucket, |it| it.0) {
@@ -64,8 +64,8 @@ impl SparseTimes {
         times
     }
 
-    /// Converts a distribution, as the inverse of [`SparseTimes::to_distribution`]. Each bucket of
-    /// a distribution is within one sparse bucket.
+    /// Converts a distribution back, as the inverse of [`SparseTimes::to_distribution`]. Each
+    /// bucket of a distribution is within one sparse bucket.
     pub(super) fn of_distribution(times: &Distribution) -> SparseTimes {
         let sparse = |buckets: &mut dyn Iterator<Item = (Nanos, u64)>| {
             let mut sparse: Vec<BucketCount> = Vec::new();
@@ -83,17 +83,17 @@ impl SparseTimes {
         }
     }
 
-    /// Returns how many times were recorded, including those of which only a lower bound is known.
+    /// Returns the number of recorded times, including those known only as lower bounds.
     pub fn count(&self) -> u64 {
         number(&self.known) + self.censored()
     }
 
-    /// Returns how many times are known only as lower bounds.
+    /// Returns the number of times that are known only as lower bounds.
     pub fn censored(&self) -> u64 {
         number(&self.at_least)
     }
 
-    /// Returns all times, including those of which only a lower bound is known.
+    /// Returns all times, including those known only as lower bounds.
     fn all(&self) -> Cow<'_, [BucketCount]> {
         if self.at_least.is_empty() {
             return Cow::Borrowed(&self.known);
@@ -103,7 +103,7 @@ impl SparseTimes {
         Cow::Owned(all)
     }
 
-    /// Returns a summary by the rules of [`crate::Distribution::summary`].
+    /// Summarizes the times by the same rules as [`crate::Distribution::summary`].
     pub fn summary(&self) -> Summary {
         let all = self.all();
         let (Some(first), Some(last)) = (all.first(), all.last()) else {
@@ -117,8 +117,8 @@ impl SparseTimes {
         let mut at = |name: &str, quantile: f64| {
             let rank = (quantile * number(&all) as f64).ceil().max(1.0) as u64;
             let low = value_at(&all, rank);
-            // In the opposite extreme case, every lower bound is actually longer than all complete
-            // times.
+            // `low` assumes that each time equals its lower bound. In the other extreme, all of
+            // these times are longer than every known time.
             let is_bound = rank > known || value_at(&self.known, rank) > low * 1.01;
             if is_bound {
                 at_least.push(name.to_owned());
@@ -164,7 +164,7 @@ fn rounded(micros: f64) -> f64 {
     (micros * 1e3).round() / 1e3
 }
 
-/// Returns the value with this rank, in microseconds. Ranks begin at 1.
+/// Returns the value with the given rank, in microseconds. The smallest value has rank 1.
 fn value_at(buckets: &[BucketCount], rank: u64) -> f64 {
     let mut below = 0;
     let found = buckets.iter().find(|(_, count)| {
@@ -185,14 +185,14 @@ fn deviation(buckets: &[BucketCount]) -> f64 {
     (buckets.iter().map(square).sum::<f64>() / number(buckets) as f64).sqrt()
 }
 
-/// Response times of the current slice by entry. The buckets are dense, so recording only
-/// increments a number. Zeros take no memory until they are written.
+/// Response times of the current slice by entry. Each possible bucket has a counter, so recording
+/// only increments a number. Counters take no memory until they are written.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DenseTimes {
-    /// [`TIME_BUCKETS`] counts for each entry. Each fits into 32 bits, because the buckets are
-    /// emptied every half second.
+    /// Counters, [`TIME_BUCKETS`] for each entry. Each count fits into 32 bits, because the buckets
+    /// are emptied every half second.
     counts: Vec<u32>,
-    /// First and last bucket of each entry that are in use.
+    /// First and last nonempty bucket of each entry.
     used: Vec<(u32, u32)>,
 }
 

@@ -26,8 +26,8 @@ pub(super) const BYTES_DIFFER: FindingInfo = FindingInfo {
     severities: &[
         (
             Note,
-            "a body changes from one request to the next in every variant; only the status is \
-             compared then",
+            "a body changes from one request to the next in every variant, so only the status is \
+             compared",
         ),
         (
             Error,
@@ -166,7 +166,7 @@ pub(super) const AGENTS_CHANGED: FindingInfo = FindingInfo {
 pub(super) const PLAN_CHANGED: FindingInfo = FindingInfo {
     seen: "The plan, or a file that it names, changed before the experiment was resumed.",
     severities: &[(Warning, "")],
-    meaning: "`--accept-plan-changes` allowed it. Blocks before and after the change measured \
+    meaning: "`--accept-plan-changes` allowed the change. Blocks before and after it measured \
               different setups.",
     action: "Repeat the experiment if the change matters.",
     ..BASE

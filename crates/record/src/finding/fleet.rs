@@ -12,9 +12,9 @@ pub(super) const AGENT_LOST: FindingInfo = FindingInfo {
     seen: "An agent was lost before its share of the load, or its service, ended.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
-    meaning: "The agent was silent for 13 s, was restarted, killed or stopped (SIGTERM), did not \
-        finish, or received nothing from the coordinator until its lease expired. The figures \
-        include its measurements up to that time.",
+    meaning: "The agent was silent for 13 s, exited (it was restarted, killed or stopped with \
+        SIGTERM), did not finish, or received nothing from the coordinator until its lease \
+        expired. The figures include its measurements up to that time.",
     action: "Repeat the load. `prony fleet collect` fetches the measurements from the agent's own \
         file.",
     folding: TrialFolding::Worst,
@@ -26,9 +26,9 @@ pub(super) const PARTIAL: FindingInfo = FindingInfo {
     seen: "Not all agents completed their parts of the load.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
-    meaning: "A part did not arrive completely, ended early, had no request, or accounts for less \
-              than its share of the schedule or of `--requests`; or a message could not be counted. \
-              The load was lighter than configured.",
+    meaning: "An agent's part arrived incomplete, ended early, contained no requests, or accounts \
+              for less than its share of the schedule or of `--requests`; or a message from the \
+              agent could not be counted. The load was lighter than configured.",
     action: "See which agents are affected and why, and repeat the load.",
     folding: TrialFolding::Worst,
     incomplete_load: true,
@@ -39,8 +39,8 @@ pub(super) const AGENT_STALLED: FindingInfo = FindingInfo {
     seen: "An agent stalled for 500 ms or longer within the measured part.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::Speed,
-    meaning: "This is `generator-stalled` of one agent: its process was stopped, or its machine was \
-              paused or suspended.",
+    meaning: "This is the finding `generator-stalled` for one agent: its process was stopped, or \
+              its machine was paused or suspended.",
     action: "Repeat the load.",
     folding: TrialFolding::Worst,
     ..BASE
@@ -51,7 +51,7 @@ pub(super) const AGENT_FAILED: FindingInfo = FindingInfo {
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
     meaning: "Its share is missing from the figures.",
-    action: "Read the reason, correct it on the agent's machine, and repeat the load.",
+    action: "Read the reason, fix its cause on the agent's machine, and repeat the load.",
     ..BASE
 };
 
@@ -81,7 +81,7 @@ pub(super) const TARGET_UNREACHABLE: FindingInfo = FindingInfo {
 };
 
 pub(super) const LATE_START: FindingInfo = FindingInfo {
-    seen: "An agent's first request started later than due by more than `--clock-bound`.",
+    seen: "An agent's first request started more than `--clock-bound` after it was due.",
     severities: &[
         (Note, "the agent started before the warm-up ended"),
         (
@@ -98,9 +98,9 @@ pub(super) const LATE_START: FindingInfo = FindingInfo {
 pub(super) const CLOCK_DOUBTFUL: FindingInfo = FindingInfo {
     seen: "An agent's clock changed during the load.",
     severities: &[(Warning, "")],
-    meaning: "Its offset after the load differs from the one before by more than both errors and a \
-        drift of 100 ppm. The clock was set, or the machine was suspended. The start time of that \
-        agent's part is uncertain.",
+    meaning: "The clock's offset after the load differs from its offset before the load by more \
+        than the errors of both measurements plus a drift of 100 ppm. The clock was set, or the \
+        machine was suspended. The start time of that agent's part is uncertain.",
     action: "Check the time synchronization of the agent's machine.",
     ..BASE
 };

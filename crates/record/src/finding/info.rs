@@ -2,19 +2,19 @@
 
 use super::Severity;
 
-/// Row of the registry: all fixed properties of a finding.
+/// A row of the registry, with all fixed properties of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FindingInfo {
     /// Component of prony that creates the finding.
     pub scope: FindingScope,
-    /// Observation, as a sentence.
+    /// Sentence that describes the observation.
     pub seen: &'static str,
     /// Possible severities, mildest first, each with its condition. The condition is empty if there
     /// is only one severity.
     pub severities: &'static [(Severity, &'static str)],
-    /// Verdicts that the finding withholds if it is an error.
+    /// Verdicts that the finding withholds if its severity is error.
     pub withholds: WithheldVerdicts,
-    /// Consequences for the result, in sentences.
+    /// Sentences that explain the consequences for the result.
     pub meaning: &'static str,
     /// Recommended action.
     pub action: &'static str,
@@ -31,7 +31,7 @@ pub struct FindingInfo {
 }
 
 impl FindingInfo {
-    /// Defaults of a row. The rows list only the fields that differ from them.
+    /// Default values of a row. Each row lists only the fields that differ from the defaults.
     pub(super) const BASE: FindingInfo = FindingInfo {
         scope: FindingScope::Load,
         seen: "",
@@ -80,7 +80,7 @@ impl FindingScope {
 /// an affected variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WithheldVerdicts {
-    /// No verdict; such a finding is never an error.
+    /// No verdict. Findings of this kind are never errors.
     Nothing,
     /// Verdicts on the rate and on response times.
     Speed,
@@ -91,16 +91,16 @@ pub enum WithheldVerdicts {
     AllButFailures,
     /// All verdicts.
     All,
-    /// Verdicts that are selected individually by the code that creates the finding.
+    /// Verdicts chosen individually by the code that creates the finding.
     Selected,
 }
 
 /// Rule that combines the findings of a variant's trials into one finding of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrialFolding {
-    /// Severity reached in at least half of the trials. If fewer trials have the finding, it is at
-    /// most a warning.
+    /// The finding gets the severity that is reached in at least half of the trials. If fewer
+    /// trials have the finding, it is at most a warning.
     Median,
-    /// Severity in the worst trial.
+    /// The finding gets the severity of the worst trial.
     Worst,
 }

@@ -16,14 +16,14 @@ pub(super) const GENERATOR_SATURATED: FindingInfo = FindingInfo {
         (
             Error,
             "a worker was awake for 85% of the time, and 50% of its connections waited for it \
-             (`queue_share`); or in an open loop 1% of the starts were more than 1 ms late",
+             (`queue_share`); or, in an open loop, 1% of the starts were more than 1 ms late",
         ),
     ],
     withholds: WithheldVerdicts::SpeedUnlessFaster,
     meaning: "A saturated generator makes servers look alike. If only the faster of two variants \
         reached the generator's limit, the direction of the difference is still right, and the \
-        true difference is at least as large as measured. With few connections, the one that a \
-        worker is handling is a large share of them even if the generator is not saturated. \
+        true difference is at least as large as measured. If a worker has few connections, the \
+        one that it is handling is a large share of them even if the generator is not saturated. \
         Therefore, 0.35 connections per worker are added to the thresholds of 30% and 50%.",
     action: "Give the generator more cores (`--cores`, `--threads`), or reduce the load.",
     ..BASE
@@ -60,13 +60,14 @@ pub(super) const SCHEDULE_MISSED: FindingInfo = FindingInfo {
         ),
         (
             Error,
-            "the late starts exceed 10% of the p99 response time of 100 requests or more",
+            "the p99 lateness exceeds 1 ms and 10% of the p99 response time, over 100 requests or \
+             more",
         ),
     ],
     withholds: WithheldVerdicts::Speed,
     meaning: "Late starts are the generator's fault, and the response times include them. Requests \
-              without a free connection count as lower bounds of the response time; usually the \
-              server does not keep up with the rate.",
+              that found no free connection count as lower bounds of the response time. The usual \
+              cause is a server that does not keep up with the rate.",
     action: "Give the generator its own core (`--cores`), reduce the rate, or use more connections.",
     ..BASE
 };
@@ -78,8 +79,8 @@ pub(super) const ERRORS: FindingInfo = FindingInfo {
         (Warning, "more than 0.1% failed"),
         (
             Error,
-            "more than 5% failed, or in more than 10% of the half-second slices, requests failed \
-             and none succeeded",
+            "more than 5% failed, or more than 10% of the half-second slices had failed requests \
+             but no successful ones",
         ),
     ],
     withholds: WithheldVerdicts::AllButFailures,
@@ -92,18 +93,18 @@ pub(super) const ERRORS: FindingInfo = FindingInfo {
 };
 
 pub(super) const NOTHING_LISTENS: FindingInfo = FindingInfo {
-    seen: "Every connect was refused, or the UNIX socket does not exist.",
+    seen: "Every connection attempt was refused, or the UNIX socket does not exist.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
-    meaning: "No server listens at the address. The load ends with the first refusal that comes a \
-              second or more after the first one.",
+    meaning: "No server listens at the address. The load ends with the first refusal that comes at \
+              least one second after the very first one.",
     action: "Start the server, correct the address, or wait for the server with \
              `--wait-for-server`.",
     ..BASE
 };
 
 pub(super) const SYN_RETRANSMITTED: FindingInfo = FindingInfo {
-    seen: "TCP connection attempts took as long as the retransmission of a lost SYN takes.",
+    seen: "TCP connection attempts took as long as retransmitting a lost SYN takes.",
     severities: &[
         (
             Note,
@@ -151,9 +152,9 @@ pub(super) const PORTS_SCARCE: FindingInfo = FindingInfo {
 pub(super) const CONNECTIONS_LATE: FindingInfo = FindingInfo {
     seen: "Some connections that should have been open at the start of the load were not.",
     severities: &[(Note, "")],
-    meaning: "In a load of several machines, connection attempts failed, took longer than 5 s, or \
-              the connections were closed again. The first requests on these connections had to \
-              connect first.",
+    meaning: "In a load by several machines, connection attempts failed or took longer than 5 s, \
+              or open connections were closed before the start. The first requests on these \
+              connections had to connect first.",
     action: "Read the reasons; raise the server's backlog if connection attempts time out.",
     ..BASE
 };
@@ -161,9 +162,9 @@ pub(super) const CONNECTIONS_LATE: FindingInfo = FindingInfo {
 pub(super) const CONNECTIONS_NOT_REUSED: FindingInfo = FindingInfo {
     seen: "Keep-alive was requested, but the load opened many connections.",
     severities: &[(Note, "")],
-    meaning: "More connections were opened than configured, plus 5% of the requests, plus one for \
-              each failure. The server closes connections, and the figures include the cost of \
-              connecting.",
+    meaning: "The number of opened connections exceeds the sum of the configured connections, 5% \
+              of the requests, and one for each failure. The server closes connections, and the \
+              figures include the cost of connecting.",
     action: "Check the server's keep-alive limits, unless they are what you compare.",
     explains_difference: true,
     ..BASE

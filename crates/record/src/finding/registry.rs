@@ -1,4 +1,4 @@
-//! Registry of findings: the ID and the row of each.
+//! Registry of findings: the ID and the fixed properties of each finding.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{FindingInfo, experiment, fleet, load, trial};
 
-/// Defines [`FindingId`]. Each line contains a variant, its ID, the IDs that earlier versions used,
-/// and its row.
+/// Defines [`FindingId`]. Each line contains a variant, its ID, any IDs that earlier versions used,
+/// and its row in the registry.
 macro_rules! registry {
     ($($variant:ident $id:literal $([$($old:literal),+])? => $row:expr,)+) => {
         /// Every finding that this version of prony can create. JSON contains its ID
@@ -105,7 +105,7 @@ registry! {
 }
 
 impl FindingId {
-    /// Returns the finding that has this ID, or had it in an earlier version.
+    /// Returns the finding that has the given ID, or had that ID in an earlier version.
     pub fn parse(id: &str) -> Option<FindingId> {
         let has_id = |known: &FindingId| known.as_str() == id || known.former_ids().contains(&id);
         FindingId::ALL.iter().copied().find(has_id)
@@ -179,7 +179,8 @@ impl PartialEq<FindingId> for FindingName {
     }
 }
 
-/// The order is alphabetical, so it doesn't depend on the version that wrote a list of findings.
+/// The order of IDs is alphabetical, so it doesn't depend on the version that wrote a list of
+/// findings.
 impl Ord for FindingName {
     fn cmp(&self, other: &FindingName) -> Ordering {
         self.as_str().cmp(other.as_str())

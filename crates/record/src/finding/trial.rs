@@ -52,9 +52,9 @@ pub(super) const CONNECTIONS_LIMITED: FindingInfo = FindingInfo {
     seen: "In a capacity search, requests waited for a free connection while the server was fast.",
     severities: &[(Warning, "")],
     meaning: "At least half of the probes that failed near the capacity failed only because of that \
-              wait: their service times, which exclude it, meet the goals, and their median is at \
-              most twice the shortest median of all probes. The connections, not the server, may be \
-              the limit, and the capacity may be higher.",
+              wait: their service times, which exclude the wait, meet the goals, and the median \
+              service time is at most twice the shortest median of all probes. The connections, \
+              not the server, may be the limit, and the capacity may be higher.",
     action: "Use more connections (`--connections`, or `connections` in `[load]`), unless their \
              number is part of what you measure.",
     per_variant: true,

@@ -89,7 +89,7 @@ fn requests_in_flight_at_a_closed_loops_end_are_bounds_only_beyond_the_p99() {
     let closed = MeasuredPart::EndedFrom(Nanos::ZERO);
     assert_eq!(ends(closed, 90, &[0, 30, 89]), 0);
     assert_eq!(ends(closed, 90, &[0, 30, 89, 120, 900]), 2);
-    // Either the p99 is more than a tenth of the measured part, or there is none.
+    // Either the p99 is more than a tenth of the measured part, or there is no p99.
     assert_eq!(ends(closed, 125, &[0, 30]), 2);
     assert_eq!(ends(closed, 2_000, &[0, 30]), 2);
     // The schedule of an open loop does not depend on the server, and a load with a number of

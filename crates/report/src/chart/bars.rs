@@ -14,7 +14,7 @@ pub(crate) struct Bar {
     pub(crate) color: Color,
     /// The names and values of the parts, from left to right.
     pub(crate) parts: Vec<(&'static str, f64)>,
-    /// The value that determines the bar's length. The parts are scaled to it.
+    /// The value that determines the bar's length. The parts are scaled to add up to it.
     pub(crate) total: f64,
     /// The text next to the bar.
     pub(crate) note: String,
@@ -60,7 +60,8 @@ impl CpuMeasure {
 /// The opacities of the parts, from left to right.
 const OPACITIES: [f64; 2] = [1.0, 0.5];
 
-/// Draws a bar for each variant. User time has the variant's full color, system time a paler one.
+/// Draws a bar for each variant. User time has the variant's full color, and system time a paler
+/// one.
 pub(crate) fn cpu_bars(label: String, bars: &[Bar], measure: CpuMeasure) -> Chart {
     chart(label, |canvas, size| draw(canvas, size, bars, measure))
 }

@@ -121,8 +121,8 @@ impl Canvas {
         self.shapes.push(Shape::Text { at, text, style });
     }
 
-    /// Draws a name in `width` pixels. If one line is too short, uses two smaller lines, and if
-    /// these are too short, shortens the name.
+    /// Draws a name in `width` pixels. If the name doesn't fit on one line, it is drawn in two
+    /// lines of smaller type. If it doesn't fit on these either, it is shortened.
     pub(super) fn name(&mut self, at: (f64, f64), name: &str, width: f64, style: TextStyle) {
         let Some((first, second)) = halves(name, style, width) else {
             self.text(at, &style.fit(name, width), style);
@@ -161,8 +161,8 @@ impl Canvas {
         });
     }
 
-    /// Draws a line across at each mark of the vertical axis, at most `most`, with its text on the
-    /// left unless that is empty. The line of `reference` is darker.
+    /// Draws a horizontal line at each mark of the vertical axis, with the mark's text on the left,
+    /// if any. There are at most `most` marks. The line of `reference` is darker.
     pub(super) fn grid(
         &mut self,
         y: &Axis,
@@ -172,7 +172,7 @@ impl Canvas {
     ) {
         for value in y.marks(most) {
             let at = y.at(value);
-            // Marks have rounding errors.
+            // The comparison has a tolerance, because marks have rounding errors.
             let color = match (at - y.at(reference)).abs() < 1e-6 {
                 true => palette::REFERENCE,
                 false => palette::GRID,
@@ -185,7 +185,7 @@ impl Canvas {
         }
     }
 
-    /// Draws the text of each mark of the horizontal axis, at most `most`, unless it is empty.
+    /// Draws the text, if any, of each mark of the horizontal axis. There are at most `most` marks.
     /// `bottom` is the lower end of the vertical axis.
     pub(super) fn marks_below(
         &mut self,
@@ -247,7 +247,7 @@ pub(super) fn highest(values: impl Iterator<Item = f64>) -> f64 {
     finite.fold(0.0, f64::max)
 }
 
-/// The positions of those points whose values are finite.
+/// Returns the positions of the points whose values are finite.
 pub(super) fn positions(points: &[(f64, f64)], x: &Axis, y: &Axis) -> Vec<(f64, f64)> {
     let finite = points
         .iter()
@@ -263,8 +263,8 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Creates an axis over `values`, which must not be empty. It is drawn from the first to the
-    /// second pixel.
+    /// Creates an axis over `values`, which must not be empty. It extends from `pixels.start` to
+    /// `pixels.end`.
     pub(super) fn new(values: Range<f64>, pixels: Range<f64>) -> Axis {
         let end = if values.end > values.start {
             values.end
@@ -282,7 +282,7 @@ impl Axis {
         self.pixels.start + share * (self.pixels.end - self.pixels.start)
     }
 
-    /// Returns round values within the range, at most `most`.
+    /// Returns at most `most` round values within the range.
     pub(super) fn marks(&self, most: usize) -> Vec<f64> {
         let (start, end) = (self.values.start, self.values.end);
         let least_step = (end - start) / most.max(1) as f64;

@@ -37,7 +37,7 @@ pub(crate) fn completions(label: String, runs: &[VariantTrials], every_s: f64) -
     chart(label, |canvas, size| draw(canvas, size, runs, every_s))
 }
 
-/// Describes when the runs ended, for the chart's label.
+/// Describes, for the chart's label, the time at which each variant's trials ended.
 pub(crate) fn ends_in_words(runs: &[VariantTrials]) -> String {
     let ends = runs.iter().map(|run| match run.ended_s() {
         Some(end) => format!("{} done after {}", run.name, number::span(end)),

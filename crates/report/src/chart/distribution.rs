@@ -5,8 +5,8 @@ use super::palette;
 use super::{Chart, DrawingSize, chart};
 use crate::number;
 
-/// A bin with the number of response times above the previous bin's limit, up to and including its
-/// own.
+/// A bin of a histogram. It counts the response times above the previous bin's limit, up to and
+/// including its own limit.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bin {
     /// The upper limit, inclusive.

@@ -100,7 +100,7 @@ impl DrawingSize {
     }
 }
 
-/// Draws a chart in both sizes. `draw` returns the height of the drawing.
+/// Draws a chart for a wide page and for a phone. `draw` returns the height of the drawing.
 fn chart(label: String, draw: impl Fn(&mut Canvas, DrawingSize) -> f64) -> Chart {
     let drawn = |size: DrawingSize| {
         let mut canvas = Canvas::default();

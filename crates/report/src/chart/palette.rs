@@ -152,7 +152,7 @@ mod tests {
             for rgb in [tone.light, tone.dark] {
                 assert!(
                     style.contains(&format!("#{rgb:06X}")),
-                    "{rgb:06X} is not the page's"
+                    "{rgb:06X} is not in the page's style sheet"
                 );
             }
             for series in VARIANTS {
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(
             seen.len(),
             before,
-            "the dark rules could not distinguish them"
+            "the rules for the dark scheme could not distinguish them"
         );
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn over_time(label: String, panels: &[RatePanel]) -> Chart {
 const LEFT: f64 = 52.0;
 const GAP: f64 = 22.0;
 const TITLE: f64 = 26.0;
-/// The height of titles with two lines.
+/// Height of a title with two lines, in pixels.
 const TALL_TITLE: f64 = 38.0;
 
 fn draw(canvas: &mut Canvas, size: DrawingSize, panels: &[RatePanel]) -> f64 {

@@ -18,10 +18,10 @@ pub(crate) struct ProbePoints {
     pub(crate) capacity: Option<f64>,
 }
 
-/// The vertical axis.
+/// The vertical axis, which shows a goal's metric.
 #[derive(Debug, Clone)]
 pub(crate) struct GoalAxis {
-    /// The metric's name, such as `p99`.
+    /// Name of the metric, such as `p99`.
     pub(crate) metric: String,
     /// The goal in words, such as `p99 < 50 ms`.
     pub(crate) goal: String,
@@ -106,7 +106,7 @@ fn legend(canvas: &mut Canvas, right: f64, variants: &[ProbePoints]) -> f64 {
     y
 }
 
-/// The end of the horizontal axis.
+/// Returns the upper end of the horizontal axis.
 fn rate_max(variants: &[ProbePoints]) -> f64 {
     let capacities = variants.iter().filter_map(|variant| variant.capacity);
     let highest = capacities.fold(0.0_f64, f64::max);
@@ -118,7 +118,7 @@ fn rate_max(variants: &[ProbePoints]) -> f64 {
     1.06 * rates.fold(1.0_f64, f64::max)
 }
 
-/// The ends of the vertical axis.
+/// Returns the lower and the upper end of the vertical axis.
 fn value_range(axis: &GoalAxis, variants: &[ProbePoints]) -> (f64, f64) {
     let limit = match axis.limit.is_finite() && axis.limit > 0.0 {
         true => axis.limit,
@@ -134,7 +134,8 @@ fn value_range(axis: &GoalAxis, variants: &[ProbePoints]) -> (f64, f64) {
     (lowest, highest)
 }
 
-/// Returns 1, 2 and 5 times powers of ten within the range, or fewer values if these are too many.
+/// Returns the values within the range that are 1, 2 or 5 times a power of ten, or fewer values if
+/// these are too many.
 fn log_marks(lowest: f64, highest: f64) -> Vec<f64> {
     const MARKS_MAX: usize = 7;
     let marks = |steps: &[f64]| -> Vec<f64> {

@@ -1,12 +1,12 @@
-//! Chart of the rounds of interleaved blocks: both variants in the upper panel, and their ratio in
-//! the lower one.
+//! Chart of the rounds of interleaved blocks. The upper panel shows a variant and its baseline, and
+//! the lower panel shows their ratio.
 
 use super::canvas::{Axis, Canvas, Side, TextStyle, highest};
 use super::palette::{self, Color};
 use super::{Chart, DrawingSize, chart};
 use crate::number;
 
-/// Two variants over the rounds of all blocks.
+/// A variant and its baseline over the rounds of all blocks.
 #[derive(Debug, Clone)]
 pub(crate) struct RoundLines {
     /// Heading above the values.
@@ -14,7 +14,7 @@ pub(crate) struct RoundLines {
     /// Formats a value of the vertical axis.
     pub(crate) mark: fn(f64) -> String,
     pub(crate) variant: (String, Color),
-    /// Name and color of its baseline.
+    /// Name and color of the variant's baseline.
     pub(crate) against: (String, Color),
     /// Rounds of each block, in order.
     pub(crate) blocks: Vec<RoundBlock>,
@@ -28,7 +28,7 @@ pub(crate) struct RoundBlock {
     pub(crate) rounds: Vec<RoundPoint>,
 }
 
-/// Values of one round; NaN if a slice has no value.
+/// Values of one round. A value is NaN if the slice has none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RoundPoint {
     pub(crate) variant: f64,
@@ -37,8 +37,8 @@ pub(crate) struct RoundPoint {
     pub(crate) ratio: f64,
 }
 
-/// Draws the values over an axis that starts at zero, and the ratio over one that fits nearly all
-/// rounds.
+/// Draws the values over an axis that starts at zero, and the ratio over an axis that fits nearly
+/// all rounds.
 pub(crate) fn rounds(label: String, lines: &RoundLines) -> Chart {
     chart(label, |canvas, size| draw(canvas, size, lines))
 }
@@ -82,7 +82,7 @@ fn merged(blocks: &[RoundBlock], most: usize) -> Vec<RoundBlock> {
         let finite = values.filter(|value| value.is_finite());
         let (sum, count) =
             finite.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-        // NaN if there is no value.
+        // The mean is NaN if no value is finite.
         sum / count
     };
     let of_block = |block: &RoundBlock| {
@@ -223,7 +223,7 @@ fn names_of_blocks(canvas: &mut Canvas, x: &Axis, y: f64, blocks: &[RoundBlock])
     }
 }
 
-/// Draws both names in their colors.
+/// Draws the names of the variant and of its baseline in their colors.
 fn legend(canvas: &mut Canvas, size: DrawingSize, lines: &RoundLines) {
     let style = TextStyle::LABEL.bold();
     let (width_max, y) = (size.width() / 2.0 - 42.0, LEGEND / 2.0);

@@ -22,12 +22,12 @@ pub(crate) struct Strip {
 pub(crate) struct StripGroup {
     /// Name of the percentile, such as `p99`.
     pub(crate) title: String,
-    /// One for each variant, in the same order in every group.
+    /// Values of each variant, in the same order in every group.
     pub(crate) strips: Vec<Strip>,
 }
 
-/// Draws the groups side by side or, on a phone, below each other. Each has its own axis, which
-/// starts at zero.
+/// Draws the groups side by side or, on a phone, below each other. Each group has its own axis,
+/// which starts at zero.
 pub(crate) fn strips(label: String, groups: &[StripGroup]) -> Chart {
     chart(label, |canvas, size| draw(canvas, size, groups))
 }

@@ -14,7 +14,7 @@ fn units(value: f64) -> i64 {
     (value * UNITS_PER_PIXEL).round() as i64
 }
 
-/// The light scheme's color. The page maps this color to the dark scheme's.
+/// Color in the light scheme. The page maps it to the color in the dark scheme.
 fn hex(color: Color) -> String {
     format!("#{:06X}", color.light)
 }

@@ -102,7 +102,7 @@ struct HorizontalAxis<'a> {
     title: &'a str,
 }
 
-/// The axes after drawing.
+/// Axes that have been drawn.
 struct DrawnAxes {
     x: Axis,
     y: Axis,

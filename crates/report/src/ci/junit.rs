@@ -75,7 +75,7 @@ fn suite(
     let about = judged.new.about("");
     let mut attributes = counts(cases);
     attributes.insert(0, ("name", format!("{name}: {kind}")));
-    // The format has no time zone. The time is in UTC.
+    // JUnit timestamps have no time zone, so the time is in UTC.
     let timestamp = about.started_at.trim_end_matches('Z').to_owned();
     if !timestamp.is_empty() {
         attributes.push(("timestamp", timestamp));

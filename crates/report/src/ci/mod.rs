@@ -40,28 +40,28 @@ pub struct RunVerdicts<'a> {
 enum CaseStatus {
     Passed,
     Failed,
-    /// Undecided, withheld or inconclusive.
+    /// The result is undecided, withheld or inconclusive.
     Skipped,
 }
 
 /// A comparison or a condition as a test case.
 #[derive(Debug)]
 struct Case {
-    /// `comparison`, `against` or `condition`.
+    /// Kind of the case: `comparison`, `against` or `condition`.
     kind: &'static str,
-    /// Metric and variant, or the condition.
+    /// Name of the case: metric and variant, or the condition.
     name: String,
     status: CaseStatus,
     /// The verdict or the condition's result as a word.
     word: &'static str,
     /// The sentence with the measured values.
     text: String,
-    /// Measured time on which the result is based, in seconds.
+    /// Total measured time on which the result is based, in seconds.
     seconds: f64,
 }
 
 impl RunVerdicts<'_> {
-    /// Returns true if there is a failure. The command then exits with status 1.
+    /// Returns true if any test case failed. The command then exits with status 1.
     pub fn has_failed(&self) -> bool {
         self.cases()
             .iter()

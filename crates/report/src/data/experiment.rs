@@ -75,7 +75,7 @@ struct ComparedPair<'a> {
     metric: Metric,
     blocks: u32,
     effect: &'a Effect,
-    /// `None` for a comparison without a verdict.
+    /// Comparison with its verdict; `None` if the metric has no verdicts.
     judged: Option<&'a Comparison>,
     text: &'a str,
 }
@@ -210,7 +210,7 @@ fn effects(verdict: &VerdictDocument) -> DataTable {
         .build()
 }
 
-/// The metrics that changed together with each difference.
+/// A row for each metric that changed together with a difference.
 fn moved(verdict: &VerdictDocument) -> DataTable {
     let why = verdict.why.iter();
     let rows = why.flat_map(|why| why.moved.iter().map(move |moved| (why, moved)));
@@ -230,7 +230,8 @@ fn moved(verdict: &VerdictDocument) -> DataTable {
         .build()
 }
 
-/// The resource that limited each side of a difference.
+/// The resource that limited the variant, and the one that limited its baseline, for each
+/// difference.
 fn limits(verdict: &VerdictDocument) -> DataTable {
     let why = verdict.why.iter();
     let rows = why.flat_map(|why| why.limits.iter().map(move |limit| (why, limit)));
@@ -377,7 +378,7 @@ fn telemetry(experiment: &Experiment) -> Option<DataTable> {
             table.rows.push(row);
         }
     }
-    // A later trial may have added a column.
+    // A later trial may have columns that the first one lacks.
     let width = table.columns.len();
     for row in &mut table.rows {
         row.resize(width, DataCell::Empty);

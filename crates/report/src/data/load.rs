@@ -26,7 +26,7 @@ pub fn load(record: &Record) -> Vec<DataTable> {
     ]
 }
 
-/// A row for each entry of the list, and one for the other entries combined.
+/// A row for each entry of the list, and a row for the other entries combined.
 fn entries(record: &Record) -> DataTable {
     let rows = record.entries.iter().flat_map(EntryResults::rows);
     entry_columns(DataTable::of("entries", rows), |it| it).build()

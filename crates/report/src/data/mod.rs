@@ -35,13 +35,13 @@ pub struct DataTable {
 /// A value in a table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DataCell {
-    /// Text.
+    /// A text.
     Text(String),
     /// A whole number.
     Count(u64),
     /// Any other number; never infinite or NaN.
     Number(f64),
-    /// Unknown.
+    /// An unknown value.
     Empty,
 }
 

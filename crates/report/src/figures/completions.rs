@@ -1,4 +1,4 @@
-//! Completions of loads that end after a number of requests.
+//! Charts of completions, for loads that end after a number of requests.
 
 use prony_record::Slice;
 
@@ -7,8 +7,8 @@ use crate::Experiment;
 use crate::chart::{self, VARIANTS_MAX, VariantTrials, palette};
 use crate::document::Figure;
 
-/// Completions until all requests finished; `None` if the load ends by time, or if one chart can't
-/// show that many variants.
+/// Completions until all requests finished. `None` if the load ends after a fixed time, or if there
+/// are too many variants for one chart.
 pub(crate) fn until_done(experiment: &Experiment) -> Option<Figure> {
     let variants = &experiment.verdict.variants;
     let counted = |trial: &crate::Trial| trial.record.load.requests.is_some();
@@ -42,7 +42,7 @@ pub(crate) fn until_done(experiment: &Experiment) -> Option<Figure> {
     })
 }
 
-/// The end of each slice and the completions in it, starting at zero.
+/// The end time of each slice and the number of completions in it, preceded by a point at zero.
 fn per_slice(series: &[Slice]) -> Vec<(f64, f64)> {
     let slices = series.iter().map(|slice| (slice.t_s, slice.ok as f64));
     std::iter::once((0.0, 0.0)).chain(slices).collect()

@@ -17,8 +17,8 @@ pub(crate) fn forest(
     standings: &[Standing],
 ) -> Option<Figure> {
     let ratios = |effect: &Effect| (effect.ratio, effect.ratio.and(effect.low.zip(effect.high)));
-    // Show the reference only if there is just one. With several, each of their rows would show no
-    // change.
+    // The reference is shown only if there is just one. Rows for several references would all show
+    // "no change".
     let references = standings.iter().filter(|s| s.is_reference).count();
     let rows: Vec<ForestRow> = standings
         .iter()

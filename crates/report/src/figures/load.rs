@@ -128,7 +128,7 @@ fn percentiles_against_rate(record: &Record) -> Option<Chart> {
     Some(chart::against_rate(label, unit, mark, &dots))
 }
 
-/// Reduces points to at most `count`, in the order of their rates. Each is the median of
+/// Reduces points to at most `count`, ordered by rate. Each remaining point is the median of
 /// neighboring points.
 fn medians(mut points: Vec<(f64, f64)>, count: usize) -> Vec<(f64, f64)> {
     points.sort_by(|a, b| a.0.total_cmp(&b.0));

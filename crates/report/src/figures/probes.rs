@@ -1,4 +1,4 @@
-//! The probes of capacity searches.
+//! Charts of the probes of capacity searches.
 
 use prony_stats::capacity::Goal;
 use prony_stats::{Metric, goals_phrase};
@@ -44,7 +44,7 @@ fn of_goal(experiment: &Experiment, typed: &str) -> Option<Figure> {
         None => format!("{} unknown", variant.name),
     });
     let label = format!(
-        "Scatter chart of {} against the offered rate, a point for each probe. Capacities: {}.",
+        "Scatter chart of {} against the offered rate, with a point for each probe. Capacities: {}.",
         axis.metric,
         capacities.collect::<Vec<_>>().join(", ")
     );

@@ -1,4 +1,4 @@
-//! The rounds of interleaved blocks.
+//! Charts of the rounds of interleaved blocks.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Two compared runs.
+//! Charts of two compared runs.
 
 use prony_stats::Metric;
 use prony_stats::runs::RunsDocument;

@@ -1,4 +1,4 @@
-//! Rates and response times over time.
+//! Charts of rates and response times over time.
 
 use prony_record::{Record, Slice};
 
@@ -87,7 +87,7 @@ pub(crate) fn latency(groups: &[StripGroup]) -> Option<Figure> {
             })
             .collect();
         let label = format!(
-            "Response times, a dot for each trial: {}.",
+            "Response times, with a dot for each trial: {}.",
             spoken.join("; ")
         );
         titled("Response times", chart::strips(label, groups))

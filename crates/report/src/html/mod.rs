@@ -1,7 +1,8 @@
-//! Reports as one HTML file for light and dark screens, desktop, phone and paper. The file needs
-//! neither network nor scripts.
+//! Reports as a single HTML file, for light and dark screens, desktops, phones and paper. The file
+//! needs neither a network nor scripts.
 //!
-//! All text is escaped, and a content security policy forbids the page to load or run anything.
+//! All text is escaped, and a content security policy prevents the page from loading or running
+//! anything.
 
 mod table;
 
@@ -152,7 +153,7 @@ fn verdict(line: &VerdictLine) -> String {
     let summarized = match line.summarized.is_empty() {
         true => String::new(),
         false => format!(
-            "<details class=\"folded\"><summary>all of them</summary>{}</details>",
+            "<details class=\"folded\"><summary>all comparisons</summary>{}</details>",
             list(&line.summarized)
         ),
     };
@@ -182,7 +183,7 @@ fn finding(finding: &Finding) -> String {
         Severity::Warning => ("warning", "Warning"),
         Severity::Note => ("minor", "Note"),
     };
-    // Only findings of this version of prony have documentation.
+    // Only findings that this version of prony knows have documentation.
     let documented = FindingId::parse(finding.id.as_str());
     let reference = documented.map_or(String::new(), |id| {
         format!("\n<p class=\"reference\">{}</p>", id.reference())

@@ -3,8 +3,8 @@
 use super::{escaped, swatch};
 use crate::table::{Align, Emphasis, Table, TableCell, TableKind};
 
-/// Table widths in pixels for which the style sheet has a class. If the window is narrower than the
-/// class, the page shows a hint to scroll.
+/// Table widths, in pixels, for which the style sheet has a class. If the window is narrower than
+/// the width of a table's class, the page shows a hint to scroll.
 const WIDTHS: [usize; 3] = [340, 460, 660];
 /// The average width of a character in a table, in pixels.
 const CHARACTER_WIDTH: usize = 7;

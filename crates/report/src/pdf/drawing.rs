@@ -209,7 +209,7 @@ mod tests {
                     names += usize::from(text.starts_with("variant "));
                     assert!(
                         *y <= block.height && *y - style.size * 0.7 >= 0.0,
-                        "{text} is cut"
+                        "{text} is cut off"
                     );
                 }
             }

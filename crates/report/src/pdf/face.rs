@@ -51,12 +51,11 @@ impl Face {
         }
     }
 
-    /// The parsed font. It is parsed only once.
+    /// Returns the parsed font. It is parsed only once.
     pub(super) fn font(self) -> &'static FontFile {
         static FONTS: [OnceLock<FontFile>; 3] = [const { OnceLock::new() }; 3];
-        FONTS[self as usize].get_or_init(|| {
-            FontFile::read(self.data()).expect("the fonts are constants that every test reads")
-        })
+        FONTS[self as usize]
+            .get_or_init(|| FontFile::read(self.data()).expect("the embedded fonts are valid"))
     }
 
     fn own_glyph(self, c: char) -> Option<Glyph> {
@@ -70,10 +69,11 @@ impl Face {
         })
     }
 
-    /// The glyph of a character. If this font lacks the character, the glyph is from another font,
-    /// or a replacement if all fonts lack it. `None` if the character is invisible.
+    /// Returns the glyph of a character: from another font if this font lacks the character, or a
+    /// replacement if all fonts lack it. Returns `None` if the character is invisible.
     pub(super) fn glyph(self, c: char) -> Option<Glyph> {
-        // Cached because nearly all characters are Latin, and every text is measured several times.
+        // The glyphs of Latin characters are cached, because nearly all characters are Latin, and
+        // every text is measured several times.
         static LATIN: [OnceLock<Vec<Option<Glyph>>>; 3] = [const { OnceLock::new() }; 3];
         let latin = LATIN[self as usize].get_or_init(|| {
             let each = (0..CACHED_END).filter_map(char::from_u32);

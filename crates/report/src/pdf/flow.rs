@@ -43,7 +43,7 @@ pub(super) fn pages(story: &Story, info: &PdfInfo) -> (Vec<Page>, Vec<Bookmark>)
     (pages, bookmarks)
 }
 
-/// The number of blocks at the start that must be on the same page.
+/// Returns the number of blocks at the start of `blocks` that must be on the same page.
 fn chain_length(blocks: &[PageBlock]) -> usize {
     let kept = blocks.iter().take_while(|block| block.keep).count();
     (kept + 1).min(blocks.len())

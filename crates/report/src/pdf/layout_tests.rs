@@ -1,4 +1,4 @@
-//! Page layout of every stored experiment, and of extreme ones.
+//! Page layout of every stored experiment, and of extreme experiments.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ fn set(story: &Story) -> (Vec<Page>, Vec<Bookmark>) {
     (pages, bookmarks)
 }
 
-/// Asserts that no text exceeds the margins, and that every marked part that begins also ends.
+/// Asserts that no text exceeds the margins, and that every marked part has an end.
 #[track_caller]
 fn stays_on_paper(page: &Page) {
     let mut open = 0_i32;
@@ -45,7 +45,7 @@ fn stays_on_paper(page: &Page) {
         match op {
             DrawOp::Text { x, y, text, style } => {
                 let end = x + style.width_of(text);
-                // Charts only estimate the width of their texts.
+                // The tolerance is for charts, which only estimate the width of their texts.
                 assert!(*x >= MARGIN - 6.0, "{text} begins at {x}");
                 assert!(end <= PAGE_WIDTH - MARGIN + 6.0, "{text} ends at {end}");
                 let is_foot = (y - FOOT).abs() < 1e-6;
@@ -90,7 +90,7 @@ fn stored_experiments_stay_within_margins_and_headings_with_their_text() {
             let is_heading = *style == FontStyle::SECTION || *style == FontStyle::SUBSECTION;
             assert!(
                 !is_heading,
-                "{name}, page {}: {last} is the last",
+                "{name}, page {}: the heading {last} is the last text",
                 number + 1
             );
         }
@@ -126,7 +126,7 @@ fn every_chart_of_the_page_is_in_the_document() {
     }
 }
 
-/// A comparison of two runs, which another test stored.
+/// A comparison of two runs that another test stored.
 fn two_runs() -> prony_stats::runs::RunsDocument {
     let path = fixtures().join("../golden-runs/runs.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()

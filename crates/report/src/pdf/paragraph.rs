@@ -5,14 +5,14 @@ use super::style::{FontStyle, MUTED, WIDTH};
 use super::wrap::wrap;
 use crate::table::plain;
 
-/// Text with its layout.
+/// Text of a paragraph with its layout.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Paragraph<'a> {
     pub(super) text: &'a str,
     pub(super) style: FontStyle,
-    /// Space above the paragraph.
+    /// Space above the paragraph, in points.
     pub(super) before: f64,
-    /// The indentation.
+    /// Indentation of the paragraph, in points.
     pub(super) indent: f64,
     /// True if the next block must be on the same page.
     pub(super) keep: bool,

@@ -218,7 +218,7 @@ impl Story {
 
 /// The first `shown` entries of the environment.
 fn environment_part(title: &str, facts: &[(String, String)], shown: usize) -> Story {
-    /// Longer values are truncated.
+    /// Maximum number of lines of a value. A longer value is truncated.
     const LINES_MAX: usize = 2;
     const CHARACTERS_MAX: usize = 140;
     let small = FontStyle::CELL.size(7.2);

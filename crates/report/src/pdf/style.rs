@@ -51,7 +51,7 @@ pub(super) fn of_tone(tone: Tone) -> u32 {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct FontStyle {
     pub(super) face: Face,
-    /// In points.
+    /// Size of the font, in points.
     pub(super) size: f64,
     /// The distance between baselines, in points.
     pub(super) leading: f64,
@@ -100,8 +100,8 @@ impl FontStyle {
         self.face.width_of(text) * self.size
     }
 
-    /// The distance from the top of a line to its baseline. It centers capitals vertically in the
-    /// line.
+    /// The distance from the top of a line to its baseline, chosen so that capitals are centered
+    /// vertically in the line.
     pub(super) fn ascent(self) -> f64 {
         // 0.72 is the height of capitals in all three fonts.
         (self.leading + self.size * 0.72) / 2.0

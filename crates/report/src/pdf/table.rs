@@ -159,7 +159,7 @@ impl Story {
         self.part(grid, &columns, (widths, TIGHT_PADDING), before);
     }
 
-    /// Adds those columns of a grid that fit side by side.
+    /// Adds a table with the given columns of a grid, which fit side by side.
     fn part(&mut self, grid: &Grid, columns: &[usize], (widths, pad): (&[f64], f64), before: f64) {
         let table = self.element(Role::Table, None);
         let row = |cells: &[GridCell]| -> Vec<GridCell> {

@@ -20,7 +20,7 @@ impl Document {
         let mut document = Document {
             title: format!("{} · {}", capacity.text, capacity.url),
             subject: capacity.url.clone(),
-            kind: "a capacity with prony",
+            kind: "capacity searches with prony",
             question: String::new(),
             version: capacity.version.clone(),
             header,

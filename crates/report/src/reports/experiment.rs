@@ -132,7 +132,7 @@ fn header(verdict: &VerdictDocument, lines: &[VerdictLine]) -> Blocks {
     header
 }
 
-/// Adds a section for each metric that has verdicts, and one that compares rate, times and
+/// Adds a section for each metric that has verdicts, and a section that compares rate, times and
 /// failures.
 fn results(document: &mut Document, verdict: &VerdictDocument) {
     let family = verdict::family(verdict);

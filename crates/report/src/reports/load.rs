@@ -18,7 +18,7 @@ pub(super) const ENTRIES_SHOWN_MAX: usize = 5;
 const HISTOGRAM_ROWS: u32 = 10;
 
 impl Document {
-    /// Builds the report of one load. `percentiles` are the rows of its table of times.
+    /// Builds the report of one load. `percentiles` determines the rows of the table of times.
     pub fn of_load(record: &Record, percentiles: &[f64]) -> Document {
         let url = &record.load.url;
         let mut document = Document {
@@ -133,7 +133,7 @@ fn entries_section(entries: &EntryResults) -> Section {
         .with(Files, folded)
 }
 
-/// Percentiles with a caveat about them and, on a terminal, the distribution.
+/// The section of percentiles, with a caveat about them and, on a terminal, the distribution.
 fn times_section(record: &Record, percentiles: &[f64]) -> Section {
     let section = Section::new("Times").untitled_on_terminal();
     let table = times::table(record, percentiles);

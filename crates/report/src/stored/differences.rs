@@ -1,4 +1,4 @@
-//! Differences between two runs other than their results.
+//! Differences between two runs, apart from their results.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::number;
 type Facts = BTreeMap<String, String>;
 
 /// Returns the stored facts that differ between the runs: the machine, the services' programs, the
-/// load, the plan. A fact that only one run has also counts as a difference.
+/// load and the plan. A fact that only one run has also counts as a difference.
 pub fn differences(old: &Stored, new: &Stored) -> Vec<Difference> {
     let mut found = Vec::new();
     let (old_records, new_records) = (old.records(), new.records());
@@ -188,7 +188,7 @@ fn loads_facts(stored: &Stored, pick: fn(&Record) -> Value) -> BTreeMap<String, 
     let mut by_variant = BTreeMap::new();
     for (_, variant, record) in stored.records() {
         let name = match &stored.content {
-            // The name is composed from levels, because earlier versions composed names
+            // The variant's name is built from its levels, because earlier versions built names
             // differently.
             StoredContent::Experiment(experiment) => {
                 let levels = experiment.verdict.variants[variant].levels.iter();
@@ -199,7 +199,8 @@ fn loads_facts(stored: &Stored, pick: fn(&Record) -> Value) -> BTreeMap<String, 
         };
         by_variant.entry(name).or_insert_with(|| {
             let mut facts = facts(&pick(record));
-            // prony chooses the ports and sockets of services, so these differ between runs.
+            // prony chooses the ports and sockets of services, so the authority of a URL differs
+            // between runs.
             if !stored.is_loads()
                 && let Some(url) = facts.get_mut("url")
             {
@@ -220,7 +221,7 @@ fn without_authority(url: &str) -> String {
     format!("{scheme}://…{path}")
 }
 
-/// Compares plans by key. If one can't be parsed, states only that they differ.
+/// Compares plans by key. If a plan can't be parsed, reports only that the plans differ.
 fn plans(found: &mut Vec<Difference>, old: &str, new: &str) {
     if old == new {
         return;

@@ -1,7 +1,7 @@
 //! Reading of stored experiments and loads.
 //!
-//! A path that a user typed becomes a [`Stored`]. For comparisons it becomes a [`Run`]: one number
-//! for each metric, block and variant.
+//! A path that a user typed is read as a [`Stored`]. For comparisons, this is converted to a
+//! [`Run`]: one number for each metric, block and variant.
 
 mod differences;
 mod read;
@@ -34,7 +34,7 @@ pub struct Stored {
 pub enum StoredContent {
     /// A folder that `prony compare` wrote.
     Experiment(Box<Experiment>),
-    /// Records that `prony load --json` wrote, in the order of their names; at least one.
+    /// Records that `prony load --json` wrote, ordered by file name; at least one.
     Loads(Vec<Record>),
 }
 

@@ -91,7 +91,7 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>, FolderError> {
     }
 }
 
-/// The records in these files, in the order of the files' names.
+/// Reads the records in the given files, in the order of the files' names.
 fn records(mut paths: Vec<PathBuf>) -> Result<Vec<Record>, FolderError> {
     paths.sort();
     paths.iter().map(|path| record(path)).collect()

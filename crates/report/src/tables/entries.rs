@@ -9,16 +9,16 @@ use crate::wording::load::time_at;
 /// Number of rows reserved for the entries with the largest share of failures.
 const FAILING_MAX: usize = 3;
 
-/// The worst entries, at most `most`: those with the largest share of failures, then those with the
-/// highest p99. The row of combined other entries is never included.
+/// Returns at most `most` of the worst entries: those with the largest share of failures, then
+/// those with the highest p99. The row of combined other entries is never included.
 pub fn worst_entries(entries: &EntryResults, most: usize) -> Vec<&EntryResult> {
     let sent = entries.each.iter().filter(|it| it.is_sent());
     let rated = sent.map(|it| (it, (it.failed_share(), it.response_time_us.p99)));
     worst_first(rated.collect(), most)
 }
 
-/// The worst rows, at most `most`, each with its share of failures and its p99: up to
-/// [`FAILING_MAX`] with the largest share of failures, then those with the highest p99.
+/// Returns at most `most` of the worst rows: up to [`FAILING_MAX`] with the largest share of
+/// failures, then those with the highest p99. Each row is given with these two values.
 pub(super) fn worst_first<T>(mut rows: Vec<(T, (f64, f64))>, most: usize) -> Vec<T> {
     rows.sort_by(|a, b| b.1.0.total_cmp(&a.1.0));
     let failing = rows.iter().take_while(|(_, (share, _))| *share > 0.0);
@@ -28,7 +28,7 @@ pub(super) fn worst_first<T>(mut rows: Vec<(T, (f64, f64))>, most: usize) -> Vec
     rows.into_iter().map(|(row, _)| row).collect()
 }
 
-/// A row for each of these entries.
+/// Builds a table with a row for each of the given entries.
 pub(crate) fn table<'a>(rows: impl IntoIterator<Item = &'a EntryResult>) -> Table {
     Table::of(rows)
         .left("entry", |it| it.name.as_str())
@@ -56,7 +56,7 @@ fn time(row: &EntryResult, name: &str, us: f64) -> String {
     }
 }
 
-/// Failed requests with their share.
+/// Formats the number of failed requests with their share.
 pub(super) fn failed(row: &EntryResult) -> String {
     match row.failed {
         0 => "0".to_owned(),

@@ -17,19 +17,19 @@ pub(crate) struct EntryComparison<'a> {
     /// The entries in the order of the first variant's list, followed by those that appear only in
     /// later variants' lists.
     rows: Vec<EntryRow<'a>>,
-    /// The sum of all other entries.
+    /// Combined results of all other entries.
     other: Option<EntryRow<'a>>,
     /// True if a variant's entries are groups of URLs.
     pub(crate) is_grouped: bool,
-    /// Number of entries combined in the row "other entries"; the largest number among the
-    /// variants.
+    /// Number of entries combined in the row for the other entries; the largest number if variants
+    /// differ.
     pub(crate) summed_up: u64,
 }
 
 /// Results of one entry.
 #[derive(Debug, Clone)]
 struct EntryRow<'a> {
-    /// Results by variant; `None` if the variant's list lacks the entry.
+    /// Results by variant. `None` if the entry isn't in the variant's list.
     variants: Vec<Option<&'a EntryResult>>,
 }
 
@@ -67,7 +67,7 @@ impl<'a> EntryComparison<'a> {
         let listed = || entries.iter().flatten();
         listed().next()?;
         let mut rows: Vec<EntryRow<'_>> = Vec::new();
-        // Shortened names may occur twice.
+        // Names are shortened, so a name may occur twice.
         let mut places: BTreeMap<(&str, usize), usize> = BTreeMap::new();
         for (variant, of_variant) in entries.iter().enumerate() {
             let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -104,7 +104,8 @@ impl<'a> EntryComparison<'a> {
         self.rows.len()
     }
 
-    /// All standings, by entry and then by variant; the standings of the other entries come last.
+    /// Returns the standings, ordered by entry and then by variant. The standings of the combined
+    /// other entries come last.
     pub(crate) fn standings(&self) -> impl Iterator<Item = EntryStanding<'a>> {
         let rows = self.rows.iter().chain(&self.other);
         rows.flat_map(|row| self.standings_of(row))
@@ -115,7 +116,7 @@ impl<'a> EntryComparison<'a> {
         self.table_of(self.rows.iter().chain(&self.other))
     }
 
-    /// The table of the worst entries, at most `most`.
+    /// Returns a table of at most `most` of the worst entries.
     pub(crate) fn worst(&self, most: usize) -> Table {
         let worst = |row: &EntryRow<'_>| {
             let results = || row.variants.iter().flatten().filter(|it| it.is_sent());
@@ -181,10 +182,10 @@ impl<'a> EntryComparison<'a> {
     }
 }
 
-/// Text of one figure of an entry.
+/// Function that formats one figure of an entry.
 type FigureText = fn(&EntryResult) -> String;
 
-/// Computes the changes against a reference. Those that can't be computed are empty.
+/// Computes the changes against a reference. A change that can't be computed is `None`.
 fn changes(result: &EntryResult, reference: &EntryResult) -> [Option<EntryChange>; 4] {
     let ratio = |metric: Metric, new: f64, old: f64| {
         (new > 0.0 && old > 0.0).then(|| EntryChange {

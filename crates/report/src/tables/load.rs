@@ -33,8 +33,8 @@ pub(crate) fn with_lengths(series: &[Slice]) -> impl Iterator<Item = (f64, &Slic
 const RATE_RANGES: u32 = 8;
 
 /// The half seconds of a load whose rate changes, grouped by offered rate. For any other load, the
-/// table has no rows. Percentiles of half seconds can't be merged, so each is the median over the
-/// group.
+/// table has no rows. Percentiles of half seconds can't be merged, so each percentile in the table
+/// is the median over its group.
 pub(crate) fn by_offered_rate(record: &Record) -> Table {
     let mut table = Table::new(&["offered", "achieved", "p50", "p99", "failed", "time"]);
     if record.load.stages.is_empty() {

@@ -7,7 +7,7 @@ use super::standing::{Standing, figure, is_measured, standings};
 use crate::table::{Emphasis, Table, TableBuilder, TableCell, TableKind};
 use crate::{Experiment, number};
 
-/// The factors with two levels or more, each with its levels in the variants' order.
+/// The factors with at least two levels, each with its levels in the order of the variants.
 fn varying(verdict: &VerdictDocument) -> Vec<(String, Vec<String>)> {
     let mut factors: Vec<(String, Vec<String>)> = Vec::new();
     for (factor, level) in verdict.variants.iter().flat_map(|v| &v.levels) {
@@ -24,7 +24,8 @@ fn varying(verdict: &VerdictDocument) -> Vec<(String, Vec<String>)> {
     factors
 }
 
-/// Two factors crossed: the levels of the first are rows, the levels of the second are columns.
+/// Cross table of two factors: the levels of the first are rows, and the levels of the second are
+/// columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CrossTable {
     /// The names of both factors: `place / socket`.
@@ -36,7 +37,7 @@ struct CrossTable {
     rows: Vec<(String, Vec<Option<usize>>)>,
 }
 
-/// The cross table of an experiment with two varying factors; `None` for any other.
+/// The cross table of an experiment with two varying factors; `None` for any other experiment.
 fn cross(verdict: &VerdictDocument) -> Option<CrossTable> {
     let factors = varying(verdict);
     let [(first, rows), (second, columns)] = factors.as_slice() else {
@@ -147,7 +148,7 @@ pub(crate) fn result_list(verdict: &VerdictDocument, metric: Metric) -> Table {
 pub(crate) fn variants_table(verdict: &VerdictDocument) -> Table {
     const SHOWN: [(&str, Metric); 5] = [
         ("rate", Metric::RatePerS),
-        ("time for all", Metric::TotalTimeUs),
+        ("total time", Metric::TotalTimeUs),
         ("p50", Metric::P50Us),
         ("p99", Metric::P99Us),
         ("failed", Metric::FailedShare),
@@ -162,8 +163,8 @@ pub(crate) fn variants_table(verdict: &VerdictDocument) -> Table {
     table.build()
 }
 
-/// A row for each metric that was measured and a column for each variant, at most `columns_max`
-/// variants in one table. The values are means over the blocks.
+/// Tables with a row for each metric that was measured, and a column for each variant. One table
+/// has at most `columns_max` variants. The values are means over the blocks.
 pub(crate) fn metrics_tables(verdict: &VerdictDocument, columns_max: usize) -> Vec<Table> {
     let metrics = Metric::ALL.iter().copied();
     let metrics: Vec<Metric> = metrics.filter(|it| is_measured(verdict, *it)).collect();
@@ -180,7 +181,7 @@ pub(crate) fn metrics_tables(verdict: &VerdictDocument, columns_max: usize) -> V
 }
 
 /// The outcomes of each variant's requests, over all its trials; `None` without trials. There is
-/// always a column for timeouts, because readers look for it.
+/// always a column for timeouts, because readers expect it.
 pub(crate) fn outcomes_table(experiment: &Experiment) -> Option<Table> {
     let variants = &experiment.verdict.variants;
     let counts: Vec<Vec<u64>> = (0..variants.len())

@@ -27,7 +27,7 @@ pub(crate) fn is_measured(verdict: &VerdictDocument, metric: Metric) -> bool {
     variants.any(|variant| variant.metrics.contains_key(&metric))
 }
 
-/// The change that an effect is, and its interval. Both are empty if they can't be expressed.
+/// Formats an effect as a change and its interval. A text is empty if there is nothing to show.
 pub(crate) fn change_texts(metric: Metric, effect: &Effect) -> (String, String) {
     let change = Change::of(metric, effect);
     let interval = change.as_ref().and_then(Change::signed_range);
@@ -40,7 +40,7 @@ pub(crate) fn change_texts(metric: Metric, effect: &Effect) -> (String, String) 
 pub(crate) struct Standing {
     /// The variant's index.
     pub(crate) variant: usize,
-    /// The mean over its blocks with its unit; `–` if it was not measured.
+    /// The mean over the variant's blocks, with its unit; `–` if the metric was not measured.
     pub(crate) figure: String,
     /// The change against the baseline; empty if there is none.
     pub(crate) change: String,
@@ -53,7 +53,7 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// The verdict, or `reference` for a baseline.
+    /// Returns the verdict, or `reference` for a baseline.
     pub(crate) fn word(&self) -> &'static str {
         match self.is_reference {
             true => "reference",

@@ -95,8 +95,9 @@ fn is_measured(summary: &Summary) -> bool {
     *summary != Summary::default()
 }
 
-/// Known response times (without those of which only a lower bound is known), in at most `wanted`
-/// bins of about equal width on a logarithmic scale. Empty if the record has no histogram.
+/// Groups the response times into at most `wanted` bins of about equal width on a logarithmic
+/// scale. Times of which only a lower bound is known are excluded. Returns no bins if the record
+/// has no histogram.
 pub(crate) fn bins(record: &Record, wanted: u32) -> Vec<Bin> {
     let Some(times) = record.distribution("response_time") else {
         return Vec::new();

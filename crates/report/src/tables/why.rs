@@ -1,4 +1,4 @@
-//! Tables of what changed together with each difference, and of the CPU time by variant.
+//! Tables of the changes that accompany each difference, and of the CPU time by variant.
 
 use prony_stats::{Explanation, Metric, Verdict, VerdictDocument, changed_cost};
 
@@ -21,7 +21,8 @@ pub(crate) fn whys(verdict: &VerdictDocument) -> Vec<&Explanation> {
         .collect()
 }
 
-/// At most `rows_max` changes, the likeliest explanations first; `None` if nothing changed.
+/// Returns a table of at most `rows_max` changes, starting with the likeliest explanations; `None`
+/// if nothing changed.
 pub(crate) fn moved_table(why: &Explanation, rows_max: usize) -> Option<Table> {
     let table = Table::of(why.moved.iter().take(rows_max))
         .left("what changed", |it| it.metric.noun())

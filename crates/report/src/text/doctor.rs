@@ -4,11 +4,11 @@ use super::{Paint, TextOptions};
 use crate::doctor::{CheckLevel, DoctorDocument, StoredCheck, StoredSubject};
 use crate::number;
 
-/// The width of the column with a check's level.
+/// Width of the column with a check's level, in characters.
 const LEVEL_WIDTH: usize = 9;
 
-/// Prints all checks that did not pass, and the number of those that did; with `all`, prints all
-/// checks.
+/// Formats the checks that did not pass, and the number of checks that did. If `all` is true,
+/// formats all checks.
 ///
 /// To avoid repetition, servers with the same results share a heading, checks that differ only in
 /// the observed value share an explanation, and an explanation is printed only for the first

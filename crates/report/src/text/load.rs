@@ -31,8 +31,8 @@ pub(super) fn histogram(bins: &[Bin], paint: Paint) -> String {
     )
 }
 
-/// Returns a bar whose length is a share of the longest. The resolution is an eighth of a
-/// character.
+/// Returns a bar whose length is a share of the longest bar's length. The resolution is an eighth
+/// of a character.
 fn bar(share: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share * BAR_LENGTH as f64 * 8.0).round() as usize;

@@ -16,15 +16,15 @@ use crate::tone::Tone;
 use load::histogram;
 use paint::Paint;
 
-/// The layout of text.
+/// Options for the layout of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextOptions {
-    /// Use colors (escape sequences).
+    /// True to use colors (escape sequences).
     pub color: bool,
     /// Maximum length of a line in a paragraph, in characters. Tables with many numbers may be
     /// wider.
     pub width: usize,
-    /// Include a histogram of a load's response times.
+    /// True to include a histogram of a load's response times.
     pub histogram: bool,
 }
 
@@ -44,7 +44,7 @@ impl TextOptions {
 }
 
 const FACT_NAME_WIDTH: usize = 16;
-/// The width of a condition's result.
+/// Width of the column with a condition's result, in characters.
 const RESULT_WIDTH: usize = 13;
 
 /// Renders the report as text.
@@ -171,7 +171,7 @@ impl TextWriter {
     }
 }
 
-/// Formats sentences, each after its verdict's symbol or its result as a word.
+/// Formats sentences. Each follows the symbol of its verdict, or its result as a word.
 fn verdicts(lines: &[VerdictLine], indent: &str, paint: Paint) -> String {
     let line = |line: &VerdictLine| {
         let (mark, width) = match line.mark {
@@ -184,7 +184,7 @@ fn verdicts(lines: &[VerdictLine], indent: &str, paint: Paint) -> String {
     lines.iter().map(line).collect()
 }
 
-/// Findings, one paragraph each.
+/// Formats findings, each as one paragraph.
 fn findings(findings: &[Finding], indent: &str, paint: Paint) -> String {
     let paragraph = |finding: &Finding| {
         let word = format!("{:<8}", severity_name(finding.severity));

@@ -15,8 +15,8 @@ impl Paint {
         Paint { options }
     }
 
-    /// Formats a paragraph: `text` broken between words. The first line starts with `first`, the
-    /// others with an indentation of the same width.
+    /// Formats a paragraph: `text` broken between words. The first line starts with `first`, and
+    /// the others with an indentation of the same width.
     pub(super) fn paragraph(self, first: &str, width_of_first: usize, text: &str) -> String {
         let indent = " ".repeat(width_of_first);
         let mut out = String::new();

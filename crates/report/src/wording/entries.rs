@@ -4,7 +4,7 @@ use prony_record::{EntryGrouping, EntryResults};
 
 use crate::number;
 
-/// Explains names that stand for several URLs.
+/// Explains names that represent several URLs.
 const GROUPED: &str =
     "URLs are grouped by path: {id} stands for numbers and identifiers, and queries are omitted.";
 
@@ -61,7 +61,7 @@ pub(crate) fn all(entries: &EntryResults) -> String {
     }
 }
 
-/// Explains names that stand for several URLs.
+/// Explains names that represent several URLs.
 pub(crate) fn grouping(entries: &EntryResults) -> Option<String> {
     (entries.grouping == EntryGrouping::Path).then(|| GROUPED.to_owned())
 }

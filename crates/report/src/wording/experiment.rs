@@ -13,12 +13,12 @@ pub(crate) fn method(experiment: &Experiment) -> String {
     ) {
         (true, true) => {
             "In each block, prony started the services of all variants and warmed them up. The \
-             load then alternated between the variants in short slices, in rounds of random order. \
-             At the end of the block, prony stopped the services."
+             load then alternated between the variants in short slices, in rounds whose order is \
+             random. At the end of the block, prony stopped the services."
         }
         (true, false) => {
             "The servers were already running. In each block, prony warmed them up. The load then \
-             alternated between the variants in short slices, in rounds of random order."
+             alternated between the variants in short slices, in rounds whose order is random."
         }
         (false, true) => {
             "Every variant ran once in each block, in a random order that the seed determines. For \
@@ -84,7 +84,7 @@ fn search(experiment: &Experiment) -> [(&'static str, String); 2] {
     ]
 }
 
-/// Sentence for the terminal: the report has the comparisons by round.
+/// Sentence for the terminal, which refers to the report for the comparisons by rounds.
 pub(crate) fn rounds_in_report(comparisons: usize) -> String {
     format!(
         "The report compares the rounds of {}.",

@@ -67,7 +67,7 @@ pub(crate) fn how(record: &Record) -> String {
         parts.push("one connection per request".to_owned());
     }
     parts.push(match http {
-        "auto" => "HTTP by ALPN".to_owned(),
+        "auto" => "HTTP version by ALPN".to_owned(),
         version => format!("HTTP/{version}"),
     });
     if let Some(tls) = &record.negotiated.tls {
@@ -128,8 +128,8 @@ pub(crate) fn shortfall(record: &Record) -> Option<String> {
     })
 }
 
-/// The number of requests and successes, and separately the number of failures; `None` if no
-/// request failed.
+/// Returns the number of requests and successes as one text, and the number of failures as another;
+/// the latter is `None` if no request failed.
 pub(crate) fn requests(record: &Record) -> (String, Option<String>) {
     let totals = &record.totals;
     let all = format!(
@@ -166,7 +166,7 @@ pub(crate) fn in_flight(record: &Record) -> Option<String> {
     }
 }
 
-/// The color of a load's summary, given by its most severe finding.
+/// The color of a load's summary, determined by its most severe finding.
 pub(crate) fn tone(record: &Record) -> Tone {
     match record.findings.iter().map(|it| it.severity).max() {
         Some(Severity::Error) => Tone::Bad,
@@ -189,8 +189,8 @@ pub(crate) fn most_severe(record: &Record) -> Option<String> {
     Some(format!("{word}: {}", names.join(", ")))
 }
 
-/// Formats a percentile or a mean, with ≥ before it if it is only a lower bound. A mean counts as
-/// one if any value of the summary is one.
+/// Formats a percentile or a mean, with ≥ before it if it is only a lower bound. A mean is a lower
+/// bound if any value of the summary is one.
 pub(crate) fn time_at(summary: &Summary, name: &str, value: f64) -> String {
     let is_bound = summary.at_least.iter().any(|bound| bound == name)
         || name == "mean" && !summary.at_least.is_empty();
@@ -203,13 +203,13 @@ pub(crate) fn meaning(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Ok => "",
         Outcome::UnexpectedStatus => "complete responses with an unexpected status",
-        Outcome::UnexpectedSize => "complete responses of an unexpected size",
+        Outcome::UnexpectedSize => "complete responses with an unexpected size",
         Outcome::UnexpectedBody => "complete responses with an unexpected body",
         Outcome::Dns => "the name did not resolve",
         Outcome::ConnectRefused => "nothing listens on this port",
         Outcome::ConnectTimeout => "the connection timed out",
         Outcome::ConnectUnreachable => "no route to the server",
-        Outcome::ConnectFailed => "no connection; the findings have the reason",
+        Outcome::ConnectFailed => "the connection failed; the findings give the reason",
         Outcome::NoLocalPort => "this machine ran out of local ports",
         Outcome::TooManyFiles => "this machine reached its limit of open files",
         Outcome::Tls => "the TLS handshake or a TLS record failed",
@@ -231,8 +231,8 @@ pub(crate) fn statuses(record: &Record) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// States whether connections already open at the start of the measurement were opened during the
-/// warm-up or before the start. Agents open their connections before the start.
+/// States whether the connections that were open at the start of the measurement had been opened
+/// during the warm-up or before the load. Agents open their connections before the load starts.
 fn reused(is_fleet: bool, warmup_s: f64) -> &'static str {
     match is_fleet && warmup_s == 0.0 {
         true => "opened before the start were used",
@@ -324,7 +324,7 @@ fn quic(used: &QuicUse) -> String {
         lost => format!("{} lost ({})", number::count(lost), number::share(share)),
     };
     let received = match used.packets_received {
-        // Records of earlier versions have no such count.
+        // Records of earlier versions don't contain the number of received packets.
         0 => number::plural(used.datagrams_received, "datagram", "datagrams"),
         packets => number::plural(packets, "packet", "packets"),
     };
@@ -394,7 +394,7 @@ fn sources(used: &SourceUse) -> String {
     text
 }
 
-/// Maximum number of agents that are listed individually; more are summarized.
+/// Maximum number of agents that are listed individually. A larger number is summarized.
 const LISTED_AGENTS_MAX: usize = 8;
 
 /// The agents that sent the load, and the time between their first requests.
@@ -426,20 +426,20 @@ fn agents(fleet: &FleetUse) -> String {
         text += &format!("; first requests within {}", number::time(skew));
     }
     text + &format!(
-        "; clocks known to within {}; run {}",
+        "; clock offsets known to within {}; run {}",
         number::time(fleet.clock_bound_us),
         fleet.run
     )
 }
 
-/// The number of requests that an open loop's schedule offered, and the number started; `None` for
-/// a closed loop.
+/// The rate that an open loop's schedule offered, the share of requests that were started, their
+/// lateness, and the gaps between them; `None` for a closed loop.
 fn starts(record: &Record) -> Option<String> {
     let offered = record.rate.offered_per_s?;
     let due = record.totals.started + record.totals.unstarted;
     let late = &record.generator.late_us;
     let mut starts = format!(
-        "{} offered, {} started; late by p50 {}, p99 {}, max {}",
+        "{} offered, {} started; lateness p50 {}, p99 {}, max {}",
         number::rate(offered),
         number::share(record.totals.started as f64 / due.max(1) as f64),
         number::time(late.p50),
@@ -499,8 +499,8 @@ mod tests {
         };
         assert_eq!(
             agents(&fleet),
-            "a1 1,000 ok, a2 2,000 ok (lost); first requests within 412 µs; clocks known to within \
-             90.0 µs; run r1"
+            "a1 1,000 ok, a2 2,000 ok (lost); first requests within 412 µs; clock offsets known to \
+             within 90.0 µs; run r1"
         );
         fleet.agents.extend((3..20).map(|n| agent(n, "done")));
         let text = agents(&fleet);

@@ -45,7 +45,7 @@ pub(crate) fn headline(verdict: &VerdictDocument) -> (String, Option<String>) {
                 format!("No difference between {name} and {against} has been established yet.");
             (undecided, text())
         }
-        // The interval is easier to read below the statement than within it.
+        // The interval is easier to read below the statement than inside it.
         _ => match comparison.text.split_once(" (") {
             Some((claim, rest)) if rest.ends_with(')') && !rest.contains(" (") => (
                 claim.to_owned(),
@@ -81,7 +81,7 @@ fn summary(verdict: &VerdictDocument) -> Option<String> {
         let noun = metric.noun();
         return Some(match one_reference {
             true => format!("No difference from {reference} has been established yet."),
-            false => format!("None of {n} comparisons of the {noun} is decided yet."),
+            false => format!("None of the {n} comparisons of the {noun} has been decided yet."),
         });
     }
     if equivalent == n {
@@ -121,7 +121,7 @@ fn summary(verdict: &VerdictDocument) -> Option<String> {
                 }
                 1 => format!("{} is ahead of {reference}{by}.", c.name),
                 _ => format!(
-                    "{faster} of {n} variants are ahead of {reference}, {} furthest{by}.",
+                    "{faster} of {n} variants are ahead of {reference}, {} the furthest{by}.",
                     c.name
                 ),
             }
@@ -136,7 +136,7 @@ fn summary(verdict: &VerdictDocument) -> Option<String> {
     Some(tally(&all))
 }
 
-/// States that the reference is ahead of all other variants.
+/// States that the reference is better than all other variants.
 fn first_of(metric: Metric, reference: &str, variants: usize) -> String {
     match metric {
         Metric::CapacityPerS => {
@@ -245,7 +245,8 @@ pub(crate) fn basis(verdict: &VerdictDocument) -> String {
     )
 }
 
-/// The main effects of factors in words. Interactions are part of their sentences.
+/// The main effects of factors in words. The sentence about a main effect includes its
+/// interactions.
 pub(crate) fn effects(verdict: &VerdictDocument) -> Vec<String> {
     let mains = verdict
         .effects
@@ -311,7 +312,7 @@ mod tests {
             ),
             (
                 ((Faster, 1.2), (Faster, 1.1)),
-                "2 of 2 variants are ahead of aes-128, aes-256 furthest by 20.0%.",
+                "2 of 2 variants are ahead of aes-128, aes-256 the furthest by 20.0%.",
             ),
             (
                 ((Slower, 0.9), (Equivalent, 1.0)),

@@ -10,7 +10,7 @@ use super::verdict_word::{verdict_mark, word};
 use crate::document::VerdictLine;
 use crate::number;
 
-/// Maximum number of names that are listed. The others are only counted.
+/// Maximum number of names that are listed. Further names are only counted.
 const NAMES_MAX: usize = 4;
 
 /// Summarizes all comparisons: first the established differences in the order of the document, then
@@ -115,7 +115,7 @@ fn names(members: &[&Comparison]) -> String {
         true => format!(" against {against}"),
         false => ", each against its own baseline".to_owned(),
     };
-    // Names of several factors contain commas.
+    // Names with several factors contain commas, so they are separated by semicolons.
     let separator = if names.iter().any(|name| name.contains(',')) {
         "; "
     } else {
@@ -124,7 +124,7 @@ fn names(members: &[&Comparison]) -> String {
     format!("{}{more}{end}", names.join(separator))
 }
 
-/// The number of additional blocks that would decide at least one of these comparisons.
+/// States the number of additional blocks that would decide at least one of the given comparisons.
 fn outlook(members: &[&Comparison]) -> String {
     let blocks = members.iter().map(|one| one.blocks).min().unwrap_or(0);
     if blocks < INTERVAL_BLOCKS_MIN {

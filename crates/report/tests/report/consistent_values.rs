@@ -1,5 +1,5 @@
-//! Every output of an experiment prints the same mean, change and interval for a variant and
-//! metric.
+//! Checks that every output of an experiment prints the same mean, change and interval for a
+//! variant and metric.
 
 use std::fs;
 use std::path::Path;
@@ -63,7 +63,7 @@ fn words_of(file: &[u8]) -> String {
         .arg(&path)
         .arg("-")
         .output();
-    let run = run.expect("pdftotext of poppler-utils (cargo xtask test installs it)");
+    let run = run.expect("pdftotext is not installed (cargo xtask test installs poppler-utils)");
     assert!(run.status.success());
     String::from_utf8(run.stdout).unwrap()
 }

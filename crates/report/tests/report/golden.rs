@@ -1,5 +1,5 @@
 //! Snapshots of every output for fixed experiments and records in `tests/golden`. `UPDATE_GOLDEN=1
-//! cargo test -p prony-report` rewrites them. Check the changes afterwards.
+//! cargo test -p prony-report` rewrites them; review the changes afterwards.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,8 @@ const EXPERIMENTS: [&str; 10] = [
     "urls",
     "noisy",
     "capacity",
-    // This folder was written by the first version. Old folders must always render.
+    // This folder was written by the first version of prony. Reports of old folders must always
+    // work.
     "demo-of-0.1.0",
 ];
 const LOADS: [&str; 5] = ["closed", "failing", "open", "profile", "list"];

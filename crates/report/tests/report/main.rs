@@ -1,4 +1,5 @@
-//! Reports through the public interface. One binary, because each one has to be linked.
+//! Tests of reports through the public interface. They share one binary, because linking several
+//! takes longer.
 
 mod browser;
 mod consistent_values;

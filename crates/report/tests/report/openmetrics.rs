@@ -49,7 +49,9 @@ const SUFFIXES: [(&str, &[&str]); 4] = [
 
 /// Parses text by the rules of the format. Returns each sample with its labels and value.
 fn read(text: &str) -> BTreeMap<String, f64> {
-    let body = text.strip_suffix("# EOF\n").expect("the end is marked");
+    let body = text
+        .strip_suffix("# EOF\n")
+        .expect("the text ends with # EOF");
     assert!(!body.contains("# EOF") && !body.contains("\n\n"));
     let mut families: Vec<String> = Vec::new();
     let (mut kind, mut unit) = (String::new(), String::new());
@@ -186,7 +188,7 @@ fn unknown_values_of_agents_are_omitted() {
     };
     assert_eq!(cpu(&record), 3);
     record.generator.cpu_user_s = 0.0;
-    assert_eq!(cpu(&record), 0, "no zeros for what is not known");
+    assert_eq!(cpu(&record), 0, "unknown values are not reported as zero");
     record.fleet = None;
     assert_eq!(cpu(&record), 3);
 }

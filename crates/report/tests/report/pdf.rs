@@ -36,7 +36,7 @@ fn poppler(program: &str, before: &[&str], file: &[u8], after: &[&str]) -> Strin
         .args(after)
         .output();
     let run = run.unwrap_or_else(|error| {
-        panic!("{program}: {error}; the tests of the PDF need poppler-utils (cargo xtask test installs it)")
+        panic!("{program}: {error} (the tests of PDFs need poppler-utils; cargo xtask test installs it)")
     });
     let said = String::from_utf8_lossy(&run.stderr).into_owned();
     assert!(run.status.success(), "{program}: {said}");
@@ -50,13 +50,13 @@ fn text(file: &[u8]) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Asserts that the text contains these parts in this order.
+/// Asserts that the text contains the given parts in the given order.
 #[track_caller]
 fn in_order(text: &str, wanted: &[&str]) {
     let mut rest = text;
     for part in wanted {
         let Some((_, after)) = rest.split_once(part) else {
-            panic!("\"{part}\" is not where it should be in: {text}");
+            panic!("\"{part}\" is missing or out of order in: {text}");
         };
         rest = after;
     }

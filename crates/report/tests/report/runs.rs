@@ -26,7 +26,7 @@ fn fixture(name: &str) -> Stored {
 }
 
 /// The same experiment on another day, with a newer kernel, a newer nginx, more connections, and a
-/// `tcp` variant that is a tenth slower.
+/// `tcp` variant that is 10% slower.
 fn another_day() -> Stored {
     let mut stored = fixture("demo");
     stored.source = "prony-runs/demo-later".to_owned();
@@ -126,7 +126,7 @@ fn check(name: &str, output: &str) {
     let differs = both.find(|(kept, now)| kept != now);
     assert!(
         kept == output,
-        "{name} differs: {differs:?} (UPDATE_GOLDEN=1 keeps what there is now)"
+        "{name} differs: {differs:?} (UPDATE_GOLDEN=1 updates the snapshot)"
     );
 }
 
@@ -229,7 +229,7 @@ fn a_pattern_and_a_folder_are_several_loads() {
 fn schema() -> jsonschema::Validator {
     let path = tests().join("../../../schema/prony.runs-1.schema.json");
     let mut schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-    jsonschema::meta::validate(&schema).expect("the schema is one itself");
+    jsonschema::meta::validate(&schema).expect("the schema is a valid JSON schema");
     close(&mut schema);
     jsonschema::validator_for(&schema).unwrap()
 }
@@ -331,7 +331,7 @@ fn read_junit(xml: &str) -> Counted {
         );
         let attribute = |wanted: &str| -> String {
             let found = start.try_get_attribute(wanted).unwrap();
-            let found = found.unwrap_or_else(|| panic!("{name} without {wanted}"));
+            let found = found.unwrap_or_else(|| panic!("{name} has no attribute {wanted}"));
             found.value.into_owned()
         };
         let number = |wanted: &str| attribute(wanted).parse::<usize>().unwrap();
@@ -359,7 +359,7 @@ fn read_junit(xml: &str) -> Counted {
                 attribute("message");
             }
             "property" => {
-                assert_eq!(suite.cases, 0, "properties come first");
+                assert_eq!(suite.cases, 0, "properties precede the test cases");
                 attribute("name");
                 attribute("value");
             }
@@ -416,7 +416,7 @@ fn junit_has_a_case_for_each_comparison_and_condition() {
     assert!(!unclear(false).has_failed() && unclear(true).has_failed());
 }
 
-/// An inconclusive condition.
+/// A condition that is inconclusive.
 fn unclear_gate(old: &Stored, new: &Stored) -> Vec<GateResult> {
     let gates = judged(old, new, &["retransmits_per_request of tcp > 1"]);
     assert_eq!(gates[0].ruling, GateOutcome::Unclear);

@@ -13,12 +13,12 @@ fn manifest() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A schema that also rejects keys that it does not define. The published schema accepts them, as
-/// readers must.
+/// Returns a schema that also rejects keys that it does not define. The published schema accepts
+/// unknown keys, as readers must.
 fn strict(name: &str) -> jsonschema::Validator {
     let path = manifest().join("../../schema").join(name);
     let mut schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-    jsonschema::meta::validate(&schema).expect("the schema is one itself");
+    jsonschema::meta::validate(&schema).expect("the schema is a valid JSON schema");
     close(&mut schema);
     jsonschema::validator_for(&schema).unwrap()
 }
@@ -91,7 +91,7 @@ fn stored_environments_pass() {
     });
 }
 
-/// Two entries, and several others that are combined.
+/// Returns a list with two entries of its own and several others that are combined.
 fn entries() -> EntryList {
     let entry = |name: &str| EntryInfo {
         name: name.to_owned(),

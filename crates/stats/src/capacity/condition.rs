@@ -7,7 +7,7 @@ use prony_record::measure::{AmountKind, Relation};
 use super::estimate::CapacityEstimate;
 use crate::gate_result::GateOutcome;
 
-/// The only metric that these conditions accept.
+/// The only metric that conditions on capacities accept.
 const METRIC: &str = "capacity";
 
 /// A `--fail-if` condition on a capacity, such as `capacity<8000`.
@@ -26,12 +26,12 @@ impl CapacityCondition {
     /// Returns the reason for the rejection and the accepted form.
     pub fn parse(typed: &str) -> Result<CapacityCondition, String> {
         let compact: String = typed.chars().filter(|c| !c.is_whitespace()).collect();
-        let refused = |reason: &str| format!("{typed}: {reason} (write capacity<8000)");
+        let refused = |reason: &str| format!("{typed}: {reason} (for example, capacity<8000)");
         let Some(rest) = compact.strip_prefix(METRIC) else {
             return Err(refused("the only possible metric is capacity"));
         };
         let Some((relation, limit)) = Relation::split(rest) else {
-            return Err(refused("<, <=, > or >= must follow the metric"));
+            return Err(refused("the metric must be followed by <, <=, > or >="));
         };
         let limit = AmountKind::Rate.amount(limit);
         let limit = limit.map_err(|error| refused(&error))?.value();
@@ -42,8 +42,8 @@ impl CapacityCondition {
         })
     }
 
-    /// Judges an estimate. The condition is established only if it holds for the whole interval or
-    /// bound.
+    /// Judges an estimate. The condition is established only if it holds for the whole interval, or
+    /// for every capacity that the bound allows.
     pub fn judge(&self, estimate: &CapacityEstimate) -> GateOutcome {
         let (low, high) = match *estimate {
             CapacityEstimate::Capacity {
@@ -65,7 +65,7 @@ impl CapacityCondition {
     }
 }
 
-/// The condition as typed, without spaces.
+/// Prints the condition as typed, without spaces.
 impl fmt::Display for CapacityCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.typed)

@@ -12,8 +12,8 @@ const REACH: f64 = 2.0;
 const SLOWDOWN_MAX: f64 = 2.0;
 
 /// Returns the finding if at least half of the probes that failed near the capacity failed only
-/// because requests waited for a free connection: their service times meet the goals and are about
-/// as short as at low rates.
+/// because requests waited for a free connection: the service times of these probes meet the goals
+/// and are about as short as at low rates.
 pub fn connections_limited(search: &SearchReport) -> Option<Finding> {
     let capacity = search.outcome()?.per_s();
     let medians = search.probes.iter().map(|probe| probe.service_time_us.p50);
@@ -39,9 +39,10 @@ pub fn connections_limited(search: &SearchReport) -> Option<Finding> {
         FindingId::ConnectionsLimited,
         Severity::Warning,
         format!(
-            "At {} with {}, requests waited for a free connection: the p99 response time was {}, the \
-             p99 service time {}. The service times meet the goals. The connections, not the server, \
-             may be the limit, so the capacity may be higher. Use more connections (--connections).",
+            "At {} with {}, requests waited for a free connection: the p99 response time was {}, and \
+             the p99 service time was {}. The service times meet the goals. The connections, not the \
+             server, may be the limit, so the capacity may be higher. Use more connections \
+             (--connections).",
             number::rate(nearest.offered_per_s),
             number::plural(nearest.connections.into(), "connection", "connections"),
             number::time(nearest.response_time_us.p99),
@@ -59,8 +60,8 @@ mod tests {
 
     const CAPACITY_PER_S: f64 = 200.0;
 
-    /// Creates a probe with these percentiles of response and service times, in milliseconds. The
-    /// goal is 50 ms.
+    /// Creates a probe with the given p99 response and service times, in milliseconds. The goal is
+    /// 50 ms.
     fn probe(rate: f64, response_ms: f64, service_ms: f64) -> ProbeReport {
         let times = |ms: f64| ProbeTimes {
             p50: 0.8e3 * ms,
@@ -115,7 +116,7 @@ mod tests {
         let finding = finding(vec![met, limited, probe(250.0, 300.0, 5.2)]).unwrap();
         assert_eq!(finding.id, FindingId::ConnectionsLimited);
         let start = "At 210 req/s with 1 connection, requests waited for a free connection: the p99 \
-                     response time was 70.0 ms, the p99 service time 5.20 ms.";
+                     response time was 70.0 ms, and the p99 service time was 5.20 ms.";
         assert!(finding.text.starts_with(start), "{}", finding.text);
     }
 

@@ -42,12 +42,12 @@ pub struct CapacityDocument {
     pub low_per_s: Option<f64>,
     /// Upper end of the capacity's 95% interval.
     pub high_per_s: Option<f64>,
-    /// Lower bound on the capacity: a rate that meets the goals, if no higher one could be judged.
+    /// Lower bound on the capacity: a rate that meets the goals, if no higher rate could be judged.
     pub at_least_per_s: Option<f64>,
     /// Reason why only a lower bound is known.
     pub bound_reason: Option<BoundReason>,
-    /// Upper bound on the capacity: a rate that does not meet the goals, if no lower rate does or
-    /// could be judged.
+    /// Upper bound on the capacity: a rate that does not meet the goals, if no lower rate meets
+    /// them or could be judged.
     pub below_per_s: Option<f64>,
     /// The result as a sentence.
     pub text: String,

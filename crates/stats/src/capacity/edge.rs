@@ -1,4 +1,4 @@
-//! Results of the probes from which the capacity is fitted.
+//! Results of the probes from which the capacity is estimated.
 
 use super::fit::{Crossing, FitPoint, crossing, refined};
 use super::probe::ProbeResult;
@@ -32,8 +32,8 @@ impl EdgeResults {
     }
 
     /// Returns the logarithm of the lowest rate at which a goal is exceeded, computed from the
-    /// probes within `reach` of `log_rate`, an earlier estimate. Returns negative infinity if a goal
-    /// is exceeded at all rates and no line can be fitted.
+    /// probes within `reach` of `log_rate`, an earlier estimate. Returns negative infinity if a
+    /// goal is exceeded at all rates and no line can be fitted.
     pub(super) fn refined_crossing(&self, log_rate: f64, reach: f64) -> f64 {
         let refine = |points: &[FitPoint]| {
             let first = match crossing(points) {
@@ -42,7 +42,7 @@ impl EdgeResults {
                 _ => log_rate,
             };
             // The window is centered on the rate around which the probes were chosen, not on the
-            // crossing, because the latter depends on their results.
+            // crossing, because the crossing depends on the results of the probes.
             match refined(points, log_rate, reach) {
                 unchanged if unchanged == log_rate => first,
                 refined => refined,
@@ -58,8 +58,8 @@ impl EdgeResults {
         }
     }
 
-    /// Returns true if the generator was saturated in most of the failed probes within `reach` of a
-    /// rate.
+    /// Returns true if the generator was saturated in most of the failed probes within `reach` of
+    /// `log_rate`.
     pub(super) fn is_saturated_at(&self, log_rate: f64, reach: f64) -> bool {
         let near = |at: f64| (at - log_rate).abs() <= reach;
         let failed = self
@@ -74,7 +74,8 @@ impl EdgeResults {
         2 * saturated > all
     }
 
-    /// Returns true if at a rate the mean excess of some goal is at least `excess`.
+    /// Returns true if, over the probes at rates up to `log_rate`, the mean excess of some goal is
+    /// at least `excess`.
     pub(super) fn is_far_from_met_at(&self, log_rate: f64, excess: f64) -> bool {
         (0..self.goal_count()).any(|goal| {
             let points = self.points(goal).into_iter();
@@ -87,7 +88,7 @@ impl EdgeResults {
         })
     }
 
-    /// Returns the number of goals, but at least 1, so that probes without readings count as
+    /// Returns the number of goals, and at least 1, so that probes without readings count as
     /// overload.
     fn goal_count(&self) -> usize {
         let goals = self.0.iter().map(|(_, result)| result.goals.len());

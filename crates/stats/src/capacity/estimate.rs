@@ -3,7 +3,7 @@
 use super::outcome::{BoundReason, SearchOutcome};
 use crate::estimate::{Estimate, Interval};
 
-/// Probability that an interval misses the capacity.
+/// Probability that an interval does not contain the capacity.
 const MISS: f64 = 0.05;
 
 /// Combined result of several searches.

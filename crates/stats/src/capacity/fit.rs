@@ -7,23 +7,24 @@
 //! means. Percentiles of short probes are biased.
 //!
 //! Slow responses come in clusters, so the excess of a probe is skewed, and an isotonic fit then
-//! crosses the goal too late. The second fit is a straight line on both log scales near that
-//! crossing, by quasi-likelihood with a log link (Wedderburn, "Quasi-likelihood functions,
+//! crosses the goal at too high a rate. The second fit is a straight line on both log scales near
+//! that crossing, by quasi-likelihood with a log link (Wedderburn, "Quasi-likelihood functions,
 //! generalized linear models, and the Gauss-Newton method", Biometrika 61, 1974). It uses the means
 //! of all nearby probes and never takes the logarithm of a single probe. Where the excess jumps,
 //! only the first fit is used.
 
-/// Range of the log excess, on each side of the goal, that the next probes should cover.
+/// Range that the next probes should cover on each side of the goal, as a difference in the
+/// logarithm of the excess.
 const EXCESS_RANGE: f64 = 1.2;
 
-/// If the excess rises from the reciprocal of this value to this value within the window of a line,
-/// it counts as a jump.
+/// A rise in the excess, within the window of a line, from the reciprocal of this value to this
+/// value counts as a jump.
 const JUMP_EXCESS: f64 = 25.0;
 /// Minimum number of points for a line.
 const LINE_POINTS_MIN: usize = 4;
 /// Maximum number of iterations in the line fit.
 const LINE_STEPS: usize = 60;
-/// Maximum variance of the logarithm that is used to correct the line.
+/// Maximum variance, on the log scale, that is used to correct the line.
 const VARIANCE_MAX: f64 = 0.5;
 /// Minimum slope of a line on the log scales.
 const SLOPE_MIN: f64 = 0.3;
@@ -62,7 +63,8 @@ pub(super) enum Crossing {
 }
 
 impl Crossing {
-    /// Returns the logarithm of the crossing's rate, infinite if the fit doesn't cross the goal.
+    /// Returns the logarithm of the rate at the crossing; infinite if the fit doesn't cross the
+    /// goal.
     pub(super) fn log_rate(&self) -> f64 {
         match self {
             Crossing::Below => f64::NEG_INFINITY,
@@ -72,7 +74,7 @@ impl Crossing {
     }
 }
 
-/// Adjacent points that were merged to their weighted mean.
+/// Adjacent points, merged into their weighted mean.
 #[derive(Debug, Clone, Copy)]
 struct Pool {
     log_rate: f64,
@@ -147,7 +149,7 @@ pub(super) fn refined(points: &[FitPoint], log_rate: f64, reach: f64) -> f64 {
 }
 
 /// Fits `ln excess = level + slope * (log_rate - origin)` and returns the position of the edge
-/// relative to the origin; `None` if the points don't determine it.
+/// relative to the origin, or `None` if the points don't determine the line.
 fn line(points: &[FitPoint], origin: f64) -> Option<f64> {
     let (mut level, mut slope) = (0.0, SLOPE_FIRST);
     let mut sums = LineSums::default();
@@ -160,8 +162,8 @@ fn line(points: &[FitPoint], origin: f64) -> Option<f64> {
         slope = (slope + steeper.clamp(-SLOPE_FIRST, SLOPE_FIRST)).clamp(SLOPE_MIN, SLOPE_MAX);
     }
     let offset: f64 = -level / slope;
-    // The logarithm of a mean of skewed numbers is too low on average, by half of its variance
-    // (Jensen's inequality), so the line would cross the goal too late.
+    // On average, the logarithm of a mean of skewed numbers is too low by half of its variance
+    // (Jensen's inequality), so the line would cross the goal at too high a rate.
     let freedom = points.len().saturating_sub(2).max(1) as f64;
     let dispersion = sums.squares / freedom;
     let spread = sums.s2 - 2.0 * offset * sums.s1 + offset * offset * sums.s0;

@@ -13,7 +13,7 @@ use super::reading::{GoalReading, TailCount};
 
 /// Number of requests beyond a percentile that a probe needs to judge that percentile.
 const TAIL_REQUESTS_MIN: f64 = 10.0;
-/// Number of requests that a probe needs for any goal.
+/// Minimum number of requests that a probe needs, whatever the goal.
 const REQUESTS_MIN: f64 = 100.0;
 /// Minimum excess of a reading that isn't a share, because zero has no logarithm.
 const EXCESS_MIN: f64 = 1e-3;
@@ -30,7 +30,7 @@ impl Goal {
     ///
     /// # Errors
     ///
-    /// Returns an error for conditions that can't be parsed, and for those that can't be goals.
+    /// Returns an error for a condition that can't be parsed or can't be a goal.
     pub fn parse(typed: &str) -> Result<Goal, String> {
         let condition = LoadCondition::require(typed).map_err(|error| error.to_string())?;
         let refused = |reason: &str| Err(format!("{typed}: {reason}"));
@@ -69,8 +69,8 @@ impl Goal {
         Ok(Goal { condition, measure })
     }
 
-    /// Returns the number of requests that a probe needs to judge the goal: enough for ten beyond
-    /// the percentile or the limit.
+    /// Returns the number of requests that a probe needs to judge the goal: enough that ten of them
+    /// may be beyond the percentile or the limit.
     pub fn requests_min(&self) -> f64 {
         let (limit, is_share) = self.condition.limit();
         let share = match self.measure.quantile() {
@@ -92,7 +92,7 @@ impl Goal {
         is_time.then(|| self.condition.limit().0 / 1e6)
     }
 
-    /// Returns the longest limit, in seconds, of the time goals; 0 if there are none.
+    /// Returns the longest limit, in seconds, of the goals about times; 0 if there are none.
     pub fn longest_limit_s(goals: &[Goal]) -> f64 {
         goals.iter().filter_map(Goal::limit_s).fold(0.0, f64::max)
     }
@@ -184,7 +184,7 @@ impl ProbeResult {
     }
 }
 
-/// The goal as typed, without spaces.
+/// Prints the goal as typed, without spaces.
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.condition.fmt(f)

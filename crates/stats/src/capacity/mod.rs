@@ -1,10 +1,10 @@
 //! Capacity: the highest request rate at which a server meets its goals, with an interval.
 //!
 //! A [`Goal`] is a condition such as `p99<50ms`. A [`Search`] chooses the rate of each [`Probe`],
-//! receives its [`ProbeResult`], and ends with a [`SearchOutcome`]. [`Probe::early_end`] decides if
-//! a running probe can end early. [`CapacityEstimate`] combines the outcomes of several searches.
-//! [`SearchReport`] and [`CapacityDocument`] are the stored forms. The module has no clock and no
-//! socket: the caller runs the probes.
+//! receives its [`ProbeResult`], and ends with a [`SearchOutcome`]. [`Probe::early_end`] decides
+//! whether a running probe can end early. [`CapacityEstimate`] combines the outcomes of several
+//! searches. [`SearchReport`] and [`CapacityDocument`] are the stored forms. The module has no
+//! clock and no socket: the caller runs the probes.
 
 mod condition;
 mod connection_limit;

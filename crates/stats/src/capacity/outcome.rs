@@ -18,7 +18,7 @@ pub enum BoundReason {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SearchOutcome {
-    /// A highest rate at which all goals are met was found.
+    /// The search found the highest rate at which all goals are met.
     Capacity {
         /// The highest rate, in requests per second.
         per_s: f64,

@@ -8,26 +8,26 @@ use super::reading::GoalReading;
 pub(super) const SETTLE_SHARE: f64 = 0.2;
 /// Share of the offered requests that a server must complete to be considered as keeping up.
 const KEEPS_UP_SHARE: f64 = 0.9;
-/// Number of requests that may be in flight at the end of a probe without counting as arrears.
-/// Matters at low rates only.
+/// Number of requests that may be in flight at the end of a probe without counting as arrears. It
+/// matters only at low rates.
 const IN_FLIGHT: f64 = 3.0;
 /// If more than this share of a probe's requests is in arrears, the server is hopelessly
 /// overloaded.
 const HOPELESS_SHARE: f64 = 0.3;
-/// A probe at the edge counts as an overload if its slow requests so far exceed those allowed in
-/// the whole probe by this factor.
+/// A probe at the edge counts as an overload if it already has more slow requests than this
+/// multiple of the number allowed in the whole probe.
 const OVERLOAD_TAIL: f64 = 4.0;
-/// Number of slow requests that may be missing by chance. A goal is clearly met only if it allows
-/// at least this many more slow requests than were observed.
+/// Minimum number of additional slow requests that a goal must still allow to count as clearly met,
+/// because few slow requests may be observed by chance.
 const TAIL_ROOM: f64 = 3.0;
 
 /// Part of the search that a probe belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbePurpose {
-    /// Finds the order of magnitude.
+    /// Finds the order of magnitude of the capacity.
     Explore,
-    /// Narrows the range of rates.
+    /// Narrows the range of rates that may contain the capacity.
     Bracket,
     /// Locates the rate at which the fit crosses the goals; enters the fit.
     Edge,
@@ -57,7 +57,7 @@ pub struct ProbeResult {
     pub achieved_per_s: f64,
     /// Number of measured requests.
     pub requests: u64,
-    /// Longest limit of the time goals, in seconds; 0 if there are none.
+    /// Longest limit of the goals about times, in seconds; 0 if there are none.
     pub limit_s: f64,
     /// The reading of each goal; empty if nothing was measured.
     pub goals: Vec<GoalReading>,
@@ -76,7 +76,7 @@ impl ProbeResult {
     }
 
     /// Returns true if the server completed about as many requests as were due. Requests that may
-    /// still be in flight while the goals are met don't count as arrears, because they can be a
+    /// still be in flight without violating a goal don't count as arrears, because they can be a
     /// large share of a short probe.
     pub fn keeps_up(&self) -> bool {
         let (due, ended) = (self.offered_per_s, self.achieved_per_s);
@@ -114,22 +114,22 @@ impl Probe {
         self.settle_s + self.measure_s
     }
 
-    /// Decides if the probe can end early. `limit_s` is the longest limit of the time goals.
+    /// Decides whether the probe can end early. `limit_s` is the longest limit of the goals about
+    /// times.
     ///
-    /// The results of the bracket only choose the rates of the edge, so they may depend on the
+    /// The results of the bracket only determine the rates at the edge, so they may depend on the
     /// moment at which a probe ends. A probe of the bracket ends as soon as more requests are slow
-    /// than are allowed in the whole probe, or when the number of slow requests is far below the
-    /// allowed one.
+    /// than are allowed in the whole probe, or when far fewer requests are slow than are allowed.
     ///
-    /// The other probes enter the fit. If they ended because of many slow requests so far, the
-    /// share of slow requests would be overestimated; if they ended because of few, it would be
-    /// underestimated. Either would bias the fit. A probe at the edge therefore ends early only if
-    /// the overload is so far above the goal that the probe is outside the fit's window, and a
-    /// probe near the crossing only if the server is hopelessly behind.
+    /// The other probes enter the fit. If they ended early because many requests were slow, the
+    /// share of slow requests would be overestimated. If they ended early because few were slow,
+    /// the share would be underestimated. Either would bias the fit. A probe at the edge therefore
+    /// ends early only if the overload is so far above the goal that the probe is outside the fit's
+    /// window, and a probe near the crossing ends early only if the server is hopelessly behind.
     pub fn early_end(&self, progress: &ProbeProgress, limit_s: f64) -> Option<EarlyEnd> {
         let rate = self.rate_per_s?;
         let due = rate * progress.elapsed_s;
-        // The number of Poisson arrivals has a standard deviation of its square root. Requests that
+        // The standard deviation of a number of Poisson arrivals is its square root. Requests that
         // have been in flight for less than the time limit are not in arrears.
         let arrears = due - progress.ended as f64 - 3.0 * due.sqrt() - rate * limit_s;
         let planned = rate * self.planned_s();

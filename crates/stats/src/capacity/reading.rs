@@ -6,7 +6,8 @@ pub struct GoalReading {
     /// True if the probe meets the goal.
     pub met: bool,
     /// For a percentile or a share of requests: the share of requests beyond the limit divided by
-    /// the allowed share. For other metrics: value / limit. The goal is met up to 1.
+    /// the allowed share. For other metrics: the value divided by the limit. The goal is met if the
+    /// excess is at most 1.
     pub excess: f64,
     /// Excess that half a request would cause; the smallest excess that a reading can show.
     pub resolution: f64,
@@ -18,19 +19,19 @@ pub struct GoalReading {
     pub text: String,
 }
 
-/// Number of requests beyond a goal's limit, out of all.
+/// Number of requests beyond a goal's limit, and number of all requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TailCount {
     /// Number of requests beyond the limit.
     pub over: u64,
     /// Number of all requests.
     pub all: u64,
-    /// Share of all requests that the goal allows beyond the limit.
+    /// Share of all requests that may be beyond the limit without violating the goal.
     pub allowed_share: f64,
 }
 
 impl TailCount {
-    /// Returns the number of requests that may be beyond the limit, out of `requests`.
+    /// Returns the number of requests, out of `requests`, that may be beyond the limit.
     pub(super) fn allowed_of(&self, requests: f64) -> f64 {
         self.allowed_share * requests
     }

@@ -3,13 +3,13 @@
 //! 1. **Explore**: a short closed loop finds the order of magnitude.
 //! 2. **Bracket**: open-loop probes raise or lower the rate in growing steps, until one rate meets
 //!    the goals and a higher one doesn't; then they bisect on the log scale.
-//! 3. **Edge**: probes at evenly spaced rates around the bracket, in a random order. If the fit
+//! 3. **Edge**: probes run at evenly spaced rates around the bracket, in random order. If the fit
 //!    doesn't cross the goals within these rates, up to three extensions follow.
 //! 4. **Crossing**: longer probes cover the rates around the crossing.
 //!
-//! Only the probes of the last two parts enter the fit, because the choice of the earlier rates
-//! depended on their results. These probes share the remaining time. A search of a slow server
-//! therefore also ends in time, but its result varies more.
+//! Only the probes of the last two parts enter the fit, because the rates of the earlier probes
+//! depended on earlier results. The probes of the last two parts share the remaining time. A search
+//! of a slow server therefore also ends in time, but its result varies more.
 //!
 //! If the capacity of an earlier search is given, the search begins with the edge.
 
@@ -39,9 +39,9 @@ const EDGE_TIME_SHARE: f64 = 0.2;
 const EDGE_REACH: f64 = 1.4;
 /// Number of probes near the crossing.
 const CROSSING_PROBES: usize = 9;
-/// Minimum distance between the crossing and the outermost of these probes, on the log scale.
+/// Minimum distance between the crossing and the outermost probe near it, on the log scale.
 const CROSSING_REACH_MIN: f64 = 0.02;
-/// Maximum distance between the crossing and the outermost of these probes, on the log scale.
+/// Maximum distance between the crossing and the outermost probe near it, on the log scale.
 const CROSSING_REACH_MAX: f64 = 0.35;
 /// Maximum distance of the crossing below the lowest rate that can be judged, on the log scale.
 const EXTRAPOLATION_MAX: f64 = 0.5 * CROSSING_REACH_MAX;
@@ -52,18 +52,18 @@ const EXTENSION_PROBES: usize = 3;
 /// Number of requests in a probe at the edge, as a multiple of the number that the goals need.
 const EDGE_LENGTH: f64 = 2.0;
 /// Number of requests in a probe near the crossing, as a multiple of the number that the goals
-/// need. It is larger because slow responses come in clusters.
+/// need. It is larger than at the edge, because slow responses come in clusters.
 const CROSSING_LENGTH: f64 = 6.0;
 /// First rate of the bracket, as a share of the closed loop's rate.
 const FIRST_SHARE: f64 = 0.6;
-/// Maximum ratio of a server's capacity to the rate of the closed loop, which its connections may
-/// limit.
+/// Maximum ratio of a server's capacity to the rate of the closed loop. The closed loop may be
+/// slower than the capacity, because its number of connections is limited.
 const EXPLORED_FACTOR_MAX: f64 = 8.0;
-/// Minimum number of slow requests that proves a goal unmet at the lowest rate, at which a probe
-/// has few requests. The excess must also be at least `UNMET_EXCESS_MIN`.
+/// Minimum number of slow requests that proves that a goal is not met at the lowest rate, where a
+/// probe has few requests. The excess must also be at least `UNMET_EXCESS_MIN`.
 const UNMET_REQUESTS_MIN: u64 = 2;
 const UNMET_EXCESS_MIN: f64 = 3.0;
-/// Minimum excess that a short probe of the bracket doesn't reach by chance.
+/// Smallest excess that a short probe of the bracket can't plausibly reach by chance.
 const FAR_EXCESS_MIN: f64 = 30.0;
 
 /// State of the bracket: its ends and the next rate.
@@ -75,7 +75,7 @@ struct Bracket {
     unmet: Option<f64>,
     /// True if the generator was saturated at the rate `unmet`.
     saturated: bool,
-    /// True if the probe at the rate `unmet` failed by more than chance.
+    /// True if the probe at the rate `unmet` failed too clearly to be explained by chance.
     is_certain: bool,
     step: f64,
     probes: usize,
@@ -86,11 +86,11 @@ struct Bracket {
 struct EdgePlan {
     /// Rates to probe, the next one last.
     pending: Vec<f64>,
-    /// Deadline of these probes, in seconds of the search's time.
+    /// Deadline of the remaining probes, as total time taken by all probes, in seconds.
     until_s: f64,
     extensions: usize,
-    /// Set for the probes near the crossing, which come last: logarithm of the crossing's rate, and
-    /// maximum distance of the probes from it on the log scale.
+    /// Logarithm of the rate at the crossing, and maximum distance of the probes from it on the log
+    /// scale. Set only for the probes near the crossing, which come last.
     near: Option<(f64, f64)>,
 }
 
@@ -98,9 +98,9 @@ struct EdgePlan {
 enum Phase {
     Explore,
     Bracket(Bracket),
-    /// Last probe, at the lowest rate.
+    /// The last probe runs at the lowest rate.
     Lowest {
-        /// Lowest rate that was judged. It did not meet the goals.
+        /// Lowest rate judged so far, at which the goals were not met.
         judged: f64,
     },
     Edge(EdgePlan),
@@ -116,7 +116,7 @@ pub struct Search {
     /// Time taken by all probes so far, in seconds. `time_s` is the time available to the search.
     spent_s: f64,
     time_s: f64,
-    /// Highest rate that met the goals so far. `unmet` is the lowest that didn't.
+    /// Highest rate so far that met the goals. `unmet` is the lowest rate that didn't.
     met: Option<f64>,
     unmet: Option<f64>,
     random: u64,
@@ -150,7 +150,7 @@ impl Search {
         }
     }
 
-    /// Returns the maximum duration of a search with these settings, in seconds, without the time
+    /// Returns the maximum duration of a search with these settings, in seconds, excluding the time
     /// for connecting.
     pub fn time_s_max(settings: &SearchSettings) -> f64 {
         match settings.probe_s {
@@ -202,7 +202,7 @@ impl Search {
         })
     }
 
-    /// Returns the highest rate that met the goals so far, and the lowest that did not.
+    /// Returns the highest rate so far that met the goals, and the lowest that did not.
     pub fn bracket(&self) -> (Option<f64>, Option<f64>) {
         (self.met, self.unmet)
     }
@@ -265,7 +265,7 @@ impl Search {
     }
 
     fn explored(&self, result: &ProbeResult) -> Phase {
-        // If the server can't reach even the lowest rate that can be judged, a probe of that rate
+        // If the server can't reach even the lowest rate that can be judged, a probe at that rate
         // would only overload it.
         let lowest = self.settings.rate_min();
         if lowest > EXPLORED_FACTOR_MAX * result.achieved_per_s {
@@ -337,7 +337,8 @@ impl Search {
         })
     }
 
-    /// Returns the next phase if the goals were not met at the lowest rate that can be judged.
+    /// Returns the phase that follows if the goals were not met at the lowest rate that can be
+    /// judged.
     fn below(&self, judged: f64) -> Phase {
         match judged > RATE_MIN {
             true => Phase::Lowest { judged },
@@ -345,7 +346,7 @@ impl Search {
         }
     }
 
-    /// Chooses rates around the middle, which is given as a logarithm.
+    /// Chooses rates around `middle`, which is the logarithm of a rate.
     fn edge_around(&mut self, middle: f64) -> Phase {
         self.time_s = self.settings.time_s_at(middle.exp());
         Phase::Edge(EdgePlan {
@@ -360,8 +361,8 @@ impl Search {
         self.spent_s + EDGE_TIME_SHARE * (self.time_s - self.spent_s).max(0.0)
     }
 
-    /// Returns rates that are evenly spaced on the log scale, shifted at random by up to half a
-    /// step, and shuffled.
+    /// Returns rates that are evenly spaced on the log scale, shifted together by a random amount
+    /// of up to half a step, and shuffled.
     fn rates_around(&mut self, middle: f64, reach: f64, count: usize) -> Vec<f64> {
         let gap = 2.0 * reach / (count - 1) as f64;
         let lowest = middle - reach + (self.uniform() - 0.5) * gap;
@@ -424,7 +425,7 @@ impl Search {
         })
     }
 
-    /// Chooses rates for the longer probes, which are the last ones.
+    /// Chooses the rates of the last probes, which are longer.
     fn crossing_around(&mut self, log_rate: f64, reach: f64, extensions: usize) -> Phase {
         Phase::Edge(EdgePlan {
             pending: self.rates_around(log_rate, reach, CROSSING_PROBES),
@@ -434,7 +435,7 @@ impl Search {
         })
     }
 
-    /// Computes the capacity from the probes near the first crossing and those at the edge.
+    /// Computes the capacity from the probes near the first crossing and the probes at the edge.
     fn judge_crossing(&self, log_rate: f64, reach: f64) -> Phase {
         let at = self.edge.refined_crossing(log_rate, reach);
         let lowest = self.settings.rate_min();
@@ -479,13 +480,14 @@ fn is_certainly_unmet(result: &ProbeResult) -> bool {
     !result.keeps_up() || exceeds(result, UNMET_EXCESS_MIN)
 }
 
-/// Returns true if a probe of the bracket, which ends as soon as it fails, proves that the goals are
-/// not met. In so short a probe, too few requests to keep up can be due by chance.
+/// Returns true if a probe of the bracket, which ends as soon as it fails, proves that the goals
+/// are not met. A server that did not keep up proves nothing, because so short a probe can have too
+/// few requests by chance.
 fn is_far_from_met(result: &ProbeResult) -> bool {
     exceeds(result, FAR_EXCESS_MIN)
 }
 
-/// Returns true if nothing was measured, or a goal was exceeded by at least this factor.
+/// Returns true if nothing was measured, or if the excess of a goal is at least `excess`.
 fn exceeds(result: &ProbeResult, excess: f64) -> bool {
     let mut failed = result.goals.iter().filter(|goal| !goal.met);
     let is_exceeded = failed.any(|goal| {

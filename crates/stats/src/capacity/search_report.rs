@@ -1,4 +1,4 @@
-//! Stored result of one search.
+//! Stored result of one capacity search.
 
 use prony_record::{Finding, Record, Severity, Summary};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use super::outcome::SearchOutcome;
 use super::probe::{Probe, ProbePurpose, ProbeResult};
 use super::reading::GoalReading;
 
-/// Outcome of a search, or the reason why it has none.
+/// Outcome of a search, or the reason why there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SearchEnd {
@@ -26,7 +26,7 @@ pub enum SearchEnd {
 /// Result of one search, with its probes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchReport {
-    /// Outcome of the search, or the reason why it has none.
+    /// Outcome of the search, or the reason why there is none.
     pub end: SearchEnd,
     /// Highest rate that met the goals, in requests per second.
     pub met_per_s: Option<f64>,
@@ -83,7 +83,7 @@ pub struct ProbeReport {
     pub response_time_us: ProbeTimes,
     /// Percentiles of the service times, which exclude the wait for a free connection.
     pub service_time_us: ProbeTimes,
-    /// Wait until the server was idle before the probe, in seconds.
+    /// Time spent waiting, before the probe, until the server was idle, in seconds.
     pub waited_s: f64,
     /// Total duration of the probe, in seconds.
     pub took_s: f64,
@@ -148,7 +148,8 @@ impl GoalValue {
 }
 
 impl ProbeReport {
-    /// Summarizes a probe. `waited_s` is the wait until the server was idle before the probe.
+    /// Summarizes a probe. `waited_s` is the time spent waiting, before the probe, until the server
+    /// was idle.
     pub fn new(
         probe: &Probe,
         record: &Record,

@@ -31,13 +31,15 @@ pub fn estimated(estimate: &CapacityEstimate, goals: &[Goal], readings: &str) ->
                     "At higher rates, the load generator was saturated."
                 }
                 BoundReason::RateMax => "This is the highest permitted rate.",
-                BoundReason::ProbesMax => "The search ended before it found a rate that fails.",
+                BoundReason::ProbesMax => {
+                    "The search ended before it found a rate that fails the goals."
+                }
             };
             format!("Capacity at {goals}: ≥ {}. {reason}", number::rate(*per_s))
         }
         CapacityEstimate::Below { per_s } => format!(
             "Capacity at {goals}: less than {}. At lower rates, probes of this length have too few \
-             requests to judge the goals; twice the length can judge half the rate.",
+             requests to judge the goals; probes twice as long can judge half the rate.",
             number::rate(*per_s)
         ),
         CapacityEstimate::Unmet { per_s } => {

@@ -1,8 +1,8 @@
-//! Settings of a search, and the lengths of the probes that result from them.
+//! Settings of a search, and the probe lengths that result from them.
 
 use super::probe::SETTLE_SHARE;
 
-/// Default duration of a search, in seconds, unless the goals need more.
+/// Default duration of a search, in seconds, unless the goals need a longer search.
 const SEARCH_S: f64 = 60.0;
 /// Maximum duration of a search on a slow server, as a multiple of the usual duration.
 const SLOW_SERVER_FACTOR: f64 = 5.0;
@@ -17,11 +17,12 @@ const SHORTEST_PROBES: f64 = 20.0;
 /// Number of requests that a search needs, as a multiple of [`SearchSettings::requests_min`]. With
 /// fewer requests, there are too few slow ones, and the interval misses the capacity too often.
 const REQUESTS_PER_SEARCH: f64 = 20.0;
-/// Maximum of the same multiple for goals whose slow requests come in long clusters.
+/// Maximum number of requests that a search needs, as a multiple of
+/// [`SearchSettings::requests_min`], for goals whose slow requests come in long clusters.
 const REQUESTS_PER_SEARCH_MAX: f64 = 50.0;
-/// Number of requests due within a goal's time limit above which a search needs more requests. If
-/// the limit is many times the service time, slow requests come in clusters, whose length grows
-/// with this number. With few clusters, the estimate is skewed and on average too high.
+/// Threshold for the number of requests due within a goal's time limit. Above it, slow requests
+/// come in clusters, whose length grows with that number. If a search had few clusters, its
+/// estimate would be skewed and on average too high, so it needs more requests.
 const REQUESTS_WITHIN_LIMIT: f64 = 8.0;
 /// Time per probe for connecting and for waiting until the server is idle, in seconds.
 const OVERHEAD_S: f64 = 0.2;
@@ -29,15 +30,15 @@ const OVERHEAD_S: f64 = 0.2;
 /// Settings of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SearchSettings {
-    /// Requests that a probe needs to judge all goals.
+    /// Number of requests that a probe needs to judge all goals.
     pub requests_min: f64,
-    /// Longest limit of the time goals, in seconds; 0 if there are none.
+    /// Longest limit of the goals about times, in seconds; 0 if there are none.
     pub limit_s: f64,
     /// Duration of the whole search, in seconds. The probes are as long as the goals require and
     /// must fit into this time.
     pub time_s: f64,
-    /// Maximum duration of a search, in seconds. Applies to servers so slow that there are too few
-    /// requests in `time_s`.
+    /// Maximum duration of a search, in seconds. It applies to servers so slow that `time_s` yields
+    /// too few requests.
     pub time_s_max: f64,
     /// Length of each probe's measured part, in seconds. Overrides the lengths that follow from
     /// `time_s`.
@@ -59,7 +60,7 @@ impl SearchSettings {
         (time_s, SLOW_SERVER_FACTOR * time_s)
     }
 
-    /// Returns the minimum duration of a search, in seconds, that can judge this rate.
+    /// Returns the minimum duration, in seconds, of a search that can judge this rate.
     pub fn time_s_to_judge(&self, rate_per_s: f64) -> f64 {
         let time_s = REQUESTS_PER_SEARCH * self.requests_min / rate_per_s;
         time_s.max(time_s_min(self.limit_s))
@@ -98,7 +99,7 @@ impl SearchSettings {
     }
 
     /// Returns the length of a probe's measured part, in seconds: long enough for `requests`
-    /// requests, but at most an equal part of `left_s` for each of `probes`.
+    /// requests, but no longer than an equal part of `left_s` for each of the `probes` probes.
     pub(super) fn measure_s(&self, requests: f64, rate: f64, left_s: f64, probes: usize) -> f64 {
         if let Some(probe_s) = self.probe_s {
             return probe_s;
@@ -113,7 +114,7 @@ impl SearchSettings {
     }
 }
 
-/// Lowest rate that any search probes, in requests per second.
+/// Lowest rate that a search may probe, in requests per second.
 pub const RATE_MIN: f64 = 1.0;
 
 /// Returns the shortest duration of a search, in seconds.

@@ -1,4 +1,4 @@
-//! Measurements by which gates are judged.
+//! Measurements used to judge gates.
 
 use prony_record::Record;
 
@@ -20,7 +20,7 @@ pub struct RunEvidence<'a> {
     pub is_loads: bool,
 }
 
-/// All measurements by which gates are judged.
+/// All measurements used to judge gates.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
     /// The run that the gates apply to.
@@ -31,8 +31,8 @@ pub struct Evidence<'a> {
     pub comparisons: &'a [Comparison],
     /// Comparison of the two runs. If present, gates on verdicts refer to it.
     pub between: Option<&'a RunsDocument>,
-    /// Probability that an interval misses: the one of the last look, or 0.05 if there was only one
-    /// look.
+    /// Probability that an interval misses the true value: that of the last look, or 0.05 if there
+    /// was only one look.
     pub miss: f64,
 }
 
@@ -44,8 +44,8 @@ pub(super) struct StatedVerdict<'a> {
 }
 
 impl RunEvidence<'_> {
-    /// Returns the values of a quantity in a variant's trials, with their block numbers, ascending.
-    /// A value is `None` if the trial has no usable one.
+    /// Returns the block number and the value of a quantity for each trial of a variant, ordered by
+    /// block. A value is `None` if the trial has no usable value.
     pub(super) fn values(&self, variant: usize, quantity: &Quantity) -> Vec<(u32, Option<f64>)> {
         let mut values: Vec<(u32, Option<f64>)> = match quantity.what {
             QuantitySource::Metric(metric) => self
@@ -79,8 +79,8 @@ impl RunEvidence<'_> {
         values
     }
 
-    /// Returns the reason why the run withholds verdicts on this quantity, as a phrase that
-    /// completes a sentence.
+    /// Returns the reason why the run withholds verdicts on a quantity, as a phrase that completes
+    /// a sentence.
     pub(super) fn doubt(&self, variant: usize, quantity: &Quantity) -> Option<&str> {
         let mut doubts = self
             .run

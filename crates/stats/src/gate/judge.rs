@@ -74,7 +74,7 @@ fn verdict(
         .filter(|one| metric.is_none_or(|m| m == one.metric))
     {
         let open = matches!(stated.verdict, Verdict::Undecided | Verdict::Withheld);
-        // If the gate names `undecided` or `withheld`, such a verdict decides the gate.
+        // A verdict of `undecided` or `withheld` decides the gate if the gate names that verdict.
         let ruling = match (wanted.contains(&stated.verdict), open) {
             (true, _) if is => GateOutcome::Failed,
             (true, _) => GateOutcome::Passed,
@@ -322,7 +322,7 @@ impl GateCase<'_> {
         Ok(((back(mean(&within)), interval), within.len()))
     }
 
-    /// Returns the values of all trials, or a sentence about the trials that lack one.
+    /// Returns the values of all trials, or a sentence that lists the trials without a value.
     fn whole(&self, source: &RunEvidence<'_>, variant: usize) -> Result<Vec<(u32, f64)>, String> {
         let values = source.values(variant, self.quantity);
         let unit = unit_of(source);
@@ -388,7 +388,8 @@ struct ReferenceTrials<'a> {
     source: RunEvidence<'a>,
     variant: usize,
     name: String,
-    /// True if the experiment's own comparisons cover this pair.
+    /// True if the reference is the variant's baseline, so the experiment's own comparisons cover
+    /// this pair.
     is_baseline: bool,
     is_stored: bool,
 }

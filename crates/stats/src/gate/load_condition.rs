@@ -3,8 +3,8 @@
 //!
 //! The grammar and the metrics are the same as for a [`Gate`](super::Gate), but without variants,
 //! references and verdicts. A single load has no interval, so the result depends only on the
-//! measured values. If only a lower bound on a percentile is known, that bound is compared; reports
-//! print it, too.
+//! measured values. If only a lower bound on a percentile is known, that bound is compared with the
+//! limit; reports also print the bound.
 
 use std::fmt;
 
@@ -22,8 +22,8 @@ pub struct LoadCondition {
     /// Text as typed, without spaces.
     typed: String,
     quantity: Quantity,
-    /// Relation between metric and limit that fails the record. For a requirement, it is the
-    /// inverse of the typed one.
+    /// Relation between metric and limit that makes the record fail. For a requirement, it is the
+    /// inverse of the typed relation.
     failing: Relation,
     limit: f64,
     /// True if the limit is a fraction of a total.
@@ -80,7 +80,7 @@ impl LoadCondition {
         }
     }
 
-    /// Parses a `--require` condition, which has the opposite meaning.
+    /// Parses a `--require` condition, which has the opposite meaning of `--fail-if`.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl LoadCondition {
     /// Returns the reason why the record fails the condition, as a clause such as `p99 is 61.3 ms`,
     /// or `None` if it doesn't fail.
     ///
-    /// Without any requests, a percentile can fail only a requirement.
+    /// If there were no requests, a condition on a percentile fails only if it is a requirement.
     pub fn holds(&self, record: &Record) -> Option<String> {
         match self.judge(record) {
             Some(judged) => judged.holds.then_some(judged.text),
@@ -138,8 +138,8 @@ impl LoadCondition {
         }
     }
 
-    /// Checks a record. Returns `None` if the metric was not measured, such as a percentile without
-    /// any requests.
+    /// Checks a record. Returns `None` if the metric was not measured, for example a percentile if
+    /// there were no requests.
     pub fn judge(&self, record: &Record) -> Option<LoadConditionResult> {
         let (value, shown) = match self.quantity.count(record) {
             Some((_, 0)) if self.is_share => return None,
@@ -168,7 +168,7 @@ impl LoadCondition {
         &self.quantity
     }
 
-    /// Returns the relation between metric and limit that fails the record.
+    /// Returns the relation between metric and limit that makes the record fail.
     pub(crate) fn failing(&self) -> Relation {
         self.failing
     }
@@ -185,7 +185,7 @@ impl LoadCondition {
     }
 }
 
-/// The condition as typed, without spaces.
+/// Prints the condition as typed, without spaces.
 impl fmt::Display for LoadCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.typed)

@@ -13,13 +13,14 @@
 //!
 //! Examples: `p99 of new > baseline + 5%`, `rate of socket=tcp < 0.95 baseline`, `p99 > 50ms`,
 //! `failed > 0.1%`, `verdict of new is slower`. A metric is a metric of `verdict.json` by its name,
-//! one of the short names, or a [measure](prony_record::measure) of a record. Without a subject,
-//! the gate applies to each variant separately. A [`LoadCondition`] is a gate on a single load.
+//! one of the short names, or a [measure](prony_record::measure) of a record. If the subject is
+//! omitted, the gate applies to each variant separately. A [`LoadCondition`] is a gate on a single
+//! load.
 //!
 //! A gate judges the interval, not the estimate. It fails if the condition holds for the whole
 //! interval, passes if it holds for no part of the interval, and is unclear otherwise. Noise
-//! therefore doesn't flip the result of a value near the limit. A count of requests with a fixed
-//! limit is a fact, and is judged directly.
+//! therefore doesn't flip the result if a value is near the limit. A count of requests is a fact,
+//! so it is compared with a fixed limit directly.
 
 mod error;
 mod evidence;
@@ -66,7 +67,7 @@ enum GateRule {
 /// Limit that a measured value is compared with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum GateLimit {
-    /// A value in the quantity's unit; a fraction of the total if `is_share`.
+    /// A value in the quantity's unit, or a fraction of the total if `is_share` is true.
     Fixed { value: f64, is_share: bool },
     /// `factor` times the reference's value, plus `shift`.
     Relative {

@@ -104,7 +104,7 @@ impl<'a> GateParser<'a> {
         }
     }
 
-    /// Consumes the next word if it is `wanted`, and returns true if it was.
+    /// Consumes the next word if it equals `wanted`. Returns true if it did.
     fn takes(&mut self, wanted: &str) -> bool {
         self.space();
         let before = self.at;
@@ -212,7 +212,7 @@ impl<'a> GateParser<'a> {
         Ok((subjects, rule))
     }
 
-    /// Parses `of …`. If it is absent, the subject is every variant.
+    /// Parses the subject: `of …`. If it is omitted, the subject is every variant.
     fn of(&mut self) -> Result<GateSubject, GateError> {
         if !self.takes("of") {
             return Ok(GateSubject {
@@ -370,8 +370,8 @@ impl<'a> GateParser<'a> {
         };
         let Some(to) = to else {
             let end = start + text.len();
-            // A text that begins with a digit can only be a value, so the error from parsing the
-            // value is reported.
+            // Text that begins with a digit can only be a value, so the error reported is the one
+            // from parsing the value.
             let what = if is_single_load || text.starts_with(|c: char| c.is_ascii_digit()) {
                 fixed
             } else {
@@ -426,7 +426,7 @@ impl<'a> GateParser<'a> {
         let by_name = self.name()?;
         if let Some(&[place]) = by_name.as_deref() {
             if subject.is_named && subject.variants == [place] {
-                return Err(self.wrong(start..self.at, "that is the variant itself"));
+                return Err(self.wrong(start..self.at, "a limit can't refer to the variant itself"));
             }
             return Ok(Some(GateReference::Variant(place)));
         }
@@ -436,8 +436,8 @@ impl<'a> GateParser<'a> {
             "baseline" if !self.known.baseline.is_empty() => {
                 return Ok(Some(GateReference::Baseline));
             }
-            // For a load, "baseline" means the stored load. "A" is accepted because `prony report`
-            // of earlier versions used it as the name of the first of two runs.
+            // For a load, "baseline" means the stored load. "A" is accepted because earlier
+            // versions of `prony report` used it as the name of the first of two runs.
             "baseline" | "stored" | "A" if stored.is_some() => {
                 return Ok(Some(GateReference::Stored));
             }
@@ -480,7 +480,7 @@ impl<'a> GateParser<'a> {
         let place = self.at..self.typed.trim_end().len();
         let text: String = self.rest().chars().filter(|c| !c.is_whitespace()).collect();
         self.at = self.typed.len();
-        // For values that may be zero, a percentage stands for percentage points.
+        // For values that may be zero, a percentage means percentage points.
         if quantity.scale() == Scale::Ratio
             && let Some(percent) = text.strip_suffix('%')
         {
@@ -491,7 +491,7 @@ impl<'a> GateParser<'a> {
             let grown = percent.map(|percent| factor * (1.0 + sign * percent / 100.0));
             return match grown.filter(|grown| *grown > 0.0) {
                 Some(grown) => Ok((grown, 0.0)),
-                None => Err(self.wrong(place, "expected a percentage (after a minus, below 100%)")),
+                None => Err(self.wrong(place, "expected a percentage (below 100% after a minus)")),
             };
         }
         match quantity.value(&text) {
@@ -500,8 +500,8 @@ impl<'a> GateParser<'a> {
         }
     }
 
-    /// Returns the variants that a limit applies to. Excludes variants that would be compared with
-    /// themselves or that have no baseline.
+    /// Returns the variants that a limit applies to. Variants that have no baseline or would be
+    /// compared with themselves are excluded.
     fn concerned(&self, subject: GateSubject, limit: GateLimit) -> Result<Vec<usize>, GateError> {
         let GateLimit::Relative { to, .. } = limit else {
             return Ok(subject.variants);

@@ -15,14 +15,14 @@ pub struct GateScope {
 }
 
 impl GateScope {
-    /// Returns true if the scope is a single load, as for a `prony load` condition. Such a scope
-    /// has no variants and no stored run.
+    /// Returns true if the scope is a single load, as it is for a condition of `prony load`. The
+    /// scope of a single load has no variants and no stored run.
     pub(super) fn is_single_load(&self) -> bool {
         self.variants.is_empty() && self.stored.is_none()
     }
 
     pub(super) fn counterpart(&self, variant: usize) -> Option<usize> {
-        // This run has no trials. It only serves to look up counterparts by the same rule.
+        // This run has no trials. It exists only so that `Run::counterpart` can find the baseline.
         let run = Run {
             variants: self.variants.clone(),
             baseline: self.baseline.clone(),
@@ -31,8 +31,9 @@ impl GateScope {
         run.counterpart(variant)
     }
 
-    /// Returns every name with the index of its variant. Besides the name in sentences, earlier
-    /// versions accepted the levels alone (`1` for `cores = 1`), so both are included.
+    /// Returns every accepted name with the index of its variant. In addition to names used in
+    /// sentences, earlier versions accepted levels alone (`1` for `cores = 1`), so both are
+    /// included.
     pub(super) fn all_names(&self) -> Vec<(usize, String)> {
         let varies = |factor: &str| {
             let mut levels = self

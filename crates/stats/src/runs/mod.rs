@@ -1,10 +1,10 @@
 //! Comparison of two runs of the same variants, for example on another day, build or machine.
 //!
 //! Input: two [`Run`]s, each with one number per metric, block and variant. Output: for each
-//! variant that both have, the new run compared with the old one. No block belongs to both runs, so
-//! values can't be paired: the runs are two samples on the averaging scale, compared by Welch's
-//! t-test with Holm's procedure over the family. The intervals don't include drift between the
-//! runs.
+//! variant that both runs have, a comparison of the new run with the old one. No block belongs to
+//! both runs, so values can't be paired. The runs are therefore two samples on the averaging scale,
+//! compared by Welch's t-test with Holm's procedure over the family. The intervals don't include
+//! drift between the runs.
 
 mod welch;
 
@@ -23,8 +23,8 @@ pub use crate::run_comparison::{
 };
 pub(crate) use welch::MeanDifference;
 
-/// Probability that an interval misses, and probability that any verdict of the family is a false
-/// alarm.
+/// Probability that an interval misses the true value, and also the probability that any verdict of
+/// the family is a false alarm.
 const MISS_PROBABILITY: f64 = 0.05;
 
 /// A run: an experiment, or loads with the same settings.
@@ -36,11 +36,11 @@ pub struct Run {
     pub baseline: Levels,
     /// Largest change that the run counts as no difference, as a fraction.
     pub margin: f64,
-    /// Metrics that the run was judged on.
+    /// Metrics on which the run was judged.
     pub family: Vec<Metric>,
     /// Trials of the run's complete blocks.
     pub trials: Vec<TrialValues>,
-    /// Metrics whose verdicts the run itself withheld.
+    /// Metrics on which the run itself withheld verdicts.
     pub doubts: Vec<WithheldMetric>,
 }
 
@@ -56,11 +56,11 @@ pub struct RunVariant {
 /// Measurements of one trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialValues {
-    /// Block number.
+    /// Number of the trial's block.
     pub block: u32,
     /// Index of the variant in [`Run::variants`].
     pub variant: usize,
-    /// Values by metric.
+    /// Measured values by metric.
     pub values: Values,
 }
 
@@ -90,8 +90,9 @@ impl Run {
             .position(|other| other.levels == wanted)
     }
 
-    /// Returns the index of the same variant in another run: the one with the same levels or,
-    /// failing that, the same name. If both runs have only one variant, that variant is returned.
+    /// Returns the index of the same variant in another run: the variant with the same levels or,
+    /// failing that, with the same name. If both runs have only one variant, that variant is
+    /// returned.
     pub(crate) fn same_in(&self, variant: usize, other: &Run) -> Option<usize> {
         let wanted = self.variants.get(variant)?;
         let mut others = other.variants.iter();
@@ -107,8 +108,8 @@ impl Run {
         by_levels.or(only)
     }
 
-    /// Returns a variant's values of a metric on the averaging scale, with block numbers,
-    /// ascending. A value is `None` if the trial has no usable one.
+    /// Returns the block number and the value of a metric, on the averaging scale, for each trial
+    /// of a variant, ordered by block. A value is `None` if the trial has no usable value.
     fn averaged(&self, variant: usize, metric: Metric) -> Vec<(u32, Option<f64>)> {
         let mut trials: Vec<&TrialValues> = self
             .trials
@@ -235,8 +236,8 @@ impl MeasuredPair {
     }
 }
 
-/// Applies Holm's procedure. Comparisons without a p-value (too few blocks) count as well, because
-/// the number of comparisons must not depend on the data.
+/// Applies Holm's procedure. Comparisons without a p-value, which have too few blocks, count as
+/// well, because the number of comparisons must not depend on the data.
 fn holm(judged: &mut [MeasuredPair]) {
     let mut open = judged.len();
     let mut order: Vec<usize> = (0..judged.len()).collect();
@@ -371,7 +372,7 @@ impl RunSides<'_> {
         Some(between)
     }
 
-    /// Returns the change of a variant's ratio to its baseline from the old run to the new one.
+    /// Returns the change, from the old run to the new one, in a variant's ratio to its baseline.
     fn relative(&self, pair: (usize, usize), metric: Metric) -> Option<RelativeChange> {
         let of = |run: &Run, variant: usize| -> Option<(usize, Vec<f64>)> {
             let against = run.counterpart(variant)?;
@@ -414,8 +415,8 @@ impl RunSides<'_> {
 }
 
 /// Judges whether the new run is worse by more than the margin. A regression is established only if
-/// equality is also rejected at the family's error rate, so the probability of any false alarm is
-/// at most 5% for any number of variants and metrics.
+/// equality is also rejected at the family's error rate, so the probability of a false alarm is at
+/// most 5%, regardless of the number of variants and metrics.
 fn regression(one: &MeasuredPair, interval: Interval, margin: Interval) -> GateOutcome {
     let (certainly, ruled_out) = match one.metric.direction() {
         Direction::Higher => (interval.high < margin.low, interval.low >= margin.low),

@@ -7,7 +7,7 @@
 
 use crate::estimate::{Estimate, Interval, critical_fractional, upper_tail_fractional};
 
-/// Mean of the second sample minus mean of the first, with its uncertainty.
+/// Mean of the second sample minus the mean of the first, with its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct MeanDifference {
     /// Difference of the means, on the averaging scale.
@@ -17,8 +17,8 @@ pub(crate) struct MeanDifference {
 }
 
 impl MeanDifference {
-    /// Computes the difference from one finite number per block; `None` if either sample has too
-    /// few blocks.
+    /// Computes the difference from one finite number per block. Returns `None` if either sample
+    /// has too few blocks.
     pub(crate) fn between(old: &[f64], new: &[f64]) -> Option<MeanDifference> {
         let (old, new) = (Estimate::from_blocks(old)?, Estimate::from_blocks(new)?);
         let parts = [old, new].map(|side| side.error().powi(2));
@@ -35,8 +35,8 @@ impl MeanDifference {
         })
     }
 
-    /// Two-sided p-value of "there is no difference". If neither sample varies, it is 1 for no
-    /// difference and otherwise 0.
+    /// Returns the two-sided p-value of the hypothesis that there is no difference. If neither
+    /// sample varies, the p-value is 1 for equal means and 0 otherwise.
     pub(crate) fn p_value(&self) -> f64 {
         if self.error == 0.0 {
             return if self.mean == 0.0 { 1.0 } else { 0.0 };
@@ -44,7 +44,7 @@ impl MeanDifference {
         2.0 * upper_tail_fractional((self.mean / self.error).abs(), self.freedom)
     }
 
-    /// Interval that misses the true difference with probability `miss` (0 to 1).
+    /// Returns the interval that misses the true difference with probability `miss` (0 to 1).
     pub(crate) fn interval(&self, miss: f64) -> Interval {
         let reach = match self.error {
             error if error > 0.0 => critical_fractional(miss, self.freedom) * error,
@@ -78,7 +78,10 @@ mod tests {
         let inside = gap.interval(0.05);
         assert!(inside.low > 0.0 && gap.p_value() < 0.05);
         let edge = gap.interval(gap.p_value());
-        assert!(edge.low.abs() < 1e-6, "the p-value's interval ends at none");
+        assert!(
+            edge.low.abs() < 1e-6,
+            "an interval that misses with the p-value ends at zero"
+        );
     }
 
     #[test]

@@ -7,9 +7,9 @@ use crate::comparison::Comparison;
 use crate::design::Design;
 use crate::goals_phrase::goals_phrase;
 
-/// Sentence for an established difference: "new holds 12.0% (9.0% to 15.0%) more requests a second
-/// at p99 < 50 ms: 8,410 against 7,510". `rates` are the capacities of the variant and of its
-/// baseline, averaged over the blocks.
+/// Sentence for an established difference: "new serves 12.0% (9.0% to 15.0%) more requests per
+/// second at p99 < 50 ms: 8,410 against 7,510". `rates` are the capacities of the variant and of
+/// its baseline, averaged over the blocks.
 pub(crate) fn decided(
     comparison: &Comparison,
     design: &Design,
@@ -22,9 +22,9 @@ pub(crate) fn decided(
     let amount = format!("{}{range}", change.amount());
     let is_factor = change.is_factor();
     let compared = match (is_factor, change.is_less()) {
-        (true, _) => format!("{amount} as many requests a second"),
-        (false, false) => format!("{amount} more requests a second"),
-        (false, true) => format!("{amount} fewer requests a second"),
+        (true, _) => format!("{amount} as many requests per second"),
+        (false, false) => format!("{amount} more requests per second"),
+        (false, true) => format!("{amount} fewer requests per second"),
     };
     // With only two variants, the other variant must be the baseline, so it isn't named.
     let than = match (design.variants.len(), is_factor) {
@@ -37,7 +37,7 @@ pub(crate) fn decided(
         format!(": {} against {}", figure(own), figure(other))
     });
     format!(
-        "{} holds {compared}{than}{}{rates}",
+        "{} serves {compared}{than}{}{rates}",
         comparison.name,
         at_goals(design)
     )

@@ -3,12 +3,12 @@
 use crate::change::Change;
 use crate::metric::Metric;
 
-/// Interaction of a factor's effect with the level of another factor.
+/// Dependence of a factor's effect on the level of another factor.
 pub(crate) enum Dependence {
-    /// All differences of the effect between levels of the other factor are within the margin.
+    /// The effect differs by no more than the margin between the levels of the other factor.
     None,
-    /// At least one difference between levels is established. Contains the effect at each level,
-    /// with the level's name.
+    /// The effect is established to differ between at least two levels of the other factor.
+    /// Contains the effect at each level, with the level's name.
     Established(Vec<(Change, String)>),
     /// Neither a dependence nor its absence is established.
     Unclear,
@@ -29,8 +29,8 @@ pub(crate) fn main_effect(
     )
 }
 
-/// Sentence for an interaction: the change of one step's effect caused by another step. Each step
-/// is given as a level and its reference.
+/// Sentence for an interaction: the change in one step's effect that another step causes. Each step
+/// is given as a level and its reference level.
 pub(crate) fn interaction(
     metric: Metric,
     (a, a_reference): &(String, String),
@@ -66,8 +66,8 @@ fn dependences(all: &[(&str, Dependence)]) -> String {
     format!("{comma}{}{rest}", independent.join(" and "))
 }
 
-/// Returns "costs 8.0% (7.0% to 9.0%)" if the metric is a rate and the direction is established,
-/// otherwise a signed change.
+/// Returns a clause such as "costs 8.0% (7.0% to 9.0%)" if the metric is the request rate and the
+/// direction is established, and otherwise a signed change.
 fn cost(metric: Metric, change: &Change) -> String {
     if metric == Metric::RatePerS
         && !change.is_factor()

@@ -18,7 +18,7 @@ pub(crate) struct GateNumbers {
     pub(crate) limit: f64,
 }
 
-/// Numbers, with the number of trials that they come from.
+/// Numbers on which a ruling is based, with the number of trials that they come from.
 pub(crate) struct GateBasis {
     pub(crate) numbers: GateNumbers,
     pub(crate) trials: usize,
@@ -64,8 +64,8 @@ pub(crate) fn no_requests(subject: &str) -> String {
     format!("{subject}: no request completed")
 }
 
-/// Returns `p99 of new: not measured in block 3, 5`, or `p99 of new: not measured in any block` if
-/// `numbers` is empty.
+/// Returns `p99 of new: not measured in block 3`, or `p99 of new: not measured` if `numbers` is
+/// empty.
 pub(crate) fn not_measured(subject: &str, unit: &str, numbers: &[String]) -> String {
     if numbers.is_empty() {
         format!("{subject}: not measured")
@@ -166,7 +166,7 @@ fn change(ratio: f64, ends: Option<(f64, f64)>) -> Option<Change> {
         low: ends.map(|ends| ends.0),
         high: ends.map(|ends| ends.1),
     };
-    // Any metric compared by ratio yields the same text.
+    // Any metric that is compared by ratio would yield the same text.
     Change::of(Metric::RatePerS, &effect)
 }
 

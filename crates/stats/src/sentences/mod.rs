@@ -1,7 +1,7 @@
 //! Sentences about results: verdicts, effects, gates and runs in words.
 //!
-//! Input: numbers and names. Output: text without a final period. Everything that this crate writes
-//! for people is composed here, except for error messages, which are written where the errors are
+//! Input: numbers and names. Output: text, usually without a final period. Sentences about a single
+//! capacity are in the module `capacity`, and error messages are composed where the errors are
 //! detected.
 
 pub(crate) mod capacity;
@@ -14,14 +14,15 @@ pub(crate) mod verdicts;
 use crate::change::Change;
 use crate::metric::Metric;
 
-/// A change with its direction: "tcp is 3.1% slower than unix", "tcp is 3.8 × as fast as unix".
+/// Returns a change with its direction: "tcp is 3.1% slower than unix", "tcp is 3.8 × as fast as
+/// unix".
 pub(crate) fn statement(metric: Metric, name: &str, against: &str, change: &Change) -> String {
     let amount = change.amount();
     if change.is_factor() {
         return match metric {
             Metric::RatePerS => format!("{name} is {amount} as fast as {against}"),
             Metric::CapacityPerS => {
-                format!("{name} holds {amount} as many requests a second as {against}")
+                format!("{name} serves {amount} as many requests per second as {against}")
             }
             _ => format!(
                 "the {} of {name} is {amount} that of {against}",
@@ -38,7 +39,7 @@ pub(crate) fn statement(metric: Metric, name: &str, against: &str, change: &Chan
         }
         Metric::CapacityPerS => {
             let more = if change.is_less() { "fewer" } else { "more" };
-            format!("{name} holds {amount} {more} requests a second than {against}")
+            format!("{name} serves {amount} {more} requests per second than {against}")
         }
         Metric::ServerCpuUsPerRequest => {
             format!("{name} needs {amount} {more} server CPU per request than {against}")
@@ -65,7 +66,7 @@ pub(crate) fn statement(metric: Metric, name: &str, against: &str, change: &Chan
     }
 }
 
-/// A number with its noun: "1 block", "8 blocks".
+/// Returns a number with its noun: "1 block", "8 blocks".
 pub(crate) fn counted(number: u32, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")

@@ -6,13 +6,13 @@ use crate::comparison::Effect;
 use crate::metric::Metric;
 use crate::round_comparison::RoundComparison;
 
-/// Blocks differ by more than their rounds explain if the standard error from blocks is at least
-/// this multiple of the one from rounds. By chance, this happens in fewer than 1 of 50 experiments
-/// with three or more blocks.
+/// Minimum ratio of the standard error from blocks to the standard error from rounds at which the
+/// report states that blocks differ by more than their rounds explain. By chance, this happens in
+/// fewer than 1 of 50 experiments with three or more blocks.
 const ERROR_RATIO_NOTABLE: f64 = 2.0;
 
-/// Returns the sentences of the diagnostic: the interval from the rounds alone, next to the one
-/// from blocks.
+/// Returns the sentences of the diagnostic: the interval from the rounds alone, next to the
+/// interval from blocks.
 pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
     let of_rounds = Effect {
         ratio: Some(comparison.rounds_ratio),
@@ -20,7 +20,7 @@ pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
         low: comparison.rounds_low,
         high: comparison.rounds_high,
     };
-    // Both metrics are compared by ratio, so either can be formatted like a rate.
+    // Rates and response times are both compared by ratio, so either can be formatted like a rate.
     let shown = |effect: &Effect| {
         let change = Change::of(Metric::RatePerS, effect);
         change.map_or("no estimate".to_owned(), |change| change.with_interval())
@@ -47,7 +47,7 @@ pub(crate) fn diagnostic(comparison: &RoundComparison) -> String {
     }
     if comparison.rounds_without_ratio > 0 {
         let left_out = counted(comparison.rounds_without_ratio, "round");
-        text = format!("{text} Omitted, because one of the two has no value: {left_out}.");
+        text = format!("{text} Omitted because one of the two variants has no value: {left_out}.");
     }
     text
 }

@@ -8,8 +8,8 @@ use crate::estimate::too_few;
 use crate::metric::{Metric, Scale};
 use crate::pairing::Unmeasured;
 
-/// Sentence for one comparison of the family, in which `sharing` comparisons share the error rate.
-/// `levels` are the means of the variant and of its baseline, if measured.
+/// Sentence for one comparison of the family, whose `sharing` comparisons share the error rate.
+/// `levels` contains the means of the variant and of its baseline, if they were measured.
 pub(crate) fn comparison(
     comparison: &Comparison,
     design: &Design,
@@ -38,8 +38,8 @@ pub(crate) fn withheld(comparison: &Comparison, reason: &str) -> String {
     }
 }
 
-/// Returns the reason to withhold a verdict if some blocks lack a value, as a phrase that completes
-/// a sentence.
+/// Returns the reason for withholding a verdict if some blocks lack a value, as a phrase that
+/// completes a sentence.
 pub(crate) fn unmeasured(comparison: &Comparison, unmeasured: &Unmeasured) -> String {
     let sides: Vec<String> = [
         (&comparison.name, &unmeasured.variant),

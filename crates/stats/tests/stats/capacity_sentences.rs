@@ -51,7 +51,7 @@ fn a_difference_names_the_goals_and_both_rates() {
         two,
         [(
             Verdict::Faster,
-            "new holds 12.0% (10.9% to 13.1%) more requests a second at p99 < 50 ms and failed < 0.1%: \
+            "new serves 12.0% (10.9% to 13.1%) more requests per second at p99 < 50 ms and failed < 0.1%: \
              8,410 against 7,510"
                 .to_owned()
         )]
@@ -59,11 +59,11 @@ fn a_difference_names_the_goals_and_both_rates() {
     let three = sentences(&["old", "slow", "fast"], &[1_000.0, 500.0, 3_000.0]);
     let texts: Vec<&str> = three.iter().map(|(_, text)| text.as_str()).collect();
     assert!(
-        texts[0].contains("fewer requests a second than old at p99 < 50 ms and"),
+        texts[0].contains("fewer requests per second than old at p99 < 50 ms and"),
         "{texts:?}"
     );
     assert!(
-        texts[1].contains("as many requests a second as old at p99"),
+        texts[1].contains("as many requests per second as old at p99"),
         "{texts:?}"
     );
     assert!(texts[1].ends_with(": 3,000 against 1,000"), "{texts:?}");

@@ -1,5 +1,5 @@
-//! Promised error rates, checked by simulation with fixed seeds. With 2,000 experiments, a share
-//! near 5% has a standard error of 0.5 points.
+//! Checks of the promised error rates, by simulation with fixed seeds. With 2,000 experiments, a
+//! share near 5% has a standard error of 0.5 points.
 
 use crate::simulation::{Draws, Noise, Setting, Share};
 use prony_stats::{

@@ -187,7 +187,7 @@ fn lab(ratio: f64, noise: f64, blocks: u32) -> Lab {
     let mut trials = Trials::new();
     for block in 1..=blocks {
         for place in 0..2 {
-            // A fixed pattern, different for each variant, stands in for noise.
+            // A fixed pattern, different for each variant, simulates noise.
             let wave = (f64::from(block) * 2.4 + place as f64 * 1.3).sin();
             let rate = 1_000.0 * if place == 0 { ratio } else { 1.0 } * (noise * wave).exp();
             let values: Values = [
@@ -351,7 +351,7 @@ fn too_few_blocks_and_withheld_metrics_are_unclear() {
     assert_eq!(
         doubted.ruling("failed of new > 0.05%"),
         GateOutcome::Failed,
-        "facts stay facts"
+        "a count is judged even if verdicts are withheld"
     );
     doubted.comparisons[0].verdict = Verdict::Withheld;
     assert_eq!(

@@ -150,7 +150,7 @@ fn invalid_conditions_are_rejected_with_a_hint() {
         ("rate>10%", "is not a rate"),
         ("busy>1", "is not a share"),
         ("é>1", "there is no metric"),
-        ("cpu>5ms", "\"cpu\" is measured by experiments only"),
+        ("cpu>5ms", "\"cpu\" is measured only in experiments"),
         ("p99>baseline", "is not a time"),
         ("p99 of new>5ms", "a load has no variants"),
         ("verdict is slower", "a single load has no verdict"),

@@ -58,7 +58,10 @@ fn false_movements_are_at_most_five_percent() {
     }
     // The limit is 5% plus three standard errors of the simulation.
     assert!(any <= 71, "{any} of {EXPERIMENTS}");
-    assert!(alone > 400, "{alone}: intervals alone would not be enough");
+    assert!(
+        alone > 400,
+        "{alone}: separate intervals would not report many false movements"
+    );
 }
 
 #[test]
@@ -77,6 +80,6 @@ fn movements_have_their_sign_and_least_change() {
     assert!(seen >= 990, "{seen}");
     assert!(
         (950..=990).contains(&covered),
-        "{covered}: half of 5% above"
+        "{covered}: about 2.5% of the lower ends should exceed the true value"
     );
 }

@@ -29,7 +29,8 @@ fn levels(level: &str) -> Levels {
     [("socket".to_owned(), level.to_owned())].into()
 }
 
-/// Returns a run in which `tcp` and `unix` (the baseline) have these rates, with `blocks` blocks.
+/// Returns a run in which `tcp` and `unix` (the baseline) have the given rates, with `blocks`
+/// blocks.
 fn run(rates: [f64; 2], noise: f64, blocks: u32, random: &mut ChaCha8Rng) -> Run {
     let mut normal = || -> f64 { (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0 };
     let names = ["tcp", "unix"];
@@ -85,7 +86,7 @@ fn a_slower_variant_is_named_with_its_regression_and_the_others_are_equivalent()
         tcp.text
     );
     assert!(tcp.text.ends_with("8 and 6 blocks)"), "{}", tcp.text);
-    // The ratio to the baseline changed by the same amount.
+    // The ratio to the baseline changed by the same amount as the rate of `tcp`.
     let relative = &document.relative[0];
     assert!((relative.effect.ratio.unwrap() - 0.9).abs() < 0.02);
     assert!(

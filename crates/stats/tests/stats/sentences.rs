@@ -381,7 +381,7 @@ fn rounds_next_to_blocks() {
     assert!(
         lacking.starts_with("Mean response time of tcp against unix: the 79 rounds of 8 blocks")
     );
-    assert!(lacking.ends_with(" Omitted, because one of the two has no value: 1 round."));
+    assert!(lacking.ends_with(" Omitted because one of the two variants has no value: 1 round."));
     assert_eq!(said(&[], RoundMetric::RatePerS), [""; 0]);
     let empty = [RoundValues::new(), RoundValues::new()];
     assert_eq!(said(&empty, RoundMetric::RatePerS), [""; 0]);

@@ -33,7 +33,7 @@ pub(crate) struct Plan {
     pub(crate) abort: bool,
     pub(crate) window: u32,
     pub(crate) source_ports: RangeInclusive<u16>,
-    /// Time in milliseconds by which the client's timestamps are ahead.
+    /// Time in milliseconds by which the client's timestamps are ahead of the wall clock.
     pub(crate) clock_ahead_millis: u64,
 }
 

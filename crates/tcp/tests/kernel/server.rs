@@ -12,7 +12,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// Size of a request's header, in bytes.
 pub(crate) const HEADER: usize = 9;
 
-/// The server's action after a request, which the request selects.
+/// The server's action after a request. Each request selects its action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// The connection stays open for more requests.

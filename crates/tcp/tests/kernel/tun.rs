@@ -60,10 +60,10 @@ pub(crate) fn kernel_count(protocol: &str, name: &str) -> u64 {
             return value.parse().unwrap();
         }
     }
-    panic!("the kernel does not count {protocol} {name}");
+    panic!("the kernel has no counter {protocol} {name}");
 }
 
-/// Number of connections that the kernel holds in TIME-WAIT in this namespace.
+/// Returns the number of connections that the kernel holds in TIME-WAIT in this namespace.
 pub(crate) fn time_wait_count() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/net/sockstat").unwrap();
     let mut words = text.split_whitespace().skip_while(|word| *word != "tw");

@@ -20,7 +20,7 @@ impl Random {
         self.next() % limit.max(1)
     }
 
-    /// True with this probability.
+    /// Returns true with this probability.
     pub(crate) fn chance(&mut self, probability: f64) -> bool {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64 <= probability && probability > 0.0
     }
@@ -28,7 +28,7 @@ impl Random {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Faults {
-    /// Probabilities per packet.
+    /// Probability that a packet is lost. The next two fields are also probabilities per packet.
     pub(crate) loss: f64,
     pub(crate) duplication: f64,
     pub(crate) corruption: f64,
@@ -37,7 +37,7 @@ pub(crate) struct Faults {
     pub(crate) jitter: u64,
 }
 
-/// One direction of a link: packets by the time of their arrival.
+/// One direction of a link: packets, ordered by arrival time.
 #[derive(Debug)]
 pub(crate) struct Link {
     faults: Faults,

@@ -10,8 +10,8 @@ use smoltcp::wire::IpAddress;
 use crate::link::{Faults, Link, Random};
 use crate::server::{Behavior, PORT, Server, body_byte};
 
-/// Virtual time after which users give up, as a load does. It is longer than all timeouts of TCP,
-/// so that only a user who waits for a response can reach it.
+/// Virtual time after which users give up, like the request timeout of a load. It is longer than
+/// all timeouts of TCP, so that only a user who waits for a response can reach it.
 const USER_TIMEOUT: u64 = 2_000_000_000_000;
 /// Virtual time by which all connections are gone.
 const TIME_MAX: u64 = 2 * USER_TIMEOUT;
@@ -32,12 +32,12 @@ pub(crate) struct Plan {
     pub(crate) ipv6: bool,
     pub(crate) nodelay: bool,
     pub(crate) faults: Faults,
-    /// Time from which no packet arrives, in nanoseconds.
+    /// Time in nanoseconds after which no packet arrives.
     pub(crate) breaks_at: Option<u64>,
 }
 
 impl Plan {
-    /// Draws a run whose link loses this share of the packets.
+    /// Draws the settings of a run whose link loses this share of the packets.
     pub(crate) fn draw(seed: u64, loss: f64) -> Plan {
         let mut random = Random(seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
         let rough = loss > 0.0;
@@ -153,7 +153,8 @@ impl<'a> Client<'a> {
             return;
         }
         if self.plan.response_bytes == 0 && !self.plan.close {
-            // An empty response can't be observed, so there is only one.
+            // The arrival of an empty response can't be observed, so the user sends only one
+            // request.
             state.requests_left = 1;
         }
         state.requests_left -= 1;

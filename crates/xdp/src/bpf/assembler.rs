@@ -1,17 +1,19 @@
 //! An assembler for BPF (RFC 9669).
 
-/// One instruction: code, registers, offset and immediate value.
+/// A BPF instruction: its code, registers, offset and immediate value.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruction {
     code: u8,
-    /// Destination register in the low four bits, source register in the high ones.
+    /// The destination register in the low four bits, and the source register in the high four
+    /// bits.
     registers: u8,
     offset: i16,
     immediate: i32,
 }
 
-/// A register. Calls take arguments in `R1` to `R5`, return a value in `R0`, and keep `R6` to `R9`.
+/// A register. Calls take arguments in `R1` to `R5` and return a value in `R0`. They preserve `R6`
+/// to `R9`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Register {
@@ -28,7 +30,7 @@ pub enum Register {
     Frame = 10,
 }
 
-/// Size of a load or store.
+/// Number of bytes that an instruction loads or stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
     /// One byte.
@@ -44,17 +46,17 @@ pub enum Size {
 /// Comparison of unsigned numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// Equal.
+    /// The numbers are equal.
     Equal = 0x10,
-    /// Greater.
+    /// The left number is greater.
     Greater = 0x20,
-    /// Not equal.
+    /// The numbers are not equal.
     NotEqual = 0x50,
-    /// Less.
+    /// The left number is less.
     Less = 0xa0,
 }
 
-/// A position that jumps refer to.
+/// A position in the program to which jumps refer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label(usize);
 
@@ -67,18 +69,18 @@ const CLASS_ALU: u8 = 0x04;
 const CLASS_JMP: u8 = 0x05;
 const CLASS_JMP32: u8 = 0x06;
 const CLASS_ALU64: u8 = 0x07;
-/// The operand is a register.
+/// Flag of instructions whose operand is a register.
 const SOURCE_REGISTER: u8 = 0x08;
-/// Mode of instructions that load from or store to memory.
+/// Mode of instructions that load from memory or store to memory.
 const MODE_MEMORY: u8 = 0x60;
 
 /// A program under construction.
 #[derive(Debug, Default)]
 pub struct Assembler {
     code: Vec<Instruction>,
-    /// Position of each label, once it is known.
+    /// Position of each label; `None` until it is known.
     labels: Vec<Option<usize>>,
-    /// Jumps with their labels.
+    /// Position and label of each jump.
     jumps: Vec<(usize, Label)>,
 }
 
@@ -100,47 +102,47 @@ impl Assembler {
         });
     }
 
-    /// Creates a label without a position.
+    /// Creates a label that has no position yet.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
-    /// Gives a label the position of the next instruction.
+    /// Sets the position of a label to the next instruction.
     pub fn place(&mut self, label: Label) {
         self.labels[label.0] = Some(self.code.len());
     }
 
-    /// `target = *(source + offset)`.
+    /// Appends `target = *(source + offset)`.
     pub fn load(&mut self, size: Size, target: Register, source: Register, offset: i16) {
         let code = CLASS_LDX | MODE_MEMORY | size as u8;
         self.push(code, target, Some(source), offset, 0);
     }
 
-    /// `*(target + offset) = source`.
+    /// Appends `*(target + offset) = source`.
     pub fn store(&mut self, size: Size, target: Register, offset: i16, source: Register) {
         let code = CLASS_STX | MODE_MEMORY | size as u8;
         self.push(code, target, Some(source), offset, 0);
     }
 
-    /// `*(target + offset) = value`.
+    /// Appends `*(target + offset) = value`.
     pub fn store_value(&mut self, size: Size, target: Register, offset: i16, value: i32) {
         let code = CLASS_ST | MODE_MEMORY | size as u8;
         self.push(code, target, None, offset, value);
     }
 
-    /// `target = source`.
+    /// Appends `target = source`.
     pub fn copy(&mut self, target: Register, source: Register) {
         let code = CLASS_ALU64 | SOURCE_REGISTER | 0xb0;
         self.push(code, target, Some(source), 0, 0);
     }
 
-    /// `target = value`, sign-extended.
+    /// Appends `target = value`, with sign extension to 64 bits.
     pub fn set(&mut self, target: Register, value: i32) {
         self.push(CLASS_ALU64 | 0xb0, target, None, 0, value);
     }
 
-    /// `target = value`.
+    /// Appends `target = value`, for a value of 64 bits.
     pub fn set_double(&mut self, target: Register, value: u64) {
         self.push(
             CLASS_LD | Size::Double as u8,
@@ -152,7 +154,8 @@ impl Assembler {
         self.push(0, Register::R0, None, 0, (value >> 32) as u32 as i32);
     }
 
-    /// `target =` the map with this number ([`Map::number`](super::Map::number)).
+    /// Appends an instruction that loads the address of a map, given its number
+    /// ([`Map::number`](super::Map::number)).
     pub fn load_map(&mut self, target: Register, number: i32) {
         const MAP_DESCRIPTOR: u8 = 1;
         self.code.push(Instruction {
@@ -164,64 +167,66 @@ impl Assembler {
         self.push(0, Register::R0, None, 0, 0);
     }
 
-    /// `target += value`.
+    /// Appends `target += value`.
     pub fn add(&mut self, target: Register, value: i32) {
         self.push(CLASS_ALU64, target, None, 0, value);
     }
 
-    /// `target += source`.
+    /// Appends `target += source`.
     pub fn add_register(&mut self, target: Register, source: Register) {
         let code = CLASS_ALU64 | SOURCE_REGISTER;
         self.push(code, target, Some(source), 0, 0);
     }
 
-    /// `target -= source`.
+    /// Appends `target -= source`.
     pub fn subtract(&mut self, target: Register, source: Register) {
         let code = CLASS_ALU64 | SOURCE_REGISTER | 0x10;
         self.push(code, target, Some(source), 0, 0);
     }
 
-    /// `target >>= bits`.
+    /// Appends `target >>= bits`.
     pub fn shift_right(&mut self, target: Register, bits: i32) {
         self.push(CLASS_ALU64 | 0x70, target, None, 0, bits);
     }
 
-    /// `target ^= value`, in 32 bits.
+    /// Appends `target ^= value`, computed in 32 bits.
     pub fn xor(&mut self, target: Register, value: i32) {
         self.push(CLASS_ALU | 0xa0, target, None, 0, value);
     }
 
-    /// `target &= value`, in 32 bits.
+    /// Appends `target &= value`, computed in 32 bits.
     pub fn and(&mut self, target: Register, value: i32) {
         self.push(CLASS_ALU | 0x50, target, None, 0, value);
     }
 
-    /// Converts the low 16, 32 or 64 bits between network and host order, and clears the others.
+    /// Appends a conversion of the low 16, 32 or 64 bits between network and host byte order, which
+    /// clears all other bits.
     pub fn swap_from_network(&mut self, target: Register, bits: i32) {
         self.push(CLASS_ALU | SOURCE_REGISTER | 0xd0, target, None, 0, bits);
     }
 
-    /// Jumps unconditionally.
+    /// Appends an unconditional jump.
     pub fn jump(&mut self, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.push(CLASS_JMP, Register::R0, None, 0, 0);
     }
 
-    /// Jumps if the condition holds for the low 32 bits of a register and a number.
+    /// Appends a jump that is taken if the condition holds for the low 32 bits of a register and a
+    /// number.
     pub fn jump_if(&mut self, register: Register, condition: Condition, value: u32, label: Label) {
         self.jumps.push((self.code.len(), label));
         let code = CLASS_JMP32 | condition as u8;
         self.push(code, register, None, 0, value as i32);
     }
 
-    /// Jumps if all 64 bits of a register are zero.
+    /// Appends a jump that is taken if all 64 bits of a register are zero.
     pub fn jump_if_zero(&mut self, register: Register, label: Label) {
         self.jumps.push((self.code.len(), label));
         let code = CLASS_JMP | Condition::Equal as u8;
         self.push(code, register, None, 0, 0);
     }
 
-    /// Jumps if the condition holds for two registers, compared in all 64 bits.
+    /// Appends a jump that is taken if the condition holds for all 64 bits of two registers.
     pub fn jump_if_both(
         &mut self,
         left: Register,
@@ -234,12 +239,12 @@ impl Assembler {
         self.push(code, left, Some(right), 0, 0);
     }
 
-    /// Calls a helper function of the kernel (bpf-helpers(7)).
+    /// Appends a call of a helper function of the kernel (bpf-helpers(7)).
     pub fn call(&mut self, helper: i32) {
         self.push(CLASS_JMP | 0x80, Register::R0, None, 0, helper);
     }
 
-    /// Returns `R0`.
+    /// Appends the end of the program, which returns `R0`.
     pub fn exit(&mut self) {
         self.push(CLASS_JMP | 0x90, Register::R0, None, 0, 0);
     }

@@ -1,4 +1,4 @@
-//! BPF programs, maps and links, through bpf(2).
+//! BPF programs, maps and links, which are created through bpf(2).
 
 mod assembler;
 
@@ -14,7 +14,7 @@ const MAP_UPDATE_ELEM: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
 const LINK_CREATE: libc::c_int = 28;
 
-/// The program type and the attach type of XDP (BPF_PROG_TYPE_XDP, BPF_XDP).
+/// Program type and attach type of XDP programs (BPF_PROG_TYPE_XDP, BPF_XDP).
 const PROGRAM_TYPE_XDP: u32 = 6;
 const ATTACH_TYPE_XDP: u32 = 37;
 
@@ -26,7 +26,7 @@ const LOG_BYTES: usize = 64 * 1024;
 pub enum MapType {
     /// A hash table (BPF_MAP_TYPE_HASH).
     Hash,
-    /// AF_XDP sockets by queue (BPF_MAP_TYPE_XSKMAP).
+    /// A table of AF_XDP sockets by receive queue (BPF_MAP_TYPE_XSKMAP).
     XskMap,
 }
 
@@ -84,7 +84,7 @@ struct LinkCreate {
     flags: u32,
 }
 
-/// Calls bpf(2). Returns the descriptor, or zero for commands that return none.
+/// Calls bpf(2). Returns a descriptor, or zero for commands that return no descriptor.
 fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_int> {
     // SAFETY: the attributes have the layout that the command expects, and addresses in them refer
     // to memory that outlives the call.
@@ -102,7 +102,7 @@ fn bpf<T>(command: libc::c_int, attributes: &mut T) -> io::Result<libc::c_int> {
     }
 }
 
-/// Like [`bpf`], for commands that return a new descriptor.
+/// Like [`bpf`], but for commands that return a new descriptor.
 fn bpf_descriptor<T>(command: libc::c_int, attributes: &mut T) -> io::Result<OwnedFd> {
     let descriptor = bpf(command, attributes)?;
     // SAFETY: the kernel has just created this descriptor for us.
@@ -114,7 +114,7 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// The kernel refuses, usually because the process lacks a privilege.
+    /// The kernel refuses to create the map, usually because the process lacks a privilege.
     pub fn new(
         map_type: MapType,
         key_bytes: usize,
@@ -138,11 +138,11 @@ impl Map {
         })
     }
 
-    /// Inserts or replaces an entry.
+    /// Inserts or replaces an entry of the map.
     ///
     /// # Errors
     ///
-    /// The map is full, or the value is not valid for its type.
+    /// The map is full, or the value is not valid for the type of the map.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         if key.len() != self.key_bytes || value.len() != self.value_bytes {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -156,13 +156,13 @@ impl Map {
         bpf(MAP_UPDATE_ELEM, &mut attributes).map(|_| ())
     }
 
-    /// The map's number for [`Assembler::load_map`].
+    /// Returns the number of the map, for [`Assembler::load_map`].
     pub fn number(&self) -> i32 {
         self.descriptor.as_raw_fd()
     }
 }
 
-/// A verified program.
+/// A BPF program that the kernel has verified.
 #[derive(Debug)]
 pub struct BpfProgram(OwnedFd);
 
@@ -194,7 +194,7 @@ impl BpfProgram {
     }
 
     fn try_load(code: &[Instruction], log: &mut [u8]) -> io::Result<BpfProgram> {
-        // Programs under any license may call the helpers that this program uses.
+        // The helpers that this program calls are available to programs under any license.
         let license = CString::from(c"Dual MIT/GPL");
         let mut name = [0; 16];
         name[..9].copy_from_slice(b"prony_xdp");
@@ -220,7 +220,7 @@ impl BpfProgram {
     ///
     /// # Errors
     ///
-    /// The interface doesn't support the mode, or already has a program.
+    /// The interface doesn't support the requested mode, or a program is already attached to it.
     pub fn attach(&self, interface: u32, flags: u32) -> io::Result<OwnedFd> {
         let mut attributes = LinkCreate {
             prog_fd: self.0.as_raw_fd() as u32,

@@ -1,13 +1,14 @@
-//! A veth pair that connects two network namespaces, which end with the test. The tests of the load
-//! engine also include this module.
+//! A veth pair that connects two network namespaces, which exist until the test ends. The tests of
+//! the load engine also include this module.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::process::Command;
 
-/// Runs `work` on a thread with its own network namespace, which has the interface `near` with
-/// 10.9.0.1/16 and fd09::1/64 and this number of queues. The other end, `far` with 10.9.0.2 and
-/// fd09::2, is in another namespace, and `work` gets a handle to that.
+/// Runs `work` on a thread in a new network namespace. The namespace has the interface `near`, with
+/// the addresses 10.9.0.1/16 and fd09::1/64 and the given number of queues. The other end of the
+/// link, `far` with the addresses 10.9.0.2 and fd09::2, is in another namespace, to which `work`
+/// receives a handle.
 pub(crate) fn on_link(queues: u32, work: impl FnOnce(&FarEnd) + Send) {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -44,7 +45,7 @@ fn enter_new_namespace() {
     assert_eq!(made, 0, "a network namespace needs root ({error})");
 }
 
-/// Runs iproute2's `ip` with these words.
+/// Runs `ip` of iproute2 with the given arguments.
 pub(crate) fn ip(words: &str) {
     let status = Command::new("ip").args(words.split(' ')).status();
     let status = status.expect("ip of iproute2 (cargo xtask test installs it)");
@@ -55,7 +56,7 @@ pub(crate) fn ip(words: &str) {
 pub(crate) struct FarEnd(File);
 
 impl FarEnd {
-    /// Creates a namespace without a link.
+    /// Creates a network namespace without a link.
     pub(crate) fn new() -> FarEnd {
         let make = || {
             enter_new_namespace();
@@ -66,13 +67,13 @@ impl FarEnd {
         }))
     }
 
-    /// Path of the namespace, for iproute2.
+    /// Returns the path of the namespace, for use with iproute2.
     pub(crate) fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 
-    /// Runs `work` on this thread, in this namespace. Programs that `work` starts stay in the
-    /// namespace; some end with the thread.
+    /// Runs `work` on this thread, in the namespace. Programs that `work` starts stay in the
+    /// namespace, and some of them end with the thread.
     pub(crate) fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         let near = File::open("/proc/thread-self/ns/net").unwrap();
         enter(&self.0);

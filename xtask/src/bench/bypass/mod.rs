@@ -47,7 +47,8 @@ enum Requirement {
     Rate(BypassGenerator, f64),
     /// Maximum ratio of prony's CPU time per request to another generator's.
     Cost(BypassGenerator, f64),
-    /// Maximum ratio of the CPU time per request with 200,000 source addresses to that with one.
+    /// Maximum ratio of the CPU time per request with 200,000 source addresses to the CPU time with
+    /// one.
     SourcesCost(f64),
     /// Maximum 99th percentile of start lateness in microseconds.
     LateP99(f64),
@@ -58,9 +59,9 @@ enum Requirement {
 /// A row of the AF_XDP table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct BypassRow {
-    /// Name on the command line.
+    /// Name of the row on the command line.
     pub(super) id: &'static str,
-    /// Name in the tables.
+    /// Name of the row in the tables.
     pub(super) title: &'static str,
     shape: BypassShape,
     connections: u32,
@@ -143,7 +144,7 @@ pub(super) const ROWS: &[BypassRow] = &[
     },
 ];
 
-/// Selection and number of measurements.
+/// Tools or rows to measure, number of measurements, and cores to use.
 pub(super) struct BypassSettings<'a> {
     pub(super) rows: &'a [BypassRow],
     pub(super) rotations: usize,
@@ -342,7 +343,7 @@ impl std::fmt::Display for BypassRun {
         let (cost, rate, memory) = (self.cpu_us, self.rate_per_s, self.memory_mib);
         write!(f, "{cost:.2} us, {rate:.0}/s, {memory:.1} MiB")?;
         match self.late_p99_us {
-            Some(late) => write!(f, ", late p99 {late:.0} us"),
+            Some(late) => write!(f, ", p99 lateness {late:.0} us"),
             None => Ok(()),
         }
     }
@@ -354,7 +355,7 @@ impl BypassOutcome {
         rotations.filter_map(|rotation| Some((rotation, rotation.get(&BypassGenerator::Xdp)?)))
     }
 
-    /// Ratio of prony over AF_XDP to another generator.
+    /// Returns the ratio of a value of prony over AF_XDP to the value of another generator.
     fn ratio(&self, other: BypassGenerator, of: impl Fn(&BypassRun) -> f64) -> Option<Spread> {
         let ratios = self.xdp();
         Spread::of(ratios.filter_map(|(all, run)| Some(of(run) / of(all.get(&other)?))))
@@ -410,7 +411,7 @@ impl Requirement {
             Requirement::SourcesCost(limit) => {
                 format!("cost with 200,000 sources ≤ {limit} × one source")
             }
-            Requirement::LateP99(limit) => format!("p99 of lateness ≤ {limit} µs"),
+            Requirement::LateP99(limit) => format!("p99 lateness ≤ {limit} µs"),
             Requirement::Memory(limit) => {
                 format!("anonymous memory beyond the rings ≤ {limit} MiB")
             }

@@ -1,6 +1,6 @@
 //! The responder in the kernel, at the far end of the link.
 //!
-//! On a virtual link, the XDP program of the far end would run on the core that sends. Threaded
+//! On a virtual link, the XDP program at the far end would run on the core of the sender. Threaded
 //! NAPI moves it to a separate kernel thread, which is pinned to the server's core.
 
 use std::path::Path;
@@ -59,7 +59,10 @@ fn use_own_thread(core: usize) -> Result<(), String> {
         true => Ok(()),
         false => {
             let said = String::from_utf8_lossy(&output.stderr);
-            Err(format!("a thread for the far end: {}", said.trim()))
+            Err(format!(
+                "can't move packet reception to a kernel thread: {}",
+                said.trim()
+            ))
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Arrival {
     pub(super) at_ns: u64,
 }
 
-/// Parses the responder's file.
+/// Parses the file of arrivals that the responder wrote.
 pub(super) fn parse(bytes: &[u8]) -> Vec<Arrival> {
     let (records, _) = bytes.as_chunks::<12>();
     let arrival = |record: &[u8; 12]| {
@@ -38,10 +38,10 @@ pub(super) fn parse(bytes: &[u8]) -> Vec<Arrival> {
 /// Returns the 99th percentile of lateness in microseconds for `connections` connections with a
 /// total rate of `rate` requests per second, or an error if the tool didn't keep the rate.
 ///
-/// Some tools have one schedule for all connections, others one for each connection. The schedule
-/// that fits better is used. It is evenly spaced and starts so that the most punctual request has
-/// lateness 0. Arrivals are matched with the schedule in order, so a request that was overtaken
-/// counts as less late than it is.
+/// Some tools have one schedule for all connections, and others have one for each connection. The
+/// schedule that fits better is used. It is evenly spaced and starts so that the most punctual
+/// request has lateness 0. Arrivals are matched with the schedule in order, so a request that was
+/// overtaken counts as less late than it is.
 pub(super) fn late_p99_us(
     arrivals: &[Arrival],
     rate: f64,
@@ -78,11 +78,12 @@ fn lateness(times: &[u64], rate: f64) -> Result<Vec<f64>, String> {
     let gap = (last - first) as f64 / (times.len() - 1) as f64;
     let kept = 1e9 / gap / rate;
     if (kept - 1.0).abs() > RATE_TOLERANCE {
-        return Err(format!("{:.1}% of the rate", kept * 100.0));
+        return Err(format!("ran at {:.1}% of the rate", kept * 100.0));
     }
     let offset = |(index, at): (usize, &u64)| (at - first) as f64 - index as f64 * gap;
     let mut offsets: Vec<f64> = times.iter().enumerate().map(offset).collect();
-    // Use medians: the mean gap would depend on the lateness of the first and the last request.
+    // Medians are used, because the mean gap would depend on the lateness of the first and the last
+    // request.
     let part = offsets.len() / 10;
     let drift = median(&offsets[offsets.len() - part..]) - median(&offsets[..part]);
     let drift = drift / (offsets.len() - part) as f64;
@@ -160,7 +161,7 @@ mod tests {
     fn a_tool_that_does_not_keep_the_rate_is_refused() {
         let slow = arrivals(|_| 0, |n| n * 1_000);
         let problem = late_p99_us(&slow, 10_000.0, 10).unwrap_err();
-        assert_eq!(problem, "99.0% of the rate");
+        assert_eq!(problem, "ran at 99.0% of the rate");
         assert!(late_p99_us(&[], 10_000.0, 10).is_err());
         assert!(late_p99_us(&slow[..10], 10_000.0, 10).is_err());
     }

@@ -22,9 +22,9 @@ use super::server::BenchFolder;
 use super::tool::{PEERS, Tool};
 use super::tools::RunParameters;
 
-/// Name on the command line.
+/// Name of the row on the command line.
 pub(super) const ID: &str = "open-max";
-/// Title in the list of rows.
+/// Title of the row in the list of rows.
 pub(super) const TITLE: &str = "highest rate of an open loop with p99 lateness ≤ 1 ms";
 
 /// Maximum 99th percentile of lateness, in microseconds.
@@ -60,7 +60,7 @@ pub(super) struct Ceilings {
     rotations: Vec<BTreeMap<Tool, Ceiling>>,
 }
 
-/// Selection and number of measurements.
+/// Tools or rows to measure, number of measurements, and cores to use.
 pub(super) struct CeilingSettings<'a> {
     pub(super) peers: &'a [Tool],
     pub(super) rotations: usize,
@@ -73,7 +73,7 @@ pub(super) struct CeilingSettings<'a> {
     pub(super) install: bool,
 }
 
-/// Finds the highest rate that each suitable tool keeps. Each rotation runs the tools in another
+/// Finds the highest rate that each suitable tool sustains. Each rotation runs the tools in another
 /// random order.
 pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings, String> {
     let peers: Vec<Tool> = PEERS
@@ -110,7 +110,7 @@ pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings
                     let sign = if server_limited { "≥ " } else { "" };
                     format!("{sign}{rate}/s")
                 }
-                None => "kept no rate".to_owned(),
+                None => "sustained no rate".to_owned(),
             };
             println!(
                 "{ID:<14} {number}/{} {:<8} {text}",
@@ -145,7 +145,8 @@ struct ProbeContext<'a> {
 }
 
 struct ProbeResult {
-    /// The 99th percentile of lateness; an error if the tool failed or didn't keep the rate.
+    /// The 99th percentile of lateness in microseconds; an error if the tool failed or didn't keep
+    /// the rate.
     late_p99_us: Result<f64, String>,
     /// Utilization of the responder's core, as a fraction.
     server_share: f64,
@@ -166,7 +167,7 @@ impl ProbeContext<'_> {
                 busiest_miss = busiest_miss.max(probe.server_share);
             }
             let text = match &probe.late_p99_us {
-                Ok(late) => format!("p99 {late:.0} us late"),
+                Ok(late) => format!("p99 lateness {late:.0} us"),
                 Err(problem) => problem.clone(),
             };
             let share = probe.server_share * 100.0;
@@ -184,7 +185,7 @@ impl ProbeContext<'_> {
 
     fn probe(&self, tool: Tool, rate: u32) -> Result<ProbeResult, String> {
         let (server_core, generator_core) = self.cores;
-        let program = self.programs.get(&tool).ok_or("not here")?;
+        let program = self.programs.get(&tool).ok_or("not installed")?;
         let port = free_port().map_err(|e| format!("no free port: {e}"))?;
         let file = self.folder.join("arrivals");
         let text = |e: std::io::Error| e.to_string();
@@ -256,8 +257,8 @@ fn wait_until_it_listens(port: u16) -> Result<(), String> {
 }
 
 impl Ceilings {
-    /// Ratio of prony's rate to a tool's, over all rotations that have both, and whether the
-    /// responder limited prony in any of them.
+    /// Ratio of prony's rate to a tool's, over all rotations in which both sustained a rate, and
+    /// whether the responder limited prony in any of these rotations.
     fn lead(&self, tool: Tool) -> Option<(Spread, bool)> {
         let pairs = || {
             let pair = |r: &BTreeMap<Tool, Ceiling>| Some((*r.get(&Tool::Prony)?, *r.get(&tool)?));
@@ -287,8 +288,8 @@ impl Ceilings {
             let name = tool.name();
             let Some((spread, server_limited)) = self.lead(tool) else {
                 let (result, ahead) = match self.has_kept_a_rate(Tool::Prony) {
-                    true => ("the tool kept no rate", "yes"),
-                    false => ("prony kept no rate", "no"),
+                    true => ("the tool sustained no rate", "yes"),
+                    false => ("prony sustained no rate", "no"),
                 };
                 table.push_str(&format!("| {name} | {result} | {ahead} |\n"));
                 continue;
@@ -338,7 +339,7 @@ mod tests {
         assert!(
             found
                 .render()
-                .contains("| vegeta | the tool kept no rate | yes |")
+                .contains("| vegeta | the tool sustained no rate | yes |")
         );
         assert!(found.all_met());
     }

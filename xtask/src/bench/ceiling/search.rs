@@ -6,7 +6,7 @@ const FIRST_RATE: u32 = 8_000;
 /// Lowest rate that is tried, in requests per second.
 const RATE_MIN: u32 = 250;
 
-/// Highest rate that is tried, in requests per second. No single core can send this many.
+/// Highest rate that is tried, in requests per second. No single core can send this many requests.
 const RATE_MAX: u32 = 1_024_000;
 
 /// Number of bisections between the highest rate that was sustained and the lowest that was missed.

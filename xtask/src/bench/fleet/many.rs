@@ -40,8 +40,8 @@ pub(super) fn measure(programs: &FleetPrograms, folder: &Path) -> Result<Vec<Fle
     command.args([
         "load", "--agents", AGENTS, "-c", AGENTS, "-r", RATE, "-d", &duration,
     ]);
-    // The simulated agents keep the machine busier than real ones would, so allow a larger clock
-    // error.
+    // The simulated agents keep the machine busier than real agents would, so a larger clock error
+    // is allowed.
     command.args(["--clock-bound", "1s", "--creds"]);
     command.arg(up_folder.join("coordinator.creds"));
     command
@@ -107,7 +107,7 @@ fn equal(record: &Value, sum: &Value) -> FleetFigure {
         true => "equal in every bucket".to_owned(),
         false => format!("{} differ", differ.join(", ")),
     };
-    let wanted = "counts and histograms = the sum of the agents'";
+    let wanted = "counts and histograms equal the sum of the agents'";
     FleetFigure::judged(wanted, found, differ.is_empty())
 }
 

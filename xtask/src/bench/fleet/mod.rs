@@ -1,8 +1,8 @@
 //! Fleet rows: the cost of many agents, and the synchronization of their starts.
 //!
-//! Each row runs the release binary as a user would, over a real nats-server. Agents run in network
-//! namespaces of their own, except in the row with hundreds of agents, which simulates them in one
-//! process.
+//! Each row runs the release binary as a user would, over a real nats-server. Each agent runs in
+//! its own network namespace, except in the row with hundreds of agents, which simulates them in
+//! one process.
 
 mod many;
 mod site;
@@ -28,7 +28,7 @@ pub(super) enum FleetRow {
 pub(super) const ROWS: &[FleetRow] = &[FleetRow::Skew, FleetRow::Cost, FleetRow::Many];
 
 impl FleetRow {
-    /// Name on the command line.
+    /// Name of the row on the command line.
     pub(super) fn id(self) -> &'static str {
         match self {
             FleetRow::Skew => "fleet-skew",
@@ -37,7 +37,7 @@ impl FleetRow {
         }
     }
 
-    /// Name in the table.
+    /// Name of the row in the table.
     pub(super) fn title(self) -> &'static str {
         match self {
             FleetRow::Skew => "4 agents in namespaces, 100 starts",
@@ -83,7 +83,7 @@ struct FleetPrograms {
 
 pub(super) struct Outcomes(Vec<(FleetRow, Result<Vec<FleetFigure>, String>)>);
 
-/// Measures the rows. Each gets a folder below `own`.
+/// Measures the rows. Each row gets a folder below `own`.
 pub(super) fn measure(
     rows: &[FleetRow],
     prony: Option<&Path>,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::super::process;
 use crate::test::install::find_program;
 
-/// Prefix of the benchmark's namespaces; the process ID follows.
+/// Prefix of the names of the benchmark's namespaces, which is followed by the process ID.
 const PREFIX: &str = "prony-bench-";
 
 /// Time limit for a program to start.
@@ -32,7 +32,7 @@ impl Program {
         })
     }
 
-    /// Output so far.
+    /// Returns the output of the program so far.
     pub(super) fn said(&self) -> String {
         std::fs::read_to_string(&self.said).unwrap_or_default()
     }
@@ -74,7 +74,7 @@ impl Program {
                 Some(status) if status.success() => return Ok(()),
                 Some(status) => return Err(format!("{status}:\n{}", self.said())),
                 None if began.elapsed() > START_TIMEOUT => {
-                    return Err(format!("it doesn't end:\n{}", self.said()));
+                    return Err(format!("the program did not end:\n{}", self.said()));
                 }
                 None => std::thread::sleep(Duration::from_millis(20)),
             }

@@ -19,7 +19,7 @@ const RATE: u64 = 8_000;
 /// Maximum time by which a load may exceed its duration.
 const OVERTIME_MAX: Duration = Duration::from_secs(60);
 
-/// Host that runs nginx; the agents come before it.
+/// Number of the host that runs nginx. The agents' hosts have lower numbers.
 const WEB: usize = AGENTS + 1;
 
 const NGINX: &str = "
@@ -113,7 +113,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// Name of an agent whose results are incomplete, if there is one.
+/// Returns the name of an agent whose results are incomplete, if there is one.
 pub(super) fn incomplete_agent(record: &Value) -> Option<String> {
     let agents = record.pointer("/fleet/agents").and_then(Value::as_array);
     let Some(agents) = agents else {
@@ -173,7 +173,7 @@ fn true_skew_us(fleet: &Value) -> Option<f64> {
     (moments.len() > 1).then_some(most - least)
 }
 
-/// The smallest value that is at least as large as a fraction `share` of the values.
+/// Returns the smallest value that is at least as large as the fraction `share` of all values.
 fn percentile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let rank = (values.len() as f64 * share).ceil() as usize;
@@ -210,7 +210,7 @@ pub(super) fn cost(programs: &FleetPrograms, folder: &Path) -> Result<Vec<FleetF
 
 /// Describes the peak memory of a coordinator.
 pub(super) fn memory(usage: &Usage) -> String {
-    format!("coordinator's memory: {} MiB", usage.peak_bytes >> 20)
+    format!("coordinator's peak memory: {} MiB", usage.peak_bytes >> 20)
 }
 
 #[cfg(test)]

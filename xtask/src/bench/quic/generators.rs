@@ -36,7 +36,7 @@ impl Generator {
         }
     }
 
-    /// Arguments of a run: one thread, certificates not verified.
+    /// Returns the arguments of a run with one thread and without certificate verification.
     pub(super) fn arguments(self, run: &GeneratorRun) -> Vec<String> {
         let GeneratorRun {
             port,
@@ -69,7 +69,7 @@ impl Generator {
         line.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Number of complete requests, from the generator's output.
+    /// Returns the number of complete requests, read from the generator's output.
     pub(super) fn requests(self, output: &str) -> Option<u64> {
         let json = || serde_json::from_str::<serde_json::Value>(output).ok();
         match self {

@@ -22,16 +22,17 @@ use servers::{RunningServer, ServerKind};
 /// Time after the planned end of a run at which the generator is killed.
 const OVERTIME_MAX: Duration = Duration::from_secs(60);
 
-/// Maximum cost of prony over HTTP/3 as a ratio to prony over HTTP/2, and as a ratio to oha.
+/// Maximum cost of prony over HTTP/3: first as a ratio to prony over HTTP/2, then as a ratio to
+/// oha.
 const TARGET_OF_H2: f64 = 1.5;
 const TARGET_OF_OHA: f64 = 0.5;
 
 /// A row of the table, with its number of streams per connection and the body that is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct QuicRow {
-    /// Name on the command line.
+    /// Name of the row on the command line.
     pub(super) id: &'static str,
-    /// Name in the list of rows.
+    /// Name of the row in lists and tables.
     pub(super) title: &'static str,
     streams: u32,
     /// Length of a response body.
@@ -57,7 +58,7 @@ pub(super) const ROWS: &[QuicRow] = &[
     },
 ];
 
-/// Selection and number of measurements.
+/// Tools or rows to measure, number of measurements, and cores to use.
 pub(super) struct QuicSettings<'a> {
     pub(super) rows: &'a [QuicRow],
     /// True to compare with oha.
@@ -195,7 +196,7 @@ impl QuicRowContext<'_> {
     /// CPU time per complete request of one run, in microseconds.
     fn cost(&self, generator: Generator, server: &RunningServer) -> Result<f64, String> {
         let text = |e: std::io::Error| e.to_string();
-        let program = self.generators.get(&generator).ok_or("not here")?;
+        let program = self.generators.get(&generator).ok_or("not installed")?;
         let output = self.folder.join("generator.out");
         let record = self.folder.join("record.json");
         let run = generators::GeneratorRun {
@@ -230,7 +231,8 @@ impl QuicRowContext<'_> {
 }
 
 impl QuicOutcome {
-    /// prony's cost ÷ another generator's, over all rotations that have both.
+    /// Returns prony's cost divided by another generator's, over all rotations in which both
+    /// succeeded.
     fn ratio(&self, other: Generator) -> Option<Spread> {
         let ratio = |costs: &Costs| Some(costs.get(&Generator::Prony)? / costs.get(&other)?);
         Spread::of(self.rotations.iter().filter_map(ratio))

@@ -87,7 +87,7 @@ impl RunningServer {
         Ok(Some(server))
     }
 
-    /// Path of a body of this length.
+    /// Returns the path of a body of the given length.
     pub(super) fn path(&self, bytes: usize) -> String {
         match self.kind {
             ServerKind::Origin => format!("/bytes/{bytes}"),

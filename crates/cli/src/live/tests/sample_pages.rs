@@ -500,8 +500,8 @@ fn experiment() -> ExperimentState {
     }
 }
 
-/// An experiment after a stop request, with more comparisons than fit on the screen, one of which
-/// compares a share and one of which has no interval.
+/// An experiment after a stop request. It has more comparisons than fit on the screen. One of them
+/// compares a share, and another one has no interval.
 fn wide() -> ExperimentState {
     let mut state = experiment();
     let verdicts = [

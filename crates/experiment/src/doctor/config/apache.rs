@@ -1,4 +1,4 @@
-//! Checks of Apache httpd: number of simultaneous requests, and keep-alive.
+//! Checks of Apache httpd: number of concurrent requests, and keep-alive.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use super::super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::super::process::ServerProcess;
 use super::{ConfigFiles, ServerConfigFiles, first_of, option, within};
 
-/// Minimum number of workers. With fewer, requests of a typical load test wait for a free worker.
+/// Minimum recommended number of workers. With fewer workers, the requests of a typical load test
+/// wait for a free one.
 const WORKERS_MIN: u64 = 400;
 
 const WORKERS: CheckTopic = CheckTopic {
@@ -17,7 +18,8 @@ const WORKERS: CheckTopic = CheckTopic {
     expected: "at least the number of requests that the load has in flight",
     why: "each request in flight uses a thread (event and worker) or a process (prefork); \
         additional connections wait in the listen queue",
-    change: "MaxRequestWorkers, with ServerLimit × ThreadsPerChild no lower",
+    change: "raise MaxRequestWorkers, and ServerLimit × ThreadsPerChild to at least the same \
+        value",
     source: "httpd.apache.org/docs/2.4/mod/mpm_common.html#maxrequestworkers",
 };
 
@@ -34,8 +36,8 @@ const CAPPED: CheckTopic = CheckTopic {
 const KEEP_ALIVE: CheckTopic = CheckTopic {
     id: "apache-keep-alive",
     expected: "KeepAlive On with 1,000 or more requests per connection, or 0 for no limit",
-    why: "the server closes each connection after that number of requests, and each new connection \
-        needs a handshake",
+    why: "the server closes a connection after the configured number of requests, and each new \
+        connection needs a handshake",
     change: "KeepAlive On, MaxKeepAliveRequests 0",
     source: "httpd.apache.org/docs/2.4/mod/core.html#maxkeepaliverequests",
 };
@@ -43,7 +45,8 @@ const KEEP_ALIVE: CheckTopic = CheckTopic {
 const TURNOVER: CheckTopic = CheckTopic {
     id: "apache-connections-per-child",
     expected: "0: children are not replaced",
-    why: "children exit after that number of connections, and new ones start during a load",
+    why: "children exit after the configured number of connections, and new children start during \
+        a load",
     change: "MaxConnectionsPerChild 0",
     source: "httpd.apache.org/docs/2.4/mod/mpm_common.html#maxconnectionsperchild",
 };
@@ -53,14 +56,15 @@ const TURNOVER: CheckTopic = CheckTopic {
 struct ApacheSettings {
     /// Last value of each directive, by its lowercase name.
     values: HashMap<String, String>,
-    /// Multi-processing module that is loaded, such as `event`; `None` if it is built in.
+    /// Multi-processing module that the configuration loads, such as `event`; `None` if the module
+    /// is built into httpd.
     mpm: Option<String>,
 }
 
 pub(super) fn check(server: &ServerProcess) -> CheckResults {
     let mut results = CheckResults::default();
     let Some((root, main)) = main_file(server) else {
-        results.add_undetermined("Apache's settings", "its configuration file was not found");
+        results.add_undetermined("Apache's settings", "the configuration file was not found");
         return results;
     };
     let mut files = ServerConfigFiles::new(server);
@@ -73,8 +77,8 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     results
 }
 
-/// Root and main configuration file of the server: the values of `-d` and `-f`, or a distribution's
-/// defaults.
+/// Returns the root folder and the main configuration file of the server: the values of `-d` and
+/// `-f`, or the defaults of a distribution.
 fn main_file(server: &ServerProcess) -> Option<(PathBuf, PathBuf)> {
     const DEFAULT_PATHS: [&str; 5] = [
         "/etc/apache2/apache2.conf",
@@ -97,7 +101,8 @@ fn main_file(server: &ServerProcess) -> Option<(PathBuf, PathBuf)> {
     }
 }
 
-/// Reads every line of a file and its includes. Continued lines are joined.
+/// Reads every line of a configuration file and of the files that it includes. Continued lines are
+/// joined.
 fn read(files: &mut dyn ConfigFiles, path: &Path, root: &mut PathBuf, into: &mut Vec<Vec<String>>) {
     let Some(text) = files.read(path) else {
         return;
@@ -128,8 +133,8 @@ fn read(files: &mut dyn ConfigFiles, path: &Path, root: &mut PathBuf, into: &mut
 }
 
 /// Collects the directives that apply to the whole server. Directives in `<VirtualHost>`,
-/// `<Directory>` and similar sections apply only to part of the server; those in an `<IfModule
-/// mpm_…>` for a module that isn't loaded don't apply.
+/// `<Directory>` and similar sections apply only to part of the server. Directives in an `<IfModule
+/// mpm_…>` section don't apply if the module isn't loaded.
 fn settings(lines: &[Vec<String>]) -> ApacheSettings {
     let loaded = lines.iter().find_map(|words| match words.as_slice() {
         [name, module, ..] if name.eq_ignore_ascii_case("LoadModule") => {
@@ -181,7 +186,8 @@ fn applies_globally(section: &str, argument: &str, mpm: Option<&str>) -> bool {
     let is_mpm = module.starts_with("mpm_") || matches!(stem, "event" | "worker" | "prefork");
     match mpm {
         Some(mpm) if is_mpm => (mpm == stem) != negated,
-        // Other modules don't limit the server.
+        // Modules other than the multi-processing module don't limit the server, so assume that
+        // they are loaded.
         _ => !negated,
     }
 }
@@ -221,7 +227,7 @@ fn check_settings(settings: &ApacheSettings, results: &mut CheckResults) {
         ));
     }
     results.add(if capped.is_empty() {
-        CAPPED.check(CheckStatus::Ok, "nothing is lowered")
+        CAPPED.check(CheckStatus::Ok, "no value is lowered")
     } else {
         CAPPED.check(CheckStatus::Warning, capped.join("; "))
     });
@@ -249,7 +255,7 @@ fn check_keep_alive(settings: &ApacheSettings, results: &mut CheckResults) {
         _ => CheckStatus::Ok,
     };
     let text = match maximum {
-        0 => "no limit of requests per connection".to_owned(),
+        0 => "no limit on requests per connection".to_owned(),
         maximum => format!("{} requests per connection", number::count(maximum)),
     };
     results.add(KEEP_ALIVE.check(status, text));

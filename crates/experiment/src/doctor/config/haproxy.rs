@@ -1,4 +1,5 @@
-//! Checks of HAProxy: maxconn of the process, frontends and servers, threads, and keep-alive.
+//! Checks of HAProxy: connection limits (of the process, its frontends and its servers), number of
+//! threads, and keep-alive.
 
 use std::path::PathBuf;
 
@@ -8,23 +9,24 @@ use super::super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::super::process::ServerProcess;
 use super::{ConfigFiles, ServerConfigFiles, cores, first_of, within};
 
-/// Minimum `maxconn`. A lower value limits a typical load test.
+/// Minimum recommended `maxconn`. A lower value limits a typical load test.
 const CONNECTIONS_MIN: u64 = 2000;
 
 const MAXCONN: CheckTopic = CheckTopic {
     id: "haproxy-maxconn",
-    expected: "more than the load's connections",
+    expected: "more than the load's number of connections",
     why: "above the limit, HAProxy accepts no more connections; new ones wait in the listen queue, \
         and response times grow without an error",
-    change: "maxconn in global, and in defaults or the frontend; the lower one applies",
+    change: "raise maxconn in global, and in defaults or the frontend; the lower value applies",
     source: "HAProxy's configuration manual, 3.2 (global maxconn) and 4.2 (frontend maxconn)",
 };
 
 const SERVERS: CheckTopic = CheckTopic {
     id: "haproxy-server-maxconn",
-    expected: "no maxconn on servers, or one above the requests in flight to each server",
+    expected: "no maxconn on servers, or a maxconn above the number of requests in flight to each \
+        server",
     why: "requests above the limit wait in HAProxy's queue (Tw in its log)",
-    change: "a higher maxconn on the server lines",
+    change: "raise maxconn on the server lines",
     source: "HAProxy's configuration manual, 5.2 (server maxconn)",
 };
 
@@ -32,15 +34,15 @@ const THREADS: CheckTopic = CheckTopic {
     id: "haproxy-threads",
     expected: "a thread for each core",
     why: "a thread uses at most one core",
-    change: "nbthread in global (the default is all usable cores)",
+    change: "set nbthread in global (the default is all usable cores)",
     source: "HAProxy's configuration manual, 3.1 (nbthread)",
 };
 
 const REUSE: CheckTopic = CheckTopic {
     id: "haproxy-keep-alive",
     expected: "keep-alive on both sides",
-    why: "without keep-alive, each request opens a connection to the client or to the server",
-    change: "option http-keep-alive in defaults, http-reuse safe or always",
+    why: "without keep-alive, each request needs a new connection from the client or to the server",
+    change: "set option http-keep-alive in defaults, and http-reuse safe or always",
     source: "HAProxy's configuration manual, 4 (option httpclose, option http-server-close)",
 };
 
@@ -55,7 +57,7 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     let mut results = CheckResults::default();
     let paths = main_files(server);
     if paths.is_empty() {
-        results.add_undetermined("HAProxy's settings", "its configuration file was not found");
+        results.add_undetermined("HAProxy's settings", "the configuration file was not found");
         return results;
     }
     let mut files = ServerConfigFiles::new(server);
@@ -72,7 +74,8 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     results
 }
 
-/// Configuration files of all `-f` options, in order. For a folder, its `.cfg` files.
+/// Returns the configuration files named by all `-f` options, in order. A folder stands for its
+/// `.cfg` files.
 fn main_files(server: &ServerProcess) -> Vec<PathBuf> {
     let words = &server.arguments;
     let pairs = words
@@ -119,7 +122,7 @@ fn parse(text: &str) -> Vec<HaproxySetting> {
     settings
 }
 
-/// Values of a setting in all sections of one kind, each with its section.
+/// Returns the values of a setting in all sections of one kind, each with the name of its section.
 fn values<'s>(settings: &'s [HaproxySetting], kind: &str, name: &str) -> Vec<(&'s str, u64)> {
     let here = settings.iter().filter(|s| {
         s.section.split(' ').next() == Some(kind)
@@ -137,7 +140,7 @@ fn check_settings(settings: &[HaproxySetting], cores: u64, results: &mut CheckRe
             results.add(MAXCONN.check(status(*n), text));
         }
         None => {
-            let text = "not set in global: HAProxy derives it from its limit of open files";
+            let text = "not set in global: HAProxy derives it from its limit on open files";
             results.add(MAXCONN.check(CheckStatus::Ok, text));
         }
     }

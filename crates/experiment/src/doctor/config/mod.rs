@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use super::check::CheckResults;
 use super::process::ServerProcess;
 
-/// Maximum number of files to read. It prevents an endless loop if files include each other.
+/// Maximum number of configuration files to read. The limit prevents an endless loop if files
+/// include each other.
 const CONFIG_FILES_MAX: usize = 1000;
 
 /// Checks the configuration of a server that prony recognizes.
@@ -35,11 +36,11 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     }
 }
 
-/// Access to the files of a configuration.
+/// Access to the configuration files of a server.
 trait ConfigFiles {
     /// Reads a file. If it can't be read, records the error.
     fn read(&mut self, path: &Path) -> Option<String>;
-    /// Files that match a pattern, sorted.
+    /// Returns the files that match a pattern, sorted by path.
     fn matching(&self, pattern: &str) -> Vec<PathBuf>;
 }
 
@@ -87,7 +88,7 @@ impl ConfigFiles for ServerConfigFiles<'_> {
     }
 }
 
-/// Returns the first of these files that exists.
+/// Returns the first of the given files that exists.
 fn first_of(server: &ServerProcess, candidates: &[&str]) -> Option<PathBuf> {
     let mut paths = candidates.iter().map(PathBuf::from);
     paths.find(|path| server.files.open(path).is_ok())
@@ -99,7 +100,7 @@ fn within(folder: &Path, path: &str) -> PathBuf {
     folder.join(path)
 }
 
-/// Value of a flag in arguments such as `-c file` or `-cfile`.
+/// Returns the value of a flag in arguments such as `-c file` or `-cfile`.
 fn option(arguments: &[String], flag: &str) -> Option<String> {
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
@@ -113,7 +114,7 @@ fn option(arguments: &[String], flag: &str) -> Option<String> {
     None
 }
 
-/// Number of cores that a server may use.
+/// Returns the number of cores that a server may use.
 fn cores(server: &ServerProcess) -> u64 {
     let pid = rustix::process::Pid::from_raw(server.master);
     let allowed = rustix::thread::sched_getaffinity(pid);

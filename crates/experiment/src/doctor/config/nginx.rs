@@ -20,9 +20,10 @@ const DEFAULT_PATHS: [&str; 4] = [
     "/usr/local/openresty/nginx/conf/nginx.conf",
 ];
 
-/// Minimum number of connections per worker. With fewer, nginx limits a typical load test.
+/// Minimum recommended number of connections per worker. With fewer connections, nginx limits a
+/// typical load test.
 const CONNECTIONS_MIN: u64 = 1024;
-/// Default number of requests per connection since nginx 1.19.10.
+/// Minimum recommended number of requests per connection: the default since nginx 1.19.10.
 const REQUESTS_MIN: u64 = 1000;
 
 /// Time limit for `nginx -V`.
@@ -38,27 +39,26 @@ const WORKERS: CheckTopic = CheckTopic {
 
 const CONNECTIONS: CheckTopic = CheckTopic {
     id: "nginx-worker-connections",
-    expected: "more than the load's connections, including those to upstreams",
-    why: "above the limit nginx closes idle connections or rejects new \
-        ones (\"worker_connections are not \
-        enough\" in its error log)",
+    expected: "more than the load's number of connections, including those to upstreams",
+    why: "above the limit, nginx closes idle connections or rejects new ones \
+        (\"worker_connections are not enough\" in its error log)",
     change: "worker_connections 16384; in events { }",
     source: "nginx.org/en/docs/ngx_core_module.html#worker_connections",
 };
 
 const FILES: CheckTopic = CheckTopic {
     id: "nginx-rlimit-nofile",
-    expected: "open files for every connection that worker_connections allows",
-    why: "a worker reaches the limit of open files before the limit of connections",
-    change: "worker_rlimit_nofile, twice worker_connections",
+    expected: "a limit on open files that is at least worker_connections",
+    why: "a worker reaches its limit on open files before its limit on connections",
+    change: "set worker_rlimit_nofile to twice worker_connections",
     source: "nginx.org/en/docs/ngx_core_module.html#worker_rlimit_nofile",
 };
 
 const REQUESTS: CheckTopic = CheckTopic {
     id: "nginx-keepalive-requests",
-    expected: "1,000 or more requests on a connection, keep-alive on",
-    why: "the server closes each connection after that number of requests, and each new connection \
-        needs a handshake",
+    expected: "keep-alive, with 1,000 or more requests per connection",
+    why: "the server closes a connection after the configured number of requests, and each new \
+        connection needs a handshake",
     change: "keepalive_requests 10000; keepalive_timeout 75s;",
     source: "nginx.org/en/docs/http/ngx_http_core_module.html#keepalive_requests",
 };
@@ -82,14 +82,14 @@ struct NginxDirective {
 pub(super) fn check(server: &ServerProcess) -> CheckResults {
     let mut results = CheckResults::default();
     let Some(main) = main_file(server) else {
-        results.add_undetermined("nginx's settings", "its configuration file was not found");
+        results.add_undetermined("nginx's settings", "the configuration file was not found");
         return results;
     };
     let mut files = ServerConfigFiles::new(server);
     let mut directives = Vec::new();
     let folder = main.parent().map(Path::to_owned).unwrap_or_default();
     read(&mut files, &main, &folder, &[], &mut directives);
-    // Directives of `-g` apply globally.
+    // Directives in the option `-g` apply globally.
     if let Some(global) = global_of(server) {
         parse(&mut files, &global, &folder, &[], &mut directives);
     }
@@ -101,14 +101,15 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     results
 }
 
-/// Arguments of the master process, taken from its title.
+/// Returns the arguments of the master process, taken from its title.
 fn arguments(server: &ServerProcess) -> Vec<String> {
     let all = server.arguments.join(" ");
     let plain = all.strip_prefix("nginx: master process ").unwrap_or(&all);
     plain.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Value of `-g`. It ends at the next option, because the title contains no quotes.
+/// Returns the value of `-g`. The value ends at the next option, because the process title contains
+/// no quotes.
 fn global_of(server: &ServerProcess) -> Option<String> {
     let words = arguments(server);
     let start = words.iter().position(|word| word == "-g")? + 1;
@@ -131,7 +132,7 @@ fn main_file(server: &ServerProcess) -> Option<PathBuf> {
     }
 }
 
-/// Output of `nginx -V`; `None` if the program is not trusted.
+/// Returns the output of `nginx -V`; `None` if the program is not trusted.
 fn built_with(server: &ServerProcess) -> Option<String> {
     let program = File::open(format!("/proc/{}/exe", server.pid)).ok()?;
     if !server.files.is_trusted(&program) {
@@ -143,7 +144,7 @@ fn built_with(server: &ServerProcess) -> Option<String> {
     Some(output.stderr)
 }
 
-/// Value of an option in the output of `nginx -V`.
+/// Returns the value of a build option in the output of `nginx -V`.
 fn build_option(output: &str, name: &str) -> Option<String> {
     let value = output
         .split_whitespace()
@@ -171,7 +172,7 @@ fn read(
     }
 }
 
-/// Parses directives. The content of an `include` is inserted in place.
+/// Parses directives. Included files are parsed at the position of their `include`.
 fn parse(
     files: &mut dyn ConfigFiles,
     text: &str,
@@ -240,7 +241,7 @@ fn tokens(text: &str) -> Vec<NginxToken> {
                 }
                 tokens.push(NginxToken::Word(quoted));
             }
-            // ${name} is part of a word.
+            // The braces of ${name} are part of a word.
             '{' if word.as_ref().is_some_and(|word| word.ends_with('$')) => {
                 word.get_or_insert_default().push(c);
                 for inner in chars.by_ref() {
@@ -265,7 +266,7 @@ fn tokens(text: &str) -> Vec<NginxToken> {
     tokens
 }
 
-/// Last value of a directive whose innermost block is `block`.
+/// Returns the last value of a directive whose innermost block is `block`.
 fn value<'d>(directives: &'d [NginxDirective], block: Option<&str>, name: &str) -> Option<&'d str> {
     let here = |d: &&NginxDirective| {
         d.words.first().is_some_and(|word| word == name)

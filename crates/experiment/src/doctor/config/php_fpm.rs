@@ -13,22 +13,23 @@ const CHILDREN: CheckTopic = CheckTopic {
     expected: "at least two children per core, and no more than fit in memory",
     why: "each child processes one request at a time; additional requests wait in the socket's \
         queue",
-    change: "pm.max_children in the pool's file; pm = static for a measurement",
+    change: "raise pm.max_children in the pool's file; use pm = static for a measurement",
     source: "php.net/manual/en/install.fpm.configuration.php#pm.max-children",
 };
 
 const REQUESTS: CheckTopic = CheckTopic {
     id: "php-fpm-max-requests",
-    expected: "none, or thousands",
-    why: "a child exits after that number of requests, and the next one starts with cold caches",
-    change: "pm.max_requests = 0 in the pool's file",
+    expected: "no limit, or thousands of requests",
+    why: "a child exits after the configured number of requests, and its replacement starts with \
+        cold caches",
+    change: "set pm.max_requests = 0 in the pool's file",
     source: "php.net/manual/en/install.fpm.configuration.php#pm.max-requests",
 };
 
 pub(super) fn check(server: &ServerProcess) -> CheckResults {
     let mut results = CheckResults::default();
     let Some(main) = main_file(server) else {
-        results.add_undetermined("php-fpm's settings", "its configuration file was not found");
+        results.add_undetermined("php-fpm's settings", "the configuration file was not found");
         return results;
     };
     let mut files = ServerConfigFiles::new(server);
@@ -39,8 +40,8 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     results
 }
 
-/// Main configuration file, taken from the process title
-/// `php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)`.
+/// Returns the main configuration file, usually from a process title such as `php-fpm: master
+/// process (/etc/php/8.2/fpm/php-fpm.conf)`.
 fn main_file(server: &ServerProcess) -> Option<PathBuf> {
     let all = server.arguments.join(" ");
     if let Some((_, rest)) = all.split_once("master process (") {

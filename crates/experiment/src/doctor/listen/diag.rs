@@ -17,21 +17,21 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// Maximum length of a kernel reply in bytes.
 const REPLY_BYTES_MAX: usize = 64 << 10;
 
-/// One listening socket.
+/// A listening socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Listener {
-    /// TCP address, or `unix:` and a path.
+    /// TCP address, or `unix:` followed by a path.
     pub(super) address: String,
-    /// Number of connections that wait to be accepted.
+    /// Number of connections that are waiting to be accepted.
     pub(super) waiting: u32,
-    /// Maximum number of connections that can wait.
+    /// Maximum number of connections that can wait to be accepted.
     pub(super) backlog: u32,
     /// The inode of the socket.
     pub(super) inode: u32,
 }
 
-/// Runs a function on a new thread in a process's network namespace. For prony's own namespace, no
-/// permission is needed.
+/// Runs a function on a new thread in a process's network namespace. If that is prony's own
+/// namespace, runs it on this thread, which requires no permission.
 pub(super) fn in_network_of<T: Send>(
     pid: i32,
     read: impl FnOnce() -> io::Result<T> + Send,
@@ -46,7 +46,11 @@ pub(super) fn in_network_of<T: Send>(
             move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
             read()
         });
-        let failed = || Err(io::Error::other("the thread in that namespace ended"));
+        let failed = || {
+            Err(io::Error::other(
+                "the thread in the server's network namespace ended",
+            ))
+        };
         entered.join().unwrap_or_else(|_| failed())
     })
 }
@@ -56,7 +60,8 @@ pub(super) fn in_network_of<T: Send>(
 pub(super) struct ListenerList {
     /// Sockets that the kernel listed.
     pub(super) listeners: Vec<Listener>,
-    /// Error from listing the UNIX sockets; some kernels list only TCP sockets.
+    /// Error that occurred when listing the UNIX sockets; `None` if they were listed. Some kernels
+    /// list only TCP sockets.
     pub(super) without_unix: Option<io::Error>,
 }
 
@@ -118,7 +123,7 @@ fn request_list(request: SockDiagMessage) -> io::Result<Vec<Listener>> {
     }
 }
 
-/// Parses one reply. Returns true if it was the last.
+/// Parses one reply of the kernel. Returns true if it was the last one.
 fn read_reply(reply: &[u8], found: &mut Vec<Listener>) -> io::Result<bool> {
     let mut rest = reply;
     while !rest.is_empty() {

@@ -15,17 +15,18 @@ use super::check::{CheckResults, CheckStatus, CheckTopic};
 use super::process::ServerProcess;
 use crate::system::proc_files::paired;
 
-/// Minimum backlog. A burst of new connections in a typical load overflows a shorter queue.
+/// Minimum recommended backlog. A burst of new connections in a typical load overflows a shorter
+/// queue.
 const BACKLOG_MIN: u32 = 1024;
 
 const BACKLOG: CheckTopic = CheckTopic {
     id: "listen-backlog",
     expected: "a backlog of at least 1,024, and at least the number of connections that a load \
         opens at the same time",
-    why: "connections wait in this queue until the server accepts them; when it is full, the \
-        kernel drops them and the client retries after a second, so response times of 1 s occur \
-        that don't appear in any server log",
-    change: "raise the backlog of the server, and net.core.somaxconn, which limits it",
+    why: "connections wait in this queue until the server accepts them; when the queue is full, \
+        the kernel drops new connections and clients retry after a second, which causes response \
+        times of 1 s that don't appear in any server log",
+    change: "raise the backlog of the server, and net.core.somaxconn, which limits the backlog",
     source: "listen(2); net.core.somaxconn in the kernel's admin-guide/sysctl/net",
 };
 
@@ -47,7 +48,8 @@ const OVERFLOWS: CheckTopic = CheckTopic {
     source: "listen(2); TcpExt ListenOverflows and ListenDrops in the kernel's networking/snmp_counter",
 };
 
-/// Connections that the kernel has dropped in a network namespace since its creation.
+/// Number of connections that the kernel has dropped in a network namespace since the creation of
+/// the namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ListenDrops {
     overflows: u64,
@@ -55,7 +57,7 @@ pub(super) struct ListenDrops {
 }
 
 impl ListenDrops {
-    /// Reads the counters of a process's network namespace; `None` if they can't be read.
+    /// Reads the drop counters of a process's network namespace; `None` if they can't be read.
     pub(super) fn of(pid: i32) -> Option<ListenDrops> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/net/netstat")).ok()?;
         ListenDrops::parse(&text)
@@ -70,7 +72,8 @@ impl ListenDrops {
     }
 }
 
-/// Checks a server's listening sockets. `before` holds the counters from `seconds` ago.
+/// Checks a server's listening sockets. `before` holds the drop counters that were read `seconds`
+/// ago.
 pub(super) fn check(
     server: &ServerProcess,
     before: Option<ListenDrops>,
@@ -79,12 +82,15 @@ pub(super) fn check(
     let mut results = CheckResults::default();
     match (before, ListenDrops::of(server.pid)) {
         (Some(before), Some(now)) => check_drops(before, now, seconds, &mut results),
-        _ => results.add_undetermined("dropped connections", "its netstat counters can't be read"),
+        _ => results.add_undetermined(
+            "dropped connections",
+            "the server's netstat counters can't be read",
+        ),
     }
     let inodes = match sockets(server) {
         Ok(inodes) => inodes,
         Err(why) => {
-            results.add_undetermined("its listening sockets", why);
+            results.add_undetermined("the server's listening sockets", why);
             return results;
         }
     };
@@ -92,12 +98,12 @@ pub(super) fn check(
         Ok(listed) => listed,
         Err(error) => {
             let why = format!("the kernel's list of sockets can't be read: {error}");
-            results.add_undetermined("its listening sockets", why);
+            results.add_undetermined("the server's listening sockets", why);
             return results;
         }
     };
     if let Some(error) = listed.without_unix {
-        results.add_undetermined("its listening UNIX sockets", error.to_string());
+        results.add_undetermined("the server's listening UNIX sockets", error.to_string());
     }
     let own: Vec<Listener> = listed
         .listeners
@@ -112,8 +118,8 @@ fn check_drops(before: ListenDrops, now: ListenDrops, seconds: f64, results: &mu
     let grown =
         now.overflows.saturating_sub(before.overflows) + now.drops.saturating_sub(before.drops);
     let text = format!(
-        "{} overflows and {} drops since the creation of its network namespace, {} of them in the \
-         last {seconds:.0} s",
+        "{} overflows and {} drops since the server's network namespace was created, {} of them in \
+         the last {seconds:.0} s",
         number::count(now.overflows),
         number::count(now.drops),
         number::count(grown)
@@ -155,11 +161,11 @@ fn check_listeners(listeners: &[Listener], somaxconn: Option<u32>, results: &mut
         let is_capped = somaxconn.is_some_and(|cap| *backlog >= cap);
         let change = if is_capped {
             format!(
-                "sysctl -w net.core.somaxconn=4096 in its network namespace, then a longer backlog \
-                 in the server and a restart ({BACKLOG_SETTINGS})"
+                "sysctl -w net.core.somaxconn=4096 in the server's network namespace, then raise \
+                 the server's backlog and restart it ({BACKLOG_SETTINGS})"
             )
         } else {
-            format!("a longer backlog in the server: {BACKLOG_SETTINGS}")
+            format!("raise the server's backlog: {BACKLOG_SETTINGS}")
         };
         results.add(check.with_change(change));
     }
@@ -168,11 +174,11 @@ fn check_listeners(listeners: &[Listener], somaxconn: Option<u32>, results: &mut
     }
 }
 
-/// Backlog setting of each server.
+/// Backlog setting of well-known servers.
 const BACKLOG_SETTINGS: &str = "nginx: listen … backlog=4096; Apache: ListenBacklog 4096; HAProxy: \
     backlog 4096; php-fpm: listen.backlog = 4096";
 
-/// Backlog limit in the process's network namespace.
+/// Returns the backlog limit of the process's network namespace.
 fn somaxconn(pid: i32) -> Option<u32> {
     let text = in_network_of(pid, || {
         std::fs::read_to_string("/proc/sys/net/core/somaxconn")
@@ -195,7 +201,8 @@ fn sockets(server: &ServerProcess) -> Result<HashSet<u64>, String> {
     }
     match hidden {
         Some(_) if inodes.is_empty() => Err(
-            "its open files can't be read; run prony as root or as the process's user".to_owned(),
+            "the server's open files can't be read; run prony as root or as the server's user"
+                .to_owned(),
         ),
         _ => Ok(inodes),
     }

@@ -1,7 +1,7 @@
 //! The keeper on FreeBSD: jails and reapers. This code runs between `fork` and `exec`; see the
 //! parent module.
 //!
-//! **Experimental: written for FreeBSD, never run there.**
+//! **Experimental: this code was written for FreeBSD, but has never run there.**
 
 use std::io;
 use std::os::fd::RawFd;
@@ -12,7 +12,7 @@ use crate::system::fork::LaunchStep;
 /// A set of cores, as FreeBSD's system calls expect it.
 pub(in crate::host) type FreeBsdCoreSet = libc::cpuset_t;
 
-/// `struct procctl_reaper_kill` of procctl(2).
+/// The kernel's `struct procctl_reaper_kill` (procctl(2)).
 #[repr(C)]
 struct ReaperKill {
     signal: libc::c_int,
@@ -23,16 +23,16 @@ struct ReaperKill {
     reserved: [libc::c_uint; 15],
 }
 
-/// `REAPER_KILL_CHILDREN`: signals direct children of the reaper only, including adopted orphans.
+/// Flag that limits signals to the direct children of the reaper, including adopted orphans.
 const REAPER_KILL_CHILDREN: libc::c_uint = 1;
 
-/// Does nothing: the keeper stays outside the jail.
+/// Does nothing, because the keeper stays outside the jail.
 #[allow(clippy::unnecessary_wraps, reason = "can fail on other systems")]
 pub(super) fn enter_as_keeper(_jail: i32, _channel: RawFd) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Enters the jail with this ID.
+/// Enters the jail with the given ID.
 pub(super) fn enter_as_service(jail: i32, channel: RawFd) -> io::Result<()> {
     // SAFETY: the call takes no pointers.
     checked(channel, LaunchStep::EnterJail, unsafe {
@@ -58,7 +58,7 @@ pub(super) fn adopt_orphans() -> i32 {
     }
 }
 
-/// Binds this process to these cores.
+/// Binds this process to the given cores.
 pub(super) fn run_on(cores: &FreeBsdCoreSet) -> i32 {
     // SAFETY: the set is a whole `cpuset_t`, and -1 means this process.
     unsafe {

@@ -1,5 +1,5 @@
-//! The keeper on Linux: namespaces, orphans and lists of children. This code runs between `fork`
-//! and `exec`; see the parent module.
+//! The keeper on Linux: enters namespaces, adopts orphans and lists children. This code runs
+//! between `fork` and `exec`; see the parent module.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -11,8 +11,8 @@ pub(super) use crate::place::namespace::join_network;
 /// A set of cores, as Linux's system calls expect it.
 pub(in crate::host) type LinuxCoreSet = libc::cpu_set_t;
 
-/// Enters the namespaces. Returns true in the first process inside them; does not return in the
-/// keeper, which stays outside.
+/// Enters the namespaces of a sandbox. Returns true in the first process inside the namespaces;
+/// does not return in the keeper, which stays outside.
 pub(super) fn enter_as_keeper(network: RawFd, channel: RawFd) -> io::Result<bool> {
     let init = namespace::enter(network, |step, result| {
         checked(channel, step, result).map(drop)
@@ -23,13 +23,14 @@ pub(super) fn enter_as_keeper(network: RawFd, channel: RawFd) -> io::Result<bool
     Ok(true)
 }
 
-/// Does nothing: the service is already in the namespaces.
+/// Does nothing, because the service is already in the namespaces.
 #[allow(clippy::unnecessary_wraps, reason = "can fail on other systems")]
 pub(super) fn enter_as_service(_network: RawFd, _channel: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits, in the keeper outside the process namespace, until that namespace has ended. Then exits.
+/// Waits until the process namespace has ended, and then exits. Runs in the keeper, outside of that
+/// namespace.
 fn wait_for_namespace(init: i32) -> ! {
     detach(None);
     block_signals();
@@ -46,13 +47,14 @@ pub(super) fn adopt_orphans() -> i32 {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 }
 
-/// Binds this process to these cores.
+/// Binds this process to the given cores.
 pub(super) fn run_on(cores: &LinuxCoreSet) -> i32 {
     // SAFETY: the set is a whole `cpu_set_t`, and 0 means this process.
     unsafe { libc::sched_setaffinity(0, size_of::<LinuxCoreSet>(), cores) }
 }
 
-/// Sends a signal to every direct child. Returns false if the kernel does not list them.
+/// Sends a signal to every direct child of this process. Returns false if the kernel does not list
+/// the children.
 pub(super) fn signal_children(signal: i32) -> bool {
     // SAFETY: the path ends with a NUL.
     let file = unsafe {
@@ -112,7 +114,8 @@ fn close_range(first: u32, last: u32) {
     if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
         return;
     }
-    // Fallback before Linux 5.9. The bound is far above the number of files that prony opens.
+    // Fallback for versions before Linux 5.9. The upper bound is far above the number of files that
+    // prony opens.
     for fd in first..=last.min(65_536) {
         // SAFETY: this process no longer uses these descriptors.
         unsafe { libc::close(fd.cast_signed()) };

@@ -11,8 +11,8 @@
 //! therefore still descends from the keeper. At any time, the service consists of exactly the
 //! keeper's descendants. Telemetry counts these processes, and stopping the service kills them.
 //!
-//! - A keeper whose prony ended, for any reason, kills its service and ends.
-//! - A keeper that was stopped by a signal is continued when its service has to end.
+//! - If prony ends for any reason, its keepers kill their services and end.
+//! - If a signal has stopped a keeper, prony continues the keeper before it stops the service.
 //! - If a keeper is killed, prony adopts the service's processes and kills them. If prony was
 //!   killed too, the sweep at the next start kills them.
 //!
@@ -39,19 +39,20 @@ pub(super) use freebsd::FreeBsdCoreSet as CoreSet;
 #[cfg(target_os = "linux")]
 pub(super) use linux::LinuxCoreSet as CoreSet;
 
-/// Parameters of the forked process, prepared before the fork.
+/// Parameters of the forked process, which are prepared before the fork.
 #[derive(Clone, Copy)]
 pub(super) struct KeeperSetup {
     /// The keeper's end of the channel.
     pub(super) channel: RawFd,
-    /// Cores that the service may use; `None` means the calling thread's cores.
+    /// Cores that the service may use; `None` means the cores of the calling thread.
     pub(super) cores: Option<CoreSet>,
-    /// Limit on open files; `None` leaves it unchanged.
+    /// Limit on open files; `None` leaves the limit unchanged.
     pub(super) open_files: Option<u64>,
     /// Sandbox to enter: the descriptor of a network namespace (Linux) or the ID of a jail
     /// (FreeBSD).
     pub(super) sandbox: Option<i32>,
-    /// Network namespace to join without any other namespace. Mutually exclusive with `sandbox`.
+    /// Descriptor of a network namespace to join without entering any other namespace. Mutually
+    /// exclusive with `sandbox`.
     #[cfg_attr(
         not(target_os = "linux"),
         allow(dead_code, reason = "named places exist on Linux only")
@@ -59,7 +60,8 @@ pub(super) struct KeeperSetup {
     pub(super) network: Option<i32>,
 }
 
-/// Splits the forked process into the keeper and the service. Returns only in the service.
+/// Forks again, to split the forked process into the keeper and the service. Returns only in the
+/// service.
 pub(super) fn split(setup: &KeeperSetup) -> io::Result<()> {
     let channel = setup.channel;
     checked(channel, LaunchStep::Session, begin_session())?;
@@ -96,8 +98,8 @@ pub(super) fn split(setup: &KeeperSetup) -> io::Result<()> {
 }
 
 /// Waits until the keeper has closed its end of the pipe. The keeper closes it together with all
-/// descriptors inherited from prony, including the one whose closing ends `spawn`. A service that
-/// stopped its keeper before that would block prony in `spawn`.
+/// descriptors inherited from prony, including the one for which prony waits in `spawn`. If the
+/// service ran earlier and stopped its keeper, prony would be blocked in `spawn`.
 fn wait_for_end([read, write]: [RawFd; 2]) {
     // SAFETY: both descriptors are open and belong to this function, and the buffer has room for the
     // byte to read.
@@ -116,14 +118,14 @@ fn become_service(setup: &KeeperSetup) -> io::Result<()> {
     checked(setup.channel, LaunchStep::Session, begin_session())?;
     match setup.sandbox {
         Some(sandbox) => system::enter_as_service(sandbox, setup.channel)?,
-        // In a sandbox, the process ID differs from the one on the host.
+        // In a sandbox, this process ID differs from the process ID on the host.
         None => channel::send(setup.channel, KeeperMessage::MainStarted(own_pid())),
     }
     if let Some(cores) = &setup.cores {
         checked(setup.channel, LaunchStep::Cores, system::run_on(cores))?;
     }
     if let Some(files) = setup.open_files {
-        // FreeBSD's limits are signed, and it rejects negative ones.
+        // On FreeBSD, limits are signed, and negative ones are rejected.
         let files = files as libc::rlim_t;
         let limit = libc::rlimit {
             rlim_cur: files,
@@ -137,7 +139,7 @@ fn become_service(setup: &KeeperSetup) -> io::Result<()> {
 }
 
 /// Raises the hard limit if necessary, because root inside a sandbox is not allowed to raise it
-/// later. The soft limit is set after the last descriptor was opened.
+/// later. The soft limit is set after this process has opened its last descriptor.
 fn permit_open_files(files: libc::rlim_t) -> i32 {
     // SAFETY: all zeroes is a valid `rlimit`. The first call fills it, and the second one reads it.
     unsafe {
@@ -153,7 +155,7 @@ fn permit_open_files(files: libc::rlim_t) -> i32 {
     }
 }
 
-/// Converts a system call's result. On an error, sends the failed step to prony.
+/// Converts the result of a system call. If the call failed, reports the failed step to prony.
 fn checked(channel: RawFd, step: LaunchStep, result: i32) -> io::Result<i32> {
     if result >= 0 {
         return Ok(result);
@@ -173,8 +175,8 @@ fn own_pid() -> i32 {
     unsafe { libc::getpid() }
 }
 
-/// Makes this process adopt orphans among its descendants: the processes of a service whose keeper
-/// was killed. Returns false if the system doesn't support this.
+/// Makes this process adopt orphans among its descendants, such as the processes of a service whose
+/// keeper was killed. Returns false if the system doesn't support this.
 pub(super) fn adopt_orphans() -> bool {
     system::adopt_orphans() >= 0
 }
@@ -202,8 +204,8 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
                 pid if pid == main => {
                     main_runs = false;
                     channel::send(channel, KeeperMessage::MainEnded(status));
-                    // Processes that outlive the main process, such as a shell's children, get the
-                    // signal too.
+                    // Forward the signal to processes that outlive the main process, such as the
+                    // children of a shell.
                     if let Some(signal) = stop_signal {
                         system::signal_children(signal);
                     }
@@ -242,8 +244,8 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
     }
 }
 
-/// Kills all descendants, one generation at a time: the orphans of a killed process become children
-/// of this one.
+/// Kills all descendants, one generation at a time: when a process is killed, its children become
+/// children of this process.
 fn kill_all(main: i32) -> ! {
     loop {
         if !system::signal_children(libc::SIGKILL) {
@@ -260,7 +262,7 @@ fn kill_all(main: i32) -> ! {
     }
 }
 
-/// Blocks all signals. Returns the mask to wait with, which unblocks SIGCHLD.
+/// Blocks all signals. Returns the signal mask to use while waiting, which unblocks SIGCHLD.
 fn block_signals() -> libc::sigset_t {
     extern "C" fn wake(_signal: libc::c_int) {}
     // SAFETY: all sets and the action are plain data that the calls fill or read, and the handler

@@ -12,7 +12,7 @@ use crate::service::{Allocation, PlaceKind, PortProtocol, pick_endpoints};
 use crate::system::{self, port};
 use crate::topology::Topology;
 
-/// Size of the path in a UNIX socket address, including the final NUL.
+/// Size of the path field in a UNIX socket address, including the final NUL.
 const SOCKET_PATH_MAX: usize = if cfg!(target_os = "freebsd") {
     104
 } else {
@@ -20,8 +20,8 @@ const SOCKET_PATH_MAX: usize = if cfg!(target_os = "freebsd") {
 };
 
 impl LocalHost {
-    /// Creates the networks and sandboxes, then picks the endpoints. On error, the resources that
-    /// were already created are listed in the run state.
+    /// Creates the networks and sandboxes, then picks the endpoints. If this fails, the run state
+    /// lists the resources that were already created.
     pub(super) fn try_allocate(
         &mut self,
         wanted: &[Allocation],
@@ -95,7 +95,8 @@ fn has_sandbox(wanted: &Allocation) -> bool {
     matches!(wanted.place, PlaceKind::Namespace | PlaceKind::Jail)
 }
 
-/// Returns `prony-` and the name of the run's folder. This is unique as long as the folder exists.
+/// Returns `prony-` followed by the name of the run's folder. This prefix is unique as long as the
+/// folder exists.
 fn name_prefix(folder: &Path) -> String {
     let run = folder
         .file_name()
@@ -117,7 +118,8 @@ fn pick_address(
     Ok(SocketAddr::new(address, port.ok_or(HostError::NoFreePort)?))
 }
 
-/// Returns a socket path with the service's name, or a shorter one if that is too long.
+/// Returns a socket path that contains the service's name, or a shorter path if that one is too
+/// long.
 fn socket_path(
     folder: &Path,
     service: &str,

@@ -1,4 +1,4 @@
-//! This machine as a [`Host`].
+//! Implementation of [`Host`] for this machine.
 
 mod allocation;
 mod service;
@@ -29,14 +29,14 @@ use crate::topology::Topology;
 
 use service::LocalService;
 
-/// Time limit for a service to end after its stop signal.
+/// Default time limit for a service to end after its stop signal.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time limit for killed processes to disappear.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum number of processes per service that the run state lists for a later sweep. Otherwise a
-/// server that forks for each request would fill the disk.
+/// Maximum number of processes per service that the run state lists for a later sweep. Without a
+/// limit, a server that forks for each request would fill the disk.
 const RECORDED_PROCESSES_MAX: usize = 256;
 
 /// Number of log lines in an error message.
@@ -50,8 +50,8 @@ pub struct LocalHost {
     sampler: Sampler,
     monitors: Monitors,
     crypto_findings: CryptoFindings,
-    /// Cores for services to which the plan assigns none: all cores that prony could use when this
-    /// host was created. The thread that starts a service may be bound to fewer.
+    /// Cores for services to which the plan assigns no cores: all cores that prony could use when
+    /// this host was created. The thread that starts a service may be bound to fewer cores.
     default_cores: Vec<usize>,
     /// Kinds of places for which [`place::check`] has succeeded.
     checked: BTreeSet<PlaceKind>,
@@ -63,7 +63,7 @@ pub struct LocalHost {
     /// Running services in start order.
     started: Vec<String>,
     log_trimmer: LogTrimmer,
-    /// Address at which other machines reach this one; `None` if they can't.
+    /// Address at which other machines reach this machine; `None` if they can't reach it.
     address: Option<IpAddr>,
 }
 
@@ -96,19 +96,19 @@ impl LocalHost {
         }
     }
 
-    /// Sets the address at which other machines reach this one. Exposed native services listen on
-    /// it. Without it, they listen on the loopback address.
+    /// Sets the address at which other machines reach this machine. Exposed native services listen
+    /// on this address. If no address is set, they listen on the loopback address.
     pub fn set_address(&mut self, address: IpAddr) {
         self.address = Some(address);
     }
 
-    /// Returns the kernel's ID of this boot, which is the same for all agents on a machine.
+    /// Returns the kernel's ID of the current boot, which is the same for all agents on a machine.
     #[must_use]
     pub fn boot() -> String {
         system::boot_id()
     }
 
-    /// Cores that services may use, in ascending order.
+    /// Returns the cores that services may use, in ascending order.
     #[must_use]
     pub fn cores(&self) -> &[usize] {
         &self.default_cores
@@ -154,7 +154,7 @@ impl LocalHost {
         let took = began.elapsed();
         let log_bytes_cut = service.log.as_ref().map_or(0, |log| {
             self.log_trimmer.forget(log);
-            // If a log can't be cut, it only uses more disk space.
+            // A log that can't be cut only uses more disk space.
             log::cut(log).unwrap_or(0)
         });
         Ok(ServiceStop {
@@ -165,8 +165,9 @@ impl LocalHost {
         })
     }
 
-    /// Network from which the service is probed; `None` means this process's own. HTTP requests
-    /// reach a sandbox from outside, but its bound ports are visible only inside.
+    /// Returns the network from which the service is probed; `None` means this process's own
+    /// network. HTTP requests reach a sandbox from outside, but the ports bound in a sandbox are
+    /// visible only inside.
     fn network_for(
         &self,
         service: &LocalService,
@@ -181,7 +182,7 @@ impl LocalHost {
         self.netns_handle(service.place)
     }
 
-    /// TCP ports of the services' listeners.
+    /// Returns the TCP ports of the services' listeners, with the name of each service.
     #[cfg(target_os = "linux")]
     fn ports(&self) -> BTreeMap<u16, String> {
         let mut ports = BTreeMap::new();
@@ -195,13 +196,13 @@ impl LocalHost {
         ports
     }
 
-    /// Process IDs of the running services' keepers.
+    /// Returns the process IDs of the running services' keepers.
     fn keepers(&self) -> Vec<i32> {
         let running = self.services.values().filter_map(|it| it.running.as_ref());
         running.map(RunningService::keeper_pid).collect()
     }
 
-    /// Ends all services and removes all resources. Continues after an error; returns the first
+    /// Ends all services and removes all resources. Continues after an error, and returns the first
     /// one.
     fn tear_down(&mut self, timeout: Duration) -> Result<(), HostError> {
         let mut result = Ok(());
@@ -216,7 +217,7 @@ impl LocalHost {
             for created in run.created().iter().rev() {
                 result = result.and(place::remove(created).map(drop));
             }
-            // After a failure, keep the run state for the next sweep.
+            // After an error, keep the run state for the next sweep.
             if result.is_ok() {
                 result = run.remove();
             }
@@ -224,7 +225,7 @@ impl LocalHost {
         result
     }
 
-    /// Adds new processes to the run state. If this process is killed, a sweep can then find them.
+    /// Adds new processes to the run state, so that a sweep finds them if this process is killed.
     fn record_processes(&mut self, table: &ProcessTable) {
         let Some(run) = &mut self.run else { return };
         for service in self.services.values_mut() {
@@ -240,7 +241,7 @@ impl LocalHost {
             {
                 let key = (process.pid, process.start);
                 if service.recorded.len() < RECORDED_PROCESSES_MAX && service.recorded.insert(key) {
-                    // Errors are ignored: without the entry, a later sweep may miss this process.
+                    // Ignore errors: at worst, a later sweep misses this process.
                     let _ = run.record(&CreatedResource::Process {
                         pid: process.pid,
                         start: process.start,
@@ -250,7 +251,7 @@ impl LocalHost {
         }
     }
 
-    /// Process IDs of each running service, starting with its first process.
+    /// Returns the process IDs of each running service, starting with its first process.
     fn process_ids(&self) -> BTreeMap<String, Vec<i32>> {
         let table = system::processes();
         let of_service = |(name, service): (&String, &LocalService)| {
@@ -302,7 +303,7 @@ impl Host for LocalHost {
             }
         }
         if let Err(error) = self.try_allocate(wanted, topology) {
-            // Only the first error is reported.
+            // Report only the first error.
             let _ = self.tear_down(Duration::ZERO);
             return Err(error);
         }
@@ -339,15 +340,15 @@ impl Host for LocalHost {
             }
             (None, _) => LaunchMode::Native,
         };
-        // Failures are ignored. If the call fails, only recorded orphans of a killed keeper are
-        // found.
+        // Ignore failures: if this process can't adopt orphans and a keeper is killed, only its
+        // recorded processes are found.
         keeper::adopt_orphans();
         service.log = Some(log.clone());
         service.cores.clone_from(&spec.cores);
         service.follow = spec.follow.clone();
         let (monitors, default_cores) = (&mut self.monitors, self.default_cores.as_slice());
-        // Counters include the thread that opens them and all processes that it starts. A new
-        // thread that ends with this call starts nothing else.
+        // Counters include the thread that opens them and all processes that this thread starts.
+        // Use a new thread, which starts nothing else.
         let launched = std::thread::scope(|scope| {
             let launch = || {
                 let counters = monitors.counters_of_descendants();
@@ -370,11 +371,11 @@ impl Host for LocalHost {
             .get_mut(name)
             .and_then(|service| service.running.as_mut())
             .map_or_else(
-                || Some("it is not running".to_owned()),
+                || Some("not running".to_owned()),
                 |running| match (running.main_ended(), running.keeper_ended()) {
                     (Some(status), None) if status.success() => None,
                     (Some(status), _) => Some(status.to_string()),
-                    (None, Some(_)) => Some("its keeper was killed".to_owned()),
+                    (None, Some(_)) => Some("the keeper was killed".to_owned()),
                     (None, None) => None,
                 },
             );
@@ -410,7 +411,8 @@ impl Host for LocalHost {
         let service = self.services.get(name);
         let netns = service.map(|service| self.network_for(service, probe));
         let netns = netns.transpose();
-        let entering = |error: &dyn std::fmt::Display| format!("entering its place: {error}");
+        let entering =
+            |error: &dyn std::fmt::Display| format!("could not enter the service's place: {error}");
         match netns.map_err(|error| entering(&error))?.flatten() {
             Some(netns) => netns
                 .run_inside(|| probe.run())

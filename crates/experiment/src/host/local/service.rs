@@ -1,4 +1,4 @@
-//! A service on this machine: allocation, process and resources.
+//! A service on this machine: its allocation, processes and resources.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -19,13 +19,13 @@ pub(super) struct LocalService {
     pub(super) allocated: Allocated,
     pub(super) sandbox: Option<Sandbox>,
     pub(super) running: Option<RunningService>,
-    /// Cores from the plan; empty means any core.
+    /// Cores that the plan assigns to the service; empty means any core.
     pub(super) cores: Vec<usize>,
     pub(super) follow: Follow,
     /// Hardware counters of the service's processes; `None` unless the plan counts by process.
     pub(super) counters: Option<CounterGroup>,
     pub(super) log: Option<PathBuf>,
-    /// Processes that the run state lists, by ID and start time.
+    /// Processes of the service that the run state lists, by ID and start time.
     pub(super) recorded: HashSet<(i32, u64)>,
 }
 
@@ -54,12 +54,14 @@ impl LocalService {
         Sandbox::IS_ISOLATED && self.sandbox.is_some()
     }
 
-    /// Returns true if processes of the host can't occupy the service's ports.
+    /// Returns true if the service has a network of its own, so that processes of the host can't
+    /// occupy its ports.
     pub(super) fn has_own_network(&self) -> bool {
         self.is_isolated() || matches!(self.place, PlaceKind::Named(_))
     }
 
-    /// Removes sockets left by an earlier start, and checks that the service's ports are free.
+    /// Removes sockets that an earlier start left behind, and checks that the service's ports are
+    /// free.
     pub(super) fn free_endpoints(&self, name: &str) -> Result<(), HostError> {
         for endpoint in self.allocated.endpoints.values() {
             match endpoint {
@@ -104,7 +106,7 @@ impl LocalService {
                 && metadata.file_type().is_socket()
                 && metadata.permissions().mode() & 0o777 != 0o666
             {
-                // Errors are ignored: the error of a later connection attempt is more helpful.
+                // Ignore errors, because the error of a later connection attempt is more helpful.
                 let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o666));
             }
         }

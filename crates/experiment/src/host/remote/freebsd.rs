@@ -1,13 +1,13 @@
 //! A remote FreeBSD machine: the script that runs its commands, and the parsing of their output.
 //!
-//! **Experimental: written for FreeBSD, never run there.**
+//! **Experimental: this code was written for FreeBSD, but has never run there.**
 
 use super::{Sections, section};
 use crate::system::freebsd::parse;
 use crate::system::process::{Process, ProcessTable};
 use crate::telemetry::{HostSample, ServiceSample};
 
-/// The remote script. Its `ps` command uses [`parse::PS_ARGUMENTS`].
+/// Part of the remote script for FreeBSD. Its `ps` command uses [`parse::PS_ARGUMENTS`].
 pub(super) const SCRIPT: &str = r#"
 FreeBSD_machine() {
   at sysctl; sysctl kern.cp_time kern.clockrate vm.loadavg hw.ncpu hw.pagesize hw.physmem vm.stats.vm.v_free_count vm.stats.vm.v_inactive_count vm.stats.sys.v_swtch kern.openfiles
@@ -24,7 +24,7 @@ FreeBSD_processes() {
 }
 "#;
 
-/// Parses the machine's data and its processes.
+/// Parses the data of the machine and its list of processes.
 pub(super) fn machine(sections: &Sections) -> (HostSample, ProcessTable) {
     let mut host = parse::machine(section(sections, "sysctl"));
     host.interfaces = parse::interfaces(section(sections, "interfaces"));
@@ -45,8 +45,8 @@ pub(super) fn holders(sections: &Sections, port: u16) -> Vec<i32> {
         .collect()
 }
 
-/// Returns the processes of a service: the one in its pid file, or otherwise those that listen on
-/// its port, with all descendants.
+/// Returns the processes of a service: the process in its pid file, or otherwise the processes that
+/// listen on its port, with all descendants.
 pub(super) fn members<'a>(
     name: &str,
     holders: &[i32],
@@ -67,7 +67,7 @@ pub(super) fn members<'a>(
     members
 }
 
-/// Returns the sample of these processes.
+/// Returns a sample of the given processes.
 pub(super) fn service(members: &[&Process], details: &Sections) -> ServiceSample {
     let mut sample = parse::service(members);
     sample.open_files = parse::open_files(section(details, "open"));

@@ -1,4 +1,4 @@
-//! A remote Linux machine: the script that prints files of /proc, and the parsing of its output.
+//! A remote Linux machine: a script that prints files of /proc, and parsers for its output.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -8,10 +8,12 @@ use crate::system::proc_files::{self, NetFiles, REMOTE_PAGE_BYTES};
 use crate::system::process::{Process, ProcessTable};
 use crate::telemetry::{HostSample, MemoryKind, RemoteMachine, RemoteService, ServiceSample};
 
-/// Interval of memory readings, for which the kernel walks the page tables of every process.
+/// Interval at which memory is read. For each reading, the kernel walks the page tables of every
+/// process.
 const MEMORY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Returns the remote script with the control groups and pid files of the services.
+/// Returns the part of the remote script for Linux. It contains the control groups and pid files of
+/// the services.
 pub(super) fn script(machine: &RemoteMachine) -> String {
     let mut script = SCRIPT.to_owned();
     script.push_str("followed() {\n:\n");
@@ -85,12 +87,12 @@ Linux_memory() {
 }
 "#;
 
-/// Quotes text as one shell word.
+/// Quotes text as a single shell word.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Parses the machine's data and its processes.
+/// Parses the data of the machine and its list of processes.
 pub(super) fn machine(sections: &Sections) -> (HostSample, ProcessTable) {
     let text = |name: &str| section(sections, name);
     let network = NetFiles {
@@ -122,7 +124,8 @@ pub(super) fn holders(sections: &Sections, port: u16) -> Vec<i32> {
 }
 
 /// Returns the processes of a service: those in its control group, and the process in its pid file
-/// with its descendants. If it has neither, those that listen on its port, with their descendants.
+/// with its descendants. If the service has neither, returns the processes that listen on its port,
+/// with their descendants.
 pub(super) fn members<'a>(
     name: &str,
     wanted: &RemoteService,
@@ -152,7 +155,7 @@ pub(super) fn members<'a>(
 }
 
 /// Returns the CPU seconds of a service's control group: total, user mode and kernel mode. `None`
-/// if the service also has processes outside the group.
+/// if the service can also have processes outside the group.
 pub(super) fn group_cpu(name: &str, sections: &Sections) -> Option<(f64, f64, f64)> {
     if sections.contains_key(&format!("pid:{name}")) {
         return None;
@@ -160,7 +163,7 @@ pub(super) fn group_cpu(name: &str, sections: &Sections) -> Option<(f64, f64, f6
     proc_files::cgroup_cpu_s(section(sections, &format!("cpu:{name}")))
 }
 
-/// Usage of a remote service, accumulated over all samples.
+/// Resource usage of a remote service, accumulated over all samples.
 #[derive(Debug, Default)]
 pub(super) struct RemoteServiceHistory {
     threads: HashMap<i32, (u64, u64)>,
@@ -171,13 +174,13 @@ pub(super) struct RemoteServiceHistory {
 }
 
 impl RemoteServiceHistory {
-    /// Returns true if it is time to read the memory again.
+    /// Returns true if the memory is due to be read again.
     pub(super) fn wants_memory(&self) -> bool {
         self.memory
             .is_none_or(|(_, read)| read.elapsed() >= MEMORY_INTERVAL)
     }
 
-    /// Returns the sample of these processes, from the shell's output.
+    /// Returns a sample of the given processes, from the output of the remote shell.
     pub(super) fn sample(
         &mut self,
         members: &[&Process],
@@ -235,12 +238,14 @@ impl RemoteServiceHistory {
             sample.cpu_user_s = members.iter().map(|p| p.user_s + p.reaped_user_s).sum();
             sample.cpu_system_s = members.iter().map(|p| p.system_s + p.reaped_system_s).sum();
         }
-        // Time of threads that ended between two samples is lost, but the total never decreases.
+        // The sum lacks the time of threads that ended between two samples. Make sure that the
+        // total never decreases.
         self.cpu_s = self.cpu_s.max(cpu_s);
         sample.cpu_s = self.cpu_s;
     }
 
-    /// Adds the context switches of each thread since the last sample, from their `status` files.
+    /// Adds the context switches of each thread since the last sample, from the `status` files of
+    /// the threads.
     fn add_switches(&mut self, statuses: &str) {
         let mut now = HashMap::new();
         let mut thread: Option<(i32, u64)> = None;
@@ -258,7 +263,7 @@ impl RemoteServiceHistory {
         }
         for (id, (voluntary, involuntary)) in &now {
             let then = self.threads.get(id).copied();
-            // The thread ID may have been reused.
+            // The thread ID may have been reused by another thread.
             let (then_voluntary, then_involuntary) = then
                 .filter(|then| then.0 <= *voluntary && then.1 <= *involuntary)
                 .unwrap_or_default();

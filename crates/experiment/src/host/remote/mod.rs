@@ -24,7 +24,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Timeout for all other responses of the remote shell.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Connection to a remote machine, or the reason why it can't be read.
+/// Connection to a remote machine, or the reason why the machine can't be read.
 #[derive(Debug)]
 pub(super) struct RemoteSampler {
     machine: RemoteMachine,
@@ -57,7 +57,7 @@ struct TrackedService {
 }
 
 impl RemoteSampler {
-    /// Connects, and waits for the first response of the remote shell.
+    /// Connects to the machine, and waits for the first response of the remote shell.
     pub(super) fn connect(machine: &RemoteMachine) -> Self {
         let (link, failure) = match RemoteConnection::connect(machine) {
             Ok(link) => (Some(link), None),
@@ -70,7 +70,7 @@ impl RemoteSampler {
         }
     }
 
-    /// Returns true if this sampler samples `machine`, with the same services.
+    /// Returns true if this sampler reads `machine`, with the same services.
     pub(super) fn is_of(&self, machine: &RemoteMachine) -> bool {
         self.machine == *machine
     }
@@ -80,7 +80,7 @@ impl RemoteSampler {
         self.link.is_some()
     }
 
-    /// Returns the reason of a failure once, then `None`.
+    /// Returns the reason for a failure once, and `None` afterwards.
     pub(super) fn take_failure(&mut self) -> Option<String> {
         self.failure.take()
     }
@@ -127,7 +127,7 @@ impl RemoteConnection {
             "" => return Err("the remote shell did not report its operating system".to_owned()),
             other => {
                 return Err(format!(
-                    "{other} is not supported (only Linux and FreeBSD are)"
+                    "the operating system {other} is not supported (only Linux and FreeBSD are)"
                 ));
             }
         };
@@ -221,8 +221,8 @@ impl RemoteConnection {
             };
             if holders.is_empty() {
                 return Err(format!(
-                    "no visible process listens on port {port} of that machine (log in as root or as \
-                     the server's user, or set pid_file or cgroup of service \"{name}\")"
+                    "no visible process listens on port {port} of the remote machine (log in as \
+                     root or as the server's user, or set pid_file or cgroup of service \"{name}\")"
                 ));
             }
             self.services.entry(name.clone()).or_default().holders = holders;

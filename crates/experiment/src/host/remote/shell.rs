@@ -17,10 +17,10 @@ pub(super) type Sections = BTreeMap<String, String>;
 const RESPONSE_BYTES_MAX: usize = 32 << 20;
 /// Maximum number of bytes of ssh's standard error that are kept.
 const STDERR_BYTES_MAX: usize = 4 << 10;
-/// Time limit for ssh to exit after its input was closed.
+/// Time limit for ssh to exit after its standard input was closed.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A running ssh with a remote shell. Both end when the value is dropped.
+/// A running ssh process with a remote shell. Both end when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Shell {
     ssh: Child,
@@ -31,14 +31,14 @@ pub(super) struct Shell {
 
 impl Shell {
     /// Starts ssh and sends the script, which has one part per operating system. The script sends
-    /// its first response without a request.
+    /// its first response without waiting for a request.
     pub(super) fn start(machine: &RemoteMachine, script: &[String]) -> Result<Self, String> {
         let mark = mark();
         let mut ssh = Command::new("ssh")
             .args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"])
             .args(["-o", "ServerAliveInterval=5"])
             .args(&machine.ssh)
-            // Every login shell supports this command.
+            // Every login shell supports `exec`.
             .args(["--", &machine.destination, "exec", "/bin/sh"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -65,7 +65,7 @@ impl Shell {
         Ok(shell)
     }
 
-    /// Sends a request. The response must be received before the next request.
+    /// Sends a request. Its response must be received before the next request is sent.
     pub(super) fn request(&mut self, request: &str) -> Result<(), String> {
         self.send(&format!("{request}\n"))
     }
@@ -113,7 +113,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // Closing the input ends the remote shell, which ends ssh.
+        // When its input is closed, the remote shell ends, and then ssh ends.
         self.requests = None;
         let began = Instant::now();
         while began.elapsed() < EXIT_TIMEOUT {
@@ -128,15 +128,15 @@ impl Drop for Shell {
     }
 }
 
-/// Returns a random prefix for the names of sections. It is longer than a process name, the only
-/// text in a response that other users can choose.
+/// Returns a random prefix for the names of sections. The prefix is longer than a process name,
+/// which is the only text in a response that other users can choose.
 fn mark() -> String {
     // The standard library's hasher has random keys.
     format!("@@{:016x}", RandomState::new().build_hasher().finish())
 }
 
-/// Returns the complete script: the functions of all systems, the first response, and the request
-/// loop.
+/// Returns the complete script: the functions for all operating systems, the first response, and
+/// the request loop.
 fn whole_script(mark: &str, parts: &[String]) -> String {
     let functions = parts.concat();
     format!(
@@ -164,7 +164,9 @@ fn read_responses(output: impl Read, mark: &str, sender: &SyncSender<Result<Sect
             Ok(read) => length += read,
         }
         if length > RESPONSE_BYTES_MAX {
-            let _ = sender.send(Err("its response is too long".to_owned()));
+            let _ = sender.send(Err(
+                "the response of the remote shell is too long".to_owned()
+            ));
             return;
         }
         let text = String::from_utf8_lossy(&line);
@@ -256,7 +258,7 @@ mod tests {
             .spawn()
             .unwrap();
         let mut input = shell.stdin.take().unwrap();
-        // The request is a separate line, sent after the first response.
+        // The request is a separate line, which is sent after the first response.
         let (loop_part, request) = script.rsplit_once("exit\n").unwrap();
         input
             .write_all(format!("{loop_part}exit\n").as_bytes())

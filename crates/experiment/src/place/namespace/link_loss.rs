@@ -1,11 +1,11 @@
-//! Random loss on a link: an nftables rule at each end, which drops arriving packets.
+//! Random loss on a link. An nftables rule at each end drops arriving packets.
 
 use crate::system::HostError;
 use crate::system::command;
 use crate::topology::LinkLoss;
 
-/// Adds a rule to the current network namespace that drops packets arriving over `interface` at
-/// random. The rule counts the dropped packets.
+/// Adds a rule to the current network namespace that randomly drops packets arriving over
+/// `interface`. The rule counts the dropped packets.
 pub(super) fn drop_arriving(interface: &str, loss: LinkLoss) -> Result<(), HostError> {
     if loss.per_million() == 0 {
         return Ok(());
@@ -18,8 +18,8 @@ pub(super) fn rehearse() -> Result<(), HostError> {
     command::run("nft", &[&rules("lo", LinkLoss::MAX)]).map(drop)
 }
 
-/// Returns the nft(8) commands. The table and the chain may already exist, because the links of a
-/// place share them.
+/// Returns the nft(8) commands that add a loss rule. The table and the chain may already exist,
+/// because the links of a place share them.
 fn rules(interface: &str, loss: LinkLoss) -> String {
     format!(
         "add table inet prony; \

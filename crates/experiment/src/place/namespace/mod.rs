@@ -1,5 +1,5 @@
-//! Namespaces (Linux): separate network, mount, process, host name, IPC and user namespaces, with
-//! an address on a veth pair.
+//! Namespaces (Linux). A service gets separate network, mount, process, host name, IPC and user
+//! namespaces, and an address on a veth pair.
 //!
 //! The network namespace is created when the service is allocated, because the service's files
 //! contain its address. The other namespaces exist for the lifetime of the service's first process
@@ -10,8 +10,9 @@
 //! prony<k>  base + 4k + 1 /30 ───── eth0  base + 4k + 2 /30, route to the whole base
 //! ```
 //!
-//! Each pair has a /30 from a /16 that is free on the host. Forwarding is enabled on these links
-//! only: services in different namespaces reach each other, but no other host.
+//! Each veth pair has a /30 subnet from a /16 network that is free on the host. Forwarding is
+//! enabled on these links only, so services in different namespaces reach each other but no other
+//! host.
 
 mod link_loss;
 mod netns_thread;
@@ -41,10 +42,10 @@ use crate::topology::AddressBlock;
 /// Folder in which `ip netns` keeps named namespaces.
 const NETNS_DIR: &str = "/run/netns";
 
-/// Returns a private /16 that is free on this host.
+/// Returns a private /16 network that is free on this host.
 ///
 /// # Errors
-/// [`HostError::Place`] if there is none.
+/// [`HostError::Place`] if no such network is free.
 pub(crate) fn free_base() -> Result<Ipv4Addr, HostError> {
     subnet::free_base().map_err(|reason| HostError::Place {
         kind: PlaceKind::Namespace,
@@ -57,24 +58,25 @@ pub(crate) fn free_base() -> Result<Ipv4Addr, HostError> {
 pub(crate) struct NamespaceSandbox {
     /// Name of the namespace, as listed by `ip netns`.
     name: String,
-    /// Address of the service.
+    /// Address of the service on the link.
     pub(crate) inside: Ipv4Addr,
-    /// Address of the host on the link. All sandboxes reach native services at this address.
+    /// Address of the host on the link, at which every sandbox of the trial can reach native
+    /// services.
     pub(crate) outside: Ipv4Addr,
 }
 
 impl NamespaceSandbox {
-    /// True: network and process IDs are separate from the host's, and the first process is a
-    /// keeper.
+    /// Always true: the network and process IDs are separate from the host's, and the first process
+    /// is a keeper.
     pub(crate) const IS_ISOLATED: bool = true;
 
-    /// Creates the namespace `name` and its link, with addresses from the /16 at `base`, and
-    /// records both in the run state. All services of a trial must use the same base to reach each
-    /// other.
+    /// Creates the namespace `name` and its link, and records both in the run state. The addresses
+    /// come from the /16 network at `base`. All services of a trial must use the same `base` to
+    /// reach each other.
     ///
     /// # Errors
     /// [`HostError::Place`] if no subnet is free, [`HostError::Command`] if `ip` fails. The run
-    /// state lists resources created before the error, so that a release removes them.
+    /// state then lists the resources created before the error, so that releasing them is possible.
     pub(crate) fn make(
         name: &str,
         base: Ipv4Addr,
@@ -119,7 +121,7 @@ impl NamespaceSandbox {
         Ok(network)
     }
 
-    /// Opens the namespace for a process that enters it.
+    /// Opens the namespace, so that a process can enter it.
     pub(crate) fn entry(&self) -> Result<NamespaceFd, HostError> {
         let path = Path::new(NETNS_DIR).join(&self.name);
         File::open(&path)
@@ -133,7 +135,7 @@ impl NamespaceSandbox {
 pub(crate) struct NamespaceFd(File);
 
 impl NamespaceFd {
-    /// Returns the descriptor.
+    /// Returns the raw file descriptor.
     pub(crate) fn raw(&self) -> i32 {
         self.0.as_raw_fd()
     }
@@ -143,7 +145,7 @@ impl NamespaceFd {
         self.0.try_clone().map(Self)
     }
 
-    /// Runs `work` on a new thread in the namespace, and waits for it.
+    /// Runs `work` on a new thread in the namespace, and waits for it to end.
     ///
     /// # Errors
     /// The namespace can't be entered; `work` was not run.
@@ -153,8 +155,8 @@ impl NamespaceFd {
 }
 
 /// Creates a link with the first free number. One end is created inside the namespace, so the
-/// kernel removes the link along with the namespace. The link's name reserves the subnet, so that
-/// no other run uses it.
+/// kernel removes the link together with the namespace. The name of the link reserves the subnet,
+/// which prevents other runs from using it.
 fn claim_link(
     namespace: &str,
     base: Ipv4Addr,
@@ -192,8 +194,8 @@ fn claim_link(
     }))
 }
 
-/// Removes a link or a namespace of a run, if it exists. Keeps a link that now belongs to another
-/// run.
+/// Removes a link or a namespace that a run created, if it still exists. A link that now belongs to
+/// another run is kept.
 pub(crate) fn remove(created: &CreatedResource) -> Result<Option<RemovedResource>, HostError> {
     match created {
         CreatedResource::Link { name, namespace } => {
@@ -204,8 +206,8 @@ pub(crate) fn remove(created: &CreatedResource) -> Result<Option<RemovedResource
                 return Ok(None);
             }
             match ip(&["link", "del", name]) {
-                // The kernel may have removed the link already: it does so when the last process in
-                // the namespace ends.
+                // The kernel removes the link when the last process in the namespace ends, so the
+                // link may be gone already.
                 Err(error) if is_of_run() => Err(error),
                 _ => Ok(Some(RemovedResource::Link(name.clone()))),
             }
@@ -218,7 +220,7 @@ pub(crate) fn remove(created: &CreatedResource) -> Result<Option<RemovedResource
     }
 }
 
-/// Lists the processes in a network namespace of a run.
+/// Lists the processes in a network namespace that a run created.
 pub(crate) fn processes_in(created: &CreatedResource) -> Vec<i32> {
     let CreatedResource::Namespace { name } = created else {
         return Vec::new();
@@ -264,12 +266,13 @@ pub(crate) fn check_network() -> Result<(), String> {
     }
     netns_thread::run_in_new_netns(|| ()).map_err(|error| {
         format!(
-            "the kernel refuses a network namespace ({error}; in a container, run it privileged)"
+            "the kernel refuses to create a network namespace ({error}; a container must be \
+             privileged)"
         )
     })
 }
 
-/// Checks that links can have rate limits.
+/// Checks that this machine has the command for rate limits of links.
 ///
 /// # Errors
 /// The missing command, with a hint.
@@ -280,10 +283,10 @@ pub(crate) fn check_rates() -> Result<(), String> {
     }
 }
 
-/// Checks that links can lose packets.
+/// Checks that this machine has the command and the kernel support for random loss on links.
 ///
 /// # Errors
-/// The missing command, or the kernel's refusal, with a hint.
+/// The missing command, or the error of the kernel, with a hint.
 pub(crate) fn check_losses() -> Result<(), String> {
     if program::find("nft", Path::new("/"), None).is_err() {
         return Err("the command `nft` is missing (install the package nftables: `apt-get install nftables`)".to_owned());
@@ -305,7 +308,7 @@ fn try_namespaces() -> Result<(), String> {
     ];
     let child = crate::system::fork::fork();
     if child == 0 {
-        // Only calls that are safe after a fork are used.
+        // The forked process makes only calls that are safe after a fork.
         for (number, (kind, _)) in (1..).zip(KINDS) {
             // SAFETY: the call takes no pointers, and this process has one thread.
             if unsafe { libc::unshare(kind) } != 0 {
@@ -327,14 +330,15 @@ fn try_namespaces() -> Result<(), String> {
     match usize::try_from(libc::WEXITSTATUS(status)) {
         Ok(0) if libc::WIFEXITED(status) => Ok(()),
         Ok(number @ 1..=5) => Err(format!(
-            "the kernel refuses a {} namespace (in a container, run it privileged; otherwise see `sysctl user`)",
+            "the kernel refuses to create a {} namespace (a container must be privileged; otherwise \
+             see `sysctl user`)",
             KINDS[number - 1].1
         )),
-        _ => Err("the kernel refuses namespaces".to_owned()),
+        _ => Err("the kernel refuses to create namespaces".to_owned()),
     }
 }
 
-/// Runs `work` in a temporary network namespace in which these address blocks are local.
+/// Runs `work` in a temporary network namespace in which the addresses in `sources` are local.
 ///
 /// # Errors
 /// The reason why the namespace can't be prepared; `work` was not run.
@@ -343,7 +347,7 @@ pub(crate) fn rehearse<T: Send>(
     work: impl FnOnce() -> T + Send,
 ) -> Result<T, String> {
     let prepared = netns_thread::run_in_new_netns(|| {
-        // A command runs in the network namespace of the thread that starts it.
+        // Commands run in the network namespace of the thread that starts them.
         ip(&["link", "set", "lo", "up"])?;
         for block in sources {
             ip(&["route", "add", "local", &block.to_string(), "dev", "lo"])?;

@@ -1,8 +1,7 @@
-//! Threads of this process in another network namespace.
+//! Runs threads of this process in another network namespace.
 //!
-//! On Linux, each thread has a network namespace, and the threads that it starts inherit the
-//! namespace. The load of a named place can therefore run in this process, with its memory and
-//! signals.
+//! On Linux, each thread has a network namespace, which the threads that it starts inherit. The
+//! load of a named place can therefore run in this process, with its memory and signals.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +9,7 @@ use std::os::fd::AsFd;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Runs `work` on a new thread in the namespace, and waits for it.
+/// Runs `work` on a new thread in the namespace, and waits for it to end.
 ///
 /// # Errors
 /// The namespace can't be entered or the thread can't be started; `work` was not run.

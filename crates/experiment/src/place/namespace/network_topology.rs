@@ -1,4 +1,4 @@
-//! Named places of a trial: a network namespace per place, and a veth pair per link.
+//! Named places of a trial. Each place is a network namespace, and each link is a veth pair.
 //!
 //! ```text
 //! namespace prony-<run>-clients                    namespace prony-<run>-front
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Both ends of a link are in namespaces of the run. The host gets no interface, address or route,
-//! and removing the namespaces removes everything.
+//! and removing the namespaces removes the links too.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,14 +29,15 @@ use crate::topology::{LinkRate, LinkTraffic, NetworkLink, Topology};
 /// The namespaces and links that were created for a [`Topology`].
 #[derive(Debug)]
 pub(crate) struct NetworkTopology {
-    /// Namespaces, in the order of the places.
+    /// Namespaces, in the order of the topology's places.
     entries: Vec<NamespaceFd>,
     links: Vec<LinkCounter>,
-    /// Applied and skipped settings, by place.
+    /// Applied and skipped kernel settings, by place.
     facts: BTreeMap<String, PlaceFacts>,
 }
 
-/// A link and the file with its counters. The file was opened in the namespace of the first place.
+/// A link, and the open file with its traffic counters. The file was opened in the namespace of the
+/// link's first place.
 #[derive(Debug)]
 struct LinkCounter {
     link: String,
@@ -45,11 +46,11 @@ struct LinkCounter {
 
 impl NetworkTopology {
     /// Creates all places and links. The name of each namespace is `prefix` followed by the place's
-    /// name. It is recorded in the run state before the namespace is created.
+    /// name. The run state records the name before the namespace is created.
     ///
     /// # Errors
-    /// [`HostError::Command`], [`HostError::File`] or [`HostError::Setting`]. The run state lists
-    /// resources created before the error, so that a release removes them.
+    /// [`HostError::Command`], [`HostError::File`] or [`HostError::Setting`]. The run state then
+    /// lists the resources created before the error, so that releasing them is possible.
     pub(crate) fn make(
         prefix: &str,
         topology: &Topology,
@@ -106,7 +107,7 @@ impl NetworkTopology {
         Ok(network)
     }
 
-    /// Applies the settings of the most recently created place.
+    /// Applies the plan's kernel settings to the most recently created place.
     fn apply_settings(
         &self,
         place: &crate::topology::NamedPlace,
@@ -134,7 +135,7 @@ impl NetworkTopology {
         }))
     }
 
-    /// Drops packets of the link at random on arrival, in the namespaces of both places.
+    /// Makes the namespaces of both places drop arriving packets of the link at random.
     fn add_loss(&self, link: &NetworkLink) -> Result<(), HostError> {
         let Some(loss) = link.loss else { return Ok(()) };
         for end in link.ends {
@@ -147,7 +148,8 @@ impl NetworkTopology {
     }
 
     fn counter(&self, link: &NetworkLink) -> Result<LinkCounter, HostError> {
-        // The file keeps the namespace in which it is opened.
+        // The file refers to the namespace in which it was opened, regardless of the reader's
+        // namespace.
         let path = Path::new("/proc/thread-self/net/dev");
         let first = &self.entries[link.ends[0].place];
         let table = run_in_netns(&first.0, || File::open(path))
@@ -159,7 +161,7 @@ impl NetworkTopology {
         })
     }
 
-    /// Returns the namespace of a place, by its index.
+    /// Returns the namespace of the place with this index.
     pub(crate) fn entry(&self, place: usize) -> Option<&NamespaceFd> {
         self.entries.get(place)
     }
@@ -167,13 +169,13 @@ impl NetworkTopology {
     /// Returns a handle to the namespace of a place; `None` if the place does not exist.
     ///
     /// # Errors
-    /// [`HostError::File`] if no more files can be opened.
+    /// [`HostError::File`] if the process can't open more files.
     pub(crate) fn netns_handle(&self, place: usize) -> Result<Option<NetnsHandle>, HostError> {
         let netns = self.entry(place).map(NetnsHandle::to).transpose();
         netns.map_err(HostError::file("open", Path::new(NETNS_DIR)))
     }
 
-    /// Reads the traffic of each link so far. Links that can't be read are omitted.
+    /// Reads the traffic of each link since its creation. Links that can't be read are omitted.
     pub(crate) fn traffic(&mut self) -> BTreeMap<String, LinkTraffic> {
         let mut text = String::new();
         let read = self.links.iter_mut().filter_map(|counter| {
@@ -185,13 +187,13 @@ impl NetworkTopology {
         read.collect()
     }
 
-    /// Applied and skipped settings by place.
+    /// Returns the applied and skipped kernel settings, by place.
     pub(crate) fn facts(&self) -> &BTreeMap<String, PlaceFacts> {
         &self.facts
     }
 }
 
-/// Creates a link with one end in the namespace of each place.
+/// Creates a link with one end in the namespace of each of its places.
 fn connect(link: &NetworkLink, names: &[String]) -> Result<(), HostError> {
     let [first, second] = link.ends;
     let namespaces = [&names[first.place], &names[second.place]];
@@ -230,7 +232,8 @@ fn connect(link: &NetworkLink, names: &[String]) -> Result<(), HostError> {
         ];
         if link.has_wire_frames() {
             // Limit packets to the size used on a wire. A segment of 64 KiB would pass the token
-            // bucket in one burst or be dropped as a whole, and its headers would count only once.
+            // bucket in one burst or be dropped as a whole, and its headers would be counted only
+            // once.
             up.extend(["gso_max_size", "1514", "gso_max_segs", "1"]);
         }
         up.push("up");
@@ -253,8 +256,9 @@ fn limit(namespace: &str, interface: &str, rate: LinkRate) -> Result<(), HostErr
     command::run("tc", &args).map(drop)
 }
 
-/// Parses an interface's line in /proc/net/dev (proc(5)): eight columns for received data, then
-/// eight for sent data. In each group, the first two are bytes and packets.
+/// Parses an interface's line in /proc/net/dev (proc(5)). Eight columns of received data are
+/// followed by eight columns of sent data. In each group, the first two columns are bytes and
+/// packets.
 fn traffic_of(interface: &str, table: &str) -> Option<LinkTraffic> {
     let columns = table.lines().find_map(|line| {
         let (name, rest) = line.split_once(':')?;

@@ -16,11 +16,12 @@ use std::os::fd::RawFd;
 
 use crate::system::fork::{LaunchStep, fork};
 
-/// Maps every user and group ID to itself.
+/// ID map that maps every user and group ID to itself.
 const IDENTITY_MAP: &[u8] = b"0 0 4294967295\n";
 
-/// Creates the namespaces and forks. In the first process inside, which has process ID 1 there, it
-/// returns 0. In the keeper outside, it returns the ID of that process on the host.
+/// Creates the namespaces and forks. Returns 0 in the first process inside the namespaces, which
+/// has process ID 1 there. Returns that process's ID on the host in the keeper, which is the
+/// process outside.
 ///
 /// `checked` converts a system call's result to an error and reports the step.
 pub(crate) fn enter(
@@ -96,7 +97,7 @@ fn mount_proc() -> i32 {
     unsafe { libc::mount(proc, c"/proc".as_ptr(), proc, flags, std::ptr::null()) }
 }
 
-/// Writes the user and group maps of a process in a new user namespace.
+/// Writes the user and group ID maps of a process in a new user namespace.
 fn map_users(pid: i32) -> i32 {
     for name in [b"/uid_map\0", b"/gid_map\0"] {
         let mut path = [0_u8; 32];
@@ -125,7 +126,7 @@ fn map_users(pid: i32) -> i32 {
     0
 }
 
-/// Writes `text` to an existing file. `path` must end with NUL.
+/// Writes `text` to an existing file. `path` must end with a NUL byte.
 fn write(path: *const libc::c_char, text: &[u8]) -> i32 {
     // SAFETY: callers pass strings that end with NUL.
     let file = unsafe { libc::open(path, libc::O_WRONLY | libc::O_CLOEXEC) };
@@ -146,7 +147,7 @@ fn close(fd: RawFd) {
     unsafe { libc::close(fd) };
 }
 
-/// Reads a message of one byte; 0 if the other end is closed.
+/// Reads a message of one byte. Returns 0 if the other end is closed.
 fn read_byte(fd: RawFd) -> u8 {
     let mut byte = 0_u8;
     // SAFETY: the buffer is one byte long.

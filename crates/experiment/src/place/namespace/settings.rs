@@ -1,7 +1,7 @@
 //! Kernel settings of a network namespace, copied from the host or set by the plan.
 //!
-//! A new namespace has the kernel's defaults. Without copying, a comparison of places would also
-//! compare the host's tuned settings with these defaults.
+//! A new namespace has the kernel's defaults. Without the copy, a comparison of places would also
+//! compare the host's tuned settings with the defaults.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ use super::netns_thread::{run_in_netns, run_in_new_netns};
 use crate::place::NetworkSettings;
 use crate::system::HostError;
 
-/// Per-namespace settings that affect servers.
+/// Per-namespace kernel settings that affect servers and are copied from the host.
 const COPIED_SETTINGS: [&str; 20] = [
     "net.core.somaxconn",
     "net.ipv4.ip_local_port_range",
@@ -36,14 +36,15 @@ const COPIED_SETTINGS: [&str; 20] = [
     "net.ipv4.tcp_wmem",
 ];
 
-/// Lets all users bind ports below 1024, because root in a sandbox has no privileges in this
-/// network.
+/// Setting that lets all users bind ports below 1024. It is needed because root in a sandbox has no
+/// privileges in the sandbox's network.
 const LOW_PORTS: (&str, &str) = ("net.ipv4.ip_unprivileged_port_start", "0");
 
-/// Copies the host's settings into the namespace, and lets all users bind ports below 1024.
+/// Copies the host's kernel settings into the namespace, and lets all users bind ports below 1024.
 ///
 /// # Errors
-/// [`HostError::File`] with the setting. Settings that this kernel lacks are skipped.
+/// [`HostError::File`] with the path of a setting that can't be written. Settings that this kernel
+/// lacks are skipped.
 pub(super) fn copy_into(namespace: &File, name: &str) -> Result<(), HostError> {
     let mut values: Vec<(PathBuf, String)> = COPIED_SETTINGS
         .iter()
@@ -51,7 +52,7 @@ pub(super) fn copy_into(namespace: &File, name: &str) -> Result<(), HostError> {
         .filter_map(|path| Some((path.clone(), std::fs::read_to_string(path).ok()?)))
         .collect();
     values.push((path_of(LOW_PORTS.0), LOW_PORTS.1.to_owned()));
-    // The path refers to the network namespace of the calling thread.
+    // The same path refers to different settings, depending on the network namespace of the thread.
     let written = run_in_netns(namespace, || {
         values.iter().try_for_each(|(path, value)| {
             let now = std::fs::read_to_string(path).unwrap_or_default();
@@ -67,7 +68,8 @@ pub(super) fn copy_into(namespace: &File, name: &str) -> Result<(), HostError> {
     ))?
 }
 
-/// Applies a plan's settings in the namespace. All of them must exist there and be writable.
+/// Applies a plan's kernel settings in the namespace. All settings must exist there and be
+/// writable.
 ///
 /// # Errors
 /// [`HostError::Setting`] if the kernel rejects or changes a value.
@@ -87,7 +89,7 @@ pub(super) fn make(
             let now = std::fs::write(&path, value)
                 .and_then(|()| std::fs::read_to_string(&path))
                 .map_err(|error| refused(setting, value, error.to_string()))?;
-            // The kernel separates numbers with tabs.
+            // The kernel separates the numbers of a setting with tabs.
             if now.split_whitespace().eq(value.split_whitespace()) {
                 return Ok(());
             }
@@ -104,8 +106,8 @@ pub(super) fn make(
     ))?
 }
 
-/// Divides settings into those that have a writable file in a new network namespace, and all
-/// others. In a namespace, settings of the whole machine are missing or read-only.
+/// Divides kernel settings into those that have a writable file in a new network namespace, and all
+/// others. Settings of the whole machine are missing or read-only in such a namespace.
 ///
 /// # Errors
 /// The reason why a namespace can't be created.

@@ -1,4 +1,4 @@
-//! Checks that other machines meet a plan's requirements.
+//! Checks that other machines meet the requirements of a plan.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::plan::render::{checked_layout, layout, render};
 use crate::plan::syntax::TomlTable;
 use crate::service::ServiceSpec;
 
-/// A requirement of a plan for another machine.
+/// Something that a plan requires of another machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostRequirement<'a> {
     /// The machine must run a service.
@@ -21,9 +21,9 @@ pub enum HostRequirement<'a> {
     },
     /// The machines must generate the load.
     Load {
-        /// The agents, as a number, names or labels.
+        /// The agents: a number, names or labels.
         agents: &'a str,
-        /// Number of connections that the agents share, if known.
+        /// Total number of connections for all agents, if known.
         connections: Option<u64>,
     },
 }
@@ -64,7 +64,7 @@ pub struct HostObjection {
 }
 
 impl Plan {
-    /// Returns true if any variant needs the agent of another machine.
+    /// Returns true if any variant needs an agent on another machine.
     #[must_use]
     pub fn needs_agents(&self) -> bool {
         // Problems of a layout are reported when its variant is rendered.

@@ -15,7 +15,7 @@ use crate::plan::render::networks::report_setting;
 use crate::plan::syntax::PlanReader;
 use crate::service::PlaceKind;
 
-/// Reports everything that a variant needs but this machine lacks.
+/// Reports everything that any variant needs but this machine lacks.
 pub(super) fn check_machine(plan: &Plan, diagnostics: &mut Diagnostics) {
     render_all(plan, diagnostics, |layout, rendered, found| {
         let mut reader = PlanReader {
@@ -107,7 +107,7 @@ fn check_place(
     };
     if machine.os != system {
         let message = format!(
-            "{owner} runs in a {name}, which {} does not have",
+            "{owner} runs in a {name}, which {} does not support",
             machine.os
         );
         let hint = format!("the closest equivalent here is \"{alternative}\"");
@@ -118,8 +118,8 @@ fn check_place(
     }
 }
 
-/// Checks the places and links that the plan defines. The networks of simulated machines in tests
-/// can't be checked.
+/// Checks the places and links that the plan defines. Skipped for a simulated machine with another
+/// operating system, whose networks can't be checked.
 fn check_networks(layout: &VariantLayout, machine: &MachineProfile, reader: &mut PlanReader<'_>) {
     if machine.os != std::env::consts::OS {
         return;

@@ -1,4 +1,4 @@
-//! Checks of a whole plan before anything starts. They cover every variant, this machine, and other
+//! Checks of a whole plan before anything starts, for every variant, this machine, and other
 //! machines.
 
 mod hosts;

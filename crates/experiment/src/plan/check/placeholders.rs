@@ -10,7 +10,7 @@ use crate::service::{Allocated, Endpoint, PortProtocol, pick_endpoints};
 
 /// Port of the first endpoint.
 const FIRST_PORT: u16 = 20_000;
-/// Number of ports that count as placeholders.
+/// Number of ports, beginning with `FIRST_PORT`, that count as placeholders.
 const PORTS: u16 = 1_000;
 /// Folder of all placeholder files. It must not exist.
 const FOLDER: &str = "/nonexistent/prony";

@@ -12,7 +12,7 @@ use crate::plan::syntax;
 const PLAN_BYTES_MAX: u64 = 1 << 20;
 
 impl Plan {
-    /// Reads a plan from a file and checks all of it, including the programs and cores that it
+    /// Reads a plan from a file and checks it completely, including the programs and cores that it
     /// needs on this machine.
     ///
     /// # Errors
@@ -24,9 +24,9 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Reads a plan from text as if it were in the file `origin`. Relative paths start at the
-    /// folder of that file. The files that the plan names are read. [`Plan::check_machine`] checks
-    /// programs, folders and cores.
+    /// Reads a plan from text as if it were in the file `origin`. Relative paths are resolved
+    /// against the folder of that file. The files that the plan names are read, but programs,
+    /// folders and cores are not checked; [`Plan::check_machine`] does that.
     ///
     /// # Errors
     /// All problems, each with file and line.

@@ -12,7 +12,7 @@ use crate::plan::render::{self, LoadModel, Rendered, Resolved, VariantLayout, ma
 use crate::plan::syntax::{PlanReader, TomlNode};
 
 impl Plan {
-    /// Script files that generate the requests of the plan's loads.
+    /// Returns the script files that generate the requests of the plan's loads.
     pub fn scripts(&self) -> BTreeSet<PathBuf> {
         // If a variant can't be rendered, its trials report that.
         let variants = self.with_placeholders().unwrap_or_default();
@@ -44,21 +44,21 @@ impl Plan {
         resolved.collect()
     }
 
-    /// Number of cores of the machine for which the plan was read.
+    /// Returns the number of cores of the machine for which the plan was read.
     pub(crate) fn machine_cores(&self) -> usize {
         self.machine.cores.len()
     }
 
-    /// Error for a value of `interleave` that is not possible. It has the line of the key, if the
-    /// plan sets the key.
+    /// Creates the error for a value of `interleave` that is not possible. The error has the line
+    /// of the key, if the plan sets the key.
     pub(crate) fn interleave_error(&self, message: String, hint: &str) -> PlanError {
         let line = self.interleave_line;
         PlanError::new(DiagnosticKind::Structure, &self.origin, line, message).with_hint(hint)
     }
 }
 
-/// Renders every variant. Adds to the plan the parts that depend on all variants: default metrics,
-/// the files that the plan names, and notes.
+/// Renders every variant. Then adds to the plan the parts that depend on all variants: default
+/// metrics, the files that the plan names, and notes.
 pub(super) fn check_variants(
     plan: &mut Plan,
     metrics: Option<&TomlNode>,
@@ -84,7 +84,7 @@ pub(super) fn check_variants(
     check_capacity_metrics(plan, &all, metrics_line, diagnostics);
 }
 
-/// Goals of the capacity searches; they must be the same for all variants.
+/// Returns the goals of the capacity searches, which must be the same for all variants.
 fn goals(all: &[(String, Rendered)], load_line: usize, reader: &mut PlanReader<'_>) -> Vec<String> {
     let of = |rendered: &Rendered| match &rendered.load.as_ref()?.model {
         LoadModel::Capacity(capacity) => Some(capacity.goals.goals.clone()),
@@ -104,7 +104,8 @@ fn goals(all: &[(String, Rendered)], load_line: usize, reader: &mut PlanReader<'
     first.iter().map(ToString::to_string).collect()
 }
 
-/// Checks that capacity searches measure only the capacity, and that other loads don't measure it.
+/// Checks the plan's metrics: the only metric of a capacity search is the capacity, and other loads
+/// can't measure it.
 fn check_capacity_metrics(
     plan: &Plan,
     all: &[(String, Rendered)],
@@ -141,8 +142,8 @@ fn check_capacity_metrics(
     reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
 }
 
-/// Metric that gets a verdict by default: the rate of a closed loop, the p99 of an open loop or of
-/// a load with think times, and the capacity of a search.
+/// Returns the metric that gets a verdict by default: the rate of a closed loop, the p99 of an open
+/// loop or of a load with think times, or the capacity of a search.
 fn default_metrics(
     all: &[(String, Rendered)],
     load_line: usize,
@@ -168,7 +169,7 @@ fn default_metrics(
     match (closed, open) {
         (true, true) => {
             let message = "some variants have a closed loop, others an open one or think times";
-            let hint = "choose what gets a verdict: metrics = [\"p99_us\"]";
+            let hint = "choose the metrics that get a verdict: metrics = [\"p99_us\"]";
             reader.report_with_hint(DiagnosticKind::Structure, load_line, message, hint);
             Vec::new()
         }
@@ -195,7 +196,7 @@ pub(super) fn read_notes(
     texts
 }
 
-/// Renders every variant and applies `check` to each. Returns the variants with their IDs.
+/// Renders every variant and calls `check` for each. Returns the rendered variants with their IDs.
 pub(super) fn render_all(
     plan: &Plan,
     diagnostics: &mut Diagnostics,
@@ -225,7 +226,7 @@ fn notes(all: &[(String, Rendered)]) -> Vec<String> {
     }
     let mut shared: BTreeSet<(usize, &str)> = BTreeSet::new();
     for (_, rendered) in all {
-        // Loads by agents, and services on other hosts, use other machines' cores.
+        // Loads that agents generate, and services on other hosts, use the cores of other machines.
         let load = rendered.load.as_ref();
         let Some(load) = load.filter(|load| load.agents.is_none()) else {
             continue;
@@ -247,7 +248,7 @@ fn notes(all: &[(String, Rendered)]) -> Vec<String> {
     notes
 }
 
-/// IDs of the first two variants with the same services, load and networks.
+/// Returns the IDs of the first two variants with the same services, load and networks.
 fn identical_variants(all: &[(String, Rendered)]) -> Option<(&str, &str)> {
     let is_same = |a: &Rendered, b: &Rendered| {
         let loads = match (&a.load, &b.load) {

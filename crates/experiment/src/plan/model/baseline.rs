@@ -1,4 +1,4 @@
-//! `baseline`: the levels that other levels are compared with.
+//! The `baseline` key: the levels with which other levels are compared.
 
 use super::factors::PlanFactor;
 use super::levels::LevelSelection;
@@ -26,8 +26,8 @@ pub(crate) fn merged_baselines(node: &TomlNode) -> TomlTable {
     merged
 }
 
-/// Chooses a baseline from a list: the first one that names a factor with several levels. Constants
-/// are removed from it.
+/// Chooses the first baseline in a list that names a factor with several levels. Factors with one
+/// level (constants) are removed from the result.
 pub(crate) fn chosen_baseline(node: &TomlNode, constants: &[PlanFactor]) -> TomlNode {
     let TomlValue::Array(nodes) = &node.value else {
         return without_keys(node, constants);
@@ -45,7 +45,7 @@ pub(crate) fn chosen_baseline(node: &TomlNode, constants: &[PlanFactor]) -> Toml
     left.find(fixes_any).unwrap_or(empty)
 }
 
-/// Returns the baseline without these factors.
+/// Returns the baseline without the given factors.
 fn without_keys(baseline: &TomlNode, constants: &[PlanFactor]) -> TomlNode {
     let mut baseline = baseline.clone();
     if let TomlValue::Table(table) = &mut baseline.value {
@@ -55,7 +55,8 @@ fn without_keys(baseline: &TomlNode, constants: &[PlanFactor]) -> TomlNode {
     baseline
 }
 
-/// Reads the [chosen](chosen_baseline) `baseline`. The default is the first level of every factor.
+/// Reads the baseline that [`chosen_baseline`] selected. The default is the first level of every
+/// factor.
 pub(crate) fn read_baseline(
     node: Option<&TomlNode>,
     factors: &[PlanFactor],
@@ -148,9 +149,9 @@ fn is_baseline(baseline: &LevelSelection, levels: &LevelSelection) -> bool {
         .all(|(factor, level)| levels.get(factor) == Some(level))
 }
 
-/// Index of the variant that `levels` is compared with. It has the baseline's level for each factor
-/// that the baseline names, and the same level as `levels` for all other factors. A baseline is
-/// compared with itself.
+/// Returns the index of the variant with which `levels` is compared. For each factor that the
+/// baseline names, this variant has the baseline's level. For all other factors, it has the same
+/// level as `levels`. A baseline is compared with itself.
 pub(crate) fn baseline_of(
     baseline: &LevelSelection,
     variants: &[PlanVariant],

@@ -1,15 +1,16 @@
-//! `bodies` of `[load]`: required agreement of the response bodies of all variants.
+//! The `bodies` key of `[load]`: the agreement required between the response bodies of all
+//! variants.
 
 use std::str::FromStr;
 
 use crate::plan::syntax::{PlanReader, TomlTable};
 
-/// Required agreement of the response bodies of two variants before their rates are compared.
+/// Agreement required between the response bodies of two variants before their rates are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BodyComparison {
-    /// The bytes as sent are the same.
+    /// The bodies are identical as sent.
     Same,
-    /// The bytes are the same after decoding of content codings such as gzip.
+    /// The bodies are identical after content codings such as gzip are decoded.
     #[default]
     SameDecoded,
     /// The bodies may differ. The report lists differences in size and content type.
@@ -17,10 +18,11 @@ pub enum BodyComparison {
 }
 
 impl BodyComparison {
-    /// Values in plans and on the command line.
+    /// Names of the comparisons in plans and on the command line, in the order of the enum's
+    /// variants.
     pub const NAMES: &[&str] = &["same", "same-decoded", "may-differ"];
 
-    /// Returns the value in plans and on the command line.
+    /// Returns the name of the comparison in plans and on the command line.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }

@@ -1,5 +1,4 @@
-//! Self-signed certificates that a plan requests. They make a study over TLS possible without a key
-//! file.
+//! Self-signed certificates that a plan requests, so that a study over TLS needs no key file.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,14 +20,14 @@ pub(crate) struct SelfSignedCertificate {
 pub(crate) struct CertificateCache(Arc<Mutex<BTreeMap<Vec<String>, SelfSignedCertificate>>>);
 
 impl CertificateCache {
-    /// Returns the certificate for these host names and addresses. It is generated at the first
-    /// call.
+    /// Returns the certificate for these host names and addresses. The first call generates it.
     ///
-    /// The key is an ECDSA key on P-256, which every TLS library supports. It is valid from 1975 to
-    /// 4096, so no clock is needed.
+    /// The key is an ECDSA key on P-256, which every TLS library supports. The certificate is valid
+    /// from 1975 to 4096, so no clock is needed.
     ///
     /// # Errors
-    /// The names are not usable. The text completes the sentence "the certificate …".
+    /// The names can't be used in a certificate. The message completes the sentence "the
+    /// certificate …".
     pub(crate) fn for_names(&self, names: &[String]) -> Result<SelfSignedCertificate, String> {
         // Entries are complete even if a thread panicked while it held the lock.
         let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +54,9 @@ fn make(names: &[String]) -> Result<SelfSignedCertificate, String> {
         name.is_empty() || name.contains(|c: char| c.is_whitespace() || !c.is_ascii() || c == '/')
     };
     if let Some(name) = names.iter().find(wrong) {
-        return Err(format!("\"{name}\" is not a host name or address"));
+        return Err(format!(
+            "has the name \"{name}\", which is not a host name or address"
+        ));
     }
     let refused = |error: rcgen::Error| format!("can't be made: {error}");
     let mut parameters = CertificateParams::new(names).map_err(refused)?;

@@ -1,4 +1,4 @@
-//! Reads a whole plan from its tree into a [`Plan`]. Variants are not rendered yet.
+//! Reads a whole plan from its tree into a [`Plan`], without rendering its variants.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{CertificateCache, Plan, baseline, bodies, sections, trials, variants
 use crate::plan::diagnostic::{DiagnosticKind, Diagnostics};
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable};
 
-/// The keys of a plan.
+/// Top-level keys of a plan.
 pub(crate) const KEYS: &[&str] = &[
     "name",
     "question",
@@ -161,17 +161,15 @@ fn read_name(table: &TomlTable, origin: &Path, reader: &mut PlanReader<'_>) -> S
         && !name.chars().any(char::is_control);
     if !is_usable {
         let message = "name can't be used as the name of a folder";
-        let hint = format!(
-            "use 1 to {NAME_BYTES_MAX} bytes on one line, without / and without a dot at \
-                the start"
-        );
+        let hint =
+            format!("use 1 to {NAME_BYTES_MAX} bytes on one line, with no / and no leading dot");
         reader.report_with_hint(DiagnosticKind::BadValue, line, message, hint);
     }
     name
 }
 
-/// Reads the folder at which relative paths start: the plan's own folder or, for the copy in an
-/// experiment's folder, the original one.
+/// Reads the folder against which relative paths are resolved. It is the folder that contains the
+/// plan or, for the copy in an experiment's folder, the folder of the original plan.
 fn read_folder(table: &TomlTable, origin: &Path, reader: &mut PlanReader<'_>) -> PlanFolder {
     let parent = origin
         .parent()

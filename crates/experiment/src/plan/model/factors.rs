@@ -31,7 +31,7 @@ pub struct PlanFactor {
 pub struct FactorLevel {
     /// Name of the level in results.
     pub name: String,
-    /// The plain value, or the table; its `name` is the level's name.
+    /// The plain value, or the table. The key `name` of a table is the level's name.
     pub(crate) node: TomlNode,
 }
 
@@ -41,8 +41,8 @@ impl PlanFactor {
     }
 }
 
-/// Reads `[factors]`. If `baseline` names another level of a factor with a single level, that level
-/// is added. `cores` is the number of cores of this machine.
+/// Reads `[factors]`. If a factor has a single level and `baseline` names another level of that
+/// factor, the level of the baseline is added. `cores` is the number of cores of this machine.
 pub(crate) fn read_factors(
     table: &TomlTable,
     baseline: Option<&TomlTable>,
@@ -209,8 +209,8 @@ fn level_name(item: &TomlNode, factor: &str, reader: &mut PlanReader<'_>) -> Opt
     Some(name)
 }
 
-/// If any level is a table, converts plain levels to tables with only a name. Returns the keys of
-/// all tables.
+/// Converts plain levels to tables that contain only a name, if any other level is a table. Returns
+/// the keys of all tables; `None` if all levels are plain.
 fn unify(levels: &mut [FactorLevel]) -> Option<BTreeSet<String>> {
     let is_table = |level: &FactorLevel| matches!(level.node.value, TomlValue::Table(_));
     if !levels.iter().any(is_table) {

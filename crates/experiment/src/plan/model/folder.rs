@@ -1,4 +1,4 @@
-//! Location of the files that a plan names: in the plan's folder, or copied into the experiment's
+//! Location of the files that a plan names: in the plan's folder, or as copies in the experiment's
 //! folder.
 
 use std::fs;
@@ -8,13 +8,15 @@ use std::path::{Component, Path, PathBuf};
 /// Maximum size in bytes of a file that a plan passes to a service or a load.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Name of the folder in an experiment's folder with copies of the files that its plan names.
+/// Name of the folder, within an experiment's folder, that holds copies of the files that the plan
+/// names.
 pub(crate) const INCLUDES: &str = "includes";
 
-/// The folder at which a plan's relative paths start, and the folder of the copied files.
+/// The folder against which a plan's relative paths are resolved, and the folder of the copied
+/// files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlanFolder {
-    /// Absolute path at which relative paths start.
+    /// Absolute path against which relative paths are resolved.
     pub(crate) base: PathBuf,
     /// Folder of the copied files, if this plan is the copy in an experiment's folder.
     pub(crate) includes: Option<PathBuf>,
@@ -35,8 +37,8 @@ impl PlanFolder {
         }
     }
 
-    /// Checks that a file exists, is a regular file and can be read. An error completes the sentence
-    /// "FILE …".
+    /// Checks that a file exists, is a regular file, and can be read. An error completes the
+    /// sentence "FILE …".
     pub(crate) fn check(&self, reference: &str) -> Result<(), String> {
         fs::File::open(self.file(reference))
             .and_then(|file| file.metadata())
@@ -61,7 +63,7 @@ fn usable(metadata: &fs::Metadata) -> Result<(), String> {
     Ok(())
 }
 
-/// Describes a failure to open a file, completing the sentence "FILE …".
+/// Describes a failure to open a file. The text completes the sentence "FILE …".
 pub(crate) fn io_error_words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "does not exist".to_owned(),
@@ -70,8 +72,8 @@ pub(crate) fn io_error_words(error: &io::Error) -> String {
     }
 }
 
-/// Returns the name of a file's copy. A path below the plan's folder stays the same. Any other path
-/// is converted to one path component.
+/// Returns the name of a file's copy. A path below the plan's folder is kept. Any other path is
+/// converted to a single path component.
 pub(crate) fn copy_name(reference: &str) -> PathBuf {
     let path = Path::new(reference);
     let below = path

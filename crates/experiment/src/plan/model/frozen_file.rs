@@ -29,8 +29,8 @@ pub(crate) fn frozen_files(references: &BTreeSet<String>, folder: &PlanFolder) -
     frozen.into_iter().collect()
 }
 
-/// Lists the request bodies that a list of URLs names (`/path POST <file`), relative to the list.
-/// For a file that is not a list of URLs, the returned files don't exist.
+/// Lists the request bodies to which a list of URLs refers (`/path POST <file`). Their paths are
+/// relative to the list. Files that don't exist are omitted.
 fn body_files(list: &FrozenFile) -> Vec<FrozenFile> {
     let Ok(text) = fs::read_to_string(&list.from) else {
         return Vec::new();

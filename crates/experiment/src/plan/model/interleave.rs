@@ -1,4 +1,4 @@
-//! `interleave` of `[trials]`: mode in which the trials of a block run.
+//! The `interleave` key of `[trials]`: the mode in which the trials of a block run.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,11 +9,11 @@ use prony_record::quantity;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode};
 
-/// Minimum length of a slice that can be requested. Shorter slices would mostly measure the
-/// switches between variants.
+/// Minimum slice length that a user can request. Shorter slices would mostly measure the switches
+/// between variants.
 const SLICE_MIN: Duration = Duration::from_millis(20);
-/// Maximum length of a slice that can be requested. Longer slices would not expose all variants to
-/// the same drift of the machine.
+/// Maximum slice length that a user can request. With longer slices, drift of the machine would
+/// affect the variants differently.
 const SLICE_MAX: Duration = Duration::from_secs(60);
 
 /// Mode in which the trials of a block run.

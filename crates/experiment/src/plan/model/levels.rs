@@ -2,13 +2,13 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// Pairs of a factor and its selected level, by name, in the plan's order of factors. Factors may
-/// be missing.
+/// Pairs of a factor and its selected level, by name, in the plan's order of factors. Factors
+/// without a selected level are omitted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct LevelSelection(pub(super) Vec<(String, String)>);
 
 impl LevelSelection {
-    /// Selected level of a factor; `None` if none is selected.
+    /// Returns the selected level of a factor; `None` if none is selected.
     pub fn get(&self, factor: &str) -> Option<&str> {
         self.0
             .iter()
@@ -16,14 +16,14 @@ impl LevelSelection {
             .map(|(_, level)| level.as_str())
     }
 
-    /// Iterates over the pairs of factor and level in order.
+    /// Iterates over the pairs of a factor and its level, in the plan's order of factors.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
             .iter()
             .map(|(factor, level)| (factor.as_str(), level.as_str()))
     }
 
-    /// Number of factors with a selected level.
+    /// Returns the number of factors with a selected level.
     pub fn len(&self) -> usize {
         self.0.len()
     }

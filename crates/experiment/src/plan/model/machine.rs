@@ -60,7 +60,8 @@ impl MachineProfile {
         }
     }
 
-    /// Value of `machine` in templates, with its keys. `machine.cores` is the list of cores.
+    /// Returns the value of `machine` in templates, with its keys. `machine.cores` is the list of
+    /// cores.
     pub(crate) fn template_value(&self) -> (BTreeSet<String>, TomlNode) {
         let cores = self.cores.iter().filter_map(|&core| {
             let value = TomlValue::Integer(i64::try_from(core).ok()?);
@@ -116,7 +117,7 @@ impl MachineProfile {
         }
     }
 
-    /// Hint for installing a missing program.
+    /// Returns a hint for installing a missing program.
     fn install_hint(&self, name: &str, missing: &MissingProgram) -> String {
         if let Some(path) = &missing.not_executable {
             return format!("chmod +x {}", path.display());
@@ -133,7 +134,7 @@ impl MachineProfile {
             (_, Some(port)) if self.os == "freebsd" => format!("pkg install {port}"),
             (Some(debian), None) => format!("apt install {debian}"),
             (Some(debian), Some(port)) => {
-                format!("apt install {debian}; FreeBSD's package is {port}")
+                format!("apt install {debian}; on FreeBSD: pkg install {port}")
             }
             (None, _) => "install it, or write its full path".to_owned(),
         }

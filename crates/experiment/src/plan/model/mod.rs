@@ -42,8 +42,8 @@ pub struct Plan {
     pub name: String,
     /// Question that the experiment answers, as written by the author; may be empty.
     pub question: String,
-    /// Levels that others are compared with. For factors that the baseline omits, each combination
-    /// of levels has its own baseline.
+    /// Levels with which others are compared. Factors may be omitted; each combination of their
+    /// levels then has a separate baseline.
     pub baseline: LevelSelection,
     /// Relative difference within which two variants count as equivalent.
     pub margin: f64,
@@ -51,9 +51,9 @@ pub struct Plan {
     pub metrics: Vec<Metric>,
     /// Goals of the capacity searches, such as `p99<50ms`; empty for other loads.
     pub goals: Vec<String>,
-    /// Number and length of trials.
+    /// Number of blocks and length of trials.
     pub trials: TrialSettings,
-    /// Required agreement of the response bodies of all variants.
+    /// Agreement required between the response bodies of all variants.
     pub bodies: BodyComparison,
     /// Factors that vary.
     pub factors: Vec<PlanFactor>,
@@ -88,8 +88,9 @@ impl Plan {
         &self.origin
     }
 
-    /// Index of the variant that `variant` is compared with; a baseline is compared with itself.
-    /// Variants with the same baseline must return the same bytes.
+    /// Returns the index of the variant with which `variant` is compared. A baseline is compared
+    /// with itself. The variant's response bodies must agree with those of its baseline, as
+    /// `bodies` requires.
     ///
     /// # Panics
     /// `variant` is out of range.

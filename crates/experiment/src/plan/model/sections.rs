@@ -4,10 +4,11 @@ use super::factors::{PlanFactor, is_usable_name};
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlTable};
 
-/// Values of `place` that don't refer to a `[place.NAME]`.
+/// Values of the key `place` that don't refer to a `[place.NAME]` table.
 pub(crate) const PLACE_WORDS: [&str; 3] = ["native", "namespace", "jail"];
 
-/// Names that the kernel uses for network interfaces and their settings.
+/// Names that a link can't have, because the kernel uses them for network interfaces and their
+/// settings.
 const LINK_RESERVED_NAMES: [&str; 3] = ["lo", "all", "default"];
 
 /// Maximum number of services in a plan; the same limit applies to places and to links.
@@ -16,8 +17,8 @@ const SECTIONS_MAX: usize = 64;
 /// Maximum length of a place's name in bytes.
 const PLACE_NAME_MAX: usize = 32;
 
-/// Maximum length of a link's name in bytes: the kernel's limit for network interfaces, which get
-/// the same name.
+/// Maximum length of a link's name in bytes. A link's network interfaces have the same name, so
+/// this is the kernel's limit for their names.
 const LINK_NAME_MAX: usize = 15;
 
 /// A named table of the plan, such as `[service.web]`, not yet rendered.

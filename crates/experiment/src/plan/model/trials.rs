@@ -1,4 +1,5 @@
-//! `[trials]`, `margin` and `metrics`: number and length of the measurements of each variant.
+//! `[trials]`, `margin` and `metrics`: number and length of the measurements of each variant, and
+//! their evaluation.
 
 use std::time::Duration;
 
@@ -19,13 +20,13 @@ pub(crate) const KEYS: &[&str] = &[
     "seed",
 ];
 
-/// Keys of `blocks`.
+/// Keys of the table `blocks`.
 pub(crate) const BLOCKS_KEYS: &[&str] = &["min", "max"];
 
 /// Default relative difference within which two variants count as equivalent.
 const DEFAULT_MARGIN: f64 = 0.02;
 
-/// Number and length of trials.
+/// Number of blocks and length of trials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialSettings {
     /// Number of blocks before the first verdict; at least 1.
@@ -36,7 +37,7 @@ pub struct TrialSettings {
     pub warmup: Duration,
     /// Duration of the measured load.
     pub duration: Duration,
-    /// Maximum time for all blocks. No block starts if it would end later.
+    /// Maximum time for all blocks. A block that would end later is not started.
     pub budget: Option<Duration>,
     /// Mode in which the trials of a block run.
     pub interleave: Interleave,
@@ -120,7 +121,8 @@ fn read_blocks(node: &TomlNode, trials: &mut TrialSettings, reader: &mut PlanRea
             reader.report(DiagnosticKind::BadValue, node.line, message);
         }
         (min, max) => {
-            // If the plan sets one bound beyond the default of the other, the default is adjusted.
+            // If the plan sets only one bound, beyond the default of the other, adjust that
+            // default.
             trials.blocks_min = min.unwrap_or(trials.blocks_min.min(max.unwrap_or(usize::MAX)));
             trials.blocks_max = max.unwrap_or(trials.blocks_max.max(trials.blocks_min));
         }
@@ -160,7 +162,7 @@ pub(crate) fn read_metrics(node: &TomlNode, reader: &mut PlanReader<'_>) -> Vec<
             DiagnosticKind::BadValue,
             node.line,
             "metrics is empty; a verdict needs at least one",
-            "remove it for the default: rate (closed loop) or p99 (open loop)",
+            "remove the key to get the default: rate (closed loop) or p99 (open loop)",
         );
     }
     let mut metrics: Vec<Metric> = Vec::new();
@@ -198,7 +200,7 @@ pub fn metric_to_judge(name: &str) -> Result<Metric, String> {
     })
 }
 
-/// Name without the unit: `rate` for `rate_per_s`, `p99` for `p99_us`.
+/// Returns the metric's name without its unit: `rate` for `rate_per_s`, `p99` for `p99_us`.
 fn short(metric: Metric) -> &'static str {
     let name = metric.name();
     ["_per_s", "_us", "_percent", "_bytes", "_share"]

@@ -1,4 +1,4 @@
-//! `variants`: the combinations of levels that are measured.
+//! The `variants` key: the combinations of levels that are measured.
 
 use super::factors::PlanFactor;
 use super::levels::LevelSelection;
@@ -11,7 +11,8 @@ use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
 pub struct PlanVariant {
     /// Levels of all factors.
     pub levels: LevelSelection,
-    /// The names of the levels, joined to a valid folder name: `native-tcp`.
+    /// ID of the variant: the names of its levels, joined into a valid folder name such as
+    /// `native-tcp`.
     pub id: String,
 }
 
@@ -154,7 +155,8 @@ pub(super) fn read_level_selection(
     fine.then_some(LevelSelection(levels))
 }
 
-/// Joins the names of the levels to a folder name that differs from all IDs in `taken`.
+/// Joins the names of the levels into a folder name that differs from the IDs of all variants in
+/// `taken`.
 fn free_id(levels: &LevelSelection, taken: &[PlanVariant]) -> String {
     let word: String = levels
         .iter()

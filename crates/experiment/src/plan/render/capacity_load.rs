@@ -36,8 +36,8 @@ const CHOSEN_BY_SEARCH: &[(&str, &str)] = &[
     ),
 ];
 
-/// Typical duration of a search, including the settling parts, as a multiple of the measured part
-/// of a probe.
+/// Typical duration of a search, as a multiple of the measured part of a probe. The duration
+/// includes the settling parts.
 const PROBES_USUAL: f64 = 30.0;
 
 /// Goals and limits of a variant's capacity searches.
@@ -95,8 +95,8 @@ pub(super) fn check_keys(
     }
 }
 
-/// Reads goals and limits; `None` after an error, which is reported. Moves `arrivals` out of the
-/// settings, where it would require a rate.
+/// Reads goals and limits. If they are invalid, reports the error and returns `None`. Moves
+/// `arrivals` out of the settings, where it would require a rate.
 pub(super) fn read(
     table: &TomlTable,
     settings: &mut LoadSettings,
@@ -174,7 +174,7 @@ impl CapacityLoad {
         }
     }
 
-    /// Returns the settings of one of the probes, to check them before anything runs.
+    /// Returns the settings of an example probe, to check them before anything runs.
     pub(super) fn sample(&self, settings: &LoadSettings) -> LoadSettings {
         let probe = Probe {
             rate_per_s: Some(1_000.0),
@@ -190,7 +190,7 @@ impl CapacityLoad {
         load.settings(&self.base(settings))
     }
 
-    /// Returns goals and limits as flags of `prony capacity`, by key.
+    /// Returns the goals and limits as flags of `prony capacity`, with the key of each.
     pub fn flags(&self) -> impl Iterator<Item = (&'static str, String)> {
         let CapacityGoals {
             goals,
@@ -221,7 +221,7 @@ impl CapacityLoad {
             .filter_map(|(key, flag)| Some((key, flag?)))
     }
 
-    /// Typical and maximum time of a search.
+    /// Returns the typical and the maximum time of a search.
     pub fn search_time(&self) -> (Duration, Duration) {
         let settings = self.goals.search(0, None);
         let longest_s = Search::time_s_max(&settings);

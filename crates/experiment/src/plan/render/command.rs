@@ -1,4 +1,4 @@
-//! `command` and `wrapper` of a service: the program that the host starts.
+//! The keys `command` and `wrapper` of a service, which define the program that the host starts.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use super::service_layout::ServiceLayout;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
 
-/// Reads the complete command. Returns it with the number of leading words that belong to the
-/// wrapper.
+/// Reads the complete command, including the wrapper. Returns its words and the number of leading
+/// words that belong to the wrapper.
 pub(super) fn read_command(
     table: &TomlTable,
     layout: &ServiceLayout,
@@ -56,7 +56,8 @@ pub(super) fn read_command(
     (whole, wrapper_words)
 }
 
-/// Finds the program that the host starts. A program that this machine lacks is added to the needs.
+/// Finds the program that the host starts. If this machine lacks the program, adds it to the
+/// variant's requirements.
 fn find_program(
     name: &str,
     owner: &str,
@@ -78,7 +79,8 @@ fn find_program(
     }
 }
 
-/// Reports a relative path of a program on another host, which doesn't have the plan's folder.
+/// Reports a program with a relative path on another host, because that host doesn't have the
+/// plan's folder.
 fn check_host_program(program: &str, owner: &str, line: usize, reader: &mut PlanReader<'_>) {
     if program.contains('/') && !program.starts_with('/') {
         let message = format!(
@@ -96,7 +98,7 @@ fn read_words(
     owner: &str,
     reader: &mut PlanReader<'_>,
 ) -> Option<Vec<String>> {
-    // Commands are often written as one string for a shell, but prony doesn't split strings.
+    // Users often write a command as one string, as for a shell, but prony doesn't split strings.
     if let TomlValue::Text(text) = &node.value
         && text.trim().contains(char::is_whitespace)
     {

@@ -9,7 +9,7 @@ use super::variant_layout::VariantLayout;
 use crate::plan::model::{CertificateCache, MachineProfile, PlanFolder};
 use crate::service::PlaceKind;
 
-/// Data that rendering a table uses besides the table itself.
+/// Data needed to render a table, in addition to the table itself.
 #[derive(Clone)]
 pub(crate) struct RenderContext<'a> {
     pub(crate) folder: &'a PlanFolder,
@@ -31,7 +31,7 @@ impl RenderContext<'_> {
     }
 }
 
-/// A requirement of a variant for the machine that runs the plan.
+/// Something that a variant requires of the machine that runs the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MachineNeed {
     /// Line of the plan that causes the requirement.
@@ -52,6 +52,6 @@ pub(crate) enum MachineNeedKind {
     Cores { owner: String, cores: Vec<usize> },
     /// A folder; `subject` is the key that names it.
     Folder { subject: String, path: PathBuf },
-    /// The permission to create a namespace or jail.
+    /// Permission to create a namespace or jail.
     Place { owner: String, place: PlaceKind },
 }

@@ -1,4 +1,5 @@
-//! `files` of a service: rendered from a template, copied, written in the plan, or generated.
+//! The `files` key of a service. A file is rendered from a template, copied, written in the plan,
+//! or generated.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -8,11 +9,11 @@ use crate::plan::diagnostic::{DiagnosticKind, did_you_mean};
 use crate::plan::model::SelfSignedCertificate;
 use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue};
 
-/// Keys that give the content of a file. A file's table has exactly one of them.
+/// Keys that specify the content of a file. A file's table has exactly one of them.
 pub(crate) const FILE_SOURCES: &[&str] = &["template", "copy", "text", "certificate", "key_of"];
 
 const FILE_SOURCES_HINT: &str = "{ template = \"path\" }, { copy = \"path\" }, { text = \"…\" }, \
-                                 { certificate = \"host\" } or { key_of = \"its file\" }";
+                                 { certificate = \"host\" } or { key_of = \"certificate file\" }";
 
 /// Maximum length of a file's name in bytes.
 const FILE_NAME_MAX: usize = 255;
@@ -33,7 +34,7 @@ pub(super) fn read_files(
     reader: &mut PlanReader<'_>,
 ) -> ServiceFiles {
     let mut files = ServiceFiles::default();
-    // Here, only a value that consists of one `{{ … }}` is rendered. The strings of a table are
+    // Render `files` itself only if it consists of one `{{ … }}`. The strings of a table are
     // rendered individually, and the result of rendering `text` is not rendered again.
     let rendered;
     let node = match node {
@@ -83,7 +84,7 @@ pub(super) fn read_files(
     files
 }
 
-/// Reads the single entry of a file's table.
+/// Reads the only entry of a file's table, which defines the content of the file.
 fn read_source<'n>(
     node: &'n TomlNode,
     subject: &str,
@@ -160,7 +161,7 @@ fn find_key(
     around.certificates.for_names(&names).ok()
 }
 
-/// Reads the content from a template, a file to copy, or the plan.
+/// Reads a file's content from a template, from a file to copy, or from the plan.
 fn read_content(
     entry: &TomlEntry,
     subject: &str,
@@ -191,7 +192,7 @@ fn read_content(
     let shown = parent.join(&given);
     let Ok(source) = String::from_utf8(bytes) else {
         let message = format!("{subject}: {} is not UTF-8 text", shown.display());
-        let hint = "{ copy = … } takes any bytes";
+        let hint = "{ copy = … } accepts any bytes";
         reader.report_with_hint(DiagnosticKind::File, line, message, hint);
         return None;
     };

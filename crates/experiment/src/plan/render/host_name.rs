@@ -1,10 +1,10 @@
-//! `host` of a service and `agents` of the load, which name other machines.
+//! The keys `host` of a service and `agents` of the load, which name other machines.
 
 use super::template::TemplateContext;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable};
 
-/// Name for the machine that runs the plan.
+/// Name that stands for the machine that runs the plan.
 const LOCAL: &str = "local";
 
 /// Maximum length of a machine's name or label in bytes.

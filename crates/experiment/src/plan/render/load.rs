@@ -1,4 +1,4 @@
-//! `[load]`: keys that exist only in plans, and the settings of the load.
+//! `[load]`: keys that exist only in plans, and the settings that `prony load` has too.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use crate::plan::model::{PlanFolder, TrialSettings};
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
 use crate::service::{Allocated, Endpoint, ListenKind, PlaceKind};
 
-/// Keys that are not settings of a load.
+/// Keys of `[load]` that are not load settings.
 pub(crate) const OWN_KEYS: &[&str] = &[
     "target",
     "scheme",
@@ -35,10 +35,12 @@ pub(crate) const OWN_KEYS: &[&str] = &[
     "probe",
 ];
 
-/// Settings whose value is a file. Relative paths start at the plan's folder.
+/// Settings whose value is the path of a file. Relative paths are resolved against the plan's
+/// folder.
 const FILES: &[&str] = &["urls", "data", "script", "body_file", "ca", "cert", "key"];
 
-/// Settings whose file is not copied: results are shared, and private keys must stay private.
+/// Settings whose file is not copied to results. Results are shared, but private keys must stay
+/// private.
 const SECRETS: &[&str] = &["key"];
 
 /// Settings and flags of `prony load` that plans express differently, with hints.
@@ -48,17 +50,17 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "set listen = \"unix\" in the target service, or remote = \"unix:/path\"",
     ),
     ("json", "every trial writes its record"),
-    ("csv", "prony report DIR --csv FILE writes it"),
+    ("csv", "use prony report DIR --csv FILE"),
     ("html", "every experiment writes its report"),
-    ("timeline", "every record has its series"),
-    ("progress", "it is an option of prony compare"),
-    ("fail_if", "use margin, and the verdicts, instead"),
+    ("timeline", "every record contains the time series"),
+    ("progress", "use prony compare --progress"),
+    ("fail_if", "use margin and the verdicts instead"),
 ];
 
-/// Loop model, which determines when a request starts.
+/// Loop model, which determines when requests start.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LoadModel {
-    /// A connection's next request starts when its previous one ends.
+    /// Each connection starts its next request when the previous request ends.
     Closed,
     /// Requests start at a fixed rate, independently of the server's responses.
     Open,
@@ -67,7 +69,8 @@ pub enum LoadModel {
 }
 
 impl LoadModel {
-    /// Settings to check: `settings`, or the settings of one probe of a capacity search.
+    /// Returns the settings to check: `settings`, or the settings of an example probe for a
+    /// capacity search.
     fn sample(&self, settings: &LoadSettings) -> LoadSettings {
         match self {
             LoadModel::Capacity(capacity) => capacity.sample(settings),
@@ -86,7 +89,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The scheme as written in a URL.
+    /// Returns the scheme as written in a URL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -98,7 +101,7 @@ impl Scheme {
 /// The load of one variant, with all templates rendered.
 #[derive(Debug, Clone)]
 pub struct ResolvedLoad {
-    /// Place that the load runs in: native, or a named place.
+    /// Place in which the load runs: native, or a named place.
     pub place: PlaceKind,
     /// Agents that generate the load, as a number or by name; `None` if this machine does.
     pub agents: Option<String>,
@@ -114,16 +117,16 @@ pub struct ResolvedLoad {
     pub model: LoadModel,
     /// URL for `prony load`, including the plan's `path`.
     pub url: String,
-    /// Settings of the load: the ones in the plan, `unix` if the target is a UNIX socket, and
-    /// `warmup` and `duration` from `[trials]` unless `[load]` sets them.
+    /// Settings of the load. They are the settings in the plan, `unix` if the target is a UNIX
+    /// socket, and `warmup` and `duration` from `[trials]` unless `[load]` sets them.
     pub settings: LoadSettings,
     /// Conditions that end the load, and with it the experiment.
     pub abort_rules: Option<AbortRules>,
-    /// Lines of the settings in the plan.
+    /// Line of each setting in the plan.
     pub(crate) lines: SettingLines,
 }
 
-/// Lines of the settings in a plan, by key.
+/// Line of each load setting in a plan, by key.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SettingLines(BTreeMap<String, usize>);
 
@@ -133,7 +136,7 @@ impl SettingLines {
         SettingLines(lines.map(|it| (it.key.clone(), it.node.line)).collect())
     }
 
-    /// Reports an error in the settings at the line of the offending setting.
+    /// Reports an error in the load settings at the line of the setting at fault.
     fn report(&self, error: &SpecError, reader: &mut PlanReader<'_>) {
         let line = error.setting().and_then(|key| self.0.get(key));
         let text = one_line(&error.in_notation(Notation::Keys));
@@ -154,7 +157,7 @@ pub(crate) struct LoadContext<'a> {
     pub(crate) trial_keys: &'a [String],
 }
 
-/// Reads the load. Returns `None` after an error, which is reported.
+/// Reads the load. If it has an error, reports the error and returns `None`.
 pub(crate) fn read_load(
     table: &TomlTable,
     load_context: &LoadContext<'_>,
@@ -234,7 +237,7 @@ pub(crate) fn read_load(
     })
 }
 
-/// Reports a script in a load that agents generate.
+/// Reports that the load has a script although agents generate it.
 fn refuse_script(lines: &SettingLines, reader: &mut PlanReader<'_>) {
     let line = lines.0.get("script").copied().unwrap_or(0);
     let message = "script can't be combined with agents: agents don't run scripts, because a script can \
@@ -273,8 +276,8 @@ fn read_abort_rules(table: &TomlTable, reader: &mut PlanReader<'_>) -> Option<Ab
     }
 }
 
-/// Checks that the machine that runs the plan can generate the load: its addresses, cores and
-/// files. Agents check this themselves.
+/// Checks that the machine that runs the plan can generate the load with the given addresses, cores
+/// and files. Agents check this themselves.
 pub(crate) fn check_load(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut PlanReader<'_>) {
     check_interface(load, layout, reader);
     if layout.load_agents.is_none()
@@ -284,9 +287,9 @@ pub(crate) fn check_load(load: &ResolvedLoad, layout: &VariantLayout, reader: &m
     }
 }
 
-/// Checks that the interface of a load over AF_XDP in a named place is one of the place's links, and
-/// that the link doesn't drop packets: the rules for that don't see the packets that the load takes
-/// from the interface.
+/// Checks the interface of a load over AF_XDP in a named place. It must be one of the place's
+/// links, and that link must not drop packets: the load takes its packets from the interface before
+/// the rules that drop packets see them.
 fn check_interface(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut PlanReader<'_>) {
     let settings = &load.settings;
     let (PlaceKind::Named(place), Some(IoChoice::Xdp)) = (layout.load_place, settings.io) else {
@@ -300,7 +303,7 @@ fn check_interface(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut Pla
     let (kind, message, hint) = match of_place.clone().find(|link| link.name == name) {
         Some(link) if link.loss.is_some_and(|loss| loss.per_million() > 0) => (
             DiagnosticKind::BadValue,
-            format!("the loss of link \"{name}\" doesn't reach a load with io = \"xdp\""),
+            format!("the loss of link \"{name}\" has no effect on a load with io = \"xdp\""),
             "remove loss from the link, or use kernel sockets".to_owned(),
         ),
         Some(_) => return,
@@ -308,9 +311,9 @@ fn check_interface(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut Pla
             let message = format!("interface \"{name}\" is not a link of the load's place");
             let known: Vec<&str> = of_place.map(|link| link.name.as_str()).collect();
             let hint = match known.is_empty() {
-                true => "connect the place by a [link.NAME]".to_owned(),
+                true => "connect the place with a [link.NAME]".to_owned(),
                 false => format!(
-                    "its interfaces have the names of its links: {}",
+                    "its interfaces are named after its links: {}",
                     known.join(", ")
                 ),
             };
@@ -361,15 +364,15 @@ fn use_http3(
     }
 }
 
-/// Cores of the load, or of its place if the load sets none.
+/// Returns the cores of the load, or those of its place if the load sets none.
 fn read_cores(table: &TomlTable, layout: &VariantLayout) -> Option<TomlNode> {
     let own = table.get("cores").cloned();
     own.or_else(|| layout.cores_of(layout.load_place).map(|cores| cores.node()))
 }
 
-/// Resolves the load to find errors in it. If the load has source addresses in its place, this
-/// happens in a temporary network that has these addresses. That network has no links, so the
-/// interface of a load over AF_XDP is checked with the first trial.
+/// Resolves the load to find errors in it. If the load's place has source addresses, the load is
+/// resolved in a temporary network that has these addresses. That network has no links, so the
+/// first trial checks the interface of a load over AF_XDP.
 fn try_resolve(
     url: &str,
     settings: &LoadSettings,
@@ -466,7 +469,7 @@ fn read_target<'s>(
         let message = format!("the target \"{text}\" is not a listener of service \"{service}\"");
         let hint = match known.as_slice() {
             [] => "it has none".to_owned(),
-            [""] => format!("it has one without a name: target = \"{service}\""),
+            [""] => format!("its only listener has no name: target = \"{service}\""),
             names => format!("one of: {service}.{}", names.join(&format!(", {service}."))),
         };
         reader.report_with_hint(DiagnosticKind::Undefined, node.line, message, hint);
@@ -474,8 +477,8 @@ fn read_target<'s>(
     found.map(|listener| (shape, *listener))
 }
 
-/// Returns the listener of a target without a listener name: the only one, or the only one that
-/// accepts connections.
+/// Returns the listener of a target that names only a service: the service's only listener, or the
+/// only one that accepts connections.
 fn only_listener(shape: &ServiceLayout) -> Option<&String> {
     let mut accepting = shape.accepting();
     let first = accepting.next().filter(|_| accepting.next().is_none());
@@ -485,7 +488,7 @@ fn only_listener(shape: &ServiceLayout) -> Option<&String> {
     })
 }
 
-/// Returns the entries that are settings of the load, with file paths resolved.
+/// Returns the entries of `[load]` that are load settings, with file paths resolved.
 fn settings_of(
     table: &TomlTable,
     around: &RenderContext<'_>,
@@ -501,7 +504,7 @@ fn settings_of(
     for entry in table.entries.iter().filter(|it| is_setting(&it.key)) {
         let (key, node) = (entry.key.as_str(), &entry.node);
         let is_empty = matches!(&node.value, TomlValue::Text(text) if text.is_empty());
-        // A factor level sets `user` to an empty string for variants without a user.
+        // A factor level can set `user` to an empty string for variants without a user.
         if key == "user" && is_empty {
             continue;
         }
@@ -562,15 +565,15 @@ fn add_lengths(
         }
     }
     settings.warmup.get_or_insert(trials.warmup);
-    // A load that ends after a number of requests has no duration, unless the plan sets both.
-    // Stages determine the duration; a duration in `[trials]` is then an error.
+    // A load that ends after a number of requests has no duration, unless the plan sets both. With
+    // stages, the stages determine the duration, and a duration in `[trials]` is an error.
     let has_length = settings.requests.is_some() || !settings.stages.is_empty();
     if !has_length || in_trials("duration") {
         settings.duration.get_or_insert(trials.duration);
     }
 }
 
-/// Reads the loop model and the durations that go with it.
+/// Reads the loop model, and the durations that apply to it.
 fn read_model(
     (table, given, lines): (&TomlTable, &TomlTable, &SettingLines),
     settings: &mut LoadSettings,
@@ -621,7 +624,7 @@ fn read_scheme(
 ) -> Scheme {
     let is_https = match table.get("scheme") {
         Some(node) => reader.choice(node, "scheme of [load]", &["http", "https"]) == Some("https"),
-        // A listener named `https` uses HTTPS, and so does HTTP/3.
+        // By default, listeners named `https` and UDP listeners (HTTP/3) use HTTPS.
         None => target.is_some_and(|(shape, listener)| {
             listener == "https" || shape.listen.get(listener) == Some(&ListenKind::Udp)
         }),

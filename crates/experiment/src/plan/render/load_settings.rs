@@ -1,4 +1,4 @@
-//! Reads load settings from a plan's tree. Each error has a line.
+//! Reads load settings from a plan's tree. Errors have line numbers.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use serde::forward_to_deserialize_any;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue};
 
-/// Reads the settings. Invalid ones are reported and omitted.
+/// Reads the settings. Invalid settings are reported and omitted.
 pub(super) fn read(table: &TomlTable, reader: &mut PlanReader<'_>) -> LoadSettings {
     let mut good = Vec::new();
     for entry in &table.entries {
-        // Read each setting separately first, to report all errors.
+        // Read each setting by itself first, so that all errors are reported.
         match settings([entry]) {
             Ok(_) => good.push(entry),
             Err(error) => {
@@ -47,7 +47,8 @@ fn settings<'n>(
 /// Reason why a value can't be read.
 #[derive(Debug)]
 pub(crate) struct NodeError {
-    /// True if the value has the wrong type. The text is then a predicate.
+    /// True if the value has the wrong type. `text` is then a predicate, such as "a string, not a
+    /// number".
     is_type: bool,
     text: String,
 }

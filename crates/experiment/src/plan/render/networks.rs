@@ -23,10 +23,11 @@ pub(crate) const LINK_KEYS: &[&str] = &["between", "rate", "burst", "latency", "
 /// link.
 const LINK_NETWORKS: [[u8; 2]; 5] = [[10, 213], [10, 87], [172, 29], [10, 141], [192, 168]];
 
-/// Range of the burst of a link with a rate, in bytes. A burst must hold at least one full packet.
+/// Accepted range of the burst of a link with a rate, in bytes. A burst must hold at least one full
+/// packet.
 const BURST_BYTES: RangeInclusive<u64> = 1_600..=1 << 30;
 
-/// Range of the maximum queueing delay of a link with a rate.
+/// Accepted range of the maximum queueing delay of a link with a rate.
 const LINK_LATENCY: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
 
 /// Cores of a place, with the line that sets them.
@@ -37,16 +38,16 @@ pub(crate) struct PlaceCores {
 }
 
 impl PlaceCores {
-    /// Returns the cores as a node, as if a service or the load had set them.
+    /// Returns the cores as a value of the plan, like one that a service or the load sets.
     pub(crate) fn node(&self) -> TomlNode {
         TomlNode::text(self.line, self.text.clone())
     }
 }
 
-/// Places that the plan defines. All lists have the same order.
+/// Places that the plan defines. The lists all have the same order.
 pub(super) struct Places {
     pub(super) places: Vec<NamedPlace>,
-    /// For each place, its line and the line of its kernel settings.
+    /// For each place, the line of its table and the line of its kernel settings.
     pub(super) lines: Vec<(usize, usize)>,
     pub(super) cores: Vec<Option<PlaceCores>>,
 }
@@ -106,8 +107,9 @@ fn read_place(
     }
 }
 
-/// Reads kernel settings, written as `"net.core.somaxconn" = 1` or, as nested tables for TOML,
-/// `net.core.somaxconn = 1`. `prefix` is the path of the table.
+/// Reads kernel settings. Their names are quoted (`"net.core.somaxconn" = 1`) or dotted keys
+/// (`net.core.somaxconn = 1`), which TOML parses as nested tables. `prefix` is the path of the
+/// table.
 fn read_settings(
     place: &str,
     prefix: &str,
@@ -197,10 +199,10 @@ pub(super) fn read_sources(
     blocks
 }
 
-/// Lines of the first link settings that require a program on this machine.
+/// Lines of the first link settings that need a program on this machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LinkNeeds {
-    /// Line of the first rate.
+    /// Line of the first rate limit.
     pub(crate) rate_line: Option<usize>,
     /// Line of the first loss above 0%.
     pub(crate) loss_line: Option<usize>,
@@ -257,7 +259,7 @@ fn read_link(
         ends.push(position);
     }
     let &[first, second] = ends.as_slice() else {
-        let message = format!("{owner} joins {} places, not two", ends.len());
+        let message = format!("{owner} must join two places, not {}", ends.len());
         reader.report(DiagnosticKind::BadValue, between.line, message);
         return None;
     };
@@ -352,7 +354,8 @@ fn read_addresses(
     }
 }
 
-/// Adds a link. Reports addresses that are in use, and a second link between the same places.
+/// Adds a link. Reports addresses that are already in use. A second link between the same places is
+/// reported and not added.
 fn add_link(
     link: NetworkLink,
     section: &NamedTable,
@@ -389,7 +392,8 @@ fn add_link(
     topology.links.push(link);
 }
 
-/// Chooses addresses for the links that have none, from a network that the plan doesn't use.
+/// Chooses addresses for the links that have none, from a private network that the plan doesn't
+/// use.
 fn assign_addresses(topology: &mut Topology, reader: &mut PlanReader<'_>) {
     let named = topology.links.iter().flat_map(|link| link.ends);
     let named: Vec<Ipv4Addr> = named.map(|end| end.address).collect();

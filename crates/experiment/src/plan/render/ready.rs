@@ -1,4 +1,4 @@
-//! `ready` of a service: the criteria of readiness.
+//! The `ready` key of a service: the criteria by which the service counts as ready.
 
 use std::time::Duration;
 
@@ -21,11 +21,12 @@ const READY_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct ReadySettings {
     /// Listener to probe. If `None`, the service has no listener and is ready as soon as it runs.
     pub listener: Option<String>,
-    /// Path to request. If `None`, an accepted connection or a bound UDP port is enough.
+    /// Path to request. If `None`, the listener is ready as soon as it accepts a connection or its
+    /// UDP port is bound.
     pub get: Option<String>,
     /// True to request the path over TLS, without verifying the certificate.
     pub https: bool,
-    /// Statuses that mean ready; the default is 200 to 399.
+    /// Response statuses that mean ready. The default is 200 to 399.
     pub status: Option<StatusSet>,
     /// Time limit for the service to become ready.
     pub within: Duration,
@@ -87,10 +88,11 @@ pub(super) fn read_ready(
     }
     let kind = ready.listener.as_ref().and_then(|it| layout.listen.get(it));
     ready.https = match table.get("scheme") {
-        // A request over UDP uses HTTP/3.
+        // Requests to a UDP listener use HTTP/3, which always uses TLS.
         _ if kind == Some(&ListenKind::Udp) => true,
         Some(node) => reader.choice(node, &subject("scheme"), &["http", "https"]) == Some("https"),
-        // A listener uses TLS if its name is `https`, or if the load reaches it over TLS.
+        // By default, a listener uses TLS if its name is `https` or if the load reaches it over
+        // TLS.
         None => ready.listener.as_ref().is_some_and(|listener| {
             let target = (layout.name.clone(), listener.clone());
             listener == "https" || around.tls_target == Some(target)

@@ -1,5 +1,6 @@
-//! Names in `[load]` whose values differ for each request: the columns of its data file, and the
-//! functions of `prony load`. The plan's templates leave them unchanged for the load.
+//! Names in `[load]` whose values differ for each request: the columns of the load's data file, and
+//! the functions of `prony load`. Rendering the plan's templates leaves these names in place for
+//! the load.
 
 use prony_load::{Notation, SpecError, data_columns};
 
@@ -8,11 +9,11 @@ use super::template::TemplateContext;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlTable};
 
-/// Functions that need no data file.
+/// Per-request functions that need no data file.
 const FUNCTIONS: [&str; 2] = ["seq", "uuid"];
 
-/// Returns the context for the table `[load]`. If its data file can't be read, reports this and
-/// returns `None`.
+/// Returns the context for rendering the table `[load]`. If the load's data file can't be read,
+/// reports the error and returns `None`.
 pub(super) fn load_context(
     table: &TomlTable,
     around: &RenderContext<'_>,

@@ -1,4 +1,5 @@
-//! The properties of each service that depend only on factors: place, listeners, needs and files.
+//! The properties of each service that depend only on factors: place, listeners, dependencies and
+//! files.
 //!
 //! They are read before any endpoint is allocated, so their templates can use factors but not
 //! services.
@@ -13,7 +14,7 @@ use crate::plan::model::{NamedTable, PLACE_WORDS};
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue, host_port, is_name};
 use crate::service::{Allocation, ListenKind, PlaceKind};
 
-/// Attributes of a service in templates, in addition to its listeners.
+/// Attributes that every service has in templates, in addition to its listeners.
 pub(crate) const SERVICE_ATTRIBUTES: &[&str] = &["host", "port", "path", "address", "files", "dir"];
 
 /// Address of a server that prony doesn't start.
@@ -38,13 +39,14 @@ pub(crate) struct ServiceLayout {
     pub(crate) place_line: usize,
     pub(crate) listen: BTreeMap<String, ListenKind>,
     pub(crate) needs: Vec<String>,
-    /// Address as written in the plan, and parsed; `None` unless the service is remote.
+    /// Address of a remote service, as written in the plan and as parsed; `None` for other
+    /// services.
     pub(crate) remote: Option<(String, RemoteAddress)>,
     pub(crate) file_names: Vec<String>,
 }
 
 impl ServiceLayout {
-    /// Names of the listeners that accept connections, which excludes UDP.
+    /// Returns the names of the listeners that accept connections. UDP listeners don't.
     pub(crate) fn accepting(&self) -> impl Iterator<Item = &String> {
         let listen = self.listen.iter();
         let accepting = listen.filter(|(_, kind)| **kind != ListenKind::Udp);
@@ -64,7 +66,7 @@ impl ServiceLayout {
 
 /// Reads the services of one variant in start order. Returns `None` if there is a problem.
 ///
-/// `context` contains the levels, and the names of services without their endpoints. `places` are
+/// `context` contains the levels, and the names of services but not their endpoints. `places` are
 /// the names of the places that the plan defines.
 pub(crate) fn read_service_layouts(
     services: &[NamedTable],
@@ -126,7 +128,12 @@ fn sort_by_start(
                 [one] => format!("service \"{one}\" needs itself"),
                 _ => format!("services need each other: {} → {first}", cycle.join(" → ")),
             };
-            reader.report_with_hint(DiagnosticKind::Structure, line, message, "remove one need");
+            reader.report_with_hint(
+                DiagnosticKind::Structure,
+                line,
+                message,
+                "remove one of these needs",
+            );
             None
         }
     }
@@ -157,7 +164,7 @@ fn read_service(
         name: name.clone(),
         line: service.line,
         host,
-        // Set later, when the layout of the whole variant is known.
+        // `mark_exposed` sets this when the layout of the whole variant is known.
         exposed: false,
         place: place
             .and_then(|node| {
@@ -167,7 +174,7 @@ fn read_service(
             .unwrap_or(PlaceKind::Native),
         place_line: service.table.line_of("place"),
         listen: match &remote {
-            // A remote server has one listener: its address.
+            // A remote server has no named listeners, only its address.
             Some(_) => BTreeMap::new(),
             None => read_listen(listen.as_ref(), name, reader),
         },

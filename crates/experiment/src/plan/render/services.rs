@@ -1,4 +1,4 @@
-//! Renders a service's table to a process that the host can start.
+//! Renders a service's table into a process that the host can start.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ const REMOTE_KEYS: &[&str] = &["remote", "ready", "needs", "cgroup", "pid_file"]
 pub struct ResolvedService {
     /// Process that the host starts. Its command is empty if `remote` is set.
     pub spec: ServiceSpec,
-    /// Criteria of readiness.
+    /// Criteria by which the service counts as ready.
     pub ready: ReadySettings,
     /// Address of a server that prony doesn't start: `host:port` or `unix:/path`.
     pub remote: Option<String>,
@@ -58,7 +58,7 @@ pub(crate) fn read_service(
 ) -> ResolvedService {
     let owner = format!("service \"{}\"", layout.name);
     reader.report_unknown_keys(table, &owner, KEYS);
-    // Templates in `files` belong to the files, so they are not rendered here.
+    // The templates in `files` are rendered when the files are read, not here.
     let mut without_files = table.clone();
     without_files.entries.retain(|entry| entry.key != "files");
     let rendered = around.templates.table(&without_files, reader);
@@ -80,7 +80,7 @@ pub(crate) fn read_service(
         Some(path)
     };
     let cwd = folder("cwd", reader);
-    // On another host, only the service's folder is known to exist.
+    // On another host, the service's folder is the only one that is known to exist.
     let default_cwd = || {
         if is_local {
             around.folder.base.clone()
@@ -121,7 +121,8 @@ pub(crate) fn read_service(
     }
 }
 
-/// Reports relative paths of a service on another host, which doesn't have the plan's folder.
+/// Reports relative paths of a service on another host, because that host doesn't have the plan's
+/// folder.
 fn report_relative_paths(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) {
     for key in ["cwd", "library_path", "pid_file"] {
         let Some(node) = table.get(key) else { continue };
@@ -132,7 +133,7 @@ fn report_relative_paths(table: &TomlTable, owner: &str, reader: &mut PlanReader
             let message = format!(
                 "{key} of {owner} is a relative path, but its host doesn't have the plan's folder"
             );
-            let hint = "write the full path on that host; add files of the plan to files";
+            let hint = "write the full path on that host, or list the plan's files in files";
             reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
         }
     }
@@ -149,8 +150,8 @@ fn report_keys_without_effect(table: &TomlTable, owner: &str, reader: &mut PlanR
     }
 }
 
-/// Reads which processes belong to the service in addition to its process tree. Empty strings count
-/// as absent.
+/// Reads the keys that name further processes of the service, outside its process tree. An empty
+/// string counts as absent.
 fn read_follow(
     table: &TomlTable,
     owner: &str,
@@ -185,7 +186,7 @@ fn read_env(
     for entry in &table.entries {
         if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
             let message = format!(
-                "\"{}\" is not a valid name of a variable",
+                "\"{}\" is not a valid name for an environment variable",
                 entry.key.escape_debug()
             );
             reader.report(DiagnosticKind::BadValue, entry.line, message);
@@ -198,7 +199,8 @@ fn read_env(
     env
 }
 
-/// Reads a folder as an absolute path, with its line. An empty string counts as absent.
+/// Reads a folder. Returns its absolute path and the line of the key. An empty string counts as
+/// absent.
 fn read_folder(
     node: &TomlNode,
     key: &str,
@@ -210,7 +212,7 @@ fn read_folder(
     (!text.is_empty()).then(|| (around.folder.path(&text), node.line))
 }
 
-/// Reads the service's cores, or its place's if it sets none.
+/// Reads the service's cores. If the service sets none, the cores of its place apply.
 fn read_cores(
     table: &TomlTable,
     layout: &ServiceLayout,

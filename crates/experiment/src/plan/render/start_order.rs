@@ -1,11 +1,12 @@
-//! Start order of services: each starts after the services that it needs.
+//! Start order of services: each service starts after the services that it needs.
 
-/// Indexes in start order, or the names of services that need each other in a cycle.
+/// Indexes of the services in start order, or the names of services that need each other in a
+/// cycle.
 pub(super) type StartOrder<'a> = Result<Vec<usize>, Vec<&'a str>>;
 
-/// Sorts services so that each comes after the services it depends on, and otherwise keeps the given
-/// order. Each item is a service's name and the names of its dependencies, which must also be in the
-/// list.
+/// Sorts services so that each comes after the services that it needs, and otherwise keeps the
+/// given order. Each item is a service's name and the names of the services that it needs, which
+/// must also be in the list.
 pub(super) fn start_order<'a>(services: &[(&'a str, &'a [String])]) -> StartOrder<'a> {
     let mut order: Vec<usize> = Vec::with_capacity(services.len());
     while order.len() < services.len() {
@@ -21,8 +22,8 @@ pub(super) fn start_order<'a>(services: &[(&'a str, &'a [String])]) -> StartOrde
     Ok(order)
 }
 
-/// Finds services that form a cycle: each needs the next one, and the last needs the first. Each
-/// service that is not in `started` must need another such service.
+/// Finds services that form a cycle: each needs the next one, and the last needs the first. Every
+/// service outside `started` must need at least one other service outside `started`.
 fn cycle<'a>(services: &[(&'a str, &'a [String])], started: &[usize]) -> Vec<&'a str> {
     let waiting: Vec<_> = (0..services.len())
         .filter(|index| !started.contains(index))

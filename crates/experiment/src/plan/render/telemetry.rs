@@ -1,6 +1,6 @@
-//! `[telemetry]`: the measurements on machines.
+//! The `[telemetry]` table: hardware counters, and the machine of remote services.
 //!
-//! Values may be templates, so the server of each variant can be on a different machine.
+//! Values may be templates, so the remote services of each variant can be on a different machine.
 
 use super::template::TemplateContext;
 use crate::plan::diagnostic::DiagnosticKind;
@@ -13,15 +13,15 @@ pub(crate) const KEYS: &[&str] = &["counters", "remote", "ssh"];
 /// Telemetry settings of one variant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TelemetrySettings {
-    /// Processes or cores whose hardware counters are read.
+    /// Scope of the hardware counters: cores, processes, or off.
     pub counters: CounterMode,
     /// Machine of the plan's remote services, as an ssh destination.
     pub remote: Option<String>,
-    /// Arguments for ssh.
+    /// Additional arguments for ssh.
     pub ssh: Vec<String>,
 }
 
-/// Reads the table for one variant. If `remote` is empty, no machine is read over ssh.
+/// Reads `[telemetry]` for one variant. If `remote` is empty, no machine is measured over ssh.
 pub(super) fn read_telemetry(
     table: Option<&TomlTable>,
     context: &TemplateContext,

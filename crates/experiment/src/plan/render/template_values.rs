@@ -12,7 +12,7 @@ use crate::service::{Allocated, Endpoint};
 
 const MACHINE: &str = "machine";
 
-/// Creates a context with only the machine.
+/// Creates a context that contains only the machine.
 pub(crate) fn machine_context(plan: &Plan) -> TemplateContext {
     let mut context = TemplateContext::new();
     let (keys, value) = plan.machine.template_value();
@@ -36,8 +36,8 @@ pub(super) fn level_context(plan: &Plan, variant: &PlanVariant) -> TemplateConte
     context
 }
 
-/// Creates a context with the machine, the levels, and all services with the addresses at which the
-/// viewer reaches them.
+/// Creates a context with the machine, the levels, and all services. The addresses of the services
+/// are those at which the viewer (a service or the load) reaches them.
 pub(super) fn service_context(
     plan: &Plan,
     variant: &PlanVariant,
@@ -76,7 +76,8 @@ fn attributes(service: &ServiceLayout) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the value of a service in the viewer's templates.
+/// Returns the value that represents a service in the templates of the viewer, which is another
+/// service or the load.
 fn service_value(
     layout: &VariantLayout,
     service: &ServiceLayout,
@@ -109,7 +110,7 @@ fn service_value(
 }
 
 /// Returns `host`, `port` and `address` of a TCP or UDP endpoint, or `path` and `address` of a UNIX
-/// socket. A remote server keeps its host name from the plan.
+/// socket. For a remote server, `host` is the host name in the plan.
 fn endpoint_value(
     endpoint: &Endpoint,
     remote: Option<&RemoteAddress>,

@@ -1,4 +1,4 @@
-//! Renders one variant to services and a load that can be started.
+//! Renders one variant into services and a load that can be started.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,13 +39,13 @@ pub(crate) struct Rendered {
     pub(crate) telemetry: TelemetrySettings,
     /// Files that the variant uses, as written in the plan.
     pub(crate) references: BTreeSet<String>,
-    /// Requirements for this machine.
+    /// Requirements that this machine must meet.
     pub(crate) needs: Vec<MachineNeed>,
 }
 
 impl Plan {
     /// Lists the resources that the host must allocate before the services of a variant can be
-    /// rendered, in start order. Remote services are not included.
+    /// rendered. Services are in start order; remote services are not included.
     ///
     /// # Errors
     /// A template renders differently from when the plan was read.
@@ -63,7 +63,7 @@ impl Plan {
     /// creates them together with the [allocations](Plan::allocations).
     ///
     /// # Errors
-    /// The same as for [`Plan::allocations`].
+    /// The same errors as [`Plan::allocations`].
     ///
     /// # Panics
     /// `variant` is out of range.
@@ -149,7 +149,7 @@ pub(crate) fn layout(
 /// Returns the layout of a variant that was checked when the plan was read.
 ///
 /// # Errors
-/// A template renders differently now.
+/// A template now renders differently from when the plan was read.
 pub(crate) fn checked_layout(
     plan: &Plan,
     variant: &PlanVariant,
@@ -194,7 +194,7 @@ pub(crate) fn render(
         trials: &plan.trials,
         trial_keys: &plan.trial_keys,
     };
-    // Read the load first: a readiness probe of its target uses TLS if the load does.
+    // Read the load first: the readiness probe of the load's target uses TLS if the load does.
     let load = load::read_load(&plan.load, &load_context, &around, &mut reader);
     around.tls_target = load
         .as_ref()

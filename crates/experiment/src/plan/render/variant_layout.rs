@@ -23,15 +23,15 @@ pub(crate) struct VariantLayout {
     pub(crate) load_place: PlaceKind,
     /// Agents that generate the load, as named in the plan; `None` if this machine does.
     pub(crate) load_agents: Option<String>,
-    /// For each place, its line and the line of its kernel settings.
+    /// For each place, the line of its table and the line of its kernel settings.
     pub(crate) place_lines: Vec<(usize, usize)>,
-    /// Lines of link settings that require a program on this machine.
+    /// Lines of the link settings that need a program on this machine.
     pub(crate) link_needs: LinkNeeds,
-    /// For each place, the cores of services that set none.
+    /// For each place, the default cores of its services.
     place_cores: Vec<Option<PlaceCores>>,
 }
 
-/// A service or the load, in its role as a client of other services.
+/// A service or the load, seen as a client of other services.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Viewer<'a> {
     /// Name of the service; `None` for the load.
@@ -53,10 +53,11 @@ impl VariantLayout {
 
     /// Returns the endpoint at which the viewer reaches a listener of `service`.
     ///
-    /// In a named place, a service listens on all addresses, because each link has a different one.
+    /// A service in a named place listens on all addresses, because each link gives the place a
+    /// different address.
     ///
     /// # Errors
-    /// The reason why the viewer can't reach it.
+    /// The reason why the viewer can't reach the service.
     pub(crate) fn reachable_endpoint(
         &self,
         service: &ServiceLayout,
@@ -89,12 +90,12 @@ impl VariantLayout {
         }
     }
 
-    /// Returns true if more than one machine is involved.
+    /// Returns true if a service or the load runs on another machine.
     pub(crate) fn uses_other_hosts(&self) -> bool {
         self.load_agents.is_some() || self.services.iter().any(|service| service.host.is_some())
     }
 
-    /// Returns the cores of services in this place that set none.
+    /// Returns the default cores of services in this place.
     pub(crate) fn cores_of(&self, place: PlaceKind) -> Option<&PlaceCores> {
         match place {
             PlaceKind::Named(place) => self.place_cores.get(place)?.as_ref(),
@@ -111,7 +112,7 @@ impl VariantLayout {
     }
 }
 
-/// Reads the layout of one variant with these services. `context` contains the levels.
+/// Reads the layout of one variant with the given services. `context` contains the levels.
 pub(crate) fn read_layout(
     (places, links): (&[NamedTable], &[NamedTable]),
     load: &TomlTable,
@@ -149,8 +150,8 @@ pub(crate) fn read_layout(
     }
 }
 
-/// Marks the services that another machine connects to: the load's target, and those that services
-/// on other hosts need.
+/// Marks the services to which other machines connect. They are the load's target and the services
+/// that services on other hosts need.
 fn mark_exposed(services: &mut [ServiceLayout], target: Option<&str>, load_has_agents: bool) {
     let target = target.map(|target| target.split_once('.').map_or(target, |(name, _)| name));
     let mut hosts_of_users: BTreeMap<String, Vec<Option<String>>> = BTreeMap::new();
@@ -161,7 +162,7 @@ fn mark_exposed(services: &mut [ServiceLayout], target: Option<&str>, load_has_a
         }
     }
     for service in services.iter_mut() {
-        // The target stays exposed to this machine, which compares the bodies even if another
+        // The target stays exposed to this machine, which compares response bodies even if another
         // machine generates the load.
         let is_all_local = service.host.is_none() && !load_has_agents;
         let by_load = target == Some(&service.name) && !is_all_local;
@@ -170,7 +171,7 @@ fn mark_exposed(services: &mut [ServiceLayout], target: Option<&str>, load_has_a
     }
 }
 
-/// Checks that a viewer on one machine can reach a service on another.
+/// Checks that a viewer (a service or the load) on one machine can reach a service on another.
 ///
 /// # Errors
 /// The reason why the viewer can't reach the service.
@@ -204,8 +205,8 @@ fn check_host_reach(
     }
     if !service.exposed {
         return Err(format!(
-            "service \"{name}\" runs on {host}, and {who} elsewhere; it listens for other machines \
-             only if a service there needs it (needs = [\"{name}\"])"
+            "service \"{name}\" runs on {host}, but {who} runs elsewhere; other machines can reach the \
+             service only if a service there needs it (needs = [\"{name}\"])"
         ));
     }
     Ok(())

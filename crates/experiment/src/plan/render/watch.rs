@@ -11,8 +11,9 @@ use crate::telemetry::{RemoteMachine, RemoteService, WatchSpec};
 impl TelemetrySettings {
     /// Returns the processes and counters that the host measures during a trial of the variant.
     ///
-    /// If the plan names the machine of remote services, they are measured over ssh. Otherwise,
-    /// those with a control group or pid file are measured on this machine.
+    /// If the plan names the machine of remote services, the host measures these services over ssh.
+    /// Otherwise, it measures the remote services with a control group or pid file, on this
+    /// machine.
     #[must_use]
     pub fn watch(&self, resolved: &Resolved) -> WatchSpec {
         let others = resolved

@@ -1,4 +1,4 @@
-//! Parsing of a plan's text to a tree of typed values with line numbers.
+//! Parses a plan's text into a tree of typed values with line numbers.
 
 mod node;
 mod notation;

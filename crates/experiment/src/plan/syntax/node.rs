@@ -154,8 +154,8 @@ pub(crate) fn parse(text: &str, file: &Path, diagnostics: &mut Diagnostics) -> O
     (diagnostics.count() == before).then_some(table)
 }
 
-/// Removes top-level keys and their values from a valid text. Removes whole lines, because a value
-/// may span several lines and a comment may follow it.
+/// Removes top-level keys and their values from valid TOML. Whole lines are removed, because a
+/// value may span several lines and a comment may follow it.
 pub(crate) fn without_keys(text: &str, keys: &[&str]) -> String {
     let (document, _) = DeTable::parse_recoverable(text);
     let mut spans: Vec<_> = document
@@ -164,7 +164,7 @@ pub(crate) fn without_keys(text: &str, keys: &[&str]) -> String {
         .filter(|(key, _)| keys.contains(&&**key.get_ref()))
         .map(|(key, value)| (key.span().start, value.span().end))
         .collect();
-    // The last one is removed first, so that the offsets of the others stay valid.
+    // Remove the last entry first, so that the offsets of the others stay valid.
     spans.sort_by_key(|span| Reverse(*span));
     let mut text = text.to_owned();
     for (start, end) in spans {

@@ -1,6 +1,6 @@
-//! Parsers for notations that exist only in plans: `SIGQUIT`, `host:port`, names.
-//! [`prony_record::quantity`] parses those that the command line also uses (`30s`, `4K`, `2%`,
-//! `0-3,6`).
+//! Parsers for notations that exist only in plans, such as `SIGQUIT`, `host:port` and names.
+//! [`prony_record::quantity`] parses the notations that the command line also uses (`30s`, `4K`,
+//! `2%`, `0-3,6`).
 
 /// Reads a signal: `SIGQUIT`, `QUIT` or a number from 1 to 64.
 pub(crate) fn signal(text: &str) -> Option<i32> {

@@ -11,8 +11,9 @@ use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError, did_you_me
 
 /// Reads the values of one file and collects their problems.
 ///
-/// If a value has a problem, methods report it and return `None`. The caller continues, and all
-/// problems are reported together. `subject` names the value in messages.
+/// If a value has a problem, methods report it and return `None`. Callers then continue with other
+/// values, so that all problems are reported together. The argument `subject` of the methods names
+/// the value in messages.
 pub(crate) struct PlanReader<'a> {
     pub(crate) file: &'a Path,
     pub(crate) diagnostics: &'a mut Diagnostics,
@@ -73,7 +74,7 @@ impl PlanReader<'_> {
         text
     }
 
-    /// Reads a value that is written as a string.
+    /// Reads a string. Other types, such as numbers, are rejected.
     pub(crate) fn text(&mut self, node: &TomlNode, subject: &str) -> Option<String> {
         match &node.value {
             TomlValue::Text(_) => self.scalar(node, subject),
@@ -84,12 +85,12 @@ impl PlanReader<'_> {
         }
     }
 
-    /// Reads an array of strings. A single string needs no brackets.
+    /// Reads an array of strings. A single string counts as an array of one.
     pub(crate) fn texts(&mut self, node: &TomlNode, subject: &str) -> Option<Vec<String>> {
         match &node.value {
             TomlValue::Array(items) => {
-                // Collect all items first; otherwise the first problem would prevent the check of
-                // later items.
+                // Collect all items first. Otherwise, the first problem would keep later items from
+                // being checked.
                 let read: Vec<_> = items
                     .iter()
                     .map(|item| self.scalar(item, subject))
@@ -164,7 +165,7 @@ impl PlanReader<'_> {
         self.valid(quantity::cores(&text), node, subject)
     }
 
-    /// Returns the value of a parsed text, or reports the error.
+    /// Returns a parsed value. If parsing failed, reports the error and returns `None`.
     pub(crate) fn valid<T>(
         &mut self,
         parsed: Result<T, String>,

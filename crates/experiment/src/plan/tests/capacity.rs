@@ -1,4 +1,4 @@
-//! Capacity searches in plans.
+//! Tests of capacity searches in plans.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::interleaving;
 use crate::plan::{CapacityLoad, Interleave, LoadModel};
 use crate::runner::BlockTime;
 
-/// Returns [`GOOD`] with these lines instead of the load's model and connections, and without the
-/// durations of its trials.
+/// Returns [`GOOD`] with a different load and without the durations of its trials. The given lines
+/// replace the load's model and connections.
 fn plan(load: &str) -> String {
     let plan = GOOD.replace("model       = \"closed\"\nconnections = 10\n", load);
     plan.replace("warmup   = \"3s\"\nduration = \"30s\"\n", "")

@@ -1,9 +1,9 @@
-//! Messages about problems in a plan, compared verbatim.
+//! Tests of messages about problems in a plan, which are compared verbatim.
 
 use super::{GOOD, Study};
 
-/// Text of [`GOOD`] to replace, its replacement, and the first message that results. `@` stands for
-/// `plan.toml:` and the line of the replacement.
+/// Each case: text of [`GOOD`] to replace, the replacement, and the first message that results. `@`
+/// stands for `plan.toml:` and the line of the replacement.
 const CASES: &[(&str, &str, &str)] = &[
     (
         "connections = 10",
@@ -158,7 +158,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "needs   = [\"app\"]",
         "needs   = [\"web\"]",
-        "@: service \"web\" needs itself (remove one need)",
+        "@: service \"web\" needs itself (remove one of these needs)",
     ),
     (
         "needs   = [\"app\"]",
@@ -174,7 +174,7 @@ const CASES: &[(&str, &str, &str)] = &[
         "command = [\"web-server\", ",
         "command = [\"varnishd\", ",
         "@: service \"web\": the program \"varnishd\" is not installed (apt install \
-         varnish; FreeBSD's package is varnish7)",
+         varnish; on FreeBSD: pkg install varnish7)",
     ),
     (
         "command = [\"web-server\", ",
@@ -189,7 +189,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "place   = \"{{ place }}\"",
         "place   = \"jail\"",
-        "@: service \"app\" runs in a jail, which linux does not have (the closest equivalent here is \"namespace\")",
+        "@: service \"app\" runs in a jail, which linux does not support (the closest equivalent here is \"namespace\")",
     ),
     (
         "ready   = { get = \"/\", status = 200, within = \"10s\" }",
@@ -233,7 +233,7 @@ const CASES: &[(&str, &str, &str)] = &[
         "\"web.conf\" = { template = \"web.conf\" }",
         "\"web.conf\" = \"web.conf\"",
         "@: file \"web.conf\" of service \"web\" is a string, not a table ({ template = \"path\" }, \
-         { copy = \"path\" }, { text = \"…\" }, { certificate = \"host\" } or { key_of = \"its file\" })",
+         { copy = \"path\" }, { text = \"…\" }, { certificate = \"host\" } or { key_of = \"certificate file\" })",
     ),
     (
         "connections = 10",
@@ -295,7 +295,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "target      = \"web\"",
         "target      = \"web.http\"",
-        "@: the target \"web.http\" is not a listener of service \"web\" (it has one without a name: \
+        "@: the target \"web.http\" is not a listener of service \"web\" (its only listener has no name: \
          target = \"web\")",
     ),
     (
@@ -306,7 +306,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "name     = \"sockets\"",
         "name     = \"a/b\"",
-        "@: name can't be used as the name of a folder (use 1 to 100 bytes on one line, without / and without a dot at the start)",
+        "@: name can't be used as the name of a folder (use 1 to 100 bytes on one line, with no / and no leading dot)",
     ),
     (
         "name     = \"sockets\"",
@@ -354,7 +354,7 @@ fn all_problems_are_reported_at_once_in_line_order() {
         .iter()
         .map(|line| line.split(':').nth(1).unwrap().parse().unwrap())
         .collect();
-    // The cores are checked only after all other checks have passed.
+    // Cores are checked only after all other checks have passed.
     assert_eq!(lines.len(), 4, "{diagnostics:#?}");
     assert!(lines.is_sorted(), "{diagnostics:#?}");
 }
@@ -421,7 +421,7 @@ fn cyclic_needs() {
     let text = GOOD.replace("[service.app]", "[service.app]\nneeds = [\"web\"]");
     assert_eq!(
         study.diagnostics(&text),
-        ["plan.toml:17: services need each other: app → web → app (remove one need)"]
+        ["plan.toml:17: services need each other: app → web → app (remove one of these needs)"]
     );
 }
 

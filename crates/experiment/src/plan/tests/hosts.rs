@@ -1,4 +1,4 @@
-//! Services and loads on other machines: addresses, reachability, and messages.
+//! Tests of services and loads on other machines: addresses, reachability, and messages.
 
 use super::{Study, allocate};
 use crate::plan::{DiagnosticKind, HostObjection, HostRequirement, ServiceAspect};
@@ -45,7 +45,8 @@ fn services_used_by_other_machines_listen_on_reachable_addresses() {
     assert_eq!(web.spec.cwd.as_os_str(), "");
     assert_eq!(resolved.load.agents.as_deref(), Some("2"));
 
-    // This machine compares the bodies, even if an agent loads a service on its own machine.
+    // This machine compares response bodies even if an agent sends load to a service on the agent's
+    // machine.
     let text = PLAN.replace("agents = 2", "agents = \"one\"");
     let wanted = study.read(&text).unwrap().allocations(0).unwrap();
     let web = wanted

@@ -87,7 +87,7 @@ impl Study {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// A machine with two cores and the study's own programs.
+    /// Returns a machine with two cores and only the programs in this study's `bin` folder.
     pub(super) fn machine(&self) -> MachineProfile {
         MachineProfile {
             os: "linux".to_owned(),
@@ -117,7 +117,7 @@ impl Study {
     }
 }
 
-/// Allocates endpoints like a host.
+/// Allocates endpoints as a host would.
 pub(super) fn allocate(wanted: &[Allocation]) -> BTreeMap<String, Allocated> {
     let mut port = 8_000;
     wanted

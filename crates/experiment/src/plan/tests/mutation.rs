@@ -1,4 +1,4 @@
-//! Random mutations of plans: reading one must end and must not panic.
+//! Random mutations of plans. Reading a mutated plan must end and must not panic.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -84,7 +84,7 @@ fn mutate(text: &mut String, random: &mut ChaCha8Rng) {
             text.insert_str(other, &piece);
         }
         3 => {
-            // Replaces a value with another one.
+            // Replaces one value of a plan with another.
             if let Some(sign) = text[at..].find('=').map(|sign| at + sign + 1) {
                 let end = text[sign..].find('\n').map_or(text.len(), |end| sign + end);
                 text.replace_range(sign..end, FRAGMENTS[below(FRAGMENTS.len(), random)]);

@@ -1,4 +1,4 @@
-//! Places and links of valid plans, and messages about invalid ones.
+//! Tests of places and links in valid plans, and of messages about invalid ones.
 
 use prony_load::CoreList;
 
@@ -76,7 +76,7 @@ fn each_viewer_reaches_the_others_over_its_own_link() {
         [place_of("app"), place_of("lb")],
         [PlaceKind::Named(2), PlaceKind::Named(1)]
     );
-    // Hosts assign ports; this test assigns 8001 and so on, in start order.
+    // Hosts assign ports. This test assigns them in start order, beginning with 8001.
     let resolved = plan.resolve(0, &allocate(&wanted)).unwrap();
     let spec = |name: &str| {
         let mut services = resolved.services.iter();
@@ -169,13 +169,13 @@ fn a_load_over_af_xdp_refuses_a_link_that_drops_packets() {
     lossy("0%").unwrap();
     let error = lossy("1%").unwrap_err().to_string();
     assert!(
-        error.contains("the loss of link \"wan\" doesn't reach a load with io = \"xdp\""),
+        error.contains("the loss of link \"wan\" has no effect on a load with io = \"xdp\""),
         "{error}"
     );
 }
 
-/// Text of [`PLAN`] to replace, its replacement, and a message that results. `@` stands for
-/// `plan.toml:` and the line of the replacement.
+/// Each case: text of [`PLAN`] to replace, the replacement, and a message that results. `@` stands
+/// for `plan.toml:` and the line of the replacement.
 const CASES: &[(&str, &str, &str)] = &[
     (
         "place  = \"clients\"",
@@ -185,7 +185,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "place  = \"clients\"",
         "interface = \"lan\"\nio = \"xdp\"\nplace  = \"clients\"",
-        "@: interface \"lan\" is not a link of the load's place (its interfaces have the names of its \
+        "@: interface \"lan\" is not a link of the load's place (its interfaces are named after its \
          links: wan)",
     ),
     (
@@ -201,7 +201,7 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "between = [\"clients\", \"front\"]",
         "between = [\"clients\"]",
-        "@: link \"wan\" joins 1 places, not two",
+        "@: link \"wan\" must join two places, not 1",
     ),
     (
         "between = [\"clients\", \"front\"]",

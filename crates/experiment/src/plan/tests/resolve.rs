@@ -1,4 +1,4 @@
-//! Services and loads of valid plans.
+//! Tests of the services and loads of valid plans.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn service<'r>(resolved: &'r Resolved, name: &str) -> &'r crate::plan::ResolvedS
         .unwrap()
 }
 
-/// A plan with one service and the given factors, fields and load.
+/// Returns a plan with one service and the given factors, fields and load.
 pub(super) fn small(factors: &str, service: &str, load: &str) -> String {
     let command = if service.contains("command =") {
         ""
@@ -382,7 +382,7 @@ fn a_frozen_plan_can_be_read_after_the_originals_are_removed() {
     let urls = tcp.load.settings.urls.unwrap();
     assert!(urls.starts_with(out.path()), "{}", urls.display());
     assert!(urls.with_file_name("body.bin").is_file());
-    // Freezing the copy again changes only its folder.
+    // Freezing the copy again changes only its `folder` key.
     assert_eq!(again.frozen_text().matches("folder = ").count(), 1);
 }
 
@@ -425,7 +425,7 @@ fn the_starter_is_a_plan() {
         tcp.services[0].spec.command[1..],
         ["origin", "--listen", "10.0.0.1:8001"]
     );
-    // The commented-out keys must be valid too.
+    // The keys that the starter plan has in comments must be valid too.
     let uncommented: String = STARTER
         .lines()
         .map(|line| match line.strip_prefix("# ") {
@@ -433,7 +433,7 @@ fn the_starter_is_a_plan() {
             _ => line,
         })
         .filter(|line| {
-            // Skip prose, and keys that exclude others.
+            // Skip prose, and keys that exclude other keys.
             ![
                 "needs",
                 "remote",
@@ -472,7 +472,8 @@ fn every_study_is_a_plan() {
     for study in std::fs::read_dir(studies).unwrap() {
         let file = study.unwrap().path().join("plan.toml");
         let text = std::fs::read_to_string(&file).unwrap();
-        // Use a simulated machine, because this one may lack cores and servers.
+        // Use a simulated machine, because the machine that runs this test may lack cores and
+        // servers.
         let roomy = MachineProfile {
             cores: (0..8).collect(),
             ..MachineProfile::this()
@@ -515,7 +516,7 @@ fn columns_and_functions_are_left_to_the_load() {
     assert_eq!(path, "{{ id }}/1?{{ seq }}&{{ id | raw }}");
     let header = &load.settings.header;
     assert_eq!(header[..2], ["A: {{ uuid }}", "B: {{ random(1, 9) }}"]);
-    // A service takes precedence over a column with the same name.
+    // A service takes precedence over a column of the data file with the same name.
     assert!(header[2][3..].parse::<u16>().is_ok(), "{header:?}");
     let body = "{{ id | json }}{{ first name }}";
     assert_eq!(load.settings.body.as_deref(), Some(body));

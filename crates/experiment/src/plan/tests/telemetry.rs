@@ -1,4 +1,4 @@
-//! `[telemetry]`, and the telemetry of a trial.
+//! Tests of the `[telemetry]` table, and of the telemetry of a trial.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn watch_of(plan: &Plan, variant: usize) -> WatchSpec {
     resolved.telemetry.watch(&resolved)
 }
 
-/// A plan with two servers that are already running.
+/// Returns a plan with two servers that are already running.
 fn remote(service: &str, telemetry: &str) -> String {
     format!(
         "[factors]\nport = [8080, 8081]\n[service.far]\nremote = \"127.0.0.1:{{{{ port }}}}\"\n\

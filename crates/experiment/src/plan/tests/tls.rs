@@ -1,4 +1,4 @@
-//! Plans that vary the HTTP version over TLS, with a generated certificate.
+//! Tests of plans that vary the HTTP version over TLS with a generated certificate.
 
 use std::path::Path;
 
@@ -113,7 +113,7 @@ fn mistakes_in_a_version_name_the_line_that_holds_it() {
     let said = wrong("connections = 384", "connections = 384, streams = 6");
     assert!(
         said.starts_with(
-            "plan.toml:6: [load]: streams = 6 needs HTTP/2, and http = 1.1 rules it out"
+            "plan.toml:6: [load]: streams = 6 needs HTTP/2, which http = 1.1 excludes"
         ),
         "{said}"
     );
@@ -172,7 +172,7 @@ fn problems_of_certificates() {
     assert_eq!(
         wrong("[\"localhost\", \"127.0.0.1\"]", "[\"local host\"]"),
         [
-            "plan.toml:19: file \"server.crt\" of service \"web\": the certificate \"local host\" is not a host name or address (write { certificate = \"localhost\" }, or an array of names)"
+            "plan.toml:19: file \"server.crt\" of service \"web\": the certificate has the name \"local host\", which is not a host name or address (write { certificate = \"localhost\" }, or an array of names)"
         ]
     );
 }
@@ -184,7 +184,7 @@ fn a_single_table_level_in_the_baseline_is_a_constant() {
     assert_eq!(plan.factors.len(), 2);
     assert_eq!((plan.baseline.len(), plan.baseline.get("build")), (2, None));
     assert_eq!(resolved(&plan, 0).services[0].spec.command[0], "web-server");
-    // With one more line, the constant becomes a factor.
+    // With a second level, the constant becomes a factor.
     let build = "    { name = \"installed\", program = \"web-server\" },\n";
     let second = build.to_owned() + "    { name = \"own\", program = \"./bin/app-server\" },\n";
     let plan = study.read(&VERSIONS.replace(build, &second)).unwrap();

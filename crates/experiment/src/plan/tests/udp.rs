@@ -1,11 +1,11 @@
-//! Plans with UDP listeners.
+//! Tests of plans with UDP listeners.
 
 use prony_load::HttpVersion;
 
 use super::Study;
 use super::resolve::{resolved, small};
 
-/// A service with these listeners and additional keys.
+/// Returns a service with the given listeners and additional keys.
 fn with(listen: &str, keys: &str) -> String {
     small("a = [1, 2]", &format!("listen = {listen}\n{keys}"), "")
 }
@@ -25,7 +25,7 @@ fn https_and_quic_have_one_port_number() {
         ["8001", "8002", "8002", "10.0.0.1:8002", "10.0.0.1", "1"]
     );
     assert_eq!(web.load.url, "https://10.0.0.1:8002/");
-    // Readiness is probed on a listener that accepts connections.
+    // The readiness probe uses a listener that accepts connections, if there is one.
     assert_eq!(web.services[0].ready.listener.as_deref(), Some("http"));
 }
 

@@ -1,4 +1,4 @@
-//! Variants of valid plans: baselines, listed variants, IDs and notes.
+//! Tests of the variants of valid plans: baselines, listed variants, IDs and notes.
 
 use super::resolve::{resolved, small};
 use super::{GOOD, Study};

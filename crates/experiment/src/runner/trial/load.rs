@@ -1,4 +1,4 @@
-//! Load of a trial, and telemetry during its measured part.
+//! The load of a trial, and telemetry during its measured part.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,14 +14,14 @@ use crate::runner::sampling::{self, LatestSample};
 use crate::runner::{AgentLoadRequest, AgentLoadRunner, ExperimentEvent, TrialError};
 use crate::telemetry::TelemetrySample;
 
-/// Minimum number of samples, even for a short trial.
+/// Minimum number of telemetry samples, even in a short trial.
 const SAMPLES_MIN: u32 = 4;
-/// Longest interval between two samples.
+/// Maximum interval between two samples.
 const SAMPLE_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 impl Trial<'_> {
-    /// Resolves the load of this trial. All variants of a block share a seed, so random arrivals
-    /// and orders are the same for all of them.
+    /// Resolves the load of a trial. All variants of a block share a seed, so that their random
+    /// arrivals and orders are the same.
     pub(super) fn load_spec(
         &self,
         load: &ResolvedLoad,
@@ -30,7 +30,7 @@ impl Trial<'_> {
     ) -> Result<LoadSpec, TrialError> {
         let mut settings = self.seeded(load, block);
         if load.agents.is_some() {
-            // The agents choose their own source addresses and cores, and have their own interfaces.
+            // Agents choose their own source addresses and cores, and their interfaces differ.
             settings.use_kernel_sockets();
             settings.source.clear();
             (settings.source_order, settings.cores) = (None, None);
@@ -104,7 +104,7 @@ impl Trial<'_> {
                 if !sleep_until(from, done) {
                     return Vec::new();
                 }
-                // A trial without the lost machine can't give a verdict.
+                // Without the lost machine, the trial can't give a verdict.
                 let on_lost_machine = || load_control.stop();
                 sampling::collect(host, interval, done, &avoid, latest, &on_lost_machine)
             });
@@ -133,7 +133,7 @@ impl Trial<'_> {
                     run_on_agents(agents_runner, &request)
                 }
             };
-            // This is the only place that sets the value, so `set` can't fail.
+            // Only this line sets the value, so `set` can't fail.
             let _ = done.set(Instant::now());
             (record, sampler.join().unwrap_or_default())
         });
@@ -149,7 +149,10 @@ fn run_on_agents(
     match runner {
         Some(runner) => runner.make(request).map_err(TrialError::Agents),
         None => {
-            let why = format!("reaching {} requires a NATS server", request.agents);
+            let why = format!(
+                "reaching agents \"{}\" requires a NATS server",
+                request.agents
+            );
             Err(TrialError::Agents(why))
         }
     }

@@ -32,11 +32,11 @@ pub(crate) use probe::{ProbePace, ProbedLoad};
 
 /// Maximum size in bytes of a rendered file that is stored with the record.
 const STORED_FILE_BYTES_MAX: usize = 256 * 1024;
-/// Number of lines from the target's log in an error message.
+/// Number of lines of the target's log that an error message quotes.
 const TARGET_LOG_LINES: usize = 15;
-/// Block number used for the folders of the pre-check.
+/// Block number for the folders of the pre-check.
 const PRECHECK_BLOCK: u32 = 0;
-/// Maximum number of requests in a list that the pre-check sends.
+/// Maximum number of requests that the pre-check sends from a list.
 const PRECHECK_REQUESTS_MAX: usize = 8;
 
 /// Position of a trial in the experiment.
@@ -46,14 +46,14 @@ pub(crate) struct TrialPosition {
     pub(crate) block: u32,
     /// Index of the variant in the plan.
     pub(crate) variant: usize,
-    /// Position within the block, from 0.
+    /// Position of the trial within its block, from 0.
     pub(crate) position: usize,
 }
 
 /// A variant whose services are running and respond.
 pub(super) struct RunningVariant {
     pub(super) resolved: Resolved,
-    /// Network of the load's place; `None` for this process's own network.
+    /// Network of the load's place; `None` for the network of this process.
     pub(super) netns: Option<NetnsHandle>,
     pub(super) spec: LoadSpec,
     responses: ResponseDigests,
@@ -71,7 +71,7 @@ pub(super) struct LoadedVariant {
     pub(super) search: Option<SearchReport>,
 }
 
-/// State that a trial needs while it runs.
+/// Everything that a trial needs while it runs.
 pub(crate) struct Trial<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) host: &'a mut dyn Host,
@@ -116,8 +116,8 @@ impl Trial<'_> {
         self.stop(&running.resolved)?;
         // The logs are needed only for variants that fail.
         fs::remove_dir_all(&dir).map_err(TrialError::file(&dir))?;
-        // Requests that may modify data were not sent. The other requests alone don't represent the
-        // variant.
+        // If some requests were not sent because they may modify data, the others don't represent
+        // the variant.
         let all_sent = running.spec.safe_requests().len() == running.spec.distinct_requests();
         Ok(if all_sent {
             running.responses
@@ -149,7 +149,8 @@ impl Trial<'_> {
         store_files(&resolved, dir)?;
         self.host.watch(resolved.telemetry.watch(&resolved));
         self.start_services(&resolved, &allocated, dir)?;
-        // Only the load and its requests run in the network of the load's place.
+        // Only the load and the requests that check responses run in the network of the load's
+        // place.
         let netns = self.host.netns_handle(resolved.load.place)?;
         let spec = self.load_spec(&resolved.load, block, netns.as_ref())?;
         let interrupt = self.interrupt;
@@ -255,7 +256,7 @@ impl Trial<'_> {
             telemetry: trial_telemetry::of(summary.as_ref(), &resolved),
             resources: summary
                 .as_ref()
-                // A search runs probes at different rates, and their mean shows no limit.
+                // A search runs probes at different rates, so mean usage would show no limit.
                 .filter(|_| search.is_none())
                 .map(|summary| resource_use::resource_use(summary, &resolved))
                 .unwrap_or_default(),
@@ -271,7 +272,7 @@ impl Trial<'_> {
         })
     }
 
-    /// If the load has `wait_for_server`, waits until the target accepts connections. Returns false
+    /// Waits until the target accepts connections, if the load has `wait_for_server`. Returns false
     /// after an interrupt.
     fn wait_for_target(
         &mut self,
@@ -304,8 +305,8 @@ impl Trial<'_> {
         is_own.then(|| self.host.log_tail(target, TARGET_LOG_LINES))
     }
 
-    /// Returns the finding about the target's cryptography. Only the first block measures it,
-    /// because a measurement takes seconds and the result doesn't change.
+    /// Returns the finding about the target's cryptography. It is measured only in the first block,
+    /// because a measurement takes seconds and its result doesn't change.
     fn examine_crypto(&mut self, resolved: &Resolved, position: TrialPosition) -> Option<Finding> {
         if position.block > 1 || resolved.load.scheme != Scheme::Https {
             return None;
@@ -330,7 +331,7 @@ impl Trial<'_> {
             let last = exited.log_tail.lines().last().unwrap_or("empty").to_owned();
             let text = format!(
                 "Service \"{name}\" ended during the load ({}). The last line of its log: {last}. \
-                 The result does not show the speed of the service; fix this first.",
+                 The result does not show the speed of the service; fix the service first.",
                 exited.status
             );
             Some(Finding::new(FindingId::ServiceEnded, Severity::Error, text))
@@ -358,8 +359,8 @@ impl Trial<'_> {
             }
             if stopped.log_bytes_cut > 0 {
                 let text = format!(
-                    "Service \"{name}\" wrote so large a log that {} bytes were cut from its \
-                     middle. Writing it cost the service CPU time. Log less (access_log off), unless \
+                    "Service \"{name}\" wrote a log so large that {} bytes were cut from its \
+                     middle. Writing the log cost the service CPU time. Log less (access_log off), unless \
                      logging is what you compare.",
                     stopped.log_bytes_cut
                 );

@@ -1,4 +1,4 @@
-//! A short load of a variant that estimates the duration of its trials.
+//! A short load of a variant, used to estimate the duration of its trials.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

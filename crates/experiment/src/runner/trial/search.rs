@@ -1,4 +1,4 @@
-//! Capacity search of a trial.
+//! A trial that is a capacity search.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,8 +20,8 @@ use crate::runner::{ExperimentEvent, TrialError};
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Trial<'_> {
-    /// Searches for the variant's capacity and takes samples at the same time. Returns `None` after
-    /// an interrupt.
+    /// Searches for the variant's capacity and takes samples during the search. Returns `None`
+    /// after an interrupt.
     pub(super) fn search(
         &mut self,
         position: TrialPosition,
@@ -54,7 +54,7 @@ impl Trial<'_> {
         let (report, samples) = std::thread::scope(|scope| {
             let (done, current, sampled) = (&done, &current, latest.clone());
             let sampler = scope.spawn(move || {
-                // A trial without the lost machine can't give a verdict.
+                // Without the lost machine, the trial can't give a verdict.
                 let on_lost_machine = || current.stop();
                 let interval = SAMPLE_INTERVAL;
                 sampling::collect(host, interval, done, &avoid, &sampled, &on_lost_machine)
@@ -78,7 +78,7 @@ impl Trial<'_> {
                     on(ExperimentEvent::Probed { probe, bracket });
                 }
             });
-            // This is the only place that sets the value, so `set` can't fail.
+            // Only this line sets the value, so `set` can't fail.
             let _ = done.set(Instant::now());
             (report, sampler.join().unwrap_or_default())
         });
@@ -96,9 +96,9 @@ impl Trial<'_> {
         }))
     }
 
-    /// Capacity that the variant's first search found; `None` before that search. Later searches
-    /// start at this rate, which halves their duration. They probe random rates around it, drawn
-    /// with the seed of the block.
+    /// Returns the capacity that the variant's first successful search found; `None` before that
+    /// search. Later searches start at this rate, which halves their duration. They probe random
+    /// rates around it, drawn with the seed of the block.
     fn known_capacity(&self, variant: usize) -> Option<f64> {
         let of_variant = self.stored.results().iter();
         let mut of_variant = of_variant.filter(|result| result.variant == variant);
@@ -106,7 +106,7 @@ impl Trial<'_> {
     }
 }
 
-/// Runs the loads of a search, and keeps their records.
+/// Runs the loads of a search and keeps their records.
 struct VariantLoads<'a> {
     url: &'a str,
     settings: LoadSettings,
@@ -139,7 +139,7 @@ impl ProbeLoads for VariantLoads<'_> {
     }
 }
 
-/// The load that is currently running.
+/// The load that is running now.
 #[derive(Default)]
 struct CurrentLoad(Mutex<Option<Arc<Control>>>);
 
@@ -154,8 +154,9 @@ impl CurrentLoad {
     }
 }
 
-/// Selects the record that is stored with the trial: the one of the probe closest to the capacity,
-/// preferably among the probes that met the goals. The findings of the search replace its findings.
+/// Selects the record that is stored with the trial. It is that of the probe closest to the
+/// capacity, preferably of a probe that met the goals. The findings of the search replace the
+/// findings of the record.
 fn representative(records: Vec<(Option<f64>, Record)>, report: &SearchReport) -> Option<Record> {
     let met = |rate: f64| {
         let mut probes = report.probes.iter();

@@ -1,6 +1,6 @@
 //! The bottleneck of a variant, as far as telemetry shows it: full cores, the generator, a full
-//! link, or the schedule of an open loop. If none of these applies, requests waited for something
-//! else.
+//! link, or the schedule of an open loop. If none of these was the bottleneck, requests waited for
+//! something else.
 
 use prony_record::{FindingId, Record};
 use prony_stats::{Bottleneck, BottleneckKind, Metric};
@@ -11,17 +11,17 @@ use crate::runner::resource_use::{CoreParties, CoreUse, ResourceUse};
 /// Minimum utilization at which cores or a link count as full. The rest is lost to context switches
 /// and to the resolution of the kernel's clock ticks.
 const FULL_SHARE: f64 = 0.9;
-/// Minimum CPU time of other processes and guests, in percent of one core, at which they count as
-/// contributing to full cores.
+/// CPU time, in percent of one core, from which other processes and guests count as a cause of full
+/// cores.
 const NEIGHBORS_PERCENT: f64 = 5.0;
-/// Minimum CPU time of other processes and guests, in percent of one core, at which requests may
-/// have waited for a core although no core was full.
+/// CPU time, in percent of one core, from which other processes and guests may have kept requests
+/// waiting although no core was full.
 const CROWDED_PERCENT: f64 = 20.0;
 /// An open loop that completed at least this fraction of its schedule was limited by the schedule.
 const SCHEDULE_KEPT_SHARE: f64 = 0.99;
 
 /// Returns the bottleneck in one variant's trials. Utilizations are medians over the trials. The
-/// usage by party is from the median trial, so it adds up.
+/// usage by party is that of the median trial, so its parts add up.
 pub(crate) fn limit_of(name: &str, trials: &[&TrialResult]) -> Bottleneck {
     let (kind, text) = of(trials);
     Bottleneck {
@@ -47,7 +47,7 @@ fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
     let is_watched = trials.iter().any(|t| t.telemetry.services_cores > 0);
     let machines: Vec<CoreParties> = trials.iter().filter_map(|t| machine(t)).collect();
     let (Some(machine), true) = (middle(machines), is_watched) else {
-        let text = "prony did not start its server, so there is no telemetry of it.";
+        let text = "prony did not start the server, so it has no telemetry of the server.";
         return (BottleneckKind::Unknown, text.to_owned());
     };
     let groups = groups(trials);
@@ -68,8 +68,8 @@ fn of(trials: &[&TrialResult]) -> (BottleneckKind, String) {
     nothing_full(&groups, &machine, trials)
 }
 
-/// Classifies fully used cores: the services are the bottleneck, unless other processes used part of
-/// the CPU time.
+/// Classifies fully used cores. The services are the bottleneck, unless other processes used part
+/// of the CPU time.
 fn bottleneck_of_full_cores(parties: &CoreParties) -> BottleneckKind {
     match parties.lost_percent() < NEIGHBORS_PERCENT {
         true => BottleneckKind::ServerCores,
@@ -77,8 +77,8 @@ fn bottleneck_of_full_cores(parties: &CoreParties) -> BottleneckKind {
     }
 }
 
-/// Returns the bottleneck if no core was saturated: other processes kept the services from running,
-/// or requests waited for something that telemetry doesn't cover.
+/// Returns the bottleneck if no core was full: either other processes kept the services from
+/// running, or requests waited for something that telemetry doesn't cover.
 fn nothing_full(
     groups: &[(String, CoreParties)],
     machine: &CoreParties,
@@ -130,8 +130,8 @@ pub(crate) fn writes_to_disk(trials: &[&TrialResult]) -> bool {
     trials.iter().any(written)
 }
 
-/// Usage of the machine by party in a trial. Trials that were stored by an older version contain
-/// only sums.
+/// Returns the usage of the machine by party in a trial. Trials that were stored by an older
+/// version contain only sums.
 fn machine(trial: &TrialResult) -> Option<CoreParties> {
     let resources: &ResourceUse = &trial.resources;
     if resources.machine_cores == 0 || resources.machine.is_some() {
@@ -150,8 +150,8 @@ fn machine(trial: &TrialResult) -> Option<CoreParties> {
     Some(parties)
 }
 
-/// Groups of pinned cores, each with its services and the usage by party in the median trial,
-/// busiest group first.
+/// Returns the groups of pinned cores, busiest group first. Each has the names of its services and
+/// the usage by party in the median trial.
 fn groups(trials: &[&TrialResult]) -> Vec<(String, CoreParties)> {
     let Some(first) = trials.iter().find(|t| !t.resources.tied.is_empty()) else {
         return Vec::new();
@@ -167,8 +167,8 @@ fn groups(trials: &[&TrialResult]) -> Vec<(String, CoreParties)> {
     all
 }
 
-/// Usage of a group by party. Without times per core, only the services and the rest are
-/// distinguished.
+/// Returns the usage of a group by party. If times per core are missing, the result distinguishes
+/// only the services and the rest.
 fn parties_of(used: &CoreUse) -> CoreParties {
     used.parties.clone().unwrap_or_else(|| CoreParties {
         cores: used.cores,
@@ -185,7 +185,7 @@ fn middle(mut all: Vec<CoreParties>) -> Option<CoreParties> {
     (!all.is_empty()).then(|| all.swap_remove(middle))
 }
 
-/// Describes a set of cores: "core 0", "cores 0, 1 (200%)", "all 2 cores of the machine (200%)".
+/// Describes a set of cores: "core 0", "cores 0, 1 (200%)", "all 2 cores (200%)".
 fn cores(parties: &CoreParties) -> String {
     let numbers: Vec<String> = parties.numbers.iter().map(usize::to_string).collect();
     let all = parties.cores * 100;
@@ -219,8 +219,8 @@ fn used_by(who: &str, parties: &CoreParties) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// Rounds numbers so that they add up to `sum`: all are rounded down, then those with the largest
-/// remainders are rounded up.
+/// Rounds numbers so that they add up to `sum`. All are rounded down first, and then those with the
+/// largest remainders are rounded up.
 fn whole_percents<const N: usize>(parts: [f64; N], sum: usize) -> [usize; N] {
     let mut whole = parts.map(|part| part.max(0.0).floor() as usize);
     let mut order: Vec<usize> = (0..N).collect();
@@ -232,8 +232,8 @@ fn whole_percents<const N: usize>(parts: [f64; N], sum: usize) -> [usize; N] {
     whole
 }
 
-/// Describes the neighbors: "other processes used 117% of a core (mostly yes, process 123) and
-/// other guests 3%".
+/// Describes the CPU time of other processes and guests: "other processes used 117% of a core
+/// (mostly yes, process 123) and other guests 3%".
 fn neighbors_used(parties: &CoreParties) -> String {
     let mostly = match parties.neighbors.first() {
         Some(busiest) => format!(" (mostly {}, process {})", busiest.name, busiest.pid),
@@ -262,14 +262,14 @@ fn generator(records: &[&Record]) -> Option<String> {
     }
     let busy = median(records.iter().map(|record| record.generator.busy_share))?;
     Some(format!(
-        "the load generator was at its limit in {count} of {} trials (busiest worker at work for \
+        "the load generator was at its limit in {count} of {} trials (its busiest worker was busy for \
          {:.0}% of the time).",
         records.len(),
         busy * 100.0
     ))
 }
 
-/// Describes the schedule of an open loop as the limit, if the load kept it.
+/// Describes the schedule of an open loop as the limit, if the load kept up with its schedule.
 fn schedule(records: &[&Record]) -> Option<String> {
     let kept = |record: &&Record| Some(record.rate.ok_per_s / record.rate.offered_per_s?);
     let kept = median(records.iter().filter_map(kept));

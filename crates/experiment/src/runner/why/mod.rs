@@ -1,9 +1,9 @@
 //! Possible explanations of the difference between two variants.
 //!
-//! Input: an evaluation with its movements (computed by `prony-stats`), the trials, and the
-//! findings. Output: for each difference, the metrics that changed along with it, with the best
-//! possible explanations first, and the limit of each variant. The output describes correlated
-//! changes and never claims a cause. docs/method.md defines the order.
+//! The input is an evaluation with its movements (computed by `prony-stats`), the trials, and the
+//! findings. The output lists, for each difference, the metrics that changed along with it,
+//! beginning with the best possible explanation, and the limit of each variant. The output
+//! describes correlated changes and never claims a cause. docs/method.md defines the order.
 
 mod limits;
 #[cfg(test)]
@@ -22,10 +22,10 @@ pub(crate) use limits::{limit_of, writes_to_disk};
 /// A finding, and the indexes of the variants that it concerns.
 pub(crate) type FindingOfVariants<'a> = (&'a Finding, &'a [usize]);
 
-/// Returns the changes that accompany each established difference: one entry for each variant and
-/// its baseline, or two if its metrics point in opposite directions. A pair without an established
-/// difference has an entry only if the CPU time or the number of instructions per request changed
-/// significantly. A pair with the verdict `equivalent` has none.
+/// Returns the changes that accompany each established difference. There is one entry for each pair
+/// of a variant and its baseline, or two if the pair's metrics point in opposite directions. A pair
+/// without an established difference has an entry only if the CPU time or the number of
+/// instructions per request changed significantly. A pair with the verdict `equivalent` has none.
 pub(crate) fn of(
     design: &Design,
     evaluation: &Evaluation,
@@ -66,7 +66,7 @@ pub(crate) fn of(
     entries.collect()
 }
 
-/// The slower of the two variants, as established by a verdict.
+/// The slower of the two variants, according to a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlowerSide {
     Variant,
@@ -83,7 +83,7 @@ fn slower_side(comparison: &Comparison) -> SlowerSide {
     }
 }
 
-/// Comparisons of the same two variants that point in the same direction.
+/// Comparisons of the same two variants whose verdicts point in the same direction.
 struct ComparisonGroup<'a> {
     slower_side: SlowerSide,
     comparisons: Vec<&'a Comparison>,
@@ -136,7 +136,7 @@ impl ComparisonGroup<'_> {
         }
     }
 
-    /// Composes the explanation in a few sentences.
+    /// Composes the explanation from a few sentences.
     fn text(
         &self,
         movements: &[&Movement],
@@ -157,7 +157,7 @@ impl ComparisonGroup<'_> {
         text
     }
 
-    /// Describes the best candidate, or the reason why there is none.
+    /// Describes the best candidate for an explanation, or the reason why there is none.
     fn best(&self, movements: &[&Movement], moved: &[MovedMetric], unclear: usize) -> String {
         if movements.is_empty() {
             return "No other metric was measured in enough blocks to show what changed."
@@ -190,7 +190,7 @@ impl ComparisonGroup<'_> {
         }
     }
 
-    /// Describes a changed cost if the verdict on speed is undecided (not withheld).
+    /// Describes a changed cost if the verdict on speed is undecided, but not if it is withheld.
     fn undecided_text(&self, cost: &MovedMetric) -> Option<String> {
         let undecided = self.comparisons.iter();
         let undecided = undecided.filter(|c| c.verdict == Verdict::Undecided);
@@ -199,8 +199,8 @@ impl ComparisonGroup<'_> {
         undecided_cost_text(&metrics, &first.name, &first.against_name, cost)
     }
 
-    /// Describes the change of the rate that follows from the CPU time per request alone. This is
-    /// an identity, not an estimate.
+    /// Describes the change of the rate that would follow from the CPU time per request alone. It
+    /// is an arithmetic identity, not an estimate.
     fn accounted(&self, moved: &[MovedMetric]) -> Option<String> {
         if self.slower_side == SlowerSide::Unknown {
             return None;
@@ -251,7 +251,7 @@ fn ranked(movements: &[&Movement], slower_side: SlowerSide) -> Vec<MovedMetric> 
     ranked.collect()
 }
 
-/// Returns the relation of a movement to the difference.
+/// Returns the role of a changed metric in explaining the difference.
 fn part(movement: &Movement, slower_side: SlowerSide) -> MovementRole {
     let slower_has_more = match slower_side {
         SlowerSide::Variant => movement.is_more(),
@@ -265,7 +265,7 @@ fn part(movement: &Movement, slower_side: SlowerSide) -> MovementRole {
     }
 }
 
-/// Returns the explanatory findings that only one of the variants has.
+/// Returns the findings that could explain a difference because only one of the variants has them.
 fn one_sided(input: &WhyInput<'_>, names: [&String; 2]) -> Vec<OneSidedFinding> {
     let mut found: Vec<OneSidedFinding> = Vec::new();
     for (finding, variants) in input.findings {
@@ -280,7 +280,7 @@ fn one_sided(input: &WhyInput<'_>, names: [&String; 2]) -> Vec<OneSidedFinding> 
             id: finding.id.to_string(),
             name: name.clone(),
         };
-        // Other findings qualify the measurement, or are reported as limits.
+        // Other findings qualify the measurement or are reported as limits.
         let explains = finding.info().is_some_and(|info| info.explains_difference);
         if explains && !found.contains(&one) {
             found.push(one);

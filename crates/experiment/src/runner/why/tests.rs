@@ -8,7 +8,7 @@ use crate::runner::TrialResult;
 use crate::runner::resource_use::{CoreParties, CoreUse, Neighbor, ResourceUse};
 
 const BLOCKS: u32 = 6;
-/// Indexes of the variants.
+/// Indexes of the variants in the design.
 const TCP: usize = 0;
 const UNIX: usize = 1;
 
@@ -30,14 +30,13 @@ fn design(family: &[Metric]) -> Design {
     }
 }
 
-/// A value with deterministic noise of about ±1%, different in each block and trial.
+/// Returns a value with deterministic noise of about ±1%, different in each block and trial.
 fn around(value: f64, block: u32, salt: u32) -> f64 {
     let step = (block * 7 + salt * 5) % 11;
     value * (1.0 + (f64::from(step) - 5.0) / 500.0)
 }
 
-/// Explains an experiment in which TCP has the first of the two values of each metric and UNIX the
-/// second.
+/// Explains an experiment in which TCP has the first value of each metric and UNIX the second.
 fn why(family: &[Metric], metrics: &[(Metric, f64, f64)]) -> Vec<Explanation> {
     told_of(family, metrics, &|_, _| {}, &[])
 }
@@ -261,7 +260,7 @@ fn a_finding_of_one_side_is_named_and_one_of_both_is_not() {
 #[test]
 fn without_a_difference_only_cpu_that_changed_beyond_doubt_has_an_entry() {
     let design = design(&RATE);
-    // The rates vary by a third, so their verdict is undecided.
+    // The rates vary by a third, so the verdict on them is undecided.
     let of_cpu = |tcp_us: f64| {
         let mut trials = Trials::new();
         for block in 1..=BLOCKS {
@@ -386,7 +385,7 @@ fn the_generator_the_link_and_the_schedule_are_limits_too() {
     );
 }
 
-/// Limit of a variant whose trials all have this resource usage.
+/// Returns the limit of a variant whose trials all have this resource usage.
 fn limit_with(resources: &ResourceUse) -> (BottleneckKind, String) {
     let metrics = [(Metric::RatePerS, 500.0, 1_000.0)];
     let watched = |_: usize, result: &mut TrialResult| {
@@ -418,8 +417,8 @@ fn parties(numbers: &[usize], services: f64, load: f64, others: f64) -> CorePart
     }
 }
 
-/// Usage of a service on core 0, with other processes there and elsewhere, on a machine with 4
-/// cores.
+/// Returns the usage of a service on core 0 of a machine with 4 cores. Other processes use core 0
+/// and the other cores.
 fn on_core_0(services: f64, strangers_there: f64, strangers_elsewhere: f64) -> ResourceUse {
     let machine = CoreParties {
         numbers: Vec::new(),

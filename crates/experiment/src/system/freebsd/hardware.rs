@@ -6,33 +6,33 @@ use crate::telemetry::HardwareCounters;
 
 pub(crate) use NoCounters as CounterGroup;
 
-/// Hardware counters. This type has no values.
+/// Hardware counters. No value of this type exists.
 #[derive(Debug)]
 pub(crate) struct NoCounters(std::convert::Infallible);
 
 impl NoCounters {
-    /// Opens counters of one core.
+    /// Would open counters of one core.
     ///
     /// # Errors
-    /// Always.
+    /// Always fails, because FreeBSD's counters are not supported.
     pub(crate) fn of_core(_core: usize) -> io::Result<Self> {
         Err(absent())
     }
 
-    /// Opens counters of the calling thread and its descendants.
+    /// Would open counters of the calling thread and its descendants.
     ///
     /// # Errors
-    /// Always.
+    /// Always fails, because FreeBSD's counters are not supported.
     pub(crate) fn of_descendants() -> io::Result<Self> {
         Err(absent())
     }
 
-    /// Reads the counts so far.
+    /// Would read the current counts.
     pub(crate) fn read(&mut self) -> HardwareCounters {
         match self.0 {}
     }
 }
 
 fn absent() -> io::Error {
-    io::Error::new(io::ErrorKind::Unsupported, "hwpmc(4) is not read")
+    io::Error::new(io::ErrorKind::Unsupported, "hwpmc(4) is not supported")
 }

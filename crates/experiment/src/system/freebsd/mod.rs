@@ -1,8 +1,8 @@
 //! FreeBSD: processes, counters and facts from its system commands.
 //!
-//! **Experimental: never run on FreeBSD.** The parsers ([`parse`]) are pure functions, compiled and
-//! tested on every system with sample output that was written from memory. The code that runs the
-//! commands compiles for FreeBSD, but has never run.
+//! **Experimental: this code has never run on FreeBSD.** The parsers ([`parse`]) are pure
+//! functions. They are compiled and tested on every system, with sample output that was written
+//! from memory. The code that runs the commands compiles for FreeBSD, but has never run.
 
 #[cfg(target_os = "freebsd")]
 pub(crate) mod hardware;

@@ -42,7 +42,7 @@ pub const PS_ARGUMENTS: [&str; 27] = [
     "-c",
 ];
 
-/// Parses a line of `ps` with [`PS_ARGUMENTS`].
+/// Parses a line that `ps` prints with the arguments [`PS_ARGUMENTS`].
 #[must_use]
 pub fn process(line: &str) -> Option<Process> {
     let mut words = line.split_whitespace();
@@ -78,15 +78,15 @@ pub fn process(line: &str) -> Option<Process> {
     })
 }
 
-/// Parses a time `minutes:seconds.hundredths` to seconds.
+/// Converts a time in the format `minutes:seconds.hundredths` to seconds.
 fn cpu_time_s(word: &str) -> Option<f64> {
     let (minutes, seconds) = word.split_once(':')?;
     let seconds: f64 = seconds.parse().ok()?;
     Some(60.0 * f64::from(minutes.parse::<u32>().ok()?) + seconds)
 }
 
-/// Maps a date such as `Nov 21 21:21:55 2026` to a unique number. Numbers are ordered within a
-/// year, which is enough for start times.
+/// Converts a date such as `Nov 21 21:21:55 2026` to a unique number. A later date has a larger
+/// number.
 fn start_mark([month, day, time, year]: [&str; 4]) -> Option<u64> {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
@@ -99,7 +99,8 @@ fn start_mark([month, day, time, year]: [&str; 4]) -> Option<u64> {
     Some(((year * 12 + month) * 32 + day) * 86_400 + seconds)
 }
 
-/// Parses the CPU times of `sysctl -n kern.cp_time` in ticks: user, nice, system, interrupt, idle.
+/// Parses the output of `sysctl -n kern.cp_time`: CPU times in ticks for user, nice, system,
+/// interrupt and idle.
 #[must_use]
 pub fn cpu_ticks(text: &str) -> Option<[u64; 5]> {
     let ticks: Vec<u64> = text
@@ -109,8 +110,8 @@ pub fn cpu_ticks(text: &str) -> Option<[u64; 5]> {
     ticks.try_into().ok()
 }
 
-/// Parses a field of a structure that sysctl(8) prints, such as `stathz` of `kern.clockrate`:
-/// `{ hz = 1000, tick = 1000, profhz = 8126, stathz = 127 }`.
+/// Parses a field of a structure that sysctl(8) prints, such as the field `stathz` in `{ hz = 1000,
+/// tick = 1000, profhz = 8126, stathz = 127 }`.
 #[must_use]
 pub fn field(text: &str, name: &str) -> Option<u64> {
     let inside = text.split_once('{')?.1.split_once('}')?.0;
@@ -122,7 +123,7 @@ pub fn field(text: &str, name: &str) -> Option<u64> {
     value.trim().parse().ok()
 }
 
-/// Parses the first number of `sysctl -n vm.loadavg`: `{ 0.14 0.23 0.18 }`.
+/// Parses the first number in the output of `sysctl -n vm.loadavg`, such as `{ 0.14 0.23 0.18 }`.
 #[must_use]
 pub fn load_average(text: &str) -> Option<f64> {
     text.trim_start_matches(['{', ' '])
@@ -202,14 +203,14 @@ pub fn service(members: &[&Process]) -> ServiceSample {
     sample
 }
 
-/// Columns of `netstat -ibn`, counted from the end, because the link line of a loopback interface
-/// has no address.
+/// Positions of the columns of `netstat -ibn`. They are counted from the end of a line, because the
+/// link line of a loopback interface has no address.
 struct InterfaceColumns {
     places: [usize; 5],
 }
 
 impl InterfaceColumns {
-    /// Finds the columns in the heading; `None` if one is missing.
+    /// Finds the columns in the heading line; `None` if a column is missing.
     fn read(heading: &str) -> Option<Self> {
         let header: Vec<&str> = heading.split_whitespace().collect();
         let from_end = |name: &str| header.iter().rev().position(|column| *column == name);
@@ -237,14 +238,14 @@ impl InterfaceColumns {
     }
 }
 
-/// Returns the name of an interface if this line of `netstat -ibn` covers the whole interface.
+/// Returns the name of the interface if a line of `netstat -ibn` covers a whole interface.
 fn link_line(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace();
     let name = words.next()?.trim_end_matches('*');
     words.nth(1)?.starts_with("<Link").then_some(name)
 }
 
-/// Parses `netstat -ibn`: interfaces by name.
+/// Parses the output of `netstat -ibn` into interfaces by name.
 #[must_use]
 pub fn interfaces(text: &str) -> BTreeMap<String, InterfaceCounters> {
     let mut lines = text.lines();
@@ -255,7 +256,8 @@ pub fn interfaces(text: &str) -> BTreeMap<String, InterfaceCounters> {
     lines.filter_map(of_line).collect()
 }
 
-/// Parses `netstat -ibn`: traffic of an address (`10.213.0.2`) or of a whole interface (its `<Link#…>` line).
+/// Parses the traffic of an address (such as `10.213.0.2`) or of a whole interface (its `<Link#…>`
+/// line) from the output of `netstat -ibn`.
 #[must_use]
 pub fn network_bytes(
     text: &str,
@@ -283,8 +285,8 @@ pub fn network_bytes(
     })
 }
 
-/// Parses `netstat -s -p tcp`, in which each line is a number with a description. Values whose
-/// description differs in this FreeBSD release are 0.
+/// Parses the output of `netstat -s -p tcp`, in which each line is a number followed by a
+/// description. A value is 0 if its description differs in this FreeBSD release.
 #[must_use]
 pub fn tcp_counters(text: &str) -> TcpCounters {
     let find = |is_it: &dyn Fn(&str) -> bool| -> Option<u64> {
@@ -313,7 +315,7 @@ pub fn tcp_counters(text: &str) -> TcpCounters {
     }
 }
 
-/// Finds the process that listens on an address, in the output of `sockstat -4 -6 -l -P tcp`.
+/// Finds the process that listens on an address in the output of `sockstat -4 -6 -l -P tcp`.
 #[must_use]
 pub fn port_holder(text: &str, address: SocketAddr) -> Option<PortHolder> {
     let host = address.ip().to_string();
@@ -330,8 +332,8 @@ pub fn port_holder(text: &str, address: SocketAddr) -> Option<PortHolder> {
     })
 }
 
-/// Counts the open files in the output of `procstat -f <pid>`, without lines whose descriptor is a
-/// word (`text`, `cwd`, `root`).
+/// Counts the open files in the output of `procstat -f <pid>`. Lines whose descriptor is a word
+/// (`text`, `cwd`, `root`) don't count.
 #[must_use]
 pub fn open_files(text: &str) -> u64 {
     let descriptors = text
@@ -342,7 +344,7 @@ pub fn open_files(text: &str) -> u64 {
         .count() as u64
 }
 
-/// Parses `procstat -v <pid>`: files mapped into a process, in the last column.
+/// Parses the files mapped into a process from the last column of `procstat -v <pid>`.
 #[must_use]
 pub fn mapped_files(text: &str) -> Vec<PathBuf> {
     let paths = text
@@ -354,7 +356,8 @@ pub fn mapped_files(text: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Parses `procstat -b <pid>` (`PID COMM OSREL PATH`): executable of a process.
+/// Parses the executable of a process from the output of `procstat -b <pid>` (`PID COMM OSREL
+/// PATH`).
 #[must_use]
 pub fn executable(text: &str) -> Option<PathBuf> {
     let line = text.lines().nth(1)?;
@@ -362,15 +365,15 @@ pub fn executable(text: &str) -> Option<PathBuf> {
         .map(|at| PathBuf::from(line[at + 1..].trim_end()))
 }
 
-/// Parses `procstat -c <pid>` (`PID COMM ARGS`): arguments of a process. Arguments that contain
-/// spaces are split.
+/// Parses the arguments of a process from the output of `procstat -c <pid>` (`PID COMM ARGS`).
+/// Arguments that contain spaces are split.
 #[must_use]
 pub fn arguments(text: &str) -> Vec<String> {
     let words = text.lines().nth(1).unwrap_or_default().split_whitespace();
     words.skip(2).map(str::to_owned).collect()
 }
 
-/// Parses the addresses of an interface, in the output of `ifconfig <interface> inet`.
+/// Parses the addresses of an interface from the output of `ifconfig <interface> inet`.
 #[must_use]
 pub fn addresses(text: &str) -> Vec<Ipv4Addr> {
     let lines = text

@@ -1,6 +1,6 @@
 //! Telemetry samples on FreeBSD, from the output of system commands.
 //!
-//! **Experimental: never run on FreeBSD.**
+//! **Experimental: this code has never run on FreeBSD.**
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,20 +27,20 @@ const SYSCTLS: [&str; 8] = [
     "net.inet.tcp.sendspace",
 ];
 
-/// A running service to sample.
+/// A running service whose resource usage is sampled.
 #[derive(Debug, Clone)]
 pub(crate) struct FreeBsdService {
     pub(crate) service: String,
     /// Process ID of the keeper; `None` if prony did not start the service.
     pub(crate) keeper: Option<i32>,
-    /// Address of the service's jail; `None` if it runs natively.
+    /// Address of the service's jail; `None` if the service runs natively.
     pub(crate) sandbox: Option<Ipv4Addr>,
     /// Processes of the service outside the keeper's tree.
     pub(crate) follow: Follow,
 }
 
 impl FreeBsdService {
-    /// Creates the entry for a service on this machine that prony did not start.
+    /// Creates an entry for a service on this machine that prony did not start.
     pub(crate) fn external(service: &str, follow: &Follow) -> Self {
         Self {
             service: service.to_owned(),
@@ -50,8 +50,8 @@ impl FreeBsdService {
         }
     }
 
-    /// Returns the service's processes, including the keeper: with `-S`, the keeper's CPU time
-    /// includes the CPU time of orphans.
+    /// Returns the service's processes, including the keeper, because `ps -S` adds the CPU time of
+    /// orphans to that of the keeper.
     fn members<'a>(&self, table: &'a ProcessTable) -> Vec<&'a Process> {
         let named = self.follow.pid_file.as_ref().and_then(|path| {
             let text = std::fs::read_to_string(path).ok()?;
@@ -70,7 +70,7 @@ impl FreeBsdService {
     }
 }
 
-/// Samples services and the machine.
+/// Sampler of services and of the machine.
 #[derive(Debug)]
 pub(crate) struct FreeBsdSampler {
     born: Instant,
@@ -100,7 +100,7 @@ impl FreeBsdSampler {
             let members = service.members(table);
             let mut sample = parse::service(&members);
             if service.keeper.is_some() {
-                // Don't count the keeper as a process; only its CPU time belongs to the service.
+                // Don't count the keeper as a process. Only its CPU time belongs to the service.
                 sample.processes = sample.processes.saturating_sub(1);
             }
             let living = members
@@ -121,10 +121,10 @@ impl FreeBsdSampler {
         let mut host = parse::machine(&output("sysctl", &parse::MACHINE_SYSCTLS));
         host.interfaces = parse::interfaces(&interfaces);
         host.tcp = tcp;
-        // Interrupts run in threads of their own.
+        // FreeBSD runs interrupts in separate threads.
         host.softirq_included = Some(false);
         let own = table.get(std::process::id().cast_signed());
-        // With `-S`, the time of this process includes its reaped children.
+        // With `ps -S`, the CPU time of this process includes that of its reaped children.
         let own_s = own.map_or(0.0, |own| own.user_s + own.system_s);
         (host.generator_user_s, host.generator_system_s) =
             own.map_or((0.0, 0.0), |own| (own.user_s, own.system_s));
@@ -141,7 +141,7 @@ impl FreeBsdSampler {
     }
 }
 
-/// Returns the ID of this boot; empty if the kernel doesn't report it.
+/// Returns the ID of the current boot; empty if the kernel doesn't report it.
 pub(crate) fn boot_id() -> String {
     sysctl("kern.boot_id")
 }
@@ -158,7 +158,7 @@ pub(crate) fn processes() -> ProcessTable {
         .collect()
 }
 
-/// Returns the process that listens on a TCP address, or has bound a UDP address.
+/// Returns the process that listens on a TCP address or has bound a UDP address.
 pub(crate) fn port_holder(address: SocketAddr, protocol: PortProtocol) -> Option<PortHolder> {
     let protocol = match protocol {
         PortProtocol::Tcp => "tcp",
@@ -176,17 +176,18 @@ pub(crate) fn udp_is_bound(port: u16) -> bool {
     port_holder(any, PortProtocol::Udp).is_some()
 }
 
-/// Returns the cores that the calling thread may use; empty means any.
+/// Returns the cores that the calling thread may use; an empty list means any core.
 pub(crate) fn allowed_cores() -> Vec<usize> {
     Vec::new()
 }
 
-/// Returns an empty list, because there are no per-core counters.
+/// Returns an empty list, because there are no hardware counters per core.
 pub(crate) fn online_cores() -> Vec<usize> {
     Vec::new()
 }
 
-/// Returns the facts of the machine, and the programs of these services' processes, parents first.
+/// Returns the facts of the machine and the programs of the services. `services` lists the
+/// processes of each service, parents first.
 pub(crate) fn environment(services: &BTreeMap<String, Vec<i32>>) -> Environment {
     let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let sysctls = SYSCTLS
@@ -242,8 +243,8 @@ fn sysctl(name: &str) -> String {
     output("sysctl", &["-n", name]).trim().to_owned()
 }
 
-/// Returns the output of a command; empty if the command failed, because a missing value must not
-/// fail a trial.
+/// Returns the output of a command. If the command failed, the output is empty, because a missing
+/// value must not fail a trial.
 fn output(program: &str, args: &[&str]) -> String {
     run(program, args).unwrap_or_default()
 }

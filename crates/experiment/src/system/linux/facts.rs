@@ -38,7 +38,8 @@ const SYSCTLS: [&str; 22] = [
     "vm.swappiness",
 ];
 
-/// Returns the facts of the machine, and the programs of these services' processes, parents first.
+/// Returns the facts of the machine and the programs of the services. `services` lists the
+/// processes of each service, parents first.
 pub(crate) fn environment(services: &BTreeMap<String, Vec<i32>>) -> Environment {
     let services = services.iter().map(|(name, pids)| {
         (
@@ -90,8 +91,8 @@ fn machine() -> MachineFacts {
     }
 }
 
-/// Returns the memory in bytes that new processes can use without swapping, as estimated by the
-/// kernel (proc(5)).
+/// Returns the kernel's estimate of the memory in bytes that new processes can use without swapping
+/// (proc(5)).
 pub(crate) fn memory_available_bytes() -> Option<u64> {
     proc_files::memory_available_bytes(&read("/proc/meminfo")?)
 }
@@ -121,7 +122,7 @@ fn folder_of_values(folder: &Path) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns the program of a process; `None` if it has ended or is not readable.
+/// Returns the program of a process; `None` if the process has ended or can't be read.
 fn loaded(pid: i32) -> Option<LoadedProgram> {
     let process = Process::new(pid).ok()?;
     let executable = process.exe().ok()?;
@@ -131,7 +132,8 @@ fn loaded(pid: i32) -> Option<LoadedProgram> {
         _ => None,
     });
     Some(LoadedProgram {
-        // This link refers to the running executable even if the file at its path was replaced.
+        // The link /proc/PID/exe refers to the running executable even if the file at its path was
+        // replaced.
         content: PathBuf::from(format!("/proc/{pid}/exe")),
         arguments: process.cmdline().unwrap_or_default(),
         search_path: process

@@ -1,5 +1,5 @@
-//! Processes of a service that don't descend from its keeper: those in a control group, and the
-//! process in a pid file with its descendants.
+//! Processes of a service that don't descend from its keeper: the members of a control group, and
+//! the process in a pid file with its descendants.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -24,13 +24,13 @@ const GROUP_DEPTH_MAX: usize = 16;
 /// Tolerance between the start time of a process and the modification time of a file, in seconds.
 const CLOCK_SLACK_S: f64 = 2.0;
 
-/// Processes of a service outside its process tree.
+/// Processes of a service that are outside of its process tree.
 #[derive(Debug, Default)]
 pub(super) struct FollowedProcesses<'a> {
     /// Processes that the service's `follow` setting describes.
     pub(super) processes: Vec<&'a Process>,
-    /// Total, user and kernel CPU seconds of the group, including ended processes; `None` if the
-    /// group doesn't report them, or no group is followed.
+    /// Total, user and kernel CPU seconds of the control group, including ended processes; `None`
+    /// if the group doesn't report them or no group is followed.
     pub(super) group_cpu_s: Option<(f64, f64, f64)>,
     in_group: HashSet<i32>,
 }
@@ -62,17 +62,17 @@ impl<'a> FollowedProcesses<'a> {
         found
     }
 
-    /// Iterates over the IDs of the processes.
+    /// Iterates over the IDs of the followed processes.
     pub(super) fn pids(&self) -> impl Iterator<Item = i32> {
         self.processes.iter().map(|process| process.pid)
     }
 
-    /// Returns true if the group's total includes the CPU of this process.
+    /// Returns true if the control group's CPU total includes the process.
     pub(super) fn is_in_group(&self, pid: i32) -> bool {
         self.group_cpu_s.is_some() && self.in_group.contains(&pid)
     }
 
-    /// Iterates over the processes that are not in `tree`.
+    /// Iterates over the followed processes that are not in `tree`.
     pub(super) fn outside(&self, tree: &[&Process]) -> impl Iterator<Item = &'a Process> {
         let own: HashSet<i32> = tree.iter().map(|process| process.pid).collect();
         let outside = move |process: &&Process| !own.contains(&process.pid);
@@ -80,7 +80,7 @@ impl<'a> FollowedProcesses<'a> {
     }
 }
 
-/// Folder of a control group: `path` itself, or `path` below one of the mount points.
+/// Returns the folder of a control group: `path` itself, or `path` below one of the mount points.
 fn group_folder(path: &str) -> Option<PathBuf> {
     let is_group = |folder: &PathBuf| folder.join("cgroup.procs").is_file();
     let whole = Path::new(path);
@@ -109,8 +109,8 @@ fn read_group(folder: &Path, deeper: usize, pids: &mut HashSet<i32>) {
     }
 }
 
-/// Process that a pid file names. If the file is stale, its ID may now belong to another process;
-/// that process is younger than the file.
+/// Returns the process that a pid file names. If the file is stale, its ID may now belong to
+/// another process, which is younger than the file and is not returned.
 fn named_process<'a>(path: &Path, table: &'a ProcessTable) -> Option<&'a Process> {
     let pid = text(path)?.lines().next()?.trim().parse().ok()?;
     let process = table.get(pid)?;

@@ -1,4 +1,5 @@
-//! Foreign processes (neither prony nor services) by CPU time between samples.
+//! CPU time that foreign processes use between samples. A foreign process is neither prony nor a
+//! service.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,10 +11,10 @@ const NAMED_PROCESSES_MAX: usize = 8;
 /// Minimum CPU seconds that a listed process used between two samples.
 const NAMED_CPU_S_MIN: f64 = 0.005;
 
-/// Process ID and start time, which together are unique.
+/// Process ID and start time, which are unique together.
 type ProcessKey = (i32, u64);
 
-/// CPU time of all foreign processes at the last sample.
+/// CPU time of each foreign process at the last sample.
 #[derive(Debug, Default)]
 pub(super) struct ForeignTracker {
     /// CPU times by process; `None` before the first sample.
@@ -32,8 +33,8 @@ impl ForeignTracker {
     /// Returns the foreign processes that used the most CPU time since the last call, in descending
     /// order. `known` lists the processes of prony and its services.
     ///
-    /// All CPU time of a new process is counted. The kernel adds the time of an ended process to
-    /// its parent's; the part that was counted before is subtracted.
+    /// All CPU time of a new process counts. When a process ends, the kernel adds its CPU time to
+    /// that of its parent. The part of this time that was already counted is subtracted.
     pub(super) fn busiest(&mut self, table: &ProcessTable, known: &[i32]) -> Vec<ForeignProcess> {
         let known: HashSet<i32> = known.iter().copied().collect();
         let foreign: Vec<&Process> = table
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!(
             busiest(&mut tracker, second),
             [(6, 0.7), (5, 0.2)],
-            "a process that began since the first sample counts with all its time"
+            "all CPU time of a process that started after the first sample counts"
         );
     }
 
@@ -143,7 +144,8 @@ mod tests {
         busiest(&mut tracker, vec![process(5, 1, 1.0, 0.0)]);
         let with_child = vec![process(5, 1, 1.0, 0.0), process(6, 5, 3.0, 0.0)];
         assert_eq!(busiest(&mut tracker, with_child), [(6, 3.0)]);
-        // The child used another 0.5 s and ended, and its whole time was added to its parent.
+        // The child used another 0.5 s and ended. The kernel added its whole CPU time to that of
+        // its parent.
         let ended = vec![process(5, 1, 1.0, 3.5)];
         assert_eq!(busiest(&mut tracker, ended), [(5, 0.5)]);
     }

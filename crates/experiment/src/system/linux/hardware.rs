@@ -1,4 +1,4 @@
-//! Hardware counters through perf_event_open(2).
+//! Hardware counters, which are read through perf_event_open(2).
 
 use std::io;
 
@@ -15,11 +15,11 @@ const EVENTS: [Kind; 3] = [Kind::CPU_CYCLES, Kind::INSTRUCTIONS, Kind::CACHE_MIS
 pub(crate) struct CounterGroup([Option<Counter>; 3]);
 
 impl CounterGroup {
-    /// Opens counters of one core for all processes. They cause no overhead except when they are
-    /// read.
+    /// Opens counters of one core for all processes. These counters cause no overhead except when
+    /// they are read.
     ///
     /// # Errors
-    /// No counter is available. The error is the kernel's.
+    /// No counter is available. Returns the kernel's error.
     pub(crate) fn of_core(core: usize) -> io::Result<Self> {
         Self::open(|builder| {
             builder.any_pid().one_cpu(core);
@@ -29,7 +29,7 @@ impl CounterGroup {
     /// Opens counters of the calling thread and of all processes that it starts afterwards.
     ///
     /// # Errors
-    /// No counter is available. The error is the kernel's.
+    /// No counter is available. Returns the kernel's error.
     pub(crate) fn of_descendants() -> io::Result<Self> {
         Self::open(|builder| {
             builder.observe_self().any_cpu().inherit(true);
@@ -66,7 +66,7 @@ impl CounterGroup {
         builder.build()
     }
 
-    /// Reads the counts so far.
+    /// Reads the current counts.
     pub(crate) fn read(&mut self) -> HardwareCounters {
         let [cycles, instructions, cache_misses] = self.0.each_mut().map(|counter| {
             let data = counter.as_mut()?.read_full().ok()?;
@@ -82,8 +82,9 @@ impl CounterGroup {
     }
 }
 
-/// Extrapolates the count of a counter that shared a hardware register with others and was active
-/// only part of the time. `None` if it was never active, as under some hypervisors.
+/// Extrapolates the count of a counter that was active only part of the time, because it shared a
+/// hardware register with other counters. Returns `None` if the counter was never active, as under
+/// some hypervisors.
 fn scaled(count: u64, enabled_ns: u128, running_ns: u128) -> Option<u64> {
     match (enabled_ns, running_ns) {
         (0, _) => Some(count),

@@ -1,20 +1,20 @@
-//! Messages of the kernel log about SYN flooding.
+//! Reads messages about SYN flooding from the kernel log.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Maximum number of records per read.
+/// Maximum number of records that are read at a time.
 const RECORDS_MAX: usize = 10_000;
 /// Maximum length of a record in bytes.
 const RECORD_BYTES_MAX: usize = 8 * 1024;
 
-/// The kernel log, starting at a point in time.
+/// The kernel log from a point in time onwards.
 #[derive(Debug)]
 pub(crate) struct KernelLog(File);
 
 impl KernelLog {
-    /// Opens the log at its end; `None` without permission.
+    /// Opens the kernel log at its end; `None` if this user lacks the permission.
     pub(crate) fn from_now() -> Option<Self> {
         let mut options = File::options();
         options.read(true).custom_flags(libc::O_NONBLOCK);
@@ -34,7 +34,7 @@ impl KernelLog {
                     let text = String::from_utf8_lossy(&record[..length]);
                     found.extend(syn_flood(&text));
                 }
-                // Some records were overwritten before they were read.
+                // The kernel has overwritten some records before they were read.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
                 Err(_) => break,
             }
@@ -43,7 +43,7 @@ impl KernelLog {
     }
 }
 
-/// Parses a record `priority,number,time,flags;message` about SYN flooding.
+/// Parses a record about SYN flooding, which has the format `priority,number,time,flags;message`.
 fn syn_flood(record: &str) -> Option<(u16, String)> {
     let (_, message) = record.split_once(';')?;
     let message = message.lines().next()?;

@@ -23,7 +23,7 @@ use crate::service::PortProtocol;
 pub(crate) use facts::{environment, memory_available_bytes};
 pub(crate) use sampler::{SampledService, Sampler};
 
-/// Returns the ID of this boot; empty if the kernel doesn't report it.
+/// Returns the ID of the current boot; empty if the kernel doesn't report it.
 pub(crate) fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .unwrap_or_default()
@@ -38,8 +38,8 @@ pub(crate) fn start_of(pid: i32) -> Option<u64> {
     proc_files::process(&stat, page_bytes()).map(|process| process.start)
 }
 
-/// Returns all processes except kernel threads. Reads only one file per process, because this runs
-/// during a load.
+/// Returns all processes except kernel threads. Reads only one file per process, because this
+/// function is called during loads.
 pub(crate) fn processes() -> ProcessTable {
     const KTHREADD_PID: i32 = 2;
     let Ok(entries) = std::fs::read_dir("/proc") else {
@@ -103,8 +103,8 @@ pub(crate) fn port_holder(address: SocketAddr, protocol: PortProtocol) -> Option
     };
     let holders = procfs::process::all_processes().ok()?.flatten();
     let started = holders.filter(holds).filter_map(|it| it.stat().ok());
-    // A new child shares its parent's sockets until it executes its program, so choose the oldest
-    // process.
+    // A new child process shares its parent's sockets until it executes its program, so choose the
+    // oldest process.
     let holder = started.min_by_key(|stat| stat.starttime)?;
     Some(PortHolder {
         pid: holder.pid,
@@ -133,7 +133,7 @@ fn bound_sockets(protocol: PortProtocol) -> Vec<(SocketAddr, u64)> {
 
 /// Returns true if a socket is bound to the UDP port in the network of the calling thread.
 pub(crate) fn udp_is_bound(port: u16) -> bool {
-    // Use `thread-self`: otherwise the tables would come from the main thread's network.
+    // Use `thread-self`, because `self` would read the tables of the main thread's network.
     ["udp", "udp6"].iter().any(|table| {
         let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}"));
         text.is_ok_and(|text| proc_files::has_udp_port(&text, port))

@@ -1,4 +1,4 @@
-//! Telemetry samples on Linux, and the state that is kept between them.
+//! Telemetry samples on Linux, and the state that is kept between samples.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
@@ -18,7 +18,7 @@ use crate::telemetry::{
     UdpCounters,
 };
 
-/// A running service to sample.
+/// A running service whose resource usage is sampled.
 #[derive(Debug, Clone)]
 pub(crate) struct SampledService {
     pub(crate) service: String,
@@ -31,7 +31,7 @@ pub(crate) struct SampledService {
 }
 
 impl SampledService {
-    /// Creates the entry for a service on this machine that prony did not start.
+    /// Creates an entry for a service on this machine that prony did not start.
     pub(crate) fn external(service: &str, follow: &Follow) -> Self {
         Self {
             service: service.to_owned(),
@@ -42,18 +42,19 @@ impl SampledService {
     }
 }
 
-/// Sampler of services and the machine.
+/// Sampler of services and of the machine.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     born: Instant,
     first_foreign_s: Option<f64>,
     foreign: ForeignTracker,
-    /// Interrupt accounting according to the kernel's build configuration, read on first use.
+    /// True if the CPU time of processes includes interrupts according to the kernel's build
+    /// configuration, which is read on first use.
     config_softirq: OnceCell<Option<bool>>,
     services: BTreeMap<(String, Option<i32>), ServiceHistory>,
 }
 
-/// Counters of a network namespace.
+/// Network counters of one network namespace.
 #[derive(Debug, Clone, Default)]
 struct NetnsCounters {
     interfaces: BTreeMap<String, InterfaceCounters>,
@@ -61,7 +62,8 @@ struct NetnsCounters {
     udp: UdpCounters,
 }
 
-/// Counters of the network namespaces read for one sample. Several services may share a namespace.
+/// Cache of the network counters that were read for one sample, because several services may share
+/// a namespace.
 struct NetnsCache {
     own_link: Option<OsString>,
     own: NetnsCounters,
@@ -112,7 +114,7 @@ impl Sampler {
         host.foreign = self.foreign.busiest(table, &known);
         let by_config = || *self.config_softirq.get_or_init(softirq_by_config);
         host.softirq_included = host.softirq_included.or_else(by_config);
-        // Reaped children of this process are mostly services of earlier trials.
+        // The reaped children of this process are mostly services of earlier trials.
         let (ended_user_s, ended_system_s) = usage(libc::RUSAGE_CHILDREN);
         let ours_s = services_cpu_s
             + ended_user_s
@@ -143,7 +145,8 @@ impl Sampler {
             .entry((service.service.clone(), service.keeper))
             .or_default();
         let keeper = service.keeper.and_then(|keeper| table.get(keeper));
-        // The first process of a namespace is a copy of prony, not part of the service.
+        // The first process of a process namespace is a copy of prony, which is not part of the
+        // service.
         let init = service
             .keeper
             .filter(|_| service.has_init)
@@ -183,8 +186,8 @@ impl Sampler {
     }
 }
 
-/// Returns the CPU seconds that were charged to processes. A kernel with separate interrupt
-/// accounting charges interrupts to no process.
+/// Returns the CPU seconds that the kernel has charged to processes. With separate interrupt
+/// accounting, the kernel charges interrupts to no process.
 fn charged_s(host: &HostSample) -> f64 {
     let of_processes_s = host.cpu_user_s + host.cpu_system_s;
     match host.softirq_included {
@@ -193,7 +196,8 @@ fn charged_s(host: &HostSample) -> f64 {
     }
 }
 
-/// Reads the build configuration of the running kernel, if the distribution provides it.
+/// Reads from the kernel's build configuration if the CPU time of processes includes interrupts;
+/// `None` if the distribution doesn't provide the configuration.
 fn softirq_by_config() -> Option<bool> {
     let release = super::read("/proc/sys/kernel/osrelease")?;
     let config = super::read(format!("/boot/config-{release}"))?;
@@ -212,8 +216,8 @@ impl NetnsCache {
     /// Adds the network counters of a process's namespace to a sample.
     fn place(&mut self, pid: Option<i32>, sample: &mut ServiceSample) {
         let link = pid.and_then(|pid| netns_link(&pid.to_string()));
-        // If the namespace isn't visible, as for a process of another user, assume that it is this
-        // process's own.
+        // If the namespace isn't visible because the process belongs to another user, assume that
+        // it is the namespace of this process.
         let apart = link.filter(|link| Some(link) != self.own_link.as_ref());
         let Some(link) = apart else {
             sample.network = proc_files::traffic(&self.own.interfaces, true);
@@ -258,8 +262,8 @@ fn netns_link(process: &str) -> Option<OsString> {
     std::fs::read_link(path).ok().map(PathBuf::into_os_string)
 }
 
-/// Counts open files. Since Linux 6.2, the size of the folder is the number of its entries; before,
-/// it was 0.
+/// Counts the open files of a process. Since Linux 6.2, the size of the folder `fd` is the number
+/// of its entries. Before, the size was 0.
 fn open_files(pid: i32) -> u64 {
     let folder = proc_dir(pid).join("fd");
     match folder.metadata() {
@@ -268,9 +272,9 @@ fn open_files(pid: i32) -> u64 {
     }
 }
 
-/// Adds up the I/O of these processes and their reaped children. Returns `None` if one of them
-/// can't be read, for example because it belongs to another user. The I/O of a process that has
-/// just ended is included in its parent's.
+/// Adds up the I/O of the given processes and their reaped children. Returns `None` if a process
+/// can't be read, for example because it belongs to another user. A process that has just ended is
+/// skipped, because its I/O is included in that of its parent.
 fn io_counters(processes: &[&Process]) -> Option<IoCounters> {
     let mut sum = IoCounters::default();
     for process in processes {

@@ -1,5 +1,5 @@
-//! Resource usage of a service, accumulated over samples, because the kernel discards the counters
-//! of ended threads.
+//! Resource usage of a service. It is accumulated over samples, because the kernel discards the
+//! counters of ended threads.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -13,15 +13,15 @@ use crate::system::proc_files;
 use crate::system::process::Process;
 use crate::telemetry::{MemoryKind, ServiceSample};
 
-/// Minimum ratio of the interval between memory readings to the duration of a reading. A reading
-/// walks the page tables, which can take milliseconds for a large process.
+/// Minimum ratio of the interval between memory readings to the duration of one reading. For a
+/// reading, the kernel walks the page tables, which can take milliseconds for a large process.
 const MEMORY_INTERVAL_RATIO: u32 = 200;
 
 /// Accumulated resource usage of a service.
 #[derive(Debug, Default)]
 pub(super) struct ServiceHistory {
     threads: HashMap<i32, ThreadCounters>,
-    /// Time in nanoseconds that ended threads spent on a core, by process.
+    /// Time in nanoseconds that ended threads have spent on a core, by process.
     ended_run_ns: HashMap<(i32, u64), u64>,
     /// Time in nanoseconds that live threads have spent on a core, by process.
     run_ns: HashMap<(i32, u64), u64>,
@@ -34,7 +34,7 @@ pub(super) struct ServiceHistory {
     path: String,
 }
 
-/// Counters of a thread at its last sample.
+/// Counters of a thread at the time of the last sample.
 #[derive(Debug, Clone, Copy)]
 struct ThreadCounters {
     process: (i32, u64),
@@ -44,7 +44,7 @@ struct ThreadCounters {
 }
 
 impl ServiceHistory {
-    /// Reads the counters of every thread from two small files in its folder in /proc.
+    /// Reads the counters of every thread from two small files in the thread's folder in /proc.
     pub(super) fn read_threads(&mut self, members: &[&Process]) {
         let mut before = std::mem::take(&mut self.threads);
         self.run_ns.clear();
@@ -96,7 +96,7 @@ impl ServiceHistory {
             involuntary,
             run_ns,
         };
-        // The ID may have been reused by another thread.
+        // The thread ID may have been reused by another thread.
         let same = |then: &ThreadCounters| {
             then.process == process && then.run_ns <= run_ns && then.voluntary <= voluntary
         };
@@ -124,15 +124,16 @@ impl ServiceHistory {
         std::str::from_utf8(&self.text).ok()
     }
 
-    /// Returns the voluntary and involuntary context switches so far.
+    /// Returns the total numbers of voluntary and involuntary context switches.
     pub(super) fn switches(&self) -> (u64, u64) {
         (self.voluntary, self.involuntary)
     }
 
-    /// Adds up the CPU time of these processes, including their reaped children.
+    /// Adds up the CPU time of the given processes, including their reaped children.
     ///
-    /// Both sources are lower bounds, so the larger value is used. Ticks miss up to one tick per
-    /// process and mode; nanoseconds miss the time between a thread's last sample and its end.
+    /// The kernel reports CPU time in ticks and in nanoseconds. Both are lower bounds, so the
+    /// larger value is used. Ticks miss up to one tick per process and mode. Nanoseconds miss the
+    /// time between a thread's last sample and its end.
     pub(super) fn cpu<'a>(
         &mut self,
         processes: impl Iterator<Item = &'a Process>,
@@ -155,7 +156,8 @@ impl ServiceHistory {
             sample.cpu_user_s += user_s;
             sample.cpu_system_s += system_s;
         }
-        // The time of an ended process is rounded down to ticks in its parent's total.
+        // The total must not decrease when the time of an ended process, rounded down to ticks,
+        // moves to its parent.
         self.cpu_s = self.cpu_s.max(cpu_s);
         sample.cpu_s = self.cpu_s;
     }
@@ -182,8 +184,8 @@ impl ServiceHistory {
     }
 }
 
-/// Returns the proportional set size in bytes; 0 for a process that has just ended, `None` if the
-/// kernel or the user's permissions prevent reading it.
+/// Returns the proportional set size of a process in bytes; 0 if the process has just ended.
+/// Returns `None` if the kernel doesn't report it or this user lacks the permission.
 fn proportional_bytes(pid: i32) -> Option<u64> {
     let path = proc_dir(pid);
     match std::fs::read_to_string(path.join("smaps_rollup")) {

@@ -116,10 +116,10 @@ fn interrupts_are_in_the_processes_time_where_the_kernel_counts_ticks() {
         let stat = format!("cpu  9 0 9 90 0 {irq_ticks} 5 0 0 0\nintr {interrupts} 5 6\n");
         machine(&stat).softirq_included
     };
-    assert_eq!(with(0, 2_000_000), Some(true), "no time in any of them");
+    assert_eq!(with(0, 2_000_000), Some(true), "no core has irq time");
     assert_eq!(with(31, 2_000_000), Some(false));
     assert_eq!(with(1, 10), Some(false));
-    assert_eq!(with(0, 10), None, "too few to know");
+    assert_eq!(with(0, 10), None, "too few interrupts to decide");
     assert_eq!(
         softirq_included_by_config("CONFIG_X=y\nCONFIG_IRQ_TIME_ACCOUNTING=y\n"),
         Some(false)

@@ -78,7 +78,7 @@ pub(super) fn objections(spec: &ServiceSpec, policy: &Policy) -> Vec<HostObjecti
         });
     };
     if let Err((about, refusal)) = allowed(spec, policy) {
-        let hint = "add it to the agent's policy file, if you trust the plans that it runs";
+        let hint = "add it to the agent's policy file if you trust the plans that use this agent";
         object(
             about,
             DiagnosticKind::Machine,

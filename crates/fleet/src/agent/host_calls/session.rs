@@ -94,7 +94,7 @@ impl HostSession {
             },
             HostCall::Probe { service, probe } => {
                 if !self.has_endpoint(&service, &probe.endpoint) {
-                    let text = format!("service {service} has no listener there");
+                    let text = format!("service {service} has no listener at the probed address");
                     return Err(Reply::Wrong { text });
                 }
                 match self.host.probe_readiness(&service, &probe) {

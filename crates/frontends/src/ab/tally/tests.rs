@@ -10,7 +10,7 @@ fn watch(words: &str) -> AbWatch {
     }
 }
 
-/// Counts an outcome without a request.
+/// Test helper that counts a response without sending a request.
 impl Counter<'_> {
     fn sees(&mut self, status: u16, length: u64, head: &str) {
         let responded = self.watch.classify(0, status, length, head.as_bytes());
@@ -110,7 +110,7 @@ fn each_request_is_counted_once_under_one_outcome() {
     for &outcome in Outcome::ALL {
         tally.count(outcome, None);
     }
-    // An outcome of Ok always comes with a response, and requests that are cut off by the end of
+    // `Outcome::Ok` never occurs without a response, and requests that are cut off by the end of
     // the load are never counted here.
     let failures = Outcome::ALL
         .iter()

@@ -1,4 +1,4 @@
-//! Tests of the output, with made-up results.
+//! Tests of hey's output, with made-up results.
 
 use prony_record::{Exchange, Outcome};
 
@@ -114,7 +114,7 @@ fn equal_times_are_all_the_fastest() {
 #[test]
 fn the_histogram_contains_every_response() {
     let mut results = results();
-    // The fastest request shares its bucket with four others.
+    // The fastest request shares its histogram bucket with four others.
     results.times[0].1 = 5;
     results.noted.responses = 14;
     let summary = results.summary();

@@ -187,8 +187,8 @@ fn time_rescaled_gaps_of_poisson_profiles_are_exponential() {
             beyond[0] += u32::from(statistic > mean.critical_5());
             beyond[1] += u32::from(statistic > mean.critical_1());
         }
-        // Of 60 samples, 3 and 0.6 are expected to be rejected. More than 11 or 5 rejections have a
-        // probability of 1e-4. The seeds are fixed.
+        // Of 60 samples, 3 are expected to be rejected at the 5% level, and 0.6 at the 1% level.
+        // More than 11 rejections, or more than 5, have a probability of 1e-4. The seeds are fixed.
         for (found, most) in beyond.into_iter().zip([11, 5]) {
             assert!(found <= most, "{beyond:?} of {SEEDS}: {stages:?}");
         }

@@ -12,8 +12,7 @@ use super::super::{Completion, Key, Operation, Outgoing, Peer, Route, Sending, S
 #[cfg(target_os = "linux")]
 use super::link::{at_listeners, listener_address};
 
-/// Time after which a completion counts as lost. No assertion depends on the length of this
-/// timeout.
+/// Time after which a completion counts as lost. No assertion depends on its exact length.
 pub(super) const COMPLETION_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,7 +22,7 @@ pub(super) enum Via {
     Unix,
 }
 
-/// A listener on a free address.
+/// A listener on an unused address.
 pub(super) struct Listener {
     pub(super) socket: Socket,
     pub(super) peer: Peer,
@@ -60,7 +59,8 @@ impl Listener {
     }
 }
 
-/// An address at which nothing listens: a path without a file, or a port that is only bound.
+/// Returns an address at which nothing listens. This is a path without a file, or a port that is
+/// bound but not listening. The returned socket keeps the port bound.
 pub(super) fn unused_address(via: Via) -> (Peer, Option<Socket>) {
     let domain = match via {
         Via::V4 => Domain::IPV4,
@@ -92,7 +92,7 @@ pub(super) fn to(peer: &Peer) -> Route<'_> {
     }
 }
 
-/// A completion with its bytes.
+/// A completion, including the bytes that it delivers.
 #[derive(Debug, PartialEq)]
 pub(super) enum Observed {
     Connected(Key),
@@ -124,10 +124,10 @@ pub(super) fn reap<S: Sockets<'static>>(sockets: &mut S) -> Observed {
             .wait(sockets.now() + Nanos::from_millis(100))
             .unwrap();
     }
-    panic!("no completion");
+    panic!("no completion arrived in time");
 }
 
-/// Waits for a short time, and returns the completions that arrive within it.
+/// Waits for a short time, and returns the completions that arrive in the meantime.
 pub(super) fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Observed> {
     let until = sockets.now() + Nanos::from_millis(30);
     let mut seen = Vec::new();
@@ -138,8 +138,8 @@ pub(super) fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Observed> {
     seen
 }
 
-/// Waits for a peer's thread. Meanwhile, the backend may send and retransmit bytes that it has
-/// accepted, but must not report completions.
+/// Waits for a peer's thread to end. Meanwhile, the backend may send and retransmit bytes that it
+/// has accepted, but must not report completions.
 pub(super) fn join<S: Sockets<'static>, T>(sockets: &mut S, peer: JoinHandle<T>) -> T {
     while !peer.is_finished() {
         let until = sockets.now() + Nanos::from_millis(1);
@@ -160,7 +160,7 @@ pub(super) fn receive_all<S: Sockets<'static>>(sockets: &mut S) -> (Vec<u8>, Obs
     }
 }
 
-/// Sends bytes that outlive the run, and waits until they are sent.
+/// Sends shared bytes, and waits until they are sent.
 pub(super) fn send_shared<S: Sockets<'static>>(sockets: &mut S, key: Key, bytes: &'static [u8]) {
     match sockets.send(key, Outgoing::Shared(bytes)) {
         Sending::Done => sockets.wait(sockets.now()).unwrap(),
@@ -179,13 +179,13 @@ pub(super) fn connected<S: Sockets<'static>>(
     listener.accept()
 }
 
-/// Lets a backend acknowledge the peer's part of a handshake. A kernel does so immediately; without
-/// one, the next wait sends the acknowledgment together with the first request.
+/// Lets a backend acknowledge the peer's part of a handshake. A kernel does so immediately. Without
+/// a kernel, the next wait would send the acknowledgment together with the first request.
 pub(super) fn finish_connect<S: Sockets<'static>>(sockets: &mut S) {
     sockets.wait(sockets.now()).unwrap();
 }
 
-/// Bytes in which each position differs from its neighbors.
+/// Returns bytes of which each differs from its neighbors.
 pub(super) fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 + at / 251) as u8).collect()
 }

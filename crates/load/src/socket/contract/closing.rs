@@ -19,8 +19,7 @@ pub(super) fn a_closed_key_gets_no_more_completions<S: Sockets<'static>>(mut soc
         sockets.close(key(index, 1), Close::Orderly);
         sockets.close(key(index, 1), Close::Orderly);
     }
-    // One index is reused by a new connection, which must not receive the completions of the old
-    // one.
+    // A new connection reuses one index. It must not receive the completions of the old connection.
     sockets.connect(key(1, 2), to(&listener.peer));
     let mut seen = vec![reap(&mut sockets), reap(&mut sockets)];
     seen.extend(rest(&mut sockets));
@@ -71,8 +70,8 @@ pub(super) fn an_unreaped_connection_can_be_aborted<S: Sockets<'static>>(mut soc
     let listener = Listener::new(via);
     for generation in 1..4 {
         sockets.connect(key(0, generation), to(&listener.peer));
-        // Each round waits once more than the previous one: first the connect is only submitted,
-        // then it is established.
+        // Each round waits once more than the previous one. In the first round, the connect is only
+        // submitted; in later rounds, the connection is established.
         for _ in 0..generation {
             sockets.wait(sockets.now()).unwrap();
         }
@@ -103,7 +102,7 @@ pub(super) fn dropping_a_backend_closes_all_connections<S: Sockets<'static>>(
     sockets.wait(sockets.now()).unwrap();
     drop(sockets);
     for peer in &mut peers {
-        // The backend's end of the connection is closed.
+        // The peer sees that the backend's end of the connection is closed.
         let end = peer.read_to_end(&mut Vec::new()).map_err(|e| e.kind());
         assert!(!matches!(end, Err(io::ErrorKind::WouldBlock)), "{end:?}");
     }

@@ -90,7 +90,7 @@ pub(super) fn invalid_paths_are_failures<S: Sockets<'static>>(mut sockets: S) {
     );
 }
 
-/// A pending connection attempt is canceled completely.
+/// Closing a pending connection attempt cancels it completely.
 #[cfg(target_os = "linux")]
 pub(super) fn a_connect_in_flight_can_be_canceled<S: Sockets<'static>>(mut sockets: S) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -99,27 +99,30 @@ pub(super) fn a_connect_in_flight_can_be_canceled<S: Sockets<'static>>(mut socke
     listener.listen(0).unwrap();
     let address = listener.local_addr().unwrap().as_socket().unwrap();
     let peer = Peer::Tcp(address);
-    // A listener with a backlog of zero accepts one connection. The others wait forever.
+    // A listener with a backlog of zero accepts one connection. All other connections wait forever.
     for index in 0..4 {
         sockets.connect(key(index, 1), to(&peer));
     }
     let made = reap(&mut sockets);
     assert!(matches!(made, Observed::Connected(_)), "{made:?}");
     assert_eq!(rest(&mut sockets), []);
-    assert!(attempts(address) > 0, "nothing is in flight");
+    assert!(attempts(address) > 0, "no connection attempt is in flight");
     for index in 0..4 {
         sockets.close(key(index, 1), Close::Abort);
     }
     let begun = Instant::now();
     while attempts(address) > 0 {
-        assert!(begun.elapsed() < COMPLETION_TIMEOUT, "still in flight");
+        assert!(
+            begun.elapsed() < COMPLETION_TIMEOUT,
+            "connection attempts are still in flight"
+        );
         let soon = sockets.now() + Nanos::from_millis(10);
         sockets.wait(soon).unwrap();
         assert_eq!(poll_once(&mut sockets), None);
     }
 }
 
-/// Number of pending connects to an address (SYN_SENT in proc_net_tcp(5)).
+/// Returns the number of pending connects to an address (SYN_SENT in proc_net_tcp(5)).
 #[cfg(target_os = "linux")]
 fn attempts(address: SocketAddr) -> usize {
     let remote = format!(":{:04X} 02", address.port());

@@ -1,5 +1,5 @@
-//! A veth pair for the backend that bypasses the kernel: the backend is at one end, in the thread's
-//! own network namespace, and the listeners are at the other end, in another one.
+//! A veth pair for tests of the backend that bypasses the kernel. The backend is at one end, in the
+//! thread's own network namespace. The listeners are at the other end, in a second namespace.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::super::{XdpLink, XdpOptions, XdpSetup, XdpSockets};
 use super::apparatus::Via;
 
-/// Addresses of the listeners' end.
+/// Addresses of the end at which the listeners are.
 const FAR_V4: &str = "10.9.0.2";
 const FAR_V6: &str = "fd09::2";
 /// Source addresses that the kernel doesn't have, used in addition to the interface's addresses.
@@ -69,7 +69,10 @@ fn enter_new_namespace() -> File {
     // SAFETY: a plain system call, which affects only this thread and its child processes.
     let made = unsafe { libc::unshare(libc::CLONE_NEWNET) };
     let error = std::io::Error::last_os_error();
-    assert_eq!(made, 0, "a network namespace needs root ({error})");
+    assert_eq!(
+        made, 0,
+        "creating a network namespace requires root ({error})"
+    );
     File::open("/proc/thread-self/ns/net").unwrap()
 }
 
@@ -79,8 +82,8 @@ fn ip(words: &str) {
     assert!(status.success(), "ip {words}: {status}");
 }
 
-/// Runs `work` with a backend, on a thread with its own network namespace, which a link connects to
-/// the namespace of its listeners.
+/// Runs `work` with a backend, on a thread with its own network namespace. A link connects this
+/// namespace to the namespace of the listeners.
 pub(super) fn over_link(work: impl FnOnce(XdpSockets<'static>) + Send) {
     let with_link = || {
         let _near = enter_new_namespace();
@@ -121,7 +124,8 @@ fn link() -> Arc<XdpLink> {
     let targets = [FAR_V4, FAR_V6].map(|it| SocketAddr::new(it.parse().unwrap(), 80));
     let sources = ["10.9.0.1", "fd09::1", FOREIGN[0], FOREIGN[1]]
         .map(|it| prony_xdp::AddressRange::single(it.parse().unwrap()));
-    // On a busy machine, the kernel may give up before a new link passes neighbor solicitations.
+    // On a busy machine, the kernel may give up asking for a neighbor before a new link carries
+    // packets.
     let check = || XdpSetup::check(options.clone(), targets.to_vec(), &sources);
     let setup = (0..CHECKS_MAX).find_map(|_| check().ok());
     XdpLink::attach(&setup.unwrap_or_else(|| check().unwrap()), 1).unwrap()

@@ -28,7 +28,7 @@ use apparatus::{
 #[cfg(target_os = "linux")]
 use link::other_source;
 
-/// Calls a macro with the rules that every backend keeps.
+/// Calls a macro with the rules that every backend must obey.
 macro_rules! shared_rules {
     ($macro:ident! { $($before:tt)* }) => {
         $macro! { $($before)*
@@ -104,8 +104,9 @@ macro_rules! contract {
     };
 }
 
-/// The rules over IPv4 and IPv6, for the backend that bypasses the kernel. A handshake proceeds
-/// only while completions are reaped, so no connection is established before that.
+/// Turns rules into tests over IPv4 and IPv6, for the backend that bypasses the kernel. In this
+/// backend, a handshake proceeds only while completions are being reaped, so no connection is
+/// established before that.
 #[cfg(target_os = "linux")]
 macro_rules! contract_over_link {
     ($($subject:ident::$promise:ident,)*) => {
@@ -140,7 +141,7 @@ shared_rules!(contract_over_link! {});
 contract!(poll, PollSockets::new(8).unwrap());
 #[cfg(target_os = "linux")]
 contract!(uring, crate::socket::UringSockets::new(8).unwrap());
-// The same tests with the buffers that Linux had before 6.12.
+// The tests of io_uring, repeated with the kind of buffers that Linux had before 6.12.
 #[cfg(target_os = "linux")]
 contract!(
     uring_whole_buffers,

@@ -34,7 +34,7 @@ pub(super) fn a_send_of_any_size_completes_once<S: Sockets<'static>>(mut sockets
         );
         assert!(
             join(&mut sockets, read).unwrap() == bytes,
-            "{length} bytes differ"
+            "the peer received different bytes (length {length})"
         );
     }
     send_shared(&mut sockets, key(0, 1), b"shared");
@@ -86,7 +86,7 @@ pub(super) fn bytes_arrive_in_order_before_the_end<S: Sockets<'static>>(mut sock
     assert_eq!(rest(&mut sockets), []);
 }
 
-/// The total size of the responses exceeds a backend's buffers.
+/// Tests responses whose total size exceeds a backend's buffers.
 pub(super) fn large_responses_arrive_whole_on_all_connections<S: Sockets<'static>>(
     mut sockets: S,
     via: Via,
@@ -156,8 +156,8 @@ pub(super) fn bytes_before_a_failed_send_are_received<S: Sockets<'static>>(
     let listener = Listener::new(via);
     let mut peer = connected(&mut sockets, &listener, key(0, 1));
     peer.write_all(b"enough").unwrap();
-    // The send has more bytes than any socket buffer holds, so some are sent after the peer has
-    // closed.
+    // The send has more bytes than any socket buffer holds, so some bytes are sent only after the
+    // peer has closed the connection.
     sockets.send(key(0, 1), Outgoing::Owned(vec![7; 64 << 20]));
     sockets.wait(sockets.now()).unwrap();
     let mut some = [0; 10];
@@ -191,6 +191,7 @@ pub(super) fn a_reset_fails_the_receive<S: Sockets<'static>>(mut sockets: S, via
     drop(peer);
     let reset = Observed::Failed(key(0, 1), Operation::Receive, Some(libc::ECONNRESET));
     assert_eq!(reap(&mut sockets), reset);
-    // The end is reported once. A connection that stays in this state causes no more completions.
+    // The end of a connection is reported only once. A connection that stays open after a reset
+    // causes no more completions.
     assert_eq!(rest(&mut sockets), []);
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A coalesced wait ends and loses no completion, for any batch size and time.
+/// Tests that a coalesced wait ends and loses no completion, for any batch size and time.
 pub(super) fn a_coalesced_wait_ends<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     let mut peers: Vec<Socket> = (0..3)
@@ -57,12 +57,12 @@ pub(super) fn time_advances_and_waits_end<S: Sockets<'static>>(mut sockets: S, v
             assert_eq!(poll_once(&mut sockets), None);
             waits += 1;
         }
-        assert!(waits < 4, "{waits} waits for one moment");
+        assert!(waits < 4, "took {waits} waits to reach one deadline");
         let after = sockets.now();
-        assert!(after >= until, "{after} before {until}");
+        assert!(after >= until, "the wait ended at {after}, before {until}");
         before = after;
     }
-    // A completion ends a wait of up to a minute.
+    // A completion ends a wait early that could last a minute.
     let mut peer = connected(&mut sockets, &listener, key(0, 1));
     peer.write_all(b"x").unwrap();
     sockets.wait(sockets.now() + Nanos::from_secs(60)).unwrap();

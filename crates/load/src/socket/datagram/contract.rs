@@ -18,7 +18,7 @@ const OTHER: Key = Key {
     index: 1,
     generation: 1,
 };
-/// Time after which an event counts as lost. No rule depends on its length.
+/// Time after which an event counts as lost. No rule depends on its exact length.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The program at the other end of the link.
@@ -31,7 +31,7 @@ trait FarEnd {
 
     fn address(&self) -> SocketAddr;
 
-    /// Waits for a datagram. Returns the address that it came from.
+    /// Waits for a datagram. Returns its source address and its bytes.
     fn receive(&mut self, backend: &mut Self::Backend) -> (SocketAddr, Vec<u8>);
 
     fn send(&mut self, backend: &mut Self::Backend, to: SocketAddr, bytes: &[u8]);
@@ -126,12 +126,12 @@ pub(super) fn batch(segment_bytes: usize) -> DatagramBatch {
     }
 }
 
-/// Waits for `count` datagrams, with their keys.
+/// Waits for `count` datagrams. Returns them with their keys.
 fn received(datagrams: &mut impl Datagrams, count: usize) -> Vec<(Key, Vec<u8>)> {
     let mut all = Vec::new();
     while all.len() < count {
         let DatagramEvent::Received(key) = event(datagrams) else {
-            panic!("not received");
+            panic!("expected datagrams, but another event arrived");
         };
         loop {
             let arrived = datagrams.received();

@@ -26,12 +26,13 @@ mod server;
 /// worker spins.
 const WAITS_AT_ONCE_MAX: u32 = 20_000;
 
-/// Quality of the link, the same in each direction.
+/// Quality of the link, which is the same in both directions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkQuality {
     /// Minimum one-way delay.
     pub(crate) delay: Duration,
-    /// Maximum jitter, drawn for each datagram, so that datagrams overtake each other.
+    /// Maximum jitter. A random jitter is drawn for each datagram, so datagrams can overtake each
+    /// other.
     pub(crate) jitter: Duration,
     /// Share of datagrams that are lost.
     pub(crate) loss: f64,
@@ -48,7 +49,7 @@ pub(crate) struct SimulatedDatagrams {
     random: ChaCha8Rng,
     server: QuicServer,
     /// Datagrams that arrived at the far end, each with the client's port; `None` if a server
-    /// processes them.
+    /// processes the datagrams.
     unserved: Option<VecDeque<(u16, Vec<u8>)>>,
     /// Key and port of each of the client's sockets, by index.
     sockets: Vec<Option<(Key, u16)>>,
@@ -56,14 +57,14 @@ pub(crate) struct SimulatedDatagrams {
     due: BinaryHeap<Reverse<InTransit>>,
     sent: u64,
     arrived: VecDeque<(Key, Vec<u8>, Option<EcnCodepoint>)>,
-    /// The connection of the current datagram.
+    /// The key of the connection that the current datagram belongs to.
     current_key: Option<Key>,
     current: (Vec<u8>, Option<EcnCodepoint>),
     waits_at_once: u32,
     log: Rc<RefCell<QuicLog>>,
 }
 
-/// A datagram on the link, ordered by its arrival.
+/// A datagram in transit on the link. Datagrams are ordered by arrival time.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct InTransit {
     at: Duration,
@@ -105,7 +106,7 @@ impl SimulatedDatagrams {
 
     /// Creates a backend whose far end only stores the datagrams that arrive.
     pub(crate) fn without_server(capacity: usize, quality: LinkQuality) -> SimulatedDatagrams {
-        let script: QuicScript = Box::new(|_| unreachable!("there is no server"));
+        let script: QuicScript = Box::new(|_| unreachable!("this link has no server"));
         let mut datagrams = SimulatedDatagrams::new(capacity, quality, 0, 1, script);
         datagrams.unserved = Some(VecDeque::new());
         datagrams
@@ -116,7 +117,7 @@ impl SimulatedDatagrams {
         self.server.set_idle_timeout(time);
     }
 
-    /// Takes a datagram that arrived at the far end, and the client's port.
+    /// Removes and returns a datagram that arrived at the far end, with the client's port.
     pub(crate) fn take_unserved(&mut self) -> Option<(u16, Vec<u8>)> {
         self.unserved.as_mut()?.pop_front()
     }
@@ -126,12 +127,12 @@ impl SimulatedDatagrams {
         self.carry(port, false, bytes, None);
     }
 
-    /// The counts of the server.
+    /// Returns the counts of the server and the link.
     pub(crate) fn log(&self) -> Rc<RefCell<QuicLog>> {
         self.log.clone()
     }
 
-    /// Puts a datagram on the link, which may lose or duplicate it.
+    /// Puts a datagram on the link. The link may lose or duplicate the datagram.
     fn carry(&mut self, port: u16, is_to_server: bool, bytes: &[u8], ecn: Option<EcnCodepoint>) {
         let copies = match self.random.random_bool(self.quality.duplication) {
             true => 2,
@@ -156,14 +157,14 @@ impl SimulatedDatagrams {
         }
     }
 
-    /// Time of the next event on the link or at the server.
+    /// Returns the time of the next event on the link or at the server.
     fn next_at(&mut self) -> Option<Duration> {
         let link = self.due.peek().map(|Reverse(datagram)| datagram.at);
         let server = self.server.next_at(self.epoch);
         link.into_iter().chain(server).min()
     }
 
-    /// Handles everything that is due.
+    /// Handles all due events on the link and at the server.
     fn step(&mut self) {
         let now = self.epoch + self.clock;
         while self
@@ -258,7 +259,10 @@ impl Datagrams for SimulatedDatagrams {
             true => self.waits_at_once += 1,
             false => self.waits_at_once = 0,
         }
-        assert!(self.waits_at_once < WAITS_AT_ONCE_MAX, "the worker spins");
+        assert!(
+            self.waits_at_once < WAITS_AT_ONCE_MAX,
+            "the worker spins: its clock does not advance"
+        );
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! The system's UDP sockets, polled with epoll or kqueue.
 //!
-//! A batch takes one system call, whether sent or received: the system splits sent batches
-//! (UDP_SEGMENT) and joins received datagrams (UDP_GRO of udp(7)).
+//! Sending or receiving a batch takes one system call: the system splits sent batches (UDP_SEGMENT)
+//! and joins received datagrams (UDP_GRO of udp(7)).
 
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
@@ -23,12 +23,12 @@ use crate::socket::{Key, Route, local, system};
 
 /// Maximum number of events per wait.
 const EVENTS_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
-/// Length of a receive buffer: the longest batch that the system joins.
+/// Length of a receive buffer, in bytes. The system joins no longer batches.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Number of batches that one system call may return.
 const BUFFERS: usize = 16;
-/// Default size of a socket's receive buffer. The system's default of about 200 KiB has room for
-/// only a few of a hundred responses that arrive at the same time.
+/// Default size of a socket's receive buffer, in bytes. If a hundred responses arrive at the same
+/// time, the system's default of about 200 KiB has room for only a few of them.
 const RECEIVE_BUFFER_BYTES: usize = 2 * 1024 * 1024;
 
 /// The UDP backend. See [`Datagrams`].
@@ -53,7 +53,7 @@ struct UdpSocket {
     socket: Socket,
     state: UdpSocketState,
     peer: SocketAddr,
-    /// True if a batch waits for room in the socket's buffer.
+    /// True if a batch is waiting for room in the socket's buffer.
     is_blocked: bool,
 }
 
@@ -81,7 +81,7 @@ impl UdpDatagrams {
         })
     }
 
-    /// Counts time from `epoch`, which all workers of a load share.
+    /// Starts the clock at `epoch`, which all workers of a load share.
     pub(crate) fn start_clock(&mut self, epoch: Instant) {
         self.epoch = epoch;
     }
@@ -122,7 +122,7 @@ impl UdpDatagrams {
             return None;
         }
         if event.writable && std::mem::take(&mut socket.is_blocked) {
-            // Datagrams that have already arrived are reported by the next wait.
+            // The next wait reports datagrams that have already arrived.
             if let Err(error) = socket.set_interest(&self.poller) {
                 return Some(DatagramEvent::Failed(socket.key, error));
             }
@@ -142,13 +142,14 @@ impl UdpSocket {
     }
 }
 
-/// Distinguishes events of successive connections with the same index.
+/// Returns the poller's key for a socket. The key distinguishes the sockets of successive
+/// connections with the same index.
 fn event_key(key: Key) -> usize {
     (key.generation as usize) << 32 | key.index as usize
 }
 
-/// Number of datagrams that the system dropped because the socket's receive buffer was full
-/// (SK_MEMINFO_DROPS of linux/sock_diag.h).
+/// Returns the number of datagrams that the system dropped because the socket's receive buffer was
+/// full (SK_MEMINFO_DROPS of linux/sock_diag.h).
 #[cfg(target_os = "linux")]
 fn dropped(socket: &Socket) -> u64 {
     /// SO_MEMINFO of asm/socket.h.
@@ -199,7 +200,7 @@ impl Datagrams for UdpDatagrams {
         let socket = Socket::new(domain, Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
         match route.buffers {
             Some(bytes) => local::size_buffers(&socket, bytes)?,
-            // The system grants as much as it allows (net.core.rmem_max).
+            // The system may grant a smaller buffer (net.core.rmem_max).
             None => socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?,
         }
         if let Some(source) = route.source {
@@ -256,7 +257,7 @@ impl Datagrams for UdpDatagrams {
                 socket.set_interest(&self.poller)?;
                 Ok(false)
             }
-            // A path MTU probe was too long (RFC 8899) and counts as lost.
+            // A path MTU probe (RFC 8899) was too long for the path. It counts as lost.
             Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => Ok(true),
             Err(error) => Err(error),
         }
@@ -297,7 +298,8 @@ impl Datagrams for UdpDatagrams {
             _ => {}
         }
         self.batch.extend(self.events.iter());
-        // Events are taken from the end, so that the first reported event is handled first.
+        // Events are taken from the end of the batch. The batch is reversed so that the first
+        // reported event is handled first.
         self.batch.reverse();
         Ok(())
     }
@@ -379,7 +381,7 @@ mod tests {
         drop(server);
         assert!(datagrams.send(KEY, b"x", batch(1)).unwrap());
         let DatagramEvent::Failed(KEY, error) = event(&mut datagrams) else {
-            panic!("not reported");
+            panic!("the closed port was not reported");
         };
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     }

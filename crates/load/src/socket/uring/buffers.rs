@@ -13,14 +13,15 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::types::BufRingEntry;
 use io_uring::{IoUring, cqueue};
 
-/// Identifier of a ring's only buffer group.
+/// Identifier of the only buffer group of a ring.
 pub(super) const GROUP: u16 = 0;
-/// Alignment of the buffer ring, in bytes. The kernel requires it to begin on a page.
+/// Alignment of the buffer ring, in bytes. The kernel requires the ring to begin on a page
+/// boundary.
 const PAGE: usize = 4096;
 /// `IOU_PBUF_RING_INC` of linux/io_uring.h: buffers are consumed piece by piece.
 const INCREMENTAL: u16 = 2;
 
-/// Number of buffers, which is a power of two, and size of each in bytes.
+/// Number of buffers, which is a power of two, and size of each buffer in bytes.
 #[derive(Clone, Copy)]
 struct BufferLayout {
     count: u16,
@@ -30,24 +31,26 @@ struct BufferLayout {
 /// Unit in which the kernel consumes buffers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::socket) enum BufferUse {
-    /// The kernel consumes a buffer piece by piece.
+    /// Each receive consumes a piece of a buffer.
     Piecewise,
     /// Each receive consumes a whole buffer.
     Whole,
 }
 
-/// All buffers together fit into a core's cache, and each can hold a body of 100 KiB.
+/// Buffers that are consumed piece by piece. All of them together fit into a core's cache, and each
+/// can hold a body of 100 KiB.
 const PIECEWISE: BufferLayout = BufferLayout {
     count: 4,
     bytes: 256 * 1024,
 };
-/// Each receive takes a whole buffer, even for a few bytes.
+/// Buffers that are consumed whole. There are more of them, because each receive takes one even for
+/// a few bytes.
 const WHOLE: BufferLayout = BufferLayout {
     count: 64,
     bytes: 32 * 1024,
 };
 
-/// The ring and its buffers. They must outlive the `IoUring` that they are registered with.
+/// The buffer ring and its buffers. They must outlive the `IoUring` that they are registered with.
 pub(super) struct ReceiveBuffers {
     usage: BufferUse,
     shape: BufferLayout,
@@ -73,7 +76,7 @@ impl ReceiveBuffers {
         }
     }
 
-    /// Like [`ReceiveBuffers::register`], for the given unit of consumption.
+    /// Like [`ReceiveBuffers::register`], but with a given unit of consumption.
     ///
     /// # Errors
     ///
@@ -109,13 +112,15 @@ impl ReceiveBuffers {
     /// Returns the range of the received bytes, and the buffer if it is used up and must be
     /// returned to the kernel. Returns `None` for a completion without a buffer.
     ///
-    /// A receive of zero bytes (the peer's end) never consumes a piece, even if the kernel reports
-    /// that, as it does for other operations. Otherwise the buffer would be in the ring twice.
+    /// A receive of zero bytes (the peer's close) never uses up a piecewise buffer, even if the
+    /// kernel reports, as for other operations, that it does. Otherwise, the buffer would be in the
+    /// ring twice.
     pub(super) fn taken(&mut self, length: u32, flags: u32) -> Option<(Range<usize>, Option<u16>)> {
         let buffer = cqueue::buffer_select(flags)?;
         let used = self.used.get_mut(usize::from(buffer))?;
         if length > self.shape.bytes - *used {
-            // No kernel does this. Without the check, the code below could read beyond the buffer.
+            // No kernel reports more bytes than the buffer has left. Without this check, the code
+            // below could then read beyond the buffer.
             return None;
         }
         let start = usize::from(buffer) * self.shape.bytes as usize + *used as usize;
@@ -124,7 +129,7 @@ impl ReceiveBuffers {
         Some((start..start + length as usize, done.then_some(buffer)))
     }
 
-    /// The bytes at a range that [`ReceiveBuffers::taken`] returned.
+    /// Returns the bytes of a range that [`ReceiveBuffers::taken`] returned.
     pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
         debug_assert!(range.end <= self.memory.layout.size());
         // SAFETY: the range is within the memory. The kernel writes there again only after the
@@ -164,7 +169,7 @@ struct PageMemory {
 impl PageMemory {
     fn zeroed(bytes: usize) -> PageMemory {
         let layout = Layout::from_size_align(bytes.max(PAGE), PAGE)
-            .expect("sizes here are constants, far below the limit");
+            .expect("buffer sizes are constants far below the limit");
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
         let Some(start) = NonNull::new(start) else {

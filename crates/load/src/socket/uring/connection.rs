@@ -1,4 +1,4 @@
-//! A connection of the ring, and the operations on it.
+//! A connection of the io_uring backend, and the ring operations on it.
 
 use std::os::fd::AsRawFd;
 
@@ -11,10 +11,11 @@ use super::buffers;
 use super::operation::{Kind, user_data};
 use crate::socket::{Key, Outgoing, Sending};
 
-/// Number of bytes that always fit into a socket's buffer, so that a send completes immediately.
+/// Number of bytes that always fit into a socket's buffer. Shared sends of up to this size are
+/// reported as done immediately.
 const ALWAYS_ACCEPTED_BYTES: usize = 4096;
 /// Maximum size of one send. Longer sends are split, because an operation reports the number of
-/// bytes sent only at its end.
+/// sent bytes only when it ends.
 pub(super) const SEND_BYTES_MAX: usize = 128 << 10;
 
 pub(super) struct UringConnection<'run> {
@@ -24,21 +25,21 @@ pub(super) struct UringConnection<'run> {
     pub(super) handle: Handle,
     /// True if a receive is armed in the kernel.
     pub(super) receiving: bool,
-    /// Bytes of the send in flight, and the number of them that the kernel has accepted.
+    /// The send in flight, and the number of its bytes that the kernel has accepted.
     pub(super) sending: Option<(Outgoing<'run>, usize)>,
-    /// Bytes of a failed send that the kernel had not accepted.
+    /// Number of bytes in a failed send that the kernel had not accepted.
     pub(super) unsent: usize,
 }
 
-/// Identification of the socket in operations.
+/// Way in which operations identify the socket.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Handle {
     /// The socket's descriptor, which the kernel looks up for each operation.
     Descriptor,
-    /// The socket's descriptor until the connection is established, then its index in the ring's
-    /// table. Used for connections that will carry many requests.
+    /// The socket's descriptor until the connection is established, and then its index in the
+    /// ring's table. This is for connections that will carry many requests.
     ToBeFixed,
-    /// The socket's index in the ring's own table, which is cheaper to look up.
+    /// The socket's index in the ring's table, which is cheaper to look up than a descriptor.
     Fixed,
 }
 
@@ -48,12 +49,12 @@ pub(super) enum UringStage {
     Open,
     /// The peer has closed its side. Nothing more is received.
     HalfClosed,
-    /// The connection has failed. Nothing more happens.
+    /// The connection has failed. No more completions follow.
     Failed,
 }
 
 impl<'run> UringConnection<'run> {
-    /// The operation that receives until the peer closes.
+    /// Returns the operation that receives until the peer closes the connection.
     pub(super) fn receive_entry(&self) -> Entry {
         let entry = match self.handle {
             Handle::Fixed => opcode::RecvMulti::new(Fixed(self.key.index), buffers::GROUP).build(),
@@ -65,7 +66,7 @@ impl<'run> UringConnection<'run> {
         entry.user_data(user_data(Kind::Receive, self.key))
     }
 
-    /// The operation that sends these bytes, and the state of the send.
+    /// Begins a send of these bytes. Returns the operation for the ring, and the state of the send.
     pub(super) fn begin_send(&mut self, bytes: Outgoing<'run>) -> (Entry, Sending) {
         let entry = self.send_entry(bytes.bytes());
         match bytes {

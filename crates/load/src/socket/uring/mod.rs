@@ -2,9 +2,9 @@
 //!
 //! Operations are written into the submission queue and submitted in batches, no later than the
 //! next wait. A connection's receive is armed once and completes for each arrival (multishot), into
-//! [`buffers`]. If more bytes arrive than the buffers can hold, receives take turns. The kernel
-//! works on completions only during submissions and waits (DEFER_TASKRUN), which avoids interrupts
-//! and preserves the order of completions.
+//! [`buffers`]. If more bytes arrive than the buffers can hold, connections take turns to receive.
+//! The kernel processes completions only during submissions and waits (DEFER_TASKRUN). This avoids
+//! interrupts and preserves the order of completions.
 
 mod buffers;
 mod connection;
@@ -39,25 +39,26 @@ use ring::Ring;
 pub(super) use trial::test_rings;
 use trial::{parts, retry_for_memory};
 
-/// Maximum number of receives per wait that are armed again after they found no free buffer.
+/// Maximum number of receives that are armed again per wait, after they found no free buffer.
 const REARMED_RECEIVES_MAX: usize = 16;
 
 /// The completion backend. See [`Sockets`].
 pub(crate) struct UringSockets<'run> {
-    // Declared first so that it is dropped first: the kernel releases the buffers with the ring.
+    // The ring is declared first so that it is dropped first. The kernel releases the buffers
+    // together with the ring.
     ring: Ring,
     buffers: ReceiveBuffers,
-    /// Completions that are not from the ring.
+    /// Completions that don't come from the ring.
     ready: VecDeque<Completion>,
     connections: Vec<Option<UringConnection<'run>>>,
-    /// Buffers of connections that ended while the kernel was still sending them, by user data.
+    /// Buffers that the kernel was still sending when their connections ended, by user data.
     orphans: HashMap<u64, Outgoing<'run>>,
-    /// Addresses of connection attempts; the kernel reads them at submission.
+    /// Addresses of connection attempts. The kernel reads them at submission.
     addresses: HashMap<SocketAddr, Box<SockAddr>>,
     /// True if the ring has a table of sockets.
     has_table: bool,
-    /// Connections whose receive found all buffers full of unread bytes, in order. They are not
-    /// armed again immediately, because the buffers would still be full.
+    /// Connections whose receive found all buffers full of unread bytes, in order. Their receives
+    /// are not armed again immediately, because the buffers would still be full.
     starved: VecDeque<Key>,
     received: Range<usize>,
     /// Buffer to return to the kernel once its bytes have been read by `received`.
@@ -108,18 +109,19 @@ impl<'run> UringSockets<'run> {
         Ok(UringSockets::over(ring, buffers, capacity))
     }
 
-    /// Counts time from `epoch`, which all workers of a load share.
+    /// Starts the clock at `epoch`, which all workers of a load share.
     pub(crate) fn start_clock(&mut self, epoch: Instant) {
         self.ring.start_clock(epoch);
     }
 
-    /// The connection of a key, if it is still open.
+    /// Returns the connection of a key, if it is still open.
     fn connection(&mut self, key: Key) -> Option<&mut UringConnection<'run>> {
         let connection = self.connections.get_mut(key.index as usize)?.as_mut();
         connection.filter(|connection| connection.key == key)
     }
 
-    /// The key that an operation belongs to, if that connection is still open.
+    /// Returns the key of the connection that an operation belongs to, if the connection is still
+    /// open.
     fn live_key(&self, user_data: u64) -> Option<Key> {
         let key = self.connections.get(index_of(user_data))?.as_ref()?.key;
         is_of(user_data, key).then_some(key)
@@ -132,21 +134,21 @@ impl<'run> UringSockets<'run> {
         unsafe { self.ring.push(entry) }
     }
 
-    /// Like `push`, for an operation on a connection, which fails if the queue is full.
+    /// Like `push`, but fails the operation on its connection if the queue is full.
     fn push_or_fail(&mut self, key: Key, operation: Operation, entry: &Entry) {
         if !self.push(entry) {
             self.refuse(key, operation);
         }
     }
 
-    /// Fails an operation because the queue is full and the kernel accepts no operations.
+    /// Fails an operation after the queue was full and the kernel accepted no operations.
     #[cold]
     fn refuse(&mut self, key: Key, operation: Operation) {
         let Some(connection) = self.connection(key) else {
             return;
         };
         match operation {
-            // The kernel does not have this send, so its buffer may be dropped.
+            // The kernel never received this send, so its buffer may be dropped.
             Operation::Send => {
                 if let Some((outgoing, sent)) = connection.sending.take() {
                     connection.unsent = outgoing.bytes().len() - sent;
@@ -243,8 +245,8 @@ impl<'run> UringSockets<'run> {
             return;
         }
         let descriptor = [connection.socket.as_raw_fd()];
-        // The close of the previous connection with this index may still be queued. If it were
-        // submitted later, it would close the new connection.
+        // The close of the previous connection with this index may still be queued, so the queue is
+        // submitted first. Otherwise, that close would end the new connection.
         let is_free = self.ring.submit();
         let submitter = self.ring.registry().submitter();
         let entered = is_free
@@ -254,7 +256,7 @@ impl<'run> UringSockets<'run> {
         if let Some(connection) = self.connection(key) {
             connection.handle = match entered {
                 true => Handle::Fixed,
-                // The connection continues with its descriptor.
+                // Operations on the connection continue to use its descriptor.
                 false => Handle::Descriptor,
             };
         }
@@ -397,7 +399,7 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// Gives the most recently consumed buffer back to the kernel.
+    /// Returns the most recently consumed buffer to the kernel.
     fn give_back(&mut self) {
         self.received = 0..0;
         if let Some(buffer) = self.used_up.take() {
@@ -405,8 +407,8 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// Rearms some of the receives that found no buffer. Consumed buffers have already been
-    /// returned.
+    /// Rearms some of the receives that found no buffer. Consumed buffers must already have been
+    /// returned to the kernel.
     fn feed(&mut self) {
         for _ in 0..REARMED_RECEIVES_MAX {
             let Some(key) = self.starved.pop_front() else {
@@ -432,14 +434,14 @@ impl<'run> UringSockets<'run> {
             if socket.peer_addr().is_err() {
                 return;
             }
-            // The connection is already established.
+            // The connection was established in the meantime, so it is ended like any open one.
         }
         match how {
             Close::Abort => system::abort(socket),
             Close::Orderly if connection.receiving || sending => {
                 // Bytes that were reported as sent must be sent before the close.
                 self.ring.submit();
-                // This fails only if the connection has already ended.
+                // The shutdown fails only if the connection has already ended.
                 let _ = socket.shutdown(Shutdown::Both);
             }
             Close::Orderly => {}
@@ -447,7 +449,7 @@ impl<'run> UringSockets<'run> {
     }
 }
 
-/// Returns the completion of a failed send whose success would not be reported.
+/// Returns the completion of a failed send. The ring reports such a send only if it fails.
 fn send_failed(key: Key, result: i32) -> Completion {
     let error = error_of(result).unwrap_or_else(|| io::ErrorKind::BrokenPipe.into());
     Completion::Failed(key, Operation::Send, error)
@@ -541,7 +543,8 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
     fn next(&mut self) -> Option<Completion> {
         self.give_back();
         if let Some(completion) = self.ready.pop_front() {
-            // At least one system call was made. Compared with that, reading the clock is cheap.
+            // This completion took at least one system call, so reading the clock is comparatively
+            // cheap.
             self.ring.read_clock();
             return Some(completion);
         }

@@ -1,4 +1,4 @@
-//! User data that identifies the ring's operations.
+//! User data that identifies operations of the ring.
 
 use std::io;
 
@@ -23,14 +23,14 @@ pub(super) enum Kind {
 const GENERATION_BITS: u32 = 29;
 const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 
-/// The user data of an operation: its kind and its connection. Generations that differ by 2^29 have
-/// the same user data, but no operation lasts that long.
+/// Returns the user data of an operation, which contains its kind and its connection. Generations
+/// that differ by 2^29 have the same user data, but no operation outlasts that many connections.
 pub(super) fn user_data(kind: Kind, key: Key) -> u64 {
     (kind as u64) << 61 | u64::from(key.generation & GENERATION_MASK) << 32 | u64::from(key.index)
 }
 
 impl Kind {
-    /// Returns true if a completion always follows.
+    /// Returns true if operations of this kind always have a completion, even if they succeed.
     pub(super) fn always_completes(self) -> bool {
         !matches!(self, Kind::QuietSend | Kind::Other)
     }
@@ -47,28 +47,28 @@ pub(super) fn kind_of(user_data: u64) -> Kind {
     }
 }
 
-/// The user data of the alarm.
+/// User data of the alarm.
 pub(super) const ALARM: u64 = (Kind::Alarm as u64) << 61;
 
-/// The index of the connection that an operation belongs to.
+/// Returns the index of the connection that an operation belongs to.
 pub(super) fn index_of(user_data: u64) -> usize {
     (user_data & u64::from(u32::MAX)) as usize
 }
 
-/// Returns true if an operation belongs to this connection. The caller has checked that the index
-/// is the same.
+/// Returns true if an operation belongs to this connection. The caller must have checked that the
+/// index matches.
 pub(super) fn is_of(user_data: u64, key: Key) -> bool {
     (user_data >> 32) as u32 & GENERATION_MASK == key.generation & GENERATION_MASK
 }
 
-/// Marks an operation whose result doesn't matter.
+/// Marks an operation as one whose result is ignored.
 pub(super) fn quiet(entry: Entry) -> Entry {
     entry
         .flags(Flags::SKIP_SUCCESS)
         .user_data((Kind::Other as u64) << 61)
 }
 
-/// The error in an operation's result, if there is one.
+/// Returns the error in an operation's result, if there is one.
 pub(super) fn error_of(result: i32) -> Option<io::Error> {
     (result < 0).then(|| io::Error::from_raw_os_error(-result))
 }

@@ -1,4 +1,4 @@
-//! The ring: submits operations, reaps completions, and provides the clock and one timer.
+//! The ring, which submits operations, reaps completions, and provides the clock and one timer.
 //!
 //! If an armed alarm would fire after the end of a wait, the wait has its own time limit. This
 //! ensures that every wait ends.
@@ -14,10 +14,10 @@ use prony_record::Nanos;
 use super::WaitBatch;
 use super::operation::{ALARM, Kind, kind_of, quiet};
 
-/// Maximum number of operations that wait for submission.
+/// Maximum number of operations that are waiting for submission.
 const SUBMISSIONS: u32 = 256;
-/// Operations are submitted as soon as this number is queued, because their send times are already
-/// recorded.
+/// Number of queued operations at which they are submitted. Submission must not be delayed for
+/// long, because the send times are already recorded.
 const BATCH: usize = 16;
 /// `IORING_ENTER_GETEVENTS` of linux/io_uring.h.
 const GETEVENTS: u32 = 1;
@@ -35,7 +35,7 @@ pub(super) struct Ring {
     io: IoUring,
     /// True if the kernel supports a minimum wait time (Linux 6.12 and later).
     gathers: bool,
-    /// Number of operations whose last completion has not arrived.
+    /// Number of operations whose last completion has not arrived yet.
     in_flight: u32,
     /// Time of the alarm, if it is armed. An alarm ends a wait. It stays armed if another event
     /// ends the wait first, because setting and clearing a timer for each wait would cost more than
@@ -43,7 +43,7 @@ pub(super) struct Ring {
     alarm: Option<Nanos>,
     /// Time until the alarm, which the kernel reads at submission.
     alarm_left: Box<Timespec>,
-    /// The last clock reading, and the number of completions reaped since then.
+    /// The last clock reading; `reaped` is the number of completions reaped since then.
     moment: Nanos,
     reaped: u32,
     epoch: Instant,
@@ -124,7 +124,7 @@ impl Ring {
 
     /// Submits the queue. Returns true if the queue is then empty. After a failure, the operations
     /// stay queued for the next attempt. Bytes that have arrived stay in the kernel until the next
-    /// wait: with thousands of connections, bytes would otherwise arrive faster than they are
+    /// wait. Otherwise, with thousands of connections, bytes would arrive faster than they are
     /// reaped, and fill all buffers.
     pub(super) fn submit(&mut self) -> bool {
         let _ = self.io.submit();
@@ -142,7 +142,8 @@ impl Ring {
         self.wait_for(until, None)
     }
 
-    /// Like [`Ring::wait`]. With a `batch`, the first completions may wait until the batch is full.
+    /// Like [`Ring::wait`]. With a `batch`, may continue to sleep after the first completions until
+    /// the batch is full.
     ///
     /// # Errors
     ///
@@ -154,8 +155,8 @@ impl Ring {
             if self.alarm.is_none() {
                 self.arm(until);
             }
-            // The armed alarm fires by the end of the wait. If it fires too early, the caller waits
-            // again.
+            // If the alarm fires by the end of the wait, it can end the wait. If it fires too
+            // early, the caller waits again.
             let is_armed = self.alarm.is_some_and(|at| at <= until);
             match batch.filter(|_| self.gathers) {
                 Some(batch) => self.wait_coalesced(until, is_armed, batch),
@@ -167,8 +168,8 @@ impl Ring {
         match waited {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
-                // The time limit was reached, a signal arrived, or completions must be reaped
-                // first.
+                // These errors mean that the time limit was reached, that a signal arrived, or that
+                // completions must be reaped first.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(error),
             },
@@ -229,7 +230,7 @@ impl Ring {
         }
     }
 
-    /// The next completion of an operation on a connection. Does not wait.
+    /// Returns the next completion of an operation on a connection, if there is one. Does not wait.
     #[inline]
     pub(super) fn next(&mut self) -> Option<cqueue::Entry> {
         loop {
@@ -253,7 +254,7 @@ impl Ring {
             // time.
             let _ = unsafe { self.push(&quiet(opcode::TimeoutRemove::new(ALARM).build())) };
         }
-        // The remaining closes have no completions.
+        // Operations without completions, such as closes, only need to be submitted.
         self.submit();
         let last = self.now() + Nanos::from(DROP_TIMEOUT);
         while self.in_flight > 0 && self.now() < last {
@@ -268,7 +269,7 @@ impl Ring {
 }
 
 /// Creates a ring for `completions` completions, or for the minimum number if this user is not
-/// allowed to lock that much memory (RLIMIT_MEMLOCK). The kernel keeps completions beyond the
+/// allowed to lock that much memory (RLIMIT_MEMLOCK). The kernel keeps completions that exceed the
 /// ring's size elsewhere, which costs more. The size is not reduced in steps until it fits, because
 /// other workers need memory too.
 fn built(completions: u32) -> io::Result<IoUring> {
@@ -286,7 +287,7 @@ fn built(completions: u32) -> io::Result<IoUring> {
     }
 }
 
-/// Returns true if the user's limit on locked memory was exceeded.
+/// Returns true if an error means that the user's limit on locked memory was exceeded.
 pub(super) fn is_out_of_memory(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOMEM)
 }

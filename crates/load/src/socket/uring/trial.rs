@@ -1,4 +1,4 @@
-//! Tests whether io_uring works on this system, and retries while memory is short.
+//! Tests that io_uring works on this system, and retries while locked memory is short.
 
 use std::io;
 use std::time::Duration;
@@ -13,7 +13,7 @@ const ATTEMPTS_MAX: u32 = 20;
 /// Pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
-/// Tries to create a ring of this capacity for each worker.
+/// Tries to create and use a ring of this capacity for each worker.
 ///
 /// # Errors
 ///
@@ -22,22 +22,24 @@ pub(in crate::socket) fn test_rings(workers: u32, capacity: usize) -> io::Result
     retry_for_memory(|| {
         let rings = (0..workers).map(|_| parts(capacity));
         let mut rings = rings.collect::<io::Result<Vec<_>>>()?;
-        // A container may allow creating rings but not using them.
+        // A container may allow processes to create rings but not to use them.
         rings
             .iter_mut()
             .try_for_each(|(ring, _)| ring.wait(ring.now() + Nanos(1)))
     })
 }
 
-/// Creates the parts of a backend. The ring must be dropped first.
+/// Creates the ring and the receive buffers of a backend. The ring must be dropped before the
+/// buffers.
 pub(super) fn parts(capacity: usize) -> io::Result<(Ring, ReceiveBuffers)> {
     let ring = Ring::new(capacity)?;
     let buffers = ReceiveBuffers::register(ring.registry())?;
     Ok((ring, buffers))
 }
 
-/// Retries `make` while memory is short. The memory of dropped rings, including rings in other
-/// processes of the same user, is released only after some milliseconds.
+/// Retries `make` while memory is short. The kernel releases the memory of a dropped ring only
+/// after some milliseconds, and counts it per user. Rings in other processes of the same user
+/// therefore count as well.
 pub(super) fn retry_for_memory<T>(make: impl Fn() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..ATTEMPTS_MAX {
         match make() {

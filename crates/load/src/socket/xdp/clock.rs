@@ -1,14 +1,14 @@
-//! Clocks of the bypass backend: the load's and the TCP stack's.
+//! The two clocks of the bypass backend: the load's clock and the TCP stack's clock.
 
 use std::time::Instant;
 
 use prony_record::Nanos;
 
-/// Converts between the load's clock and the stack's clock, which starts with the backend and never
-/// goes back. Both are in nanoseconds.
+/// Converts between the load's clock and the stack's clock. The stack's clock starts when the
+/// backend is created, and never goes back. Both clocks are in nanoseconds.
 pub(super) struct BackendClock {
     created: Instant,
-    /// Time of the load's clock at zero of the stack's clock.
+    /// Reading of the load's clock when the stack's clock is at zero.
     offset: i64,
     /// The stack's time at the last call of [`BackendClock::read`].
     cached: u64,
@@ -23,7 +23,7 @@ impl BackendClock {
         }
     }
 
-    /// Returns the instant at zero of the stack's clock.
+    /// Returns the instant at which the stack's clock is at zero.
     pub(super) fn created(&self) -> &Instant {
         &self.created
     }
@@ -52,7 +52,7 @@ impl BackendClock {
         time.saturating_sub(self.offset).max(0) as u64
     }
 
-    /// Sets zero of the load's clock.
+    /// Sets the instant at which the load's clock is at zero.
     pub(super) fn start(&mut self, epoch: Instant) {
         self.offset = match self.created.checked_duration_since(epoch) {
             Some(before) => before.as_nanos() as i64,

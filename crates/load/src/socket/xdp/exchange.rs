@@ -1,5 +1,5 @@
-//! Passes packets on between workers: a packet may arrive at a queue of one worker although it
-//! belongs to a connection of another.
+//! Passes packets between workers. A packet may arrive at a queue of one worker although it belongs
+//! to a connection of another worker.
 //!
 //! The interface chooses the receive queue of a packet by a hash that may be unknown, and an AF_XDP
 //! socket receives from one queue only.
@@ -11,18 +11,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Maximum number of packets in a worker's inbox. Additional packets are dropped, as when a ring is
-/// full.
+/// Maximum number of packets in a worker's inbox. When the inbox is full, further packets are
+/// dropped, as they are when a ring is full.
 const PACKETS_MAX: usize = 4096;
 
-/// An inbox for each worker.
+/// Packet inboxes, one per worker.
 #[derive(Debug)]
 pub(super) struct Exchange(Vec<Inbox>);
 
 #[derive(Debug)]
 struct Inbox {
     packets: Mutex<Vec<Vec<u8>>>,
-    /// There are packets, and the event is set.
+    /// True if the inbox has packets and the event is set.
     is_set: AtomicBool,
     event: OwnedFd,
 }
@@ -42,7 +42,8 @@ impl Exchange {
             .map(Exchange)
     }
 
-    /// Gives a packet to a worker, and wakes it. Returns false if its inbox is full.
+    /// Puts a packet into a worker's inbox, and wakes the worker. Returns false if the inbox is
+    /// full.
     pub(super) fn give(&self, worker: u32, packet: &[u8]) -> bool {
         let Some(inbox) = self.0.get(worker as usize) else {
             return false;
@@ -53,14 +54,14 @@ impl Exchange {
         }
         packets.push(packet.to_vec());
         if !inbox.is_set.swap(true, Ordering::AcqRel) {
-            // The event's counter can't overflow, because the event is set only once until it is
-            // read.
+            // The event's counter can't overflow, because the event is not set again until it has
+            // been read.
             let _ = rustix::io::write(&inbox.event, &1u64.to_ne_bytes());
         }
         true
     }
 
-    /// Moves all packets of a worker into an empty list.
+    /// Moves all packets from a worker's inbox into `list`, which must be empty.
     pub(super) fn take(&self, worker: u32, list: &mut Vec<Vec<u8>>) {
         let Some(inbox) = self.0.get(worker as usize) else {
             return;
@@ -70,7 +71,7 @@ impl Exchange {
         }
         let mut packets = inbox.packets.lock().unwrap_or_else(|it| it.into_inner());
         inbox.is_set.store(false, Ordering::Release);
-        // It fails only if the event is not set.
+        // The read fails only if the event is not set.
         let _ = rustix::io::read(&inbox.event, &mut [0; 8]);
         std::mem::swap(&mut *packets, list);
     }
@@ -82,8 +83,8 @@ impl Exchange {
             .is_some_and(|inbox| inbox.is_set.load(Ordering::Acquire))
     }
 
-    /// The event that becomes readable when packets arrive in a worker's inbox; `None` if there is
-    /// only one worker.
+    /// Returns the event that becomes readable when packets arrive in a worker's inbox; `None` if
+    /// there is only one worker.
     pub(super) fn event(&self, worker: u32) -> Option<BorrowedFd<'_>> {
         let inbox = self.0.get(worker as usize)?;
         (self.0.len() > 1).then(|| inbox.event.as_fd())

@@ -16,29 +16,32 @@ use prony_xdp::{
 use super::exchange::Exchange;
 use super::setup::{XdpOptions, XdpSetup};
 
-/// Size of the largest IP packet that is sent or accepted. Larger packets would need larger frames.
+/// Size of the largest IP packet, in bytes, that is sent or accepted. Larger packets would need
+/// larger frames.
 const MTU_MAX: u32 = 3_400;
 
-/// The program on the interface, and the routes to the targets. Dropping it detaches the program.
+/// The BPF program on the interface, and the routes to the targets. Dropping the link detaches the
+/// program.
 #[derive(Debug)]
 pub(crate) struct XdpLink {
     attachment: Attachment,
     interface: Interface,
     options: XdpOptions,
     sources: Vec<AddressRange>,
-    /// Source addresses that the kernel doesn't have. This process replies to requests for their
-    /// MAC address.
+    /// Source addresses that the kernel doesn't have. This process itself replies to requests for
+    /// the MAC addresses of these sources.
     answered: Vec<AddressRange>,
     ports: RangeInclusive<u16>,
     hops: Mutex<HashMap<IpAddr, NextHop>>,
     workers: u32,
-    /// The hash that distributes received packets over the queues, if it matters and is known.
+    /// The hash that distributes received packets over the queues. `None` if there is only one
+    /// worker or the hash is unknown.
     receive_hash: Option<RssHash>,
-    /// Sockets of each worker, until it takes them. All sockets are open before any worker
-    /// connects, because packets in a queue without a socket would reach the kernel, which resets
-    /// connections that it doesn't know.
+    /// Sockets of each worker, until the worker takes them. All sockets are opened before any
+    /// worker connects. Otherwise, packets in a queue without a socket would reach the kernel,
+    /// which resets connections that it doesn't know.
     sockets: Mutex<Vec<Vec<QueueSocket>>>,
-    /// Workers that took their sockets and have not ended.
+    /// Number of workers that have taken their sockets and have not ended.
     active: AtomicU32,
     pub(super) exchange: Exchange,
 }
@@ -94,7 +97,7 @@ impl XdpLink {
         }))
     }
 
-    /// Largest IP packet in bytes.
+    /// Returns the size of the largest IP packet in bytes.
     pub(super) fn mtu(&self) -> u32 {
         self.interface.mtu().min(MTU_MAX)
     }
@@ -124,7 +127,8 @@ impl XdpLink {
         &self.answered
     }
 
-    /// A worker's sockets. The worker calls [`XdpLink::end_worker`] before it drops them.
+    /// Returns a worker's sockets. The worker must call [`XdpLink::end_worker`] before it drops
+    /// them.
     pub(super) fn take_sockets(&self, worker: u32) -> Vec<QueueSocket> {
         self.active.fetch_add(1, Ordering::AcqRel);
         let mut sockets = self.sockets.lock().unwrap_or_else(|it| it.into_inner());
@@ -136,13 +140,13 @@ impl XdpLink {
         self.active.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Returns true while any worker has connections, because their packets may arrive at any
+    /// Returns true while any worker is active. Packets of its connections may then arrive at any
     /// queue.
     pub(super) fn has_active_workers(&self) -> bool {
         self.active.load(Ordering::Acquire) > 0
     }
 
-    /// Local ports of a worker: an equal share of the load's port range.
+    /// Returns the local ports of a worker, which are an equal share of the load's port range.
     pub(super) fn ports_of(&self, worker: u32) -> RangeInclusive<u16> {
         let (first, count) = (u32::from(*self.ports.start()), self.ports.len() as u32);
         let at = |worker: u32| {
@@ -155,12 +159,12 @@ impl XdpLink {
         self.receive_hash.as_ref()
     }
 
-    /// The worker that receives from a queue; see [`open_sockets`].
+    /// Returns the worker that receives from a queue; see [`open_sockets`].
     pub(super) fn worker_of_queue(&self, queue: u32) -> u32 {
         queue % self.workers
     }
 
-    /// The worker whose connections use a local port.
+    /// Returns the worker whose connections use a local port.
     pub(super) fn owner_of(&self, port: u16) -> u32 {
         let (first, count) = (u32::from(*self.ports.start()), self.ports.len() as u32);
         let offset = u32::from(port).saturating_sub(first);

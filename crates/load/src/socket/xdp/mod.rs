@@ -37,23 +37,23 @@ pub(crate) use link::XdpLink;
 use port::LinkPort;
 pub(crate) use setup::{XdpOptions, XdpSetup};
 
-/// Maximum number of bytes that are copied into the stack at a time. They are copied from a buffer
-/// that is returned to the worker.
+/// Maximum number of bytes that are copied into the stack at a time, from a buffer that is later
+/// returned to the worker.
 const COPIED_BYTES_MAX: usize = 64 * 1024;
-/// Maximum number of bytes that all connections of a worker may store out of order.
+/// Maximum number of out-of-order bytes that all connections of a worker may store in total.
 const REASSEMBLY_BYTES: usize = 8 << 20;
 /// Bounds of a connection's receive window in bytes.
 const WINDOW_MIN: usize = 32 * 1024;
 const WINDOW_MAX: usize = 512 * 1024;
 /// Maximum number of packets that are sent before received packets are handled.
 const PACKETS_PER_WAIT_MAX: u32 = 1024;
-/// Number of queued resets at which they are sent without waiting for the next turn, so that the
-/// queue stays short when a load ends.
+/// Number of queued resets at which all of them are sent immediately rather than in the next turn.
+/// This keeps the queue short when a load ends.
 const QUEUED_RESETS_MAX: usize = 256;
 /// Maximum time to wait for the orderly end of closed connections when the backend is dropped.
 const LINGER: Nanos = Nanos::from_millis(500);
-/// Number of received packets at which a coalesced wait ends. Handling them takes longer than a
-/// wake-up.
+/// Number of received packets at which a coalesced wait ends. Handling that many packets takes
+/// longer than a wake-up.
 const GATHERED_PACKETS: u32 = 16;
 /// Maximum sleep while frames are waiting for the interface to accept them.
 const RETRY_PAUSE: Nanos = Nanos::from_millis(1);
@@ -63,7 +63,7 @@ pub(crate) struct XdpSockets<'run> {
     port: LinkPort,
     stack: TcpStack<'run>,
     connections: Vec<Option<XdpConnection<'run>>>,
-    /// Completions that are not events of the stack.
+    /// Completions that don't result from events of the stack.
     ready: VecDeque<Completion>,
     received: ReceivedBytes,
     /// Local ports of this worker.
@@ -86,22 +86,22 @@ struct XdpConnection<'run> {
 enum XdpStage {
     Connecting,
     Open,
-    /// The peer has closed its side.
+    /// The peer has closed its side. Nothing more is received.
     HalfClosed,
-    /// The connection has failed. Nothing more happens.
+    /// The connection has failed. No more completions follow.
     Failed,
 }
 
 /// The bytes of the `Received` that was returned last.
 enum ReceivedBytes {
     None,
-    /// A range of the port's current packet.
+    /// The bytes are a range of the port's current packet.
     InPacket(std::ops::Range<usize>),
     Reassembled(Vec<u8>),
 }
 
 impl<'run> XdpSockets<'run> {
-    /// Creates the backend of worker number `worker` of the link, for up to `capacity` connections.
+    /// Creates the backend of the link's worker `worker`, for up to `capacity` connections.
     pub(crate) fn new(link: Arc<XdpLink>, worker: u32, capacity: usize) -> XdpSockets<'run> {
         let ports = link.ports_of(worker);
         let port = LinkPort::new(link, worker);
@@ -126,7 +126,7 @@ impl<'run> XdpSockets<'run> {
         }
     }
 
-    /// Counts time from `epoch`, which all workers of a load share.
+    /// Starts the clock at `epoch`, which all workers of a load share.
     pub(crate) fn start_clock(&mut self, epoch: Instant) {
         self.clock.start(epoch);
     }
@@ -157,8 +157,9 @@ impl<'run> XdpSockets<'run> {
         })
     }
 
-    /// Chooses a local port whose packets arrive at a queue of this worker, if queues can be
-    /// predicted and such a port is free. Otherwise, another worker passes the packets on.
+    /// Opens a connection in the stack. If queues can be predicted, chooses a free local port whose
+    /// packets arrive at a queue of this worker. If there is no such port, another worker passes
+    /// the packets on.
     fn open_in_stack(
         &mut self,
         key: Key,
@@ -186,8 +187,8 @@ impl<'run> XdpSockets<'run> {
         stack.connect_from(tag, local, self.ports.clone(), remote, options, now)
     }
 
-    /// Gives the stack as much of a connection's send as it accepts. Returns true if the send is
-    /// complete.
+    /// Passes to the stack as many bytes of a connection's send as the stack accepts. Returns true
+    /// if the send is complete.
     fn push_send(&mut self, key: Key) -> bool {
         let now = self.clock.cached();
         let Some(connection) = self.connections[key.index as usize].as_mut() else {
@@ -217,13 +218,14 @@ impl<'run> XdpSockets<'run> {
             match self.stack.send(handle, chunk, now) {
                 SendState::Accepted if *pushed == total => return true,
                 SendState::Accepted => {}
-                // A failure of the connection follows, or was already reported.
+                // If the connection has ended, its failure was already reported or will be.
                 SendState::Waiting | SendState::Ended => return false,
             }
         }
     }
 
-    /// Continues a send for which the stack has space again.
+    /// Continues a send after the stack has gained space for it. Returns the send's completion if
+    /// it is complete.
     fn on_space(&mut self, key: Key) -> Option<Completion> {
         let connection = self.connection(key)?;
         let (outgoing, pushed) = connection.sending.as_ref()?;
@@ -237,7 +239,7 @@ impl<'run> XdpSockets<'run> {
         })
     }
 
-    /// Translates an event of the stack. Events of closed connections yield nothing.
+    /// Translates an event of the stack to a completion. Events of closed connections have none.
     fn on_event(&mut self, event: Event) -> Option<Completion> {
         let (Event::Connected(tag)
         | Event::SendSpace(tag)
@@ -313,7 +315,7 @@ impl<'run> XdpSockets<'run> {
         !self.ready.is_empty() || self.stack.has_events() || self.port.has_received()
     }
 
-    /// The stack's time at which a sleep ends.
+    /// Returns the time at which a sleep must end, on the stack's clock.
     fn sleep_limit(&self, until: Nanos) -> u64 {
         let mut limit = self.clock.stack_time(until);
         if let Some(timeout) = self.stack.next_timeout() {
@@ -339,8 +341,8 @@ impl<'run> XdpSockets<'run> {
         Ok(())
     }
 
-    /// Waits for the orderly end of closed connections, and resets those that don't end. Thousands of
-    /// resets take several turns.
+    /// Waits for the orderly end of closed connections, and resets connections that don't end.
+    /// Thousands of resets take several turns.
     fn linger(&mut self) -> io::Result<()> {
         self.turn_until(LINGER, |it| it.stack.connection_count() == 0)?;
         self.stack.abort_all(self.clock.read());
@@ -350,7 +352,7 @@ impl<'run> XdpSockets<'run> {
         })
     }
 
-    /// Sends and receives without the worker until a condition holds or this time is over.
+    /// Sends and receives without the worker, until a condition holds or the time limit is reached.
     fn turn_until(&mut self, limit: Nanos, is_done: impl Fn(&Self) -> bool) -> io::Result<()> {
         let end = self.clock.stack_now() + limit.0;
         while !is_done(self) && self.clock.stack_now() < end {
@@ -373,7 +375,7 @@ fn key_of(tag: u64) -> Key {
     }
 }
 
-/// The error that the kernel would report for a failure.
+/// Returns the error that the kernel would report for a failure.
 fn error_of(failure: Failure) -> io::Error {
     io::Error::from_raw_os_error(match failure {
         Failure::Refused | Failure::Unreachable(Unreachable::Port) => libc::ECONNREFUSED,
@@ -475,7 +477,7 @@ impl<'run> Sockets<'run> for XdpSockets<'run> {
             self.stack.close(handle, mode, self.clock.cached());
         }
         if self.stack.queued_resets() >= QUEUED_RESETS_MAX {
-            // If this fails, the next turn reports it.
+            // If sending fails, the next turn reports the error.
             let _ = self.transmit(self.clock.cached());
         }
     }
@@ -485,8 +487,8 @@ impl<'run> Sockets<'run> for XdpSockets<'run> {
         self.sleep(until)
     }
 
-    /// This thread first sleeps without watching the interface. Packets that arrive in this time
-    /// cause no wake-up, which saves work on both sides.
+    /// First sleeps without watching the interface. Packets that arrive during this sleep cause no
+    /// wake-up, which saves work on both sides.
     fn wait_coalesced(&mut self, until: Nanos, batch: WaitBatch) -> io::Result<()> {
         self.turn()?;
         let enough = batch.max_completions.min(GATHERED_PACKETS);
@@ -539,8 +541,8 @@ impl<'run> Sockets<'run> for XdpSockets<'run> {
 }
 
 impl Drop for XdpSockets<'_> {
-    /// Resets open connections, sends the remaining bytes of closed ones, and passes on packets of
-    /// other workers until these have ended.
+    /// Resets open connections and sends the remaining bytes of closed ones. Then passes on packets
+    /// that belong to other workers until all workers have ended.
     fn drop(&mut self) {
         for index in 0..self.connections.len() {
             if let Some(key) = self.connections[index].as_ref().map(|it| it.key) {
@@ -553,8 +555,8 @@ impl Drop for XdpSockets<'_> {
     }
 }
 
-/// Local port of a received packet: the destination port of a TCP segment, or the source port of
-/// the segment that an ICMP error quotes.
+/// Returns the local port of a received packet. This is the destination port of a TCP segment, or
+/// the source port of the segment that an ICMP error quotes.
 fn local_port(packet: &[u8]) -> Option<u16> {
     let port = |at: usize| {
         let bytes = packet.get(at..at + 2)?;

@@ -1,4 +1,4 @@
-//! A worker's end of the link: IP packets in frames.
+//! A worker's end of the link, which sends and receives IP packets in frames.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,7 +16,7 @@ use prony_xdp::{
 use super::link::XdpLink;
 use super::{is_in, local_port};
 
-/// Number of data bytes assumed per received frame when the ring's capacity is estimated.
+/// Assumed number of data bytes per received frame, for estimating the ring's capacity.
 const FRAME_DATA: usize = 1_400;
 
 /// A worker's sockets, one for each of its receive queues.
@@ -27,7 +27,7 @@ pub(super) struct LinkPort {
     mtu: u32,
     hops: HopTable,
     current: CurrentPacket,
-    /// Packets from other workers, in reverse order.
+    /// Packets that other workers passed on, in reverse order.
     given: Vec<Vec<u8>>,
     /// The socket from which the next packet is taken.
     next_socket: usize,
@@ -37,9 +37,9 @@ pub(super) struct LinkPort {
 /// The packet that was returned last. Its bytes stay readable until the next packet is taken.
 enum CurrentPacket {
     None,
-    /// A frame of the socket with this number.
+    /// The packet is in a frame of the socket with this number.
     InFrame(usize, Frame),
-    /// A packet that another worker received and passed on.
+    /// Another worker received the packet and passed it on.
     Given(Vec<u8>),
 }
 
@@ -47,7 +47,7 @@ enum CurrentPacket {
 #[derive(Debug, Default)]
 struct HopTable {
     by_target: HashMap<IpAddr, MacAddress>,
-    /// Default source of each target.
+    /// Default source address for each target.
     sources: HashMap<SocketAddr, Option<IpAddr>>,
     /// The MAC address of all next hops, if they all have the same one.
     only: Option<MacAddress>,
@@ -93,18 +93,18 @@ impl LinkPort {
         }
     }
 
-    /// Largest IP packet in bytes.
+    /// Returns the size of the largest IP packet in bytes.
     pub(super) fn mtu(&self) -> u32 {
         self.mtu
     }
 
-    /// Number of data bytes that the receive rings can hold.
+    /// Returns the number of data bytes that the receive rings can hold.
     pub(super) fn receive_capacity(&self) -> usize {
         self.sockets.len() * QueueSocket::RECEIVE_FRAMES as usize * FRAME_DATA
     }
 
-    /// The hash that distributes received packets among the queues, if there are several workers
-    /// and it is known.
+    /// Returns the hash that distributes received packets among the queues. Returns `None` if there
+    /// is only one worker or the hash is unknown.
     pub(super) fn receive_hash(&self) -> Option<&RssHash> {
         self.link.receive_hash()
     }
@@ -114,8 +114,8 @@ impl LinkPort {
         self.link.worker_of_queue(queue) == self.worker
     }
 
-    /// Prepares sending packets to a target. Returns the source address of the connection:
-    /// `source`, or the one that the kernel would use.
+    /// Prepares to send packets to a target. Returns the connection's source address, which is
+    /// `source` or the address that the kernel would use.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl LinkPort {
         Ok(buffer.and_then(|frame| frame.get_mut(ETHERNET_HEADER..end)))
     }
 
-    /// Queues the packet in the buffer, which has this length.
+    /// Queues the packet in the buffer for sending. The packet has this length.
     pub(super) fn commit(&mut self, length: usize) {
         let socket = &mut self.sockets[0];
         let Some(frame) = socket.next_buffer() else {
@@ -199,7 +199,7 @@ impl LinkPort {
             || self.link.exchange.has(self.worker)
     }
 
-    /// Number of frames in the receive rings.
+    /// Returns the number of frames in the receive rings.
     pub(super) fn received_count(&mut self) -> u32 {
         self.sockets
             .iter_mut()
@@ -208,7 +208,7 @@ impl LinkPort {
     }
 
     /// Releases the current packet and takes the next one for this worker, if there is one. Replies
-    /// to frames that ask for a MAC address, and passes on packets of other workers.
+    /// to frames that ask for a MAC address, and passes on packets that belong to other workers.
     pub(super) fn next_packet(&mut self) -> Option<()> {
         self.release();
         loop {
@@ -288,7 +288,7 @@ impl LinkPort {
     fn send_reply(&mut self, reply: &[u8]) {
         self.counts.neighbor_replies += 1;
         let socket = &mut self.sockets[0];
-        // Without a free frame, no reply is sent, and the neighbor will ask again.
+        // If no frame is free, no reply is sent, but the neighbor will ask again.
         if let Some(frame) = socket
             .next_buffer()
             .and_then(|it| it.get_mut(..reply.len()))
@@ -298,7 +298,7 @@ impl LinkPort {
         }
     }
 
-    /// The current packet; empty if there is none.
+    /// Returns the current packet, which is empty if there is none.
     pub(super) fn packet(&self) -> &[u8] {
         match &self.current {
             CurrentPacket::None => &[],
@@ -396,11 +396,11 @@ impl LinkPort {
         Ok(())
     }
 
-    /// Counts so far.
+    /// Returns the counts of packets and drops so far.
     pub(super) fn usage(&self) -> XdpUse {
         let mut used = self.counts.clone();
         for socket in &self.sockets {
-            // Each socket has its own drop counter in the kernel.
+            // The kernel counts drops separately for each socket.
             let drops = socket.drops().unwrap_or_default();
             used.receive_drops += drops.received();
             used.transmit_drops += drops.transmit_invalid;
@@ -409,8 +409,8 @@ impl LinkPort {
     }
 }
 
-/// Makes this thread's sleeps end on time. By default, the kernel may delay their end by 50 µs so
-/// that several threads wake up together (prctl(2), PR_SET_TIMERSLACK).
+/// Makes this thread's sleeps end on time. By default, the kernel may delay the end of a sleep by
+/// 50 µs so that several threads wake up together (prctl(2), PR_SET_TIMERSLACK).
 fn precise_timers() {
     // SAFETY: a plain system call. If it fails, sleeps end later.
     unsafe {

@@ -9,9 +9,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::socket::local;
 
-/// Lowest local port with a source address that the kernel has. Services often use lower ports.
+/// Lowest local port for source addresses that the kernel has. Services often use lower ports.
 const SHARED_PORTS_MIN: u16 = 10_000;
-/// Lowest local port with a source address that the kernel doesn't have.
+/// Lowest local port for source addresses that the kernel doesn't have.
 const OWN_PORTS_MIN: u16 = 1024;
 
 /// Settings of a load over AF_XDP.
@@ -82,19 +82,20 @@ impl XdpSetup {
         })
     }
 
-    /// Maximum number of workers.
+    /// Returns the maximum number of workers.
     pub(crate) fn workers_max(&self) -> u32 {
         self.interface.workers_max()
     }
 
-    /// Number of local ports that each source has.
+    /// Returns the number of local ports per source address.
     pub(crate) fn port_count(&self) -> u64 {
         self.filter.ports.len() as u64
     }
 }
 
-/// Local ports that the kernel doesn't choose for its own connections: the ports below or above its
-/// range, whichever are more. If its range covers nearly all ports, part of it is used.
+/// Returns local ports that the kernel doesn't choose for its own connections: the ports below or
+/// above the kernel's range, whichever are more. If the kernel's range covers nearly all ports,
+/// returns a part of that range.
 fn shared_ports(kernel: Option<RangeInclusive<u16>>) -> RangeInclusive<u16> {
     const FEW: usize = 256;
     let Some(kernel) = kernel else {
@@ -110,14 +111,14 @@ fn shared_ports(kernel: Option<RangeInclusive<u16>>) -> RangeInclusive<u16> {
     }
 }
 
-/// Milliseconds since the machine started.
+/// Returns the number of milliseconds since the machine started.
 pub(super) fn monotonic_millis() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     seconds * 1_000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000_000
 }
 
-/// A random number.
+/// Returns a random number.
 pub(super) fn secret() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -7,7 +7,7 @@ fn bytes(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 + at / 251) as u8).collect()
 }
 
-/// Every version with every kind of cipher it supports.
+/// Flags that select every TLS version with every kind of cipher that it supports.
 const KINDS: [&str; 6] = [
     "--tls-min 1.3 --ciphers TLS_AES_128_GCM_SHA256",
     "--tls-min 1.3 --ciphers TLS_AES_256_GCM_SHA384",

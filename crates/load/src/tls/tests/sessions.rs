@@ -31,7 +31,7 @@ fn sessions_are_resumed_by_default() {
             assert_eq!(at_once(&keeps, &server, 1), 1, "{version}");
         }
         let another = client(&words, 1);
-        assert_eq!(at_once(&another, &server, 1), 0, "workers share nothing");
+        assert_eq!(at_once(&another, &server, 1), 0, "no shared sessions");
         let forgets = client(&format!("{words} --no-resumption"), 1);
         for _ in 0..3 {
             assert_eq!(at_once(&forgets, &server, 1), 0, "{version}");

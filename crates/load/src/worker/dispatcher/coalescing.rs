@@ -7,7 +7,7 @@ use crate::socket::WaitBatch;
 
 /// Minimum number of requests in flight for coalescing responses.
 const COALESCE_REQUESTS_MIN: u32 = 16;
-/// Maximum delay of a response, as a fraction (1/20) of the average latency.
+/// Divisor for the maximum delay of a response, which is 1/20 of the average latency.
 const COALESCE_LATENCY_PART: u64 = 20;
 /// Minimum time of a coalesced wait. If the time would be shorter, waits are not coalesced.
 const COALESCE_TIME_MIN: Nanos = Nanos::from_micros(8);
@@ -21,15 +21,15 @@ impl Dispatcher {
         self.ewma_latency = Nanos((average + (took - average) / EWMA_PARTS) as u64);
     }
 
-    /// Limits on the next coalesced wait, which lasts up to `time_max`; `None` if coalescing is not
-    /// worthwhile.
+    /// Returns the limits on the next coalesced wait, which lasts up to `time_max`. Returns `None`
+    /// if coalescing is not worthwhile.
     ///
     /// Servers send many responses on one connection in several small segments. A client that
-    /// handles each segment immediately wakes up for each and sends one request at a time, which
-    /// also wakes the server for each. Both sides then spend their time on wake-ups. In a closed
-    /// loop with many requests in flight, responses are therefore handled in batches, each at most
-    /// 5% later than it arrived. Only backends for which this saves time gather HTTP/1 responses;
-    /// others never record their latency.
+    /// handles each segment immediately wakes up for each one. It then sends one request at a time,
+    /// which also wakes the server each time. Both sides then spend their time on wake-ups. In a
+    /// closed loop with many requests in flight, responses are therefore handled in batches, each
+    /// at most 5% later than it arrived. Only backends for which this saves time gather HTTP/1
+    /// responses; others never record their latency.
     #[inline]
     pub(in crate::worker) fn wait_batch(&self, time_max: Nanos) -> Option<WaitBatch> {
         let max_wait = Nanos(self.ewma_latency.0 / COALESCE_LATENCY_PART).min(time_max);

@@ -13,7 +13,7 @@ pub(in crate::worker) struct ConnectionView<'a> {
     pub(in crate::worker) ramp: Option<&'a ConnectRamp>,
 }
 
-/// The state of a connection with regard to another request.
+/// Ability of a connection to carry another request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Eligibility {
     /// The connection can carry a request now.
@@ -22,11 +22,11 @@ enum Eligibility {
     Vacant,
     /// The connection is idle, and leads to another target.
     OtherTarget,
-    /// The connection can carry a request once the peer allows streams.
+    /// The connection can carry a request once the peer raises its limit on streams above zero.
     NoStreamsAllowed(StreamsLimit),
-    /// The connection carries as many requests as it may.
+    /// The connection carries as many requests as the limit allows.
     Full(StreamsLimit),
-    /// Too many bytes wait to be sent on the connection.
+    /// Too many bytes are waiting to be sent on the connection.
     Backpressured,
     /// The connection is being opened or closed.
     NotNow,
@@ -51,8 +51,8 @@ impl Dispatcher {
         }
     }
 
-    /// Takes the first free slot that can carry a request to this target. Without a target, the
-    /// target of each slot's connection is used.
+    /// Takes the first free slot that can carry a request to this target. If `target` is `None`,
+    /// connections to any target qualify.
     #[inline]
     pub(in crate::worker) fn take_first_slot(
         &mut self,
@@ -184,7 +184,7 @@ impl ConnectionView<'_> {
     }
 }
 
-/// Keeps the lower of two limits.
+/// Updates `limit` to the lower of the two limits.
 fn note_limit(limit: &mut Option<StreamsLimit>, other: StreamsLimit) {
     *limit = Some(limit.map_or(other, |limit| limit.min(other)));
 }

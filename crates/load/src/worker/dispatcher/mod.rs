@@ -1,4 +1,4 @@
-//! The request slots of a worker: which are free, which wait, and when the next request is due.
+//! The request slots of a worker, and the times at which requests are due.
 //!
 //! Each connection of the load has a fixed number of slots: one with HTTP/1, and one per stream
 //! with HTTP/2. When a peer announces that it will close a connection (GOAWAY), the connection's
@@ -31,7 +31,7 @@ pub(super) struct Occupancy {
     pub(super) waiting: u32,
     /// Number of requests in flight on the connection.
     pub(super) in_flight: u32,
-    /// Number of requests to another target, which wait until the connection is idle.
+    /// Number of requests to other targets, which are waiting until the connection is idle.
     pub(super) deferred: u32,
     /// Number of slots that can't take a request now.
     pub(super) parked: u32,
@@ -45,7 +45,7 @@ pub(super) struct Occupancy {
 /// Request slots and start times of a worker.
 pub(super) struct Dispatcher {
     pub(super) slots: Vec<RequestSlot>,
-    /// One entry per connection.
+    /// Counts of slots, by connection.
     occupancy: Vec<Occupancy>,
     /// Free slots, in the order in which they became free.
     free: VecDeque<u32>,
@@ -77,8 +77,8 @@ impl Dispatcher {
         let primary_count = spec.connections_of(shard);
         let connections = spec.connections_max(shard);
         let streams = spec.transport.protocols.streams;
-        // The first slots of all connections precede the second ones, so that all connections are
-        // opened.
+        // The first slots of all connections come before the second slots, so that all connections
+        // are opened.
         let in_turn = (0..streams).flat_map(|stream| {
             (0..primary_count).map(move |connection| connection * streams + stream)
         });
@@ -129,7 +129,7 @@ impl Dispatcher {
         &mut self.slots[slot as usize]
     }
 
-    /// Returns true if a slot is on this connection and its request is in this phase.
+    /// Returns true if a slot belongs to this connection and its request is in this phase.
     #[inline]
     pub(super) fn is_on_in(&self, slot: u32, connection: u32, phase: RequestPhase) -> bool {
         let slot = self.slot(slot);
@@ -154,8 +154,8 @@ impl Dispatcher {
         slots.find(|&slot| self.is_waiting_on(slot, connection))
     }
 
-    /// The connection that takes over when the peer accepts no more requests on this one. Two
-    /// connections are each other's successors.
+    /// The connection that takes over when the peer accepts no more requests on this one. A
+    /// connection and its successor are each other's successors.
     pub(super) fn successor(&self, connection: u32) -> Option<u32> {
         let has_successors = self.occupancy.len() > self.primary_count as usize;
         has_successors.then(|| {
@@ -256,8 +256,8 @@ impl Dispatcher {
         !self.free.is_empty() && !self.has_no_eligible_slot
     }
 
-    /// Time at which the next request is due. The outer option is `None` if no request is due by
-    /// `now`. The inner option is `None` if a request is due as soon as a slot is free.
+    /// Returns the time at which the next request is due. The outer option is `None` if no request
+    /// is due by `now`. The inner option is `None` if a request is due as soon as a slot is free.
     #[inline]
     pub(super) fn due(&self, now: Nanos) -> Option<Option<Nanos>> {
         match &self.pace {
@@ -306,14 +306,14 @@ impl Dispatcher {
         self.sequence.peek()
     }
 
-    /// Advances the list past the request that was taken.
+    /// Advances the list of requests past the one that was taken.
     #[inline]
     pub(super) fn advance_list(&mut self) {
         self.sequence.advance();
     }
 
-    /// Removes the next scheduled request that is due before this time; it counts as unstarted.
-    /// Returns the time at which it was due and its index in the list.
+    /// Removes the next scheduled request that is due before this time and counts as unstarted.
+    /// Returns its due time and its index in the list.
     pub(super) fn take_unstarted(&mut self, before: Nanos) -> Option<(Nanos, u32)> {
         let Pace::Open(schedule) = &mut self.pace else {
             return None;
@@ -325,7 +325,7 @@ impl Dispatcher {
         Some((due, request))
     }
 
-    /// Begins a request in a slot; it waits for the slot's connection.
+    /// Begins a request in a slot. The request waits for the slot's connection.
     #[inline]
     pub(super) fn begin(&mut self, number: u32, request: u32, intended: Nanos, now: Nanos) {
         let is_settling = self.is_settling;
@@ -387,7 +387,7 @@ impl Dispatcher {
         }
     }
 
-    /// Ends the deferral of a request, which then waits for its slot's connection.
+    /// Ends the deferral of a request. The request then waits for its slot's connection.
     pub(super) fn end_deferral(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
         let connection = slot.connection;
@@ -399,7 +399,7 @@ impl Dispatcher {
         }
     }
 
-    /// The deferred slot at this position in the list.
+    /// Returns the slot at this position in the list of deferred slots.
     pub(super) fn deferred_at(&self, position: usize) -> Option<u32> {
         self.deferred.get(position).copied()
     }
@@ -417,7 +417,7 @@ impl Dispatcher {
     }
 
     /// Ends a slot's request. Returns the request's data, and the request itself if the slot owns
-    /// it. The slot is then in no list: the caller frees or parks it.
+    /// it. The slot is then neither free nor parked, so the caller must free or park it.
     #[inline]
     pub(super) fn end(&mut self, number: u32) -> Option<(Pending, Option<Arc<Request>>)> {
         let slot = &mut self.slots[number as usize];

@@ -1,5 +1,5 @@
-//! Request slots. Each has room for one request: HTTP/1 has one slot per connection, HTTP/2 one per
-//! stream.
+//! Request slots. Each slot has room for one request. HTTP/1 has one slot per connection; HTTP/2
+//! and HTTP/3 have one per stream.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ pub(in crate::worker) enum RequestPhase {
 /// A request between its start and its end.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::worker) struct Pending {
-    /// Index in the spec's list; unused for a script's own request. A rendered request belongs to
-    /// the slot and has the index of its template.
+    /// Index of the request in the spec's list; unused for a script's own request. A rendered
+    /// request belongs to the slot and has the index of its template.
     pub(in crate::worker) request: u32,
     pub(in crate::worker) phase: RequestPhase,
     /// True if the request is being sent a second time.
@@ -33,7 +33,7 @@ pub(in crate::worker) struct Pending {
     pub(in crate::worker) begun: Nanos,
     /// Time at which the first byte was passed to the socket.
     pub(in crate::worker) sent: Option<Nanos>,
-    /// HTTP bytes sent for the request so far.
+    /// Number of HTTP bytes sent for the request so far.
     pub(in crate::worker) bytes_out: u64,
     /// True if the request started in the settling part of a slice.
     pub(in crate::worker) is_settling: bool,
@@ -58,8 +58,8 @@ pub(in crate::worker) struct RequestSlot {
     pub(in crate::worker) connection: u32,
     stream: u16,
     pub(in crate::worker) state: SlotState,
-    /// The pending request, if it is not from the spec's list: a script's request, a rendered one,
-    /// or the target of a redirect.
+    /// The pending request, unless it is in the spec's list: a script's request, a rendered
+    /// request, or a request that follows a redirect.
     pub(in crate::worker) own: Option<Arc<Request>>,
     pub(in crate::worker) free_since: Nanos,
 }
@@ -75,7 +75,8 @@ impl RequestSlot {
         }
     }
 
-    /// Stream number on the connection, from 0. It is less than `ClientSettings::STREAMS_MAX`.
+    /// Returns the stream number on the connection, counted from 0. It is less than
+    /// `ClientSettings::STREAMS_MAX`.
     #[inline]
     pub(in crate::worker) fn stream(&self) -> u32 {
         u32::from(self.stream)

@@ -11,7 +11,7 @@ fn dispatcher(words: &str) -> Dispatcher {
     Dispatcher::new(&spec, shard, pace)
 }
 
-/// Counts of waiting, in flight, deferred and parked slots.
+/// Returns the counts of waiting, in-flight, deferred and parked slots.
 fn counts(dispatcher: &Dispatcher, connection: u32) -> [u32; 4] {
     let occupancy = dispatcher.occupancy(connection);
     [
@@ -79,7 +79,7 @@ fn waits_gather_responses_only_if_many_are_in_flight() {
     (0..16).for_each(|slot| dispatcher.begin(slot, 0, Nanos::ZERO, Nanos::ZERO));
     let batch = dispatcher.wait_batch(most).unwrap();
     assert_eq!(batch.max_completions, 16);
-    // The time is a twentieth of nearly 1 ms.
+    // The maximum wait is a twentieth of the average latency, which is nearly 1 ms.
     assert!((49_000..=50_000).contains(&batch.max_wait.0), "{batch:?}");
     let least = Nanos::from_micros(20);
     assert_eq!(dispatcher.wait_batch(least).unwrap().max_wait, least);

@@ -13,10 +13,10 @@ use crate::socket::simulated::SendTiming;
 
 const CASES: u64 = 750;
 
-/// A server with random responses, some of them bad.
+/// A server with random responses, some of them invalid.
 struct RandomServer {
     random: ChaCha8Rng,
-    /// Percentage of bad responses, from 0 to 100.
+    /// Percentage of invalid responses, from 0 to 100.
     badness: u32,
 }
 
@@ -170,7 +170,7 @@ pub(super) fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
     add(format!(" --seed {}", random.random_range(0..1000)));
     let mut spec = spec(&words);
     if random.random_bool(0.3) {
-        // The same target three times, as if under three names.
+        // Three copies of one target, as if the server had three names.
         spec.targets = vec![spec.targets[0].clone(); 3];
         spec.requests = vec![spec.requests[0].clone(); 3];
         for (request, target) in spec.requests.iter_mut().zip(0..) {
@@ -240,9 +240,9 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes) {
     assert_eq!(in_slices, totals.ok + totals.failed);
     assert!(totals.body_bytes_in <= totals.bytes_in);
     match (spec.span.requests, spec.span.duration) {
-        // Without a duration, only the number of requests ends the load, so every request finished.
-        // A request takes at most its timeout and the following backoff, on at least one
-        // connection. Poisson gaps may be long.
+        // Without a duration, the load ends only when all requests have finished. Even with a
+        // single connection, each request takes at most its timeout plus the backoff after it. Gaps
+        // between Poisson arrivals may be long.
         (Some(limit), None) if outcomes.finding("nothing-listens").is_some() => {
             assert!(totals.started + totals.unstarted <= limit);
         }
@@ -271,7 +271,7 @@ fn no_request_is_lost_or_hangs_for_any_server_behavior() {
         retried += outcomes.record.totals.retried;
         redirected += outcomes.record.totals.redirected;
     }
-    // The random cases reach all outcomes except those that need host names, TLS or expectations.
+    // The random cases produce all outcomes except those that need host names, TLS or expectations.
     use Outcome::{Dns, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize};
     for outcome in Outcome::ALL {
         let beyond = [

@@ -13,8 +13,8 @@ fn connecting(connect: impl FnMut(Nanos) -> Connect + 'static) -> Box<dyn Server
     })
 }
 
-/// A server that resets its first connection and refuses all others. If it refused all of them, the
-/// load would end early.
+/// A server that resets its first connection and refuses all others. If it refused every
+/// connection, the load would end early.
 fn refusing() -> Box<dyn Server> {
     let mut first = true;
     connecting(move |_| {
@@ -53,8 +53,8 @@ fn a_server_that_recovers_is_loaded_at_once() {
     });
     let outcomes = load("-d 1s -c 1", server);
     assert_eq!(outcomes.count(Outcome::ConnectRefused), 3);
-    // The backoffs take 70 ms, then one request ends per millisecond. The end of the load cuts off
-    // the last request.
+    // The backoffs take 70 ms. Then one request finishes per millisecond, except the last one,
+    // which the end of the load cuts off.
     assert_eq!(outcomes.count(Outcome::Ok), 929);
 }
 
@@ -71,7 +71,7 @@ fn an_open_loop_continues_while_connects_are_refused() {
 fn a_connect_without_a_response_times_out() {
     let server = connecting(|_| Connect::Never);
     let outcomes = load("-d 10s -c 3 --connect-timeout 1s", server);
-    // Each connect times out after a second. The backoff after it grows each time.
+    // Each connect times out after a second. The backoff grows after each timeout.
     assert_eq!(outcomes.count(Outcome::ConnectTimeout), 3 * 8);
     assert!(
         outcomes
@@ -129,19 +129,20 @@ fn a_connect_to_a_full_backlog_is_retried_until_the_connect_timeout() {
     let outcomes = load("-n 3 -c 1", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 3)]);
     assert_eq!(outcomes.connects(), 5);
-    // The wait for the backlog is part of the connect time and of the response time.
+    // The wait for room in the backlog is part of the connect time and of the response time.
     assert!(outcomes.record.connect_time_us.max >= 4_000.0);
     assert!(outcomes.record.response_time_us.max >= 5_000.0);
 
     let server = connecting(|_| Connect::Fail(Nanos::ZERO, libc::EAGAIN));
     let outcomes = load("-n 2 -c 1 --connect-timeout 50ms", server);
     assert_eq!(outcomes.all(), [(Outcome::ConnectTimeout, 2)]);
-    // Each retry waits longer than the one before: 16 attempts in 50 ms, not 50.
+    // Each retry waits longer than the previous one, so there are 16 attempts in 50 ms rather than
+    // 50.
     assert_eq!(outcomes.connects(), 2 * 16);
 }
 
-/// Creates a server that responds to the first `whole` requests of each connection, and then
-/// replies with `end`.
+/// Creates a server that responds normally to the first `whole` requests on each connection, and
+/// with `end` to later ones.
 fn after(whole: u64, end: impl Fn() -> Reply + 'static) -> Box<dyn Server> {
     responding(move |request| match request.number < whole {
         true => reply([(ms(1), Step::Send(OK.to_vec()))]),
@@ -155,7 +156,8 @@ fn requests_lost_on_a_reused_connection_are_retried() {
         let server = after(4, move || reply([(ms(1), step.clone())]));
         let outcomes = load("-n 100 -c 1", server);
         assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
-        // Each connection serves four requests, and all connections except the last also lose one.
+        // Each connection serves four requests. Every connection except the last also loses one
+        // request.
         assert_eq!(outcomes.connects(), 25);
         assert_eq!(outcomes.record.totals.retried, 24);
         assert_eq!(outcomes.logs[0].borrow().requests.len(), 124);
@@ -265,7 +267,7 @@ fn connections_are_reused_or_closed_as_configured() {
         (outcomes.connects(), outcomes.count(Outcome::Ok)),
         (100, 100)
     );
-    // The server closes first each time, so the TIME_WAIT state is on its side.
+    // The server always closes first, so the TIME_WAIT state is on its side.
     let log = outcomes.logs[0].borrow();
     let orderly = log
         .closes

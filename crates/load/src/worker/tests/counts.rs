@@ -84,8 +84,8 @@ fn a_request_count_excludes_the_warm_up() {
 
 #[test]
 fn a_timed_closed_loop_measures_requests_that_end_after_the_warm_up() {
-    // Rounds end at 10, 20, … ms. All requests of the rounds at 50 to 140 ms are measured; the
-    // round in flight at 145 ms is unfinished.
+    // Rounds end at 10, 20, … ms. All requests of the rounds that end at 50 to 140 ms are measured.
+    // The round in flight at 145 ms is unfinished.
     let outcomes = load("-d 100ms -c 4 --warmup 45ms", steady(ms(10), OK));
     assert_eq!(
         outcomes.all(),
@@ -99,8 +99,8 @@ fn a_timed_closed_loop_measures_requests_that_end_after_the_warm_up() {
 #[test]
 fn a_timed_open_loop_measures_requests_due_after_the_warm_up() {
     let outcomes = load("-d 100ms -r 1000 -c 4 --warmup 45ms", steady(ms(10), OK));
-    // The server handles 400 requests per second. The 45 requests that were due in the warm-up are
-    // not measured, but keep the server busy.
+    // The server handles 400 requests per second. The 45 requests that were due in the warm-up keep
+    // the server busy, but are not measured.
     let totals = &outcomes.record.totals;
     assert_eq!(totals.started + totals.unstarted, 100);
     assert_eq!(outcomes.record.rate.offered_per_s, Some(1000.0));

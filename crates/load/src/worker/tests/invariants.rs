@@ -10,7 +10,7 @@ use crate::worker::dispatcher::{RequestPhase, SlotState};
 use crate::worker::timers::Alarm;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Asserts that all counts are right, and that every request that could proceed has proceeded.
+    /// Asserts that all counts are correct, and that no request is waiting that could proceed.
     pub(in crate::worker) fn assert_sound(&self) {
         self.assert_slots_sound();
         for index in 0..self.connections.len() {
@@ -84,7 +84,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if self.ramp.as_ref().is_some_and(|ramp| ramp.is_held(index)) {
             assert_eq!(
                 occupancy.in_flight, 0,
-                "connection {index} holds its request"
+                "a request is in flight on held connection {index}"
             );
             return;
         }
@@ -103,7 +103,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         );
         if entry.state.is_vacant() {
             let idle = (occupancy.waiting, occupancy.parked);
-            assert_eq!(idle, (0, 0), "requests wait on vacant connection {index}");
+            assert_eq!(
+                idle,
+                (0, 0),
+                "requests are waiting for vacant connection {index}"
+            );
         }
         let ConnectionState::Ready(session) = &entry.state else {
             return;
@@ -117,7 +121,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if takes_more {
             assert_eq!(
                 occupancy.waiting, 0,
-                "requests wait on ready connection {index}"
+                "requests are waiting for connection {index}, which has capacity"
             );
             // Slots beyond the peer's limit stay parked.
             let is_free = |slot: &&u32| self.dispatcher.slot(**slot).connection == index;
@@ -131,11 +135,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let is_meant = is_limit_used || may_be_first || has_alarm || occupancy.deferred > 0;
             assert!(
                 occupancy.parked == 0 || is_meant,
-                "slots of connection {index} are parked without reason"
+                "slots of connection {index} are parked without a reason"
             );
         }
-        // If the connection is established, the next event must come from the peer. All other waits
-        // end by a timeout.
+        // On an established connection, the next event must come from the peer. All other waits end
+        // with a timeout.
         let is_limited = can_start == Err(StartError::PeerLimit);
         assert!(
             occupancy.in_flight > 0 || takes_more || is_limited,
@@ -143,8 +147,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         );
     }
 
-    /// Asserts that a connection or its successor is closing, and that slots that need another
-    /// connection have one.
+    /// Asserts that a connection and its successor are not both open, and that slots that need
+    /// another connection have one.
     fn assert_one_takes_requests(&self, primary: u32, successor: u32) {
         let is_out = |index: u32| {
             let entry = &self.connections[index];
@@ -161,7 +165,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let other = &self.connections[other].state;
             assert!(
                 !is_wanted || !other.is_vacant(),
-                "slots stay on connection {index}"
+                "slots did not move away from connection {index}"
             );
         }
     }

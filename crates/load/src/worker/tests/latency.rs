@@ -1,5 +1,5 @@
-//! Response times of a server with known freezes. The true values are computed by a simple queue
-//! model; the load must report them within the histogram's resolution.
+//! Tests response times against a server that freezes at known times. A simple queue model computes
+//! the true values, which the load must report within the histogram's resolution.
 
 use prony_record::{Nanos, Outcome, Record, Summary};
 
@@ -8,8 +8,8 @@ use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
 
 const SERVICE: Nanos = ms(2);
 
-/// Time at which a server processes a request that arrives at `now`. The server is frozen for the
-/// last second of every five.
+/// Returns the time at which a server processes a request that arrives at `now`. The server is
+/// frozen for the last second of every five.
 fn thawed(now: Nanos) -> Nanos {
     let every = Nanos::from_secs(5).0;
     let within = now.0 % every;
@@ -90,7 +90,7 @@ impl QueueModel {
             let ratio = seen / true_us;
             assert!(
                 (0.999_999..=1.001).contains(&ratio),
-                "{name}: {seen} µs for {true_us} µs"
+                "{name}: reported {seen} µs, expected {true_us} µs"
             );
         }
     }
@@ -170,7 +170,7 @@ fn more_workers_offer_the_same_load() {
     let spec = spec("-r 1000 -c 16 -d 15s");
     let outcomes = simulate(&spec, vec![freezing(), freezing()]);
     // Each of the two workers has every second arrival and half of the connections. The merged
-    // record must equal the record of both queues together.
+    // record must equal the combined record of the two queues.
     let whole = due(Arrivals::Constant, 1000.0, 0, end);
     let both: Vec<QueueModel> = (0..2)
         .map(|worker| {
@@ -216,8 +216,8 @@ fn a_closed_loop_measures_from_the_free_slot_to_the_last_byte() {
 
 #[test]
 fn timestamps_of_a_request_are_ordered_even_with_a_slow_generator() {
-    // The first byte arrives exactly 1 ms after the send, and the last byte exactly 3 ms after it.
-    // The generator takes some time for each completion.
+    // The first byte arrives exactly 1 ms after the send, and the last byte exactly 3 ms after the
+    // send. Handling each completion takes the generator some time.
     let response = |close: bool| {
         responding(move |_: &ReceivedRequest| {
             let text = if close { OK_CLOSE } else { OK };
@@ -249,8 +249,8 @@ fn timestamps_of_a_request_are_ordered_even_with_a_slow_generator() {
             let with = format!("{words}, {cost} ns: {response:?} {service:?}");
             assert!(record.first_byte_us.min >= 999.0, "{with}");
             assert!(service.min >= 2_998.0, "{with}");
-            // This holds for every percentile, because each response time includes its service
-            // time.
+            // Every response-time percentile is at least as high as the service-time percentile,
+            // because each response time includes its service time.
             let pairs = figures(response).into_iter().zip(figures(service));
             for ((.., response), (.., service)) in pairs {
                 assert!(response >= service * 0.999, "{with}");

@@ -44,7 +44,7 @@ const fn ms(ms: u64) -> Nanos {
     Nanos::from_millis(ms)
 }
 
-/// A server defined by two functions.
+/// A server defined by two functions, for connection attempts and for requests.
 struct FunctionServer<C, A> {
     connect: C,
     response: A,
@@ -64,7 +64,8 @@ where
     }
 }
 
-/// A server that accepts every connection immediately, and computes its responses with a function.
+/// Creates a server that accepts every connection immediately, and computes its responses with a
+/// function.
 fn responding(response: impl FnMut(&ReceivedRequest) -> Reply + 'static) -> Box<dyn Server> {
     Box::new(FunctionServer {
         connect: |_| Connect::Accept(Nanos::ZERO),
@@ -72,8 +73,8 @@ fn responding(response: impl FnMut(&ReceivedRequest) -> Reply + 'static) -> Box<
     })
 }
 
-/// A server that accepts every connection immediately, and sends the same response after a constant
-/// time.
+/// Creates a server that accepts every connection immediately, and sends the same response after a
+/// constant time.
 fn steady(service: Nanos, response: &'static [u8]) -> Box<dyn Server> {
     responding(move |_| reply([(service, Step::Send(response.to_vec()))]))
 }
@@ -95,7 +96,7 @@ pub(super) fn spec(words: &str) -> LoadSpec {
 /// The results of a simulated load.
 struct Outcomes {
     record: Record,
-    /// Logs of the servers, one for each worker.
+    /// Logs of the servers, one per worker.
     logs: Vec<Rc<RefCell<Log>>>,
 }
 
@@ -109,7 +110,7 @@ impl Outcomes {
         self.record.outcomes.clone().into_iter().collect()
     }
 
-    /// Returns the text of a finding, if the load has it.
+    /// Returns the text of the finding with this identifier, if the load has one.
     fn finding(&self, id: &str) -> Option<&str> {
         let mut findings = self.record.findings.iter();
         let found = findings.find(|finding| finding.id.as_str() == id)?;
@@ -152,12 +153,12 @@ fn simulate_costly(
     Outcomes { record, logs }
 }
 
-/// Times between opening the connections of a load and its start.
+/// The time between opening a load's connections and the load's start, in two parts.
 #[derive(Debug, Clone, Copy, Default)]
 struct PreconnectWait {
     /// Time from opening the connections to the call of `maintain`.
     maintained: Nanos,
-    /// Time from the call of `maintain` to the start.
+    /// Time from the call of `maintain` to the load's start.
     started: Nanos,
 }
 
@@ -181,7 +182,7 @@ impl PreconnectWait {
 struct IdleFailingServer {
     server: Box<dyn Server>,
     random: ChaCha8Rng,
-    /// Percentage of connections that fail in this way, from 0 to 100.
+    /// Percentage of connections that fail while idle, from 0 to 100.
     badness: u32,
 }
 
@@ -246,7 +247,7 @@ fn simulate_prepared(
     Outcomes { record, logs }
 }
 
-/// Runs a load with one worker with a script.
+/// Runs a load with one worker that runs a script.
 fn simulate_script<'s>(
     spec: &'s LoadSpec,
     server: Box<dyn Server>,

@@ -66,7 +66,8 @@ fn starts_follow_a_profile_for_any_connections_and_workers() {
         let rate = LoadSettings::typed(&words).rate_profile().unwrap();
         let whole = Shard { worker: 0, of: 1 };
         let schedule: Vec<_> = ArrivalSchedule::new(arrivals, &rate, 5, whole, end).collect();
-        // 200 arrivals are in the warm-up, and 1,700, 1,500 and 200 in the later stages.
+        // About 200 arrivals are in the warm-up, and about 1,700, 1,500 and 200 in the later
+        // stages.
         assert!(schedule.len().abs_diff(3_600) < 200, "{}", schedule.len());
         let counted = schedule.iter().filter(|at| **at >= warmup).count() as u64;
         for (connections, workers) in [(1, 1), (1000, 1), (10, 4)] {
@@ -77,7 +78,8 @@ fn starts_follow_a_profile_for_any_connections_and_workers() {
             let record = &outcomes.record;
             assert_eq!(record.totals.started, counted, "{with}");
             assert_eq!(record.generator.late_us.max, 0.0, "{with}");
-            // The time series covers the measured part. The rate is zero in its fifth slice.
+            // The time series covers only the measured part. The rate is zero in the fifth slice of
+            // the series.
             let offered = record
                 .series
                 .iter()
@@ -114,13 +116,13 @@ fn gaps_vary_as_the_arrivals_do() {
     close_to(variation("--arrivals constant", 4), (1333.3, 0.0));
     close_to(variation("--arrivals poisson", 1), (333.3, 1.0));
     // Each worker has every fourth arrival of a Poisson process. The relative deviation of a sum of
-    // four gaps is half as large as the deviation of one gap.
+    // four gaps is half as large as that of a single gap.
     close_to(variation("--arrivals poisson", 4), (1333.3, 0.5));
 }
 
 #[test]
 fn bursts_after_a_server_freeze_are_not_generator_lateness() {
-    // No response arrives from 1 s to 2 s. Then all waiting requests are sent without pause, four
+    // No response arrives from 1 s to 2 s. Then all waiting requests are sent without a pause, four
     // at a time.
     let frozen = responding(|request| {
         let thaws = match request.now.0 / 1_000_000_000 {
@@ -152,8 +154,8 @@ fn a_generator_that_is_too_slow_is_late() {
     }
 }
 
-/// A server that responds after 600 ms, and records the time up to which results had been published
-/// at each request and each response.
+/// A server that responds after 600 ms. At each request and each response, it records the time up
+/// to which results have been published.
 struct PublicationObserver {
     control: Rc<Control>,
     seen: Rc<RefCell<Vec<Nanos>>>,
@@ -194,7 +196,8 @@ fn results_are_published_after_the_starts_that_are_due() {
     let sockets = SimulatedSockets::new(1, server);
     let worker = Worker::new(&spec, Shard { worker: 0, of: 1 }, sockets);
     worker.run(&control, control.counter(0).unwrap()).unwrap();
-    // Requests start at 0 s, 1 s and 2 s. Each half second's results are published at its end, not
-    // with the response that follows 100 ms later, and not before the request that starts then.
+    // Requests start at 0 s, 1 s and 2 s. The results of each half second are published at its end.
+    // They are neither delayed until the response 100 ms later, nor published before a request that
+    // starts at the same time.
     assert_eq!(*seen.borrow(), [0, 500, 500, 1500, 1500, 2500].map(ms));
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::script::{RequestEnd, ResponseView, UserStep};
 
-/// A script that sends batches in sequence and records each call in a journal.
+/// A script that sends one batch after another and records each call in a journal.
 struct Sender {
     batch: std::sync::Arc<crate::request::Request>,
     journal: Rc<RefCell<Vec<String>>>,
@@ -33,7 +33,7 @@ const ALL: CaptureSpec = CaptureSpec {
     body_bytes: 64,
 };
 
-/// Sends batches of three over one connection. Returns the results and the journal.
+/// Sends batches of three requests over one connection. Returns the results and the journal.
 fn batches(
     words: &str,
     method: &str,
@@ -75,7 +75,7 @@ fn each_response_is_captured_for_any_split() {
         assert_eq!(outcomes.connects(), 1);
         let once = [&SHOWN[..], &["ok Some(200)"]].concat();
         assert_eq!(journal, [&once[..], &once[..]].concat(), "cut at {cut}");
-        // The time from the first byte sent to the end of the last response.
+        // The elapsed time runs from the first byte sent to the end of the last response.
         assert_eq!(outcomes.record.totals.elapsed_s, 0.004);
         assert_eq!(outcomes.record.totals.body_bytes_in, 12);
         assert_eq!(outcomes.record.totals.bytes_in, 2 * all_length());
@@ -133,7 +133,8 @@ fn complete_responses_of_a_failed_batch_are_captured() {
 
 #[test]
 fn a_batch_with_a_partial_response_is_not_retried() {
-    // After a batch, the server sends one response to the next batch and resets the connection.
+    // The server responds to the first batch completely. It then sends only one response to the
+    // next batch, and resets the connection.
     let mut number = 0;
     let (outcomes, journal) = batches("-n 2 --expect-status 100-999", "GET", move |_| {
         number += 1;

@@ -6,9 +6,9 @@ use prony_record::Outcome;
 
 use super::*;
 
-/// A server defined by two functions: `connect` returns the result of the n-th connect (from 0),
-/// and the other function returns the steps on that connection. The server responds to requests
-/// after 1 ms.
+/// A server defined by two functions. `connect` returns the result of the n-th connection attempt,
+/// counted from 0, and `greet` returns the first steps on that connection. The server responds to
+/// requests after 1 ms.
 struct Host<C, G> {
     taken: Cell<u64>,
     connect: C,
@@ -96,7 +96,10 @@ fn the_first_request_of_a_preconnected_connection_needs_no_connect() {
         assert!(before.requests.is_empty() && before.closes.is_empty());
         drop(log);
         let totals = &outcomes.record.totals;
-        assert_eq!(totals.connections_opened, 0, "not the load's");
+        assert_eq!(
+            totals.connections_opened, 0,
+            "preconnected connections must not count as opened by the load"
+        );
         assert_eq!(totals.started, totals.ok);
         assert!(outcomes.record.response_time_us.max < 1_100.0);
         assert_eq!(outcomes.finding("connections-late"), None);
@@ -136,7 +139,7 @@ fn a_late_start_does_not_count_as_wait_in_a_closed_loop() {
     assert_eq!(record.totals.ok, 400);
     let longest_us = record.response_time_us.max;
     assert!(longest_us < 1_100.0, "{longest_us}");
-    // In an open loop, the requests that were already due had to wait.
+    // In an open loop, requests that were due before the late start had to wait.
     let record = late("-n 400 -c 40 -r 100", ms(2_000));
     assert_eq!(record.totals.ok, 400);
     let longest_us = record.response_time_us.max;
@@ -172,7 +175,7 @@ fn no_more_connections_are_opened_than_there_are_requests() {
     for (words, opened) in [
         ("-n 7 -c 40", 7),
         ("-n 7 -c 40 -r 100", 7),
-        // The requests of the warm-up don't count towards `-n`.
+        // Requests of the warm-up don't count towards `-n`.
         ("-n 7 -c 40 --warmup 10ms", 40),
     ] {
         let outcomes = prepared(words, taking(|_| Connect::Accept(ms(1))), A_SECOND);
@@ -261,7 +264,8 @@ fn a_server_may_close_connections_before_the_start() {
             (ms(500), Step::Close),
         ],
     ];
-    // The close arrives before the start, at the start, or while the first request is being sent.
+    // The close arrives before the load's start, at the start, or while the first request is being
+    // sent.
     let looks = [(900, 100), (100, 900), (0, 499)];
     for ending in endings {
         for (maintained, started) in looks {
@@ -337,7 +341,8 @@ fn a_pending_connect_delays_the_start_only_briefly() {
         assert_eq!(outcomes.connects(), 3);
         let finding = outcomes.finding("connections-late").unwrap();
         assert!(finding.contains(why), "{finding}");
-        // The clock of the load starts after the connect.
+        // The load's clock starts only after the connect phase, so the pending connects don't
+        // count.
         assert!(outcomes.record.totals.elapsed_s < 0.1);
     }
 }
@@ -362,7 +367,7 @@ fn stopping_the_load_does_not_wait_for_connections() {
     );
     assert!(outcomes.all().is_empty());
     assert_eq!(outcomes.record.totals.started, 0);
-    // The second batch of connection attempts was in flight.
+    // The load was stopped while the second batch of connection attempts was in flight.
     let before = connects_before(&outcomes);
     assert_eq!(before.len(), 32);
     assert!(before.iter().all(|at| *at <= ms(1)));

@@ -7,8 +7,8 @@ use prony_record::Outcome;
 
 use super::*;
 
-/// Creates a server that determines the result of the n-th connect with a function, and responds to
-/// requests after 1 ms.
+/// Creates a server that responds to requests after 1 ms. A function determines the result of the
+/// n-th connection attempt, counted from 1.
 fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
     let taken = Cell::new(0);
     Box::new(FunctionServer {
@@ -49,8 +49,8 @@ fn many_connections_are_open_before_the_first_request() {
 
 #[test]
 fn held_requests_do_not_time_out() {
-    // The first connection attempts succeed after 30 ms. Connection attempts of the second round
-    // begin as late as 45 ms.
+    // The first connection attempts succeed after 30 ms. Those of the second round begin as late as
+    // 45 ms.
     let server = taking(|_| Connect::Accept(ms(30)));
     let outcomes = load("-n 1500 -c 500 --timeout 45ms", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 1500)]);
@@ -92,8 +92,8 @@ fn connections_closed_by_the_server_during_the_ramp_are_reopened() {
         let outcomes = load("-n 900 -c 300", server);
         assert_eq!(outcomes.all(), [(Outcome::Ok, 900)], "{last:?}");
         assert_eq!(outcomes.connects(), 310, "{last:?}");
-        // The worker reconnects only when all requests are released. Otherwise it might reconnect
-        // forever.
+        // The worker reconnects only once all requests have been released. Otherwise, it might
+        // reconnect forever.
         let again = outcomes.logs[0].borrow().connects[300];
         assert_eq!(again, ms(18 + 1 + 20), "{last:?}");
         let longest = outcomes.record.response_time_us.max;
@@ -140,7 +140,7 @@ fn failed_connects_are_failed_requests() {
         outcomes.all(),
         [(Outcome::Ok, 860), (Outcome::ConnectRefused, 40)]
     );
-    // Only first connections wait. Connections that replace a failed one don't.
+    // Only the first connection of each entry waits. Connections that replace a failed one don't.
     assert!(first_request(&outcomes).0 >= ms(20));
 }
 
@@ -149,7 +149,7 @@ fn a_load_may_end_before_all_connections_are_made() {
     let server = taking(|_| Connect::Accept(ms(500)));
     let outcomes = load("-d 90ms -c 1000", server);
     let totals = &outcomes.record.totals;
-    // 256 connection attempts were in progress, which is the limit.
+    // 256 connection attempts were in progress, which is the ramp's limit.
     assert_eq!((totals.started, totals.unfinished), (256, 256));
 }
 

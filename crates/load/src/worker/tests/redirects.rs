@@ -1,12 +1,11 @@
-//! Tests of redirects in virtual time: the clock of the request, the bytes of its hops, and their
-//! targets.
+//! Tests of redirects in virtual time: the request's clock, and the bytes and targets of its hops.
 
 use prony_record::FindingId;
 
 use super::*;
 
-/// A server with a redirect chain: `/` redirects to `/1`, `/1` to `/2`, and so on up to `/last`.
-/// Each response takes 10 ms.
+/// Creates a server with a redirect chain: `/` redirects to `/1`, `/1` to `/2`, and so on up to the
+/// path with the number `last`. Each response takes 10 ms.
 fn chain(last: u32) -> Box<dyn Server> {
     responding(move |request| {
         let line = String::from_utf8_lossy(&request.bytes).into_owned();
@@ -38,8 +37,8 @@ fn the_last_response_of_a_redirect_chain_ends_the_request() {
         [(200, 5)]
     );
     assert_eq!((record.totals.redirected, outcomes.connects()), (15, 1));
-    // A response time covers all hops of a redirect chain; a time to first byte refers to the final
-    // response.
+    // A response time covers all hops of a redirect chain. A time to first byte ends with the first
+    // byte of the final response.
     for times in [
         &record.response_time_us,
         &record.service_time_us,

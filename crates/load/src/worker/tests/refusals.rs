@@ -110,7 +110,8 @@ fn a_worker_that_reached_its_target_prevents_the_early_end() {
 #[test]
 fn an_early_end_applies_to_all_workers() {
     let spec = spec("-d 5s -c 2");
-    // In this test, the workers run in sequence. The first ends the load before the second begins.
+    // The workers of a simulation run in sequence, so the first worker ends the load before the
+    // second begins.
     let outcomes = simulate(&spec, vec![refusing(), refusing()]);
     assert!(outcomes.record.totals.elapsed_s <= 1.2);
     assert!(outcomes.logs[1].borrow().connects.len() <= 1);

@@ -8,7 +8,7 @@ use super::*;
 use crate::request::Request;
 use crate::script::{RequestEnd, ResponseView, UserStep};
 
-/// Calls of a script as text, in order.
+/// A script's calls as text, in order.
 type Journal = Rc<RefCell<Vec<String>>>;
 
 /// A script that takes the steps of users from a function and records each call in a journal.
@@ -94,7 +94,7 @@ fn a_user_thinks_sends_its_own_request_and_leaves() {
     ];
     let server = steady(ms(5), OK);
     let (outcomes, journal) = run_script(&spec, server, |_, _| steps.pop().unwrap());
-    // A think time does not count as response time, and the load ends when all users have left.
+    // Think times don't count as response time, and the load ends when all users have left.
     assert_eq!(outcomes.all(), [(Outcome::Ok, 2)]);
     assert_eq!(outcomes.record.totals.elapsed_s, 0.41);
     assert!((outcomes.record.response_time_us.max - 5000.0).abs() < 10.0);
@@ -139,7 +139,7 @@ fn limits_apply_with_scripts() {
     let (outcomes, _) = run_script(&spec("-c 2 -d 100ms"), server(), |_, _| UserStep::Listed);
     assert_eq!(outcomes.record.totals.elapsed_s, 0.1);
     assert_eq!(outcomes.count(Outcome::Ok), 2 * 99);
-    // An open loop has its own schedule. Users that are thinking are skipped.
+    // An open loop follows its schedule and skips users that are thinking.
     let open = spec("-c 2 -d 1s -r 100");
     let (outcomes, _) = run_script(&open, server(), |user, _| match user {
         0 => UserStep::Rest(ms(10_000)),
@@ -273,10 +273,11 @@ pub(super) struct RandomScript {
     pub(super) left: u32,
 }
 
-/// Counts of a script's calls.
+/// Counts of the calls that a script received.
 #[derive(Debug, Default)]
 pub(super) struct ScriptCounts {
-    /// Users that have a request in flight; true if the script has received the response.
+    /// Users that have a request in flight. The value is true if the script has received the
+    /// response.
     in_flight: BTreeMap<u32, bool>,
     pub(super) begun: u64,
     pub(super) ended: u64,

@@ -1,10 +1,10 @@
-//! Tests of generators that stop for some time during a load, and of servers that stall.
+//! Tests of generators that pause during a load, and of servers that stall.
 
 use prony_record::{FindingId, Severity};
 
 use super::*;
 
-/// Runs a load with one worker that is stopped for `length` at the time `at`.
+/// Runs a load with one worker, which is paused for `length` at the time `at`.
 fn stopped(words: &str, server: Box<dyn Server>, at: Nanos, length: Nanos) -> Outcomes {
     let spec = spec(words);
     let shard = Shard { worker: 0, of: 1 };
@@ -68,8 +68,8 @@ fn a_generator_that_is_stopped_until_the_end_is_reported() {
 fn neither_a_busy_machine_nor_a_silent_server_is_a_stall() {
     let outcomes = stopped("-c 1 -r 100 -d 10s", steady(ms(1), OK), ms(3_001), ms(400));
     assert_eq!(outcomes.record.generator.stalls, None);
-    // Nothing arrives for seconds while the worker sleeps. Then the worker takes 200 ms for each
-    // completion.
+    // In the first load, nothing arrives for seconds while the worker sleeps. In the second load,
+    // the worker takes 200 ms for each completion.
     let outcomes = load("-c 1 -d 20s", steady(ms(6_000), OK));
     assert_eq!(outcomes.record.generator.stalls, None);
     let servers = vec![steady(ms(1), OK)];
@@ -101,7 +101,7 @@ fn requests_in_flight_at_the_end_of_a_healthy_closed_loop_set_no_lower_bound() {
 
 #[test]
 fn a_server_stall_until_the_end_is_visible() {
-    // No response arrives after 1.5 s.
+    // Requests that arrive from 1.5 s on get no response.
     let server = responding(|request| match request.now < ms(1_500) {
         true => reply([(ms(30), Step::Send(OK.to_vec()))]),
         false => Reply::default(),
@@ -113,11 +113,12 @@ fn a_server_stall_until_the_end_is_visible() {
     assert!(record.response_time_us.at_least.contains(&"p99".to_owned()));
 }
 
-/// Returns the ranks of a value among the response times of the simulated server.
+/// Returns the lowest and the highest rank, as shares, that a reported value may have among the
+/// true response times.
 fn ranks(truth: &[u64], value_us: f64) -> (f64, f64) {
     let share = |n: usize| n as f64 / truth.len() as f64;
     let below = |us: f64| truth.partition_point(|&ns| (ns as f64) < us * 1e3);
-    // A histogram reports the upper limit of a bucket.
+    // The range allows for the histogram's resolution.
     (
         share(below(value_us * 0.998)),
         share(below(value_us * 1.002)),

@@ -34,7 +34,7 @@ fn first_requests_are_spread_over_one_think_time_on_any_number_of_workers() {
         let spec = spec("-c 10 -d 1s --think 100ms");
         let servers = (0..workers).map(|_| steady(Nanos::ZERO, OK)).collect();
         let outcomes = simulate(&spec, servers);
-        // The rate is the same from the start.
+        // The first requests are spread evenly, so the rate is constant from the start.
         let expected: Vec<Nanos> = (0..100).map(|i| ms(10 * i)).collect();
         assert_eq!(sent(&outcomes), expected, "{workers} workers");
         assert_eq!(outcomes.connects(), 10);
@@ -55,7 +55,7 @@ fn exponential_pauses_are_repeatable_and_depend_on_the_seed() {
     // 20 users with a request every 500 ms send 800 in 20 s. The bounds are four standard
     // deviations away.
     assert!(first.len().abs_diff(800) < 114, "{}", first.len());
-    // The first second has as many arrivals as any other.
+    // The first two seconds have as many arrivals as any other two seconds.
     let early = first.iter().filter(|at| **at < Nanos::from_secs(2)).count();
     assert!(early.abs_diff(80) < 36, "{early}");
 }

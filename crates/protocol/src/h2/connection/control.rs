@@ -70,8 +70,8 @@ impl Connection {
         Ok(Some(ConnectionEvent::Settings))
     }
 
-    /// Handles the acknowledgment of this side's settings, from which on the peer must respect the
-    /// limit of the dynamic table (RFC 9113 §6.5.3).
+    /// Handles the acknowledgment of this side's settings. From then on, the peer must respect the
+    /// limit on the dynamic table (RFC 9113 §6.5.3).
     pub(super) fn settings_ack(&mut self) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         self.note_idle_frame()?;
         if !self.acknowledged {
@@ -81,7 +81,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Queues the reply to a PING, and ignores replies (RFC 9113 §6.7).
+    /// Queues the reply to a PING, and ignores replies to this side's PINGs (RFC 9113 §6.7).
     pub(super) fn ping(
         &mut self,
         header: FrameHeader,
@@ -96,7 +96,7 @@ impl Connection {
     }
 
     /// Widens the send window of the connection or of a stream (RFC 9113 §6.9). An increment of
-    /// zero or an overflow breaks the stream or the connection.
+    /// zero and an overflow are errors of the stream or of the connection.
     pub(super) fn window_update(
         &mut self,
         header: FrameHeader,
@@ -153,7 +153,7 @@ impl Connection {
     }
 
     /// Stores the last stream that the peer will process (RFC 9113 §6.8). The next events report
-    /// the streams after it.
+    /// the later streams, which it won't process.
     pub(super) fn goaway(
         &mut self,
         payload: &[u8],
@@ -214,7 +214,7 @@ impl Connection {
     }
 }
 
-/// Returns the first 32 bits of a payload, which must have at least that length.
+/// Returns the first 32 bits of a payload, which must be at least that long.
 fn number(payload: &[u8]) -> u32 {
     payload
         .first_chunk()

@@ -49,7 +49,7 @@ pub struct Connection {
     resize_due: bool,
     /// Number of consecutive frames that made no progress.
     idle_frames: u32,
-    /// Last stream that the peer may process, according to its GOAWAY.
+    /// Last stream that the peer may still process, according to its GOAWAY.
     last_stream: Option<u32>,
     /// Error code of the peer's GOAWAY.
     goaway_code: ErrorCode,
@@ -159,8 +159,8 @@ impl Connection {
         Ok(StreamId(id))
     }
 
-    /// Number of unsent body bytes of a request. Still valid after the end of the stream, until
-    /// another request starts.
+    /// Returns the number of unsent body bytes of a request. The number stays valid after the end
+    /// of the stream, until another request starts.
     #[must_use]
     pub fn unsent_body_bytes(&self, stream: StreamId) -> u64 {
         self.streams.unsent_bytes(stream.0)
@@ -207,7 +207,7 @@ impl Connection {
         }
     }
 
-    /// Notifies the peer that no more requests follow (GOAWAY). Requests in flight continue.
+    /// Notifies the peer that no more requests will follow (GOAWAY). Requests in flight continue.
     pub fn shut_down(&mut self) {
         if !self.shut_down && self.failed.is_none() {
             self.shut_down = true;
@@ -222,22 +222,22 @@ impl Connection {
             .get_or_insert_with(|| Box::new(FieldTexts::new()));
     }
 
-    /// Fields as text after [`ConnectionEvent::Head`](super::ConnectionEvent::Head), until more
-    /// input is read. There is one line per field, ended by CRLF, after a status line such as
-    /// `HTTP/2 200`. Empty without [`keep_fields`](Connection::keep_fields).
+    /// Returns the fields as text after [`ConnectionEvent::Head`](super::ConnectionEvent::Head),
+    /// until more input is read. There is one line per field, ended by CRLF, after a status line
+    /// such as `HTTP/2 200`. The result is empty without [`keep_fields`](Connection::keep_fields).
     #[must_use]
     pub fn fields(&self) -> &[u8] {
         self.texts.as_ref().map_or(&[], |texts| texts.lines())
     }
 
-    /// Number of requests in flight.
+    /// Returns the number of requests in flight.
     #[must_use]
     pub fn active(&self) -> u32 {
         self.streams.active()
     }
 
-    /// Requests in flight. They remain unfinished after a violation, or if the peer closes the
-    /// connection.
+    /// Returns the requests in flight. They remain unfinished after a violation, or if the peer
+    /// closes the connection.
     pub fn unfinished(&self) -> impl Iterator<Item = UnfinishedRequest> {
         self.streams.live().map(|stream| UnfinishedRequest {
             tag: stream.tag,
@@ -245,8 +245,9 @@ impl Connection {
         })
     }
 
-    /// Number of concurrent streams that the peer allows (SETTINGS_MAX_CONCURRENT_STREAMS),
-    /// possibly 0; `None` without a limit. Until the peer's SETTINGS arrive, the limit is 100.
+    /// Returns the number of concurrent streams that the peer allows
+    /// (SETTINGS_MAX_CONCURRENT_STREAMS), possibly 0, or `None` without a limit. Until the peer's
+    /// SETTINGS arrive, the limit is 100.
     #[must_use]
     pub fn peer_limit(&self) -> Option<u32> {
         self.peer.max_streams

@@ -11,7 +11,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Buffer to which this side's own frames are appended.
+    /// Returns the buffer to which this side's own frames are appended.
     #[inline]
     pub(super) fn own(&mut self) -> &mut Vec<u8> {
         &mut self.bytes

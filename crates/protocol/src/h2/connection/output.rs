@@ -1,4 +1,5 @@
-//! Output: first the waiting frames, then as much of the bodies as the windows allow.
+//! Output of a connection: first the waiting frames, then as much of the request bodies as the
+//! windows allow.
 
 use super::Connection;
 use crate::h2::ErrorCode;
@@ -8,8 +9,8 @@ use crate::h2::stream::StreamState;
 
 impl Connection {
     /// Appends all output that is due: requests, cancellations and acknowledgments since the last
-    /// call, window updates, and up to 64 KiB of request bodies, with the bodies taking turns frame
-    /// by frame.
+    /// call, window updates, and up to 64 KiB of request bodies. The bodies take turns frame by
+    /// frame.
     ///
     /// `body_of` returns the body of the request with a given tag, and must always return the same
     /// body for a request. It is called only for requests with a body.

@@ -4,7 +4,7 @@ use super::Connection;
 use crate::h2::frame::{FrameHeader, FrameType, HEADER_BYTES, PAYLOAD_BYTES_MAX, flag};
 use crate::h2::{ConnectionEvent, H2Violation};
 
-/// Meaning of the next byte, or an event that must be reported before it is read.
+/// Meaning of the next byte, or an event that must be reported before that byte is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadState {
     /// The header of a frame.
@@ -32,7 +32,7 @@ pub(super) struct DataFrame {
     pub(super) content: u32,
     /// Bytes of padding after the body.
     pub(super) padding: u32,
-    /// True if the stream ends with the frame.
+    /// True if the stream ends with this frame.
     pub(super) ends: bool,
 }
 
@@ -56,7 +56,7 @@ impl Connection {
     /// # Errors
     ///
     /// Returns the first connection error. Until a restart, each call returns the same violation.
-    /// The next output notifies the peer.
+    /// The next output notifies the peer of the error.
     #[inline]
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<ConnectionEvent<'a>, H2Violation> {
         if let Some(violation) = self.failed {
@@ -124,7 +124,7 @@ impl Connection {
         Ok(Some(header))
     }
 
-    /// Moves bytes from the input to `kept` until it has `bytes` bytes.
+    /// Moves bytes from the input to `kept` until `kept` has `bytes` bytes.
     fn keep(&mut self, bytes: usize, input: &mut &[u8]) {
         let missing = bytes - self.kept.len();
         let (part, rest) = input.split_at(missing.min(input.len()));

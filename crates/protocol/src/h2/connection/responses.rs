@@ -13,7 +13,7 @@ use crate::response_stage::SectionRole;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FieldBlock {
     stream: u32,
-    /// True if the stream ends with the block.
+    /// True if the stream ends with this block.
     ends: bool,
     continuations: u32,
 }
@@ -107,7 +107,7 @@ impl Connection {
         fields: Fields,
     ) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         let Some(slot) = self.streams.find(id) else {
-            // The stream was canceled; only the decoder had to process the block.
+            // The stream was canceled, so only the decoder's table needed the block.
             self.note_idle_frame()?;
             return Ok(None);
         };
@@ -256,7 +256,7 @@ impl Connection {
         ConnectionEvent::Broken { tag, violation }
     }
 
-    /// Checks a frame for a stream that isn't live. The frame is late, or a violation (RFC 9113
+    /// Checks a frame for a stream that isn't live: it is either late or a violation (RFC 9113
     /// §5.1).
     #[cold]
     pub(super) fn check_late(&self, header: FrameHeader) -> Result<(), H2Violation> {

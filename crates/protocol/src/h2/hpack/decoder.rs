@@ -9,8 +9,8 @@ use crate::compression::{
     decode_integer, string,
 };
 
-/// Error in a field block. After it, the dynamic tables of sender and receiver differ, so the
-/// connection can't be used any more (COMPRESSION_ERROR, RFC 9113 §4.3).
+/// Error in a field block. After such an error, the dynamic tables of sender and receiver differ,
+/// so the connection can no longer be used (COMPRESSION_ERROR, RFC 9113 §4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HpackError {
     /// The block ends within a field.
@@ -51,17 +51,18 @@ impl From<StringError> for HpackError {
 impl fmt::Display for HpackError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            HpackError::Truncated => "it ends within a header",
+            HpackError::Truncated => "the block ends within a header",
             HpackError::Integer => "an integer is too large",
             HpackError::Index => "an index is not in the tables",
             HpackError::Huffman(HuffmanError::EndOfString) => "a Huffman-coded string contains EOS",
             HpackError::Huffman(HuffmanError::Padding) => {
                 "a Huffman-coded string has invalid padding"
             }
-            HpackError::TableTooLarge => "it makes the dynamic table larger than allowed",
-            HpackError::ResizeLate => "it resizes the dynamic table after a header",
+            HpackError::TableTooLarge => "the dynamic table would be larger than allowed",
+            HpackError::ResizeLate => "the dynamic table is resized after a header",
             HpackError::ResizeMissing => {
-                "it does not begin with a resize of the dynamic table although the limit was lowered"
+                "the block does not begin with a resize of the dynamic table, although the limit \
+                 was lowered"
             }
         })
     }
@@ -134,7 +135,7 @@ impl Decoder {
         let generation = self.table.generation();
         let mut fields = Fields::default();
         while let Some(&first) = rest.first() {
-            // The first bits determine the representation (RFC 7541 §6).
+            // The first bits determine the field's representation (RFC 7541 §6).
             let field = match first {
                 0x80.. => {
                     let index = decode_integer(7, &mut rest)?;
@@ -219,7 +220,7 @@ mod tests {
         Decoder::new(LIMIT)
     }
 
-    /// The responses in the examples of RFC 7541 §C.5 and §C.6, with a table of 256 bytes.
+    /// Tests the responses in the examples of RFC 7541 §C.5 and §C.6, with a table of 256 bytes.
     #[test]
     fn the_examples_of_the_rfc() {
         let plain: [&[u8]; 3] = [
@@ -353,7 +354,7 @@ mod tests {
         let rows = [
             entry(b'a', 100),
             [entry(b'a', 90), entry(b'b', 0), entry(b'c', 70)].concat(),
-            // The same entry twice, then small entries after a large one.
+            // Inserts the same entry twice, and then small entries after a large one.
             [entry(b'a', 60), entry(b'a', 60)].concat(),
             [
                 entry(b'l', 120),

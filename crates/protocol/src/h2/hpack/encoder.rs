@@ -4,7 +4,7 @@ use super::static_table;
 use crate::compression::{FieldCoding, encode_integer, encode_string};
 
 /// Encoding of fields without the dynamic table. A block of such fields has the same meaning on
-/// every connection, in any order, and for any table size of the peer.
+/// every connection, regardless of earlier blocks and of the peer's table size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hpack;
 

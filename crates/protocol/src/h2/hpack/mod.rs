@@ -9,8 +9,8 @@
 //!   of the dynamic table it keeps the size and the meaning, never the text, so its memory is
 //!   independent of the peer's input. If heads are needed as text, `texts` decodes each block a
 //!   second time.
-//! - Responses to the same request are mostly the same bytes, so `block_cache` recognizes a
-//!   repeated block by comparison.
+//! - Responses to the same request consist mostly of the same bytes, so `block_cache` recognizes
+//!   repeated blocks by comparison.
 
 pub use crate::compression::{FieldFault, Fields, HuffmanError};
 

@@ -5,8 +5,8 @@ use crate::compression::{CodedString, FieldText, TextTable, decode_integer, writ
 
 /// Fields of the last block as text, decoded with a separate dynamic table (RFC 7541 §2.3.2).
 ///
-/// Each block must have been accepted by the [`Decoder`](super::Decoder), so it contains no errors
-/// and is within the decoder's limits.
+/// Each block must have been accepted by the [`Decoder`](super::Decoder), so it is known to contain
+/// no errors and to be within the decoder's limits.
 #[derive(Debug)]
 pub(crate) struct FieldTexts {
     table: TextTable,
@@ -28,8 +28,8 @@ impl FieldTexts {
         self.lines.clear();
     }
 
-    /// Fields of the last block, as `name: value` with CRLF. In a head, the status line `HTTP/2
-    /// 200` comes first.
+    /// Returns the fields of the last block, as `name: value` with CRLF. In a head, the status line
+    /// `HTTP/2 200` comes first.
     pub(crate) fn lines(&self) -> &[u8] {
         &self.lines
     }
@@ -87,7 +87,8 @@ fn string(rest: &mut &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// The examples of RFC 7541 §C.6, with a table of 256 bytes from which entries are evicted.
+    /// Tests the examples of RFC 7541 §C.6, with a table of 256 bytes from which entries are
+    /// evicted.
     #[test]
     fn the_examples_of_the_rfc_in_words() {
         let blocks: [&[u8]; 3] = [

@@ -6,8 +6,8 @@ use crate::h3::frame::{H3FrameHeader, H3FrameType};
 use crate::h3::settings::H3PeerSettings;
 use crate::h3::{H3ErrorCode, H3Event, H3Violation, limits, varint};
 
-/// Meaning of the next byte on the control stream, or an event that must be reported before it is
-/// read.
+/// Meaning of the next byte on the control stream, or an event that must be reported before that
+/// byte is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ControlReading {
     /// The header of a frame.
@@ -21,7 +21,7 @@ pub(super) enum ControlReading {
 }
 
 impl H3Connection {
-    /// Reads bytes on the control stream.
+    /// Reads bytes that arrived on the control stream.
     pub(super) fn read_control(
         &mut self,
         input: &mut &[u8],
@@ -29,7 +29,7 @@ impl H3Connection {
         loop {
             let event = match self.control {
                 ControlReading::Unprocessed(slot) => self.report_unprocessed(slot),
-                // The payload is also read when there is no input, because it may be empty.
+                // The payload is read even without input, because it may be empty.
                 ControlReading::Payload(header) => self.read_control_payload(header, input)?,
                 _ if input.is_empty() => return Ok(H3Event::NeedMore),
                 ControlReading::Header => {

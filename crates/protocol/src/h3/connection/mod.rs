@@ -52,7 +52,8 @@ pub struct H3Connection {
     failed: Option<H3Violation>,
 }
 
-/// The initiator and direction of a stream, which are its lowest two bits (RFC 9000 §2.1).
+/// The initiator and direction of a stream, encoded in the lowest two bits of its identifier (RFC
+/// 9000 §2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StreamKind {
     Request,
@@ -129,9 +130,9 @@ impl H3Connection {
         self.decoder.keep_texts();
     }
 
-    /// Fields as text after [`H3Event::Head`], until more input is read. There is one line per
-    /// field, ended by CRLF, after a status line such as `HTTP/3 200`. Empty without
-    /// [`keep_fields`](H3Connection::keep_fields).
+    /// Returns the fields as text after [`H3Event::Head`], until more input is read. There is one
+    /// line per field, ended by CRLF, after a status line such as `HTTP/3 200`. The result is empty
+    /// without [`keep_fields`](H3Connection::keep_fields).
     #[must_use]
     pub fn fields(&self) -> &[u8] {
         self.decoder.lines()
@@ -234,7 +235,7 @@ impl H3Connection {
     ///
     /// # Errors
     ///
-    /// The same as [`next`](H3Connection::next).
+    /// Returns the same errors as [`next`](H3Connection::next).
     pub fn finished(&mut self, stream: u64) -> Result<H3Event<'static>, H3Violation> {
         if let Some(violation) = self.failed {
             return Err(violation);
@@ -250,7 +251,7 @@ impl H3Connection {
     ///
     /// # Errors
     ///
-    /// The same as [`next`](H3Connection::next).
+    /// Returns the same errors as [`next`](H3Connection::next).
     pub fn reset(
         &mut self,
         stream: u64,
@@ -325,14 +326,14 @@ impl H3Connection {
         !self.control_out.is_empty() || self.decoder_type_due || self.decoder.has_output()
     }
 
-    /// Number of requests in flight.
+    /// Returns the number of requests in flight.
     #[must_use]
     pub fn active(&self) -> u32 {
         self.streams.active()
     }
 
-    /// Requests in flight. They remain unfinished after a violation, or if the peer closes the
-    /// connection.
+    /// Returns the requests in flight. They remain unfinished after a violation, or if the peer
+    /// closes the connection.
     pub fn unfinished(&self) -> impl Iterator<Item = UnfinishedRequest> {
         self.streams.live().map(|stream| UnfinishedRequest {
             tag: stream.tag,
@@ -340,7 +341,7 @@ impl H3Connection {
         })
     }
 
-    /// Tag of the request in flight on a stream.
+    /// Returns the tag of the request in flight on a stream.
     #[must_use]
     pub fn tag_of(&self, stream: u64) -> Option<u32> {
         self.streams.get(stream).map(|stream| stream.tag)

@@ -9,7 +9,7 @@ use crate::h3::{H3ErrorCode, H3Event, H3Violation};
 const INTEGER_BYTES_MAX: u8 = 10;
 
 impl H3Connection {
-    /// Reads bytes on a unidirectional stream of the peer.
+    /// Reads bytes that arrived on a unidirectional stream of the peer.
     pub(super) fn read_peer_stream<'a>(
         &mut self,
         stream: u64,

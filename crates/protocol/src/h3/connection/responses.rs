@@ -7,7 +7,7 @@ use crate::h3::{H3ErrorCode, H3Event, H3StreamViolation, H3Violation, limits};
 use crate::response_stage::SectionRole;
 
 impl H3Connection {
-    /// Reads bytes on the stream of a request.
+    /// Reads bytes that arrived on the stream of a request.
     #[inline]
     pub(super) fn read_response<'a>(
         &mut self,
@@ -15,7 +15,7 @@ impl H3Connection {
         input: &mut &'a [u8],
     ) -> Result<H3Event<'a>, H3Violation> {
         let Some(slot) = self.streams.find(stream) else {
-            // The request was canceled, or ended before these bytes.
+            // The request was canceled, or ended before these bytes arrived.
             *input = &[];
             return Ok(H3Event::NeedMore);
         };
@@ -138,8 +138,8 @@ impl H3Connection {
         let section = std::mem::take(&mut stream.kept);
         let event = self.section(slot, &section);
         let stream = self.streams.at(slot);
-        // If the stream is broken, its slot is already vacant, but replacing the slot's buffer does
-        // no harm.
+        // If a stream error has ended the stream, its slot is already vacant. Replacing the buffer
+        // of a vacant slot is harmless.
         stream.kept = section;
         stream.kept.clear();
         if stream.kept.capacity() > limits::RETAINED_BUFFER_BYTES_MAX {

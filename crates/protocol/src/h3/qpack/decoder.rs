@@ -18,7 +18,7 @@ const INSTRUCTION_OVERHEAD_BYTES: usize = 64;
 /// Maximum length in bytes of the Huffman code of one symbol. The longest code has 30 bits.
 const CODED_BYTES_MAX: usize = 4;
 
-/// Number of encoder stream bytes that are added to an incomplete instruction at a time.
+/// Number of bytes of the encoder stream that are added at a time to an incomplete instruction.
 const INSTRUCTION_PIECE_BYTES: usize = 4_096;
 
 /// Decoder for the field sections of one connection.
@@ -46,10 +46,10 @@ pub struct QpackDecoder {
     texts: Option<Box<SectionTexts>>,
 }
 
-/// Relation of a cached section to the dynamic table.
+/// State of the dynamic table on which the meaning of a cached section depends.
 #[derive(Debug, Clone, Copy)]
 struct TableUse {
-    /// Generation of the table in which the section has this meaning.
+    /// Generation of the table in which the section has the cached meaning.
     generation: u64,
     /// Required Insert Count of the section.
     required: u64,
@@ -96,8 +96,9 @@ impl QpackDecoder {
             .get_or_insert_with(|| Box::new(SectionTexts::new(limit)));
     }
 
-    /// Fields of the last section, as `name: value` with CRLF. In a head, the status line `HTTP/3
-    /// 200` comes first. Empty without [`keep_texts`](QpackDecoder::keep_texts).
+    /// Returns the fields of the last section, as `name: value` with CRLF. In a head, the status
+    /// line `HTTP/3 200` comes first. The result is empty without
+    /// [`keep_texts`](QpackDecoder::keep_texts).
     #[must_use]
     pub fn lines(&self) -> &[u8] {
         self.texts.as_ref().map_or(&[], |texts| texts.lines())
@@ -200,7 +201,7 @@ impl QpackDecoder {
         Ok(Field::read(name, value))
     }
 
-    /// Entry of the static table.
+    /// Returns the entry of the static table at this index.
     #[inline]
     fn static_entry(&self, index: u32) -> Result<Field, QpackError> {
         let entry = self.static_entries.get(index as usize);
@@ -333,7 +334,7 @@ impl QpackDecoder {
         !self.out.is_empty() || self.inserts > self.acknowledged
     }
 
-    /// Size of the unsent instructions, in bytes.
+    /// Returns the size of the unsent instructions, in bytes.
     #[inline]
     pub(crate) fn output_bytes(&self) -> usize {
         self.out.len()
@@ -387,7 +388,7 @@ mod tests {
         lines
     }
 
-    /// The examples of RFC 9204 Appendix B. They contain fields of requests, which a client's
+    /// Tests the examples of RFC 9204 Appendix B. They contain fields of requests, which a client's
     /// decoder only marks as faulty.
     #[test]
     fn the_examples_of_the_rfc() {

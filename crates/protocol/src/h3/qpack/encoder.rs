@@ -46,7 +46,7 @@ mod tests {
     fn fields_are_written_as_short_as_the_static_table_allows() {
         assert_eq!(encoded(":method", "GET"), b"\xd1");
         assert_eq!(encoded("x-frame-options", "sameorigin"), b"\xff\x23");
-        // The example of RFC 9204 §B.1, in which the value isn't Huffman-coded.
+        // Tests the example of RFC 9204 §B.1, in which the value isn't Huffman-coded.
         assert_eq!(
             encoded(":path", "/index.html"),
             b"\x51\x88\x60\xd5\x48\x5f\x2b\xce\x9a\x68"

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::compression::{HuffmanError, IntegerError, StringError};
 
-/// Error in a field section or on the encoder stream. The connection can't be used any more
+/// Error in a field section or on the encoder stream. The connection can no longer be used
 /// (QPACK_DECOMPRESSION_FAILED or QPACK_ENCODER_STREAM_ERROR, RFC 9204 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum QpackError {
@@ -56,19 +56,19 @@ impl From<StringError> for QpackError {
 impl fmt::Display for QpackError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            QpackError::Truncated => "it ends within a header",
+            QpackError::Truncated => "the data ends within a header",
             QpackError::Integer => "an integer is too large",
             QpackError::Index => "an index is not in the tables",
             QpackError::Huffman(HuffmanError::EndOfString) => "a Huffman-coded string contains EOS",
             QpackError::Huffman(HuffmanError::Padding) => {
                 "a Huffman-coded string has invalid padding"
             }
-            QpackError::InsertCount => "its Required Insert Count is impossible",
-            QpackError::Base => "its Base is below 0",
+            QpackError::InsertCount => "the Required Insert Count is impossible",
+            QpackError::Base => "the Base is below 0",
             QpackError::Blocked => {
-                "it refers to a table entry that has not arrived, although streams must not block"
+                "a table entry that has not arrived is referenced, although streams must not block"
             }
-            QpackError::CapacityTooLarge => "it makes the dynamic table larger than allowed",
+            QpackError::CapacityTooLarge => "the dynamic table would be larger than allowed",
             QpackError::EntryTooLarge => "an entry is larger than the dynamic table",
         })
     }

@@ -21,8 +21,8 @@ pub(super) enum EncoderInstruction<'b> {
 }
 
 impl<'b> EncoderInstruction<'b> {
-    /// Parses an instruction at the start of `rest` and consumes it. `Truncated` means that the
-    /// rest of the instruction hasn't arrived.
+    /// Parses an instruction at the start of `rest` and consumes it. The error `Truncated` means
+    /// that the rest of the instruction hasn't arrived.
     pub(super) fn take(rest: &mut &'b [u8]) -> Result<EncoderInstruction<'b>, IntegerError> {
         let first = *rest.first().ok_or(IntegerError::Truncated)?;
         Ok(match first {

@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use crate::compression::{Field, Name, find_text};
 
-/// Number of entries. The first entry has index 0.
+/// Number of entries in the static table. The first entry has index 0.
 pub(super) const ENTRIES: usize = 99;
 
-/// Names and values. The value is empty if the entry has only a name.
+/// Names and values of the entries. The value is empty if the entry has only a name.
 #[rustfmt::skip]
 pub(super) const TEXTS: [(&str, &str); ENTRIES] = [
     (":authority", ""),
@@ -116,7 +116,7 @@ static FIELDS: LazyLock<[Field; ENTRIES]> = LazyLock::new(|| {
     TEXTS.map(|(name, value)| Field::read(Name::read(name.as_bytes()), value.as_bytes()))
 });
 
-/// The entries of the static table. The first entry has index 0.
+/// Returns the entries of the static table. The first entry has index 0.
 pub(super) fn entries() -> &'static [Field; ENTRIES] {
     &FIELDS
 }

@@ -36,7 +36,7 @@ impl SectionTexts {
         self.lines.clear();
     }
 
-    /// Fields of the last section, one line per field.
+    /// Returns the fields of the last section, one line per field.
     pub(super) fn lines(&self) -> &[u8] {
         &self.lines
     }
@@ -98,14 +98,14 @@ impl SectionTexts {
         Some((name, CodedString::take(7, rest).ok()?.to_vec().ok()?))
     }
 
-    /// Entry of the dynamic table at an absolute index.
+    /// Returns the entry of the dynamic table at an absolute index.
     fn entry(&self, absolute: u64) -> Option<FieldText> {
         let index = self.inserts.checked_sub(absolute)?.checked_sub(1)?;
         self.table.get(usize::try_from(index).ok()?).cloned()
     }
 }
 
-/// Entry of the static table.
+/// Returns the entry of the static table at this index.
 fn static_entry(index: u32) -> Option<FieldText> {
     let (name, value) = static_table::TEXTS.get(index as usize)?;
     Some((name.as_bytes().to_vec(), value.as_bytes().to_vec()))

@@ -14,9 +14,9 @@ use crate::pdf::style::{FontStyle, PAGE_HEIGHT};
 #[derive(Debug)]
 pub(super) struct PageContent {
     pub(super) bytes: Vec<u8>,
-    /// The element of each marked part, in order of appearance.
+    /// Structure element of each marked part, in order of appearance.
     pub(super) marked: Vec<ElementId>,
-    /// All opacities that are used, in percent.
+    /// All opacities that the page uses, in percent.
     pub(super) opacities: BTreeSet<u8>,
 }
 

@@ -12,7 +12,7 @@ use crate::pdf::face::Face;
 use crate::pdf::flow::Page;
 use crate::pdf::font_file::table;
 
-/// Codes are glyph numbers of the embedded font.
+/// Character codes are glyph numbers of the embedded font.
 const SYSTEM: SystemInfo<'_> = SystemInfo {
     registry: Str(b"Adobe"),
     ordering: Str(b"Identity"),
@@ -38,7 +38,7 @@ pub(super) struct Fonts {
 #[derive(Debug, PartialEq)]
 pub(super) struct GlyphRun {
     pub(super) face: Face,
-    /// Two bytes for each glyph.
+    /// Glyph numbers, two bytes each.
     pub(super) codes: Vec<u8>,
     /// The original characters, if the glyphs show replacements.
     pub(super) stands_for: Option<String>,

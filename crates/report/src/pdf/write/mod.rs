@@ -37,7 +37,7 @@ fn compressed(bytes: &[u8]) -> Vec<u8> {
     miniz_oxide::deflate::compress_to_vec_zlib(bytes, 7)
 }
 
-/// Writes these pages as a PDF.
+/// Writes the given pages as a PDF.
 pub(super) fn file(
     pages: &[Page],
     bookmarks: &[Bookmark],

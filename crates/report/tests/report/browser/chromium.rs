@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Maximum time for a reply of the browser. It is long because the machine may be busy.
+/// Maximum time for a reply from the browser. It is long because the machine may be busy.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Switches that disable the browser's messages and network access, and allow it to run as root.
@@ -148,7 +148,7 @@ impl Chromium {
     fn next(&mut self) -> Value {
         self.from_browser
             .recv_timeout(REPLY_TIMEOUT)
-            .expect("the browser did not reply (did it start? try it by hand)")
+            .expect("the browser did not reply (check that it starts from a shell)")
     }
 
     /// Loads a page with this window size and color scheme, and returns all events until it has
@@ -189,7 +189,7 @@ impl Chromium {
         result["result"]["value"].clone()
     }
 
-    /// Ends the browser, and returns those of its processes that are still running.
+    /// Ends the browser, and returns its processes that are still running.
     pub(crate) fn close(mut self) -> Vec<String> {
         self.end();
         processes_naming(&self.folder.path().display().to_string())
@@ -221,7 +221,7 @@ impl Drop for Chromium {
     }
 }
 
-/// Lists processes whose arguments contain this folder's name.
+/// Lists the processes whose arguments contain the name of `folder`.
 fn processes_naming(folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries

@@ -112,11 +112,15 @@ fn pages_read_well_in_a_browser() {
             }
         }
     }
-    assert_eq!(browser.close(), Vec::<String>::new(), "processes were left");
+    assert_eq!(
+        browser.close(),
+        Vec::<String>::new(),
+        "the browser's processes are still running"
+    );
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// Error messages of the browser, and requests for anything except the page.
+/// Returns error messages of the browser, and requests for anything except the page.
 fn complaints(events: &[Value], url: &str) -> Vec<String> {
     let methods = [
         "Runtime.consoleAPICalled",
@@ -134,7 +138,7 @@ fn complaints(events: &[Value], url: &str) -> Vec<String> {
     complaints.chain(requests).collect()
 }
 
-/// Problems with the content of the page.
+/// Returns the problems with the content of the page.
 fn problems_of(
     page: &Page,
     seen: &Value,

@@ -1,4 +1,4 @@
-//! Results of the entries of a list.
+//! Sample results of the entries of a list.
 
 use prony_record::{
     Distribution, EntryGrouping, EntryResult, EntryResults, Nanos, Outcome, Record,

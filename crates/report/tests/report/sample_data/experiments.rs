@@ -1,4 +1,4 @@
-//! The experiments.
+//! Sample experiments.
 
 use prony_record::{Finding, FindingId, LoadInfo, Severity};
 use prony_stats::{Factor, Levels, Metric};
@@ -6,7 +6,7 @@ use prony_stats::{Factor, Levels, Metric};
 use super::loads::closed;
 use super::{SampleExperiment, Server};
 
-/// Every experiment.
+/// Returns every sample experiment.
 pub(super) fn all() -> [SampleExperiment; 9] {
     [
         sockets(),
@@ -216,7 +216,7 @@ fn ciphers() -> SampleExperiment {
 }
 
 /// Many variants with long names and very large effects. The baseline fixes only the library, so
-/// each combination of size and version has its own.
+/// each combination of size and version has its own baseline.
 fn portable() -> SampleExperiment {
     SampleExperiment {
         name: "portable",

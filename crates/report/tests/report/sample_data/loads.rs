@@ -1,4 +1,4 @@
-//! The loads.
+//! Sample loads.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use prony_record::{
 
 use super::{Noise, SampleExperiment, Server};
 
-/// The single loads.
+/// Returns every sample load with its name.
 pub(super) fn all() -> [(&'static str, Record); 5] {
     let mut noise = Noise(11);
     [

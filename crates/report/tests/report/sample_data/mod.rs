@@ -35,7 +35,7 @@ pub(crate) fn write_all(root: &Path) -> std::io::Result<()> {
 struct Noise(u64);
 
 impl Noise {
-    /// Returns an approximately normal number with a standard deviation of 1.
+    /// Returns an approximately normally distributed number with a standard deviation of 1.
     fn next(&mut self) -> f64 {
         let mut sum = 0.0;
         for _ in 0..12 {
@@ -78,7 +78,7 @@ struct SampleExperiment {
     server: fn(&Levels) -> Server,
     findings: Vec<Finding>,
     withheld: Option<&'static str>,
-    /// Rounds of each block; 0 if its trials run one after the other.
+    /// Number of rounds in each block; 0 if trials run sequentially.
     rounds: u32,
     seed: u64,
     /// Goals of capacity searches; empty if the trials are single loads.

@@ -1,4 +1,4 @@
-//! The probes of capacity searches.
+//! Sample probes of capacity searches.
 
 use serde_json::{Value, json};
 

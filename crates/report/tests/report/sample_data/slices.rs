@@ -1,4 +1,4 @@
-//! The slices of interleaved blocks.
+//! Sample slices of interleaved blocks.
 
 use prony_record::Record;
 use prony_stats::RoundMetric;

@@ -17,10 +17,10 @@ use rand_chacha::ChaCha8Rng;
 /// Distribution of a trial's deviation from the truth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Noise {
-    /// Log-normal, with the same deviation for all trials.
+    /// Log-normal noise with the same deviation for all trials.
     Normal,
-    /// Student's t with 3 degrees of freedom, scaled to the same standard deviation: occasional
-    /// outliers.
+    /// Noise with occasional outliers: Student's t with 3 degrees of freedom, scaled to the
+    /// standard deviation of `Normal`.
     HeavyTails,
     /// Each block draws a standard deviation between a third and three times the usual one, and the
     /// standard deviations of the variants differ by a factor of two.
@@ -29,10 +29,10 @@ pub enum Noise {
     Skewed,
 }
 
-/// A kind of experiment.
+/// Parameters of a simulated experiment.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// Rate of each variant, relative to the first.
+    /// Rate of each variant, relative to the first variant's.
     pub rates: Vec<f64>,
     /// Standard deviation of the log ratio between two variants within a block.
     pub noise: f64,
@@ -157,7 +157,7 @@ impl Draws {
     }
 }
 
-/// A count as a share of `of` experiments.
+/// Share of the simulated experiments: `count` out of `of`.
 #[derive(Debug, Clone, Copy)]
 pub struct Share {
     pub count: u32,
@@ -169,7 +169,7 @@ impl Share {
         f64::from(self.count) / f64::from(self.of)
     }
 
-    /// Returns the standard error of the simulation.
+    /// Returns the standard error of the share.
     pub fn error(self) -> f64 {
         (self.value() * (1.0 - self.value()) / f64::from(self.of)).sqrt()
     }

@@ -114,7 +114,8 @@ fn an_acknowledgment_of_an_earlier_connection_gets_a_reset() {
         (sent[0].0.flags, sent[0].0.sequence),
         (Flags::SYN, script.client)
     );
-    // A second acknowledgment doesn't repeat it, so a peer can't make it a flood.
+    // A second old acknowledgment doesn't trigger another early SYN, so a peer can't cause a flood
+    // of SYNs.
     script.receive(&stale, b"");
     let sent = script.sent();
     assert_eq!((sent.len(), sent[0].0.flags), (1, Flags::RST));

@@ -54,7 +54,7 @@ fn the_budget_for_data_out_of_order_includes_the_overhead_and_is_released() {
     script.receive_data(0, &[b'y'; 200]);
     assert_eq!(script.stack.stored, 0);
     script.events();
-    // An aborted connection also releases its share.
+    // An aborted connection also releases its share of the memory.
     let segment = Segment {
         sequence: script.peer + 10,
         ..script.ack(0)
@@ -77,7 +77,7 @@ fn every_second_full_segment_is_acknowledged_although_timestamps_make_it_smaller
         let sent = script.sent();
         assert_eq!((sent.len(), sent[0].0.acknowledgment), (1, script.peer));
     }
-    // Small segments are not full, so the next request can acknowledge them.
+    // Small segments don't trigger an acknowledgment: the next request can carry it.
     for _ in 0..5 {
         script.receive_data(0, b"small");
     }
@@ -277,7 +277,7 @@ fn the_acknowledgment_of_repeated_data_echoes_its_timestamp() {
     script.receive(&repeated, b"data");
     let sent = script.sent();
     assert_eq!(sent[0].0.timestamps.unwrap().echo, script.timestamp);
-    // A number far from the window is ignored.
+    // A segment whose number is far from the window is ignored.
     let forged = Segment {
         sequence: script.peer - 1_000_000,
         timestamps: Some(Timestamps {

@@ -1,6 +1,6 @@
-//! Recognition of templates within strings.
+//! Detection of templates in strings.
 
-/// Returns true if a string contains something to render.
+/// Returns true if a string contains a template.
 pub(super) fn is_template(text: &str) -> bool {
     ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
 }
@@ -12,8 +12,8 @@ pub(super) fn whole_expression(text: &str) -> Option<&str> {
     (!has_trim_mark && has_balanced_brackets(expression)).then_some(expression)
 }
 
-/// Returns true if each closing bracket outside quotes closes an earlier one. In `a }}-{{ b`, one
-/// doesn't.
+/// Returns true if each closing bracket outside quotes closes an earlier bracket. The text
+/// `a }}-{{ b` is a counterexample.
 ///
 /// The check is necessary because the template engine panics on text after the end of an
 /// expression.

@@ -1,4 +1,4 @@
-//! Messages for templates that fail although all their names are known.
+//! Messages for templates that fail even though all their names are known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::names::KnownNames;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::PlanReader;
 
-/// Names and values of a template, for messages about a failure.
+/// Names and values of a template that failed, for error messages.
 pub(super) struct TemplateFailure<'a> {
     pub(super) known: &'a KnownNames,
     pub(super) values: &'a BTreeMap<String, minijinja::Value>,
@@ -30,7 +30,7 @@ impl TemplateFailure<'_> {
         }
     }
 
-    /// Reports the names that have no value in this variant.
+    /// Reports the names that the template uses but that have no value in this variant.
     pub(super) fn report_unset(&self, reader: &mut PlanReader<'_>) {
         let unset: Vec<&&String> = self
             .names

@@ -24,18 +24,19 @@ use values::{from_jinja, to_jinja};
 
 pub(crate) use names::KnownName;
 
-/// Maximum number of instructions that a template may execute. It ends endless loops.
+/// Maximum number of instructions that a template may execute, which stops endless loops.
 const TEMPLATE_FUEL: u64 = 1_000_000;
 
 /// Delimiter around the reason why a value is unreachable. Strings of a plan can't contain it.
 const UNREACHABLE_MARK: char = '\0';
 
-/// Returns the text that the load replaces by the value of an expression.
+/// Returns the placeholder that the load replaces with the value of an expression.
 fn placeholder(expression: &str) -> String {
     format!("{{{{ {expression} }}}}")
 }
 
-/// Creates a value that is an error only if a template uses it. `reason` becomes the error message.
+/// Creates a value that causes an error only if a template uses it. `reason` becomes the error
+/// message.
 pub(crate) fn unreachable_value(reason: &str) -> minijinja::Value {
     format!("{UNREACHABLE_MARK}{reason}{UNREACHABLE_MARK}").into()
 }
@@ -48,16 +49,16 @@ pub(crate) struct TemplateContext {
     values: BTreeMap<String, minijinja::Value>,
     /// Levels as trees, which preserves the lines of their values.
     levels: BTreeMap<String, TomlNode>,
-    /// True if unreachable values are reported. False while levels are rendered, because a level
-    /// may contain such a value as long as no template uses it.
+    /// True if a use of an unreachable value is reported. It is false while levels are rendered,
+    /// because a level may contain such a value as long as no template uses it.
     reports_unreachable: bool,
 }
 
 impl TemplateContext {
     pub(crate) fn new() -> Self {
         let mut environment = Environment::new();
-        // Semi-strict: a template can test for a missing value (`{% if tls.cert %}`), but not print
-        // it.
+        // Semi-strict: a template can test whether a value is missing (`{% if tls.cert %}`), but
+        // not print a missing value.
         environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
         environment.set_auto_escape_callback(|_| AutoEscape::None);
         environment.set_keep_trailing_newline(true);
@@ -99,8 +100,8 @@ impl TemplateContext {
         self.values.insert(name.to_owned(), value);
     }
 
-    /// Makes a name whose value differs for each request render as its placeholder, unless a factor
-    /// or service has the same name.
+    /// Makes a name whose value differs for each request render as its placeholder. Has no effect
+    /// if a factor or service has the same name.
     pub(crate) fn set_request_value(&mut self, name: &str) {
         if is_name(name) && !self.known.has(name) {
             self.known.set(name, KnownName::Plain);
@@ -109,8 +110,7 @@ impl TemplateContext {
         }
     }
 
-    /// Makes the function and the filters of per-request values render as placeholders for the
-    /// load.
+    /// Makes the per-request function and filters render as placeholders for the load.
     pub(crate) fn add_request_functions(&mut self) {
         let random = |first: i64, last: i64| placeholder(&format!("random({first}, {last})"));
         self.environment.add_function("random", random);
@@ -141,7 +141,8 @@ impl TemplateContext {
         self.reports_unreachable = true;
     }
 
-    /// Returns the keys of a table, which may also be written as one `{{ factor.key }}`.
+    /// Returns the keys of a table. A plan can also give the table as a single template,
+    /// `{{ factor.key }}`.
     pub(crate) fn keys_of(&self, node: &TomlNode) -> Vec<String> {
         let table = match &node.value {
             TomlValue::Text(text) => whole_expression(text)
@@ -198,7 +199,7 @@ impl TemplateContext {
         }
     }
 
-    /// Renders the text of a file. Diagnostics have the line numbers of that file.
+    /// Renders the text of a file. Diagnostics refer to lines of that file.
     pub(crate) fn file(&self, text: &str, reader: &mut PlanReader<'_>) -> Option<String> {
         let node = TomlNode::text(0, self.text(text, 1, reader)?);
         match node.value {
@@ -217,7 +218,7 @@ impl TemplateContext {
         self.is_reachable(&node, reader).then_some(node)
     }
 
-    /// Reports the first unreachable value of a tree. Returns true if there is none.
+    /// Reports the first unreachable value in a tree. Returns true if all values are reachable.
     fn is_reachable(&self, node: &TomlNode, reader: &mut PlanReader<'_>) -> bool {
         match &node.value {
             TomlValue::Text(text) => self.is_text_reachable(text, node.line, reader),
@@ -277,7 +278,7 @@ impl TemplateContext {
         match from_jinja(&value, line) {
             Ok(node) => node,
             Err(kind) => {
-                let message = format!("\"{text}\" is a value of kind {kind}, which no key takes");
+                let message = format!("\"{text}\" is a value of kind {kind}, which no key accepts");
                 reader.report(DiagnosticKind::WrongType, line, message);
                 None
             }
@@ -336,8 +337,8 @@ impl TemplateContext {
         }
     }
 
-    /// Looks up `factor.key.key` in the levels. Returns `None` if `path` is not such a path, and
-    /// `Some(None)` if this level lacks the key.
+    /// Looks up a path such as `factor.key.key` in the levels. Returns `None` if `path` doesn't
+    /// have this form, and `Some(None)` if the selected level lacks the key.
     fn level_at(&self, path: &str) -> Option<Option<&TomlNode>> {
         let mut parts = path.trim().split('.').map(str::trim);
         let mut node = self.levels.get(parts.next()?)?;

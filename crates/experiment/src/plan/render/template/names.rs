@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::plan::diagnostic::{DiagnosticKind, PlanError, did_you_mean, did_you_mean_or_list};
 use crate::plan::syntax::PlanReader;
 
-/// Attributes that a name has in templates.
+/// Kind of a name, and the attributes that it has in templates.
 #[derive(Debug, Clone)]
 pub(crate) enum KnownName {
     /// A factor whose levels are plain values, which have no attributes.
@@ -36,7 +36,8 @@ impl KnownNames {
         matches!(self.0.get(name), Some(KnownName::Service(_)))
     }
 
-    /// Reports each unknown name and each unknown first attribute. Returns true if there are none.
+    /// Reports each unknown name, and each unknown attribute directly after a name. Returns true if
+    /// there are none.
     pub(super) fn check<'n>(
         &self,
         names: impl IntoIterator<Item = &'n String>,
@@ -45,7 +46,7 @@ impl KnownNames {
         reader: &mut PlanReader<'_>,
     ) -> bool {
         let mut all_known = true;
-        // Sort the names: the iteration order of the engine's set differs between runs.
+        // Sort the names, because the iteration order of the engine's set differs between runs.
         for name in names.into_iter().collect::<BTreeSet<_>>() {
             if let Some(error) = self.problem(name, &is_global, line_of(name), reader.file) {
                 reader.diagnostics.push(error);

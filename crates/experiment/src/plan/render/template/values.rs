@@ -1,10 +1,10 @@
-//! Conversion between values of plans and values of the template engine.
+//! Conversion between values in plans and values of the template engine.
 
 use minijinja::value::ValueKind;
 
 use crate::plan::syntax::{TomlEntry, TomlNode, TomlTable, TomlValue};
 
-/// Maximum number of items in a computed list.
+/// Maximum number of items in a list that a template computes.
 const LIST_ITEMS_MAX: usize = 10_000;
 
 pub(super) fn to_jinja(value: &TomlValue) -> minijinja::Value {

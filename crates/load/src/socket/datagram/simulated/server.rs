@@ -1,5 +1,5 @@
-//! A scripted HTTP/3 server for the simulated link. Its QUIC is quinn-proto; its HTTP/3 is fixed
-//! bytes, which share no code with prony's.
+//! A scripted HTTP/3 server for the simulated link. It uses quinn-proto for QUIC. For HTTP/3, it
+//! sends fixed bytes, so it shares no code with prony's HTTP/3.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -28,12 +28,12 @@ pub(crate) struct QuicReply {
     pub(crate) end: ReplyEnd,
 }
 
-/// The server's action after the bytes of a response.
+/// The server's action after it has sent the bytes of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReplyEnd {
     /// Ends the stream.
     Finish,
-    /// Resets the stream with this error code of HTTP/3.
+    /// Resets the stream with this HTTP/3 error code.
     Reset(u32),
     /// Leaves the stream open.
     Stall,
@@ -43,12 +43,12 @@ pub(crate) enum ReplyEnd {
     StopControl,
     /// Ends the stream, and then the control stream.
     EndControl,
-    /// Opens another unidirectional stream with these bytes instead, and ends the request's stream.
+    /// Ends the request's stream, and opens another unidirectional stream with these bytes.
     OpenStream(&'static [u8]),
-    /// Closes the connection with this error code of HTTP/3.
+    /// Closes the connection with this HTTP/3 error code.
     Close(u32),
-    /// The server loses the state of all connections. When packets of such a connection arrive, the
-    /// server resets it (stateless reset, RFC 9000 §10.3).
+    /// The server loses the state of all connections. When a packet of a lost connection arrives,
+    /// the server resets that connection (stateless reset, RFC 9000 §10.3).
     Restart,
     /// The server loses all its state without notifying the client.
     Vanish,
@@ -58,22 +58,22 @@ pub(crate) enum ReplyEnd {
     RefuseConnections,
 }
 
-/// A function from the number of a request, counted from 0, to its response.
+/// A function that returns the response to a request, given the request's number counted from 0.
 pub(crate) type QuicScript = Box<dyn FnMut(u64) -> QuicReply>;
 
 /// Counts of the server, for assertions.
 #[derive(Debug, Default)]
 pub(crate) struct QuicLog {
-    /// Complete requests.
+    /// Number of complete requests.
     pub(crate) requests: u64,
-    /// Bytes of request streams.
+    /// Number of bytes received on request streams.
     pub(crate) request_bytes: u64,
     pub(crate) connections: u64,
-    /// Handshakes that were complete at the server.
+    /// Number of handshakes that were completed at the server.
     pub(crate) handshakes: u64,
-    /// Datagrams that the link lost.
+    /// Number of datagrams that the link lost.
     pub(crate) lost: u64,
-    /// Error codes of HTTP/3 with which the client closed its connections.
+    /// HTTP/3 error codes with which the client closed its connections.
     pub(crate) close_codes: Vec<u64>,
 }
 
@@ -82,7 +82,8 @@ pub(super) struct QuicServer {
     connections: BTreeMap<usize, ServedConnection>,
     script: QuicScript,
     requests: u64,
-    /// Responses to send, by time. Responses for the same time are in the order of their requests.
+    /// Responses to be sent, ordered by time. Responses for the same time are in the order of their
+    /// requests.
     replies: BinaryHeap<Reverse<(Duration, u64, usize, u64)>>,
     pending: BTreeMap<u64, QuicReply>,
     config: Arc<ServerConfig>,
@@ -106,7 +107,8 @@ impl QuicServer {
     pub(super) fn new(streams: u32, script: QuicScript) -> QuicServer {
         let config = QuicServer::config(streams);
         let mut settings = EndpointConfig::default();
-        // A restarted server recognizes its earlier identifiers.
+        // With a fixed key, a restarted server recognizes the connection identifiers that it issued
+        // earlier.
         settings.cid_generator(|| -> Box<dyn ConnectionIdGenerator> {
             Box::new(HashedConnectionIdGenerator::from_key(7))
         });
@@ -136,7 +138,7 @@ impl QuicServer {
         self.endpoint.set_server_config(Some(self.config.clone()));
     }
 
-    /// Settings of a server that has issued no tickets yet.
+    /// Creates the settings of a server that has not issued any tickets.
     fn config(streams: u32) -> Arc<ServerConfig> {
         let key = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
         let private = rustls::pki_types::PrivateKeyDer::try_from(key.signing_key.serialize_der());
@@ -159,7 +161,7 @@ impl QuicServer {
         Arc::new(config)
     }
 
-    /// A server without connections.
+    /// Creates the server's endpoint, without connections.
     fn endpoint(&self) -> Endpoint {
         Endpoint::new(self.settings.clone(), Some(self.config.clone()), true, None)
     }
@@ -246,7 +248,7 @@ impl QuicServer {
             match reply.end {
                 ReplyEnd::Finish => {
                     let _ = response.finish();
-                    // The windows of these tests are larger than the responses.
+                    // Flow-control windows in these tests are larger than the responses.
                     assert!(written == reply.bytes.len() || served.connection.is_closed());
                 }
                 ReplyEnd::Reset(code) => {
@@ -295,7 +297,8 @@ impl QuicServer {
                     self.replies.clear();
                     self.resets = reply.end == ReplyEnd::Restart;
                     if !self.resets {
-                        // The new settings have another key, so the client can't recognize resets.
+                        // The new settings have a different reset key, so the client can't
+                        // recognize the server's resets.
                         self.settings = Arc::default();
                     }
                     self.endpoint = self.endpoint();
@@ -305,7 +308,8 @@ impl QuicServer {
         }
     }
 
-    /// Handles the events of all connections. Returns the datagrams to be sent.
+    /// Handles the events of all connections. Returns the datagrams to be sent, each with the
+    /// client's port.
     pub(super) fn drive(
         &mut self,
         clock: Duration,
@@ -346,7 +350,7 @@ impl QuicServer {
 }
 
 impl ServedConnection {
-    /// Handles the events of the connection. Adds the streams of complete requests.
+    /// Handles the events of the connection. Adds the streams of complete requests to `complete`.
     fn poll(&mut self, complete: &mut Vec<u64>, log: &mut QuicLog) {
         while let Some(event) = self.connection.poll() {
             match event {

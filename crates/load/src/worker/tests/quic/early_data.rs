@@ -1,10 +1,11 @@
-//! Early data: requests before the end of the handshake.
+//! Tests of early data: requests that are sent before the end of the handshake.
 
 use prony_record::{Outcome, QuicUse};
 
 use super::*;
 
-/// Each request uses a new connection, so most connections have a ticket from an earlier one.
+/// Options of a load that opens a new connection for each request, so that connections can use
+/// tickets from earlier ones.
 const WORDS: &str = "-n 90 -c 1 --no-keepalive --early-data";
 
 fn quic(load: &QuicOutcomes) -> &QuicUse {
@@ -18,19 +19,19 @@ fn early_data_saves_a_round_trip_on_resumed_connections() {
     assert_eq!(load.log.borrow().requests, 90);
     assert_eq!(load.record.totals.retried, 0);
     assert_eq!(load.log.borrow().connections, 90);
-    // A connection that closes after an early response completes its handshake first. The load ends
-    // before the last connection's datagrams arrive.
+    // A connection completes its handshake before it closes, even if the response arrives earlier.
+    // The load ends before the last connection's datagrams arrive.
     assert_eq!(load.log.borrow().handshakes, 89);
     let quic = quic(&load);
-    // A ticket is kept for each connection, and a connection with early data ends before the server
-    // sends it another one.
+    // A ticket is used only once, and a connection with early data ends before the server sends a
+    // new ticket. Therefore, only every second connection has one.
     assert_eq!(
         (quic.early_data_offered, quic.early_data_accepted),
         (45, 45)
     );
     assert_eq!(load.record.totals.tls_resumed, 45);
     let times = &load.record.response_time_us;
-    // A request takes one or two round trips, and a millisecond at the server.
+    // A request takes one or two round trips, plus a millisecond at the server.
     assert!((15_900.0..16_100.0).contains(&times.mean), "{}", times.mean);
     assert!((21_000.0..21_100.0).contains(&times.p99), "{}", times.p99);
     // Early data doesn't shorten the handshake.

@@ -1,8 +1,8 @@
-//! Servers that violate HTTP/3 or lose connections.
+//! Tests of servers that violate HTTP/3 or lose connections.
 
 use super::*;
 
-/// The error code with which the client closed the first connection.
+/// Returns the error code with which the client closed the first connection.
 fn close_code(load: &QuicOutcomes) -> Option<String> {
     let code = load.log.borrow().close_codes.first().copied()?;
     Some(prony_protocol::h3::H3ErrorCode(code).to_string())
@@ -16,7 +16,7 @@ fn closed_critical_streams_and_wrong_streams_end_the_connection() {
             ReplyEnd::EndControl,
             "H3_CLOSED_CRITICAL_STREAM",
         ),
-        // Another control stream (RFC 9114 §6.2.1).
+        // A server may open only one control stream (RFC 9114 §6.2.1).
         (
             "a second control stream",
             ReplyEnd::OpenStream(&[0x00, 0x04, 0x00]),
@@ -28,7 +28,7 @@ fn closed_critical_streams_and_wrong_streams_end_the_connection() {
             ReplyEnd::OpenStream(&[0x01, 0x00]),
             "H3_ID_ERROR",
         ),
-        // HEADERS (RFC 9114 §7.2.2).
+        // HEADERS are not permitted on the control stream (RFC 9114 §7.2.2).
         (
             "a response on the control stream",
             ReplyEnd::Announce(&[0x01, 0x03, 0x00, 0x00, 0xd9]),
@@ -65,7 +65,7 @@ fn closed_critical_streams_and_wrong_streams_end_the_connection() {
 
 #[test]
 fn unknown_streams_are_ignored() {
-    // A reserved type (RFC 9114 §6.2.3).
+    // The server opens streams of a reserved type (RFC 9114 §6.2.3).
     let script = Box::new(|number| match number {
         0..20 => QuicReply {
             bytes: ok(b"hi"),
@@ -84,12 +84,13 @@ fn a_restarted_server_resets_connections_at_once() {
         30 => end(ReplyEnd::Restart),
         _ => finish(ok(b"hi")),
     });
-    // Requests are due at any time, and the server resets a connection when a packet arrives.
+    // Requests are due at a steady rate. After the restart, the server resets a connection when one
+    // of its packets arrives.
     let words = "-r 100 -n 100 -c 1 --streams 10 --timeout 60s";
     let load = simulate(words, GOOD, 100, restarting);
     let totals = &load.record.totals;
     assert_eq!(totals.ok + totals.failed, 100, "{:?}", load.all());
-    // Requests are sent again if their connection had served other requests.
+    // A lost request is sent again only if its connection had served other requests.
     assert!(totals.failed + totals.retried >= 1, "{:?}", load.all());
     assert!(totals.elapsed_s < 30.0, "{}", totals.elapsed_s);
     assert_eq!(load.log.borrow().connections, 2);

@@ -27,9 +27,9 @@ const GOOD: LinkQuality = LinkQuality {
     duplication: 0.0,
 };
 
-/// A response with status 200 and this body.
+/// Returns the frames of a response with status 200 and this body.
 fn ok(body: &[u8]) -> Vec<u8> {
-    // HEADERS: no dynamic table, and entry 25 of the static one (RFC 9204 appendix A).
+    // HEADERS without a dynamic table, and with entry 25 of the static table (RFC 9204 appendix A).
     let mut bytes = vec![0x01, 3, 0, 0, 0xd9, 0x00];
     match body.len() {
         short @ 0..64 => bytes.push(short as u8),
@@ -80,7 +80,7 @@ fn simulate(words: &str, link: LinkQuality, streams: u32, script: QuicScript) ->
     simulate_with(words, link, streams, script, |_| {})
 }
 
-/// Like [`simulate`], but calls `prepare` first.
+/// Like [`simulate`], but calls `prepare` on the simulated link first.
 fn simulate_with(
     words: &str,
     link: LinkQuality,
@@ -115,7 +115,7 @@ fn response_times_have_the_delay_of_the_link_and_of_the_server() {
     assert_eq!(load.all(), [(Outcome::Ok, 100)], "{}", load.errors());
     assert_eq!(load.record.totals.body_bytes_in, 200);
     let times = &load.record.service_time_us;
-    // The time consists of a round trip and 1 ms at the server.
+    // The service time consists of a round trip and 1 ms at the server.
     for time in [times.p50, times.p99] {
         assert!((11_000.0..11_100.0).contains(&time), "{time}");
     }
@@ -260,17 +260,17 @@ fn a_server_that_disappears_ends_by_timeouts_and_new_connections() {
 #[test]
 fn violations_on_the_control_stream_end_the_connection_with_their_reason() {
     for (bytes, reason) in [
-        // A second SETTINGS.
+        // A second SETTINGS frame.
         (&[0x04, 0x00][..], "H3_FRAME_UNEXPECTED"),
-        // DATA.
+        // DATA, which is not permitted on the control stream.
         (&[0x00, 0x01, 0xff], "H3_FRAME_UNEXPECTED"),
-        // A frame type of HTTP/2 (PING).
+        // PING, a frame type that only HTTP/2 has.
         (&[0x06, 0x00], "H3_FRAME_UNEXPECTED"),
         // MAX_PUSH_ID, which only clients send.
         (&[0x0d, 0x01, 0x00], "H3_FRAME_UNEXPECTED"),
-        // GOAWAY with the identifier of a stream that no request uses.
+        // GOAWAY with the identifier of a stream that can't carry requests.
         (&[0x07, 0x01, 0x02], "H3_ID_ERROR"),
-        // GOAWAY with a higher identifier than before.
+        // A second GOAWAY with a higher identifier than the first.
         (&[0x07, 0x01, 0x04, 0x07, 0x01, 0x08], "H3_ID_ERROR"),
     ] {
         let script = Box::new(move |number| match number {
@@ -321,11 +321,11 @@ fn a_server_must_read_the_control_stream() {
 fn invalid_responses_fail_their_request_or_their_connection() {
     let data_first = vec![0x00, 0x01, 0xff];
     let cut_frame = [&ok(b"hi")[..7], &[][..]].concat();
-    // An entry of the dynamic table, which is empty.
+    // HEADERS that refer to an entry of the dynamic table, which is empty.
     let unknown_entry = vec![0x01, 3, 1, 0, 0x80];
-    // A literal field without a status.
+    // HEADERS that contain a literal field but no status.
     let no_status = vec![0x01, 6, 0, 0, 0x21, b'x', 0x01, b'y'];
-    // A head that declares a length above the limit.
+    // HEADERS whose declared length is above the limit.
     let bomb = [&[0x01, 0x80, 0xff, 0xff, 0xff][..], &vec![0; 200_000]].concat();
     for (name, bytes) in [
         ("DATA first", data_first),

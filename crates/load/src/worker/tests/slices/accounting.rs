@@ -1,4 +1,4 @@
-//! Tests of which requests are counted in each part of a slice.
+//! Tests that each part of a slice counts the right requests.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn requests_that_start_in_the_counted_part_count_with_their_full_times() {
 
 #[test]
 fn settling_requests_are_never_counted() {
-    // All requests of the settling parts fail, and no others.
+    // The server fails all requests of the settling parts, and no others.
     let turns = three();
     let begins: Vec<Nanos> = (0..3).map(|n| ms(100 + n * 240)).collect();
     let server = responding(move |asked| {
@@ -74,7 +74,7 @@ fn settling_requests_are_never_counted() {
     assert!(sliced.outcomes.record.findings.is_empty());
 }
 
-/// Runs the three slices, and stops the load `time` after the start of the third.
+/// Runs three slices, and stops the load `time` after the start of the third.
 fn stopped_after(time: Nanos, words: &str) -> SlicedOutcomes {
     let control = Rc::new(Control::new(1));
     let interrupted = control.clone();

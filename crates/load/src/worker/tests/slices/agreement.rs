@@ -1,5 +1,5 @@
-//! Tests that a load in slices has the same results as a load in one piece, if the server is
-//! steady.
+//! Tests that, against a steady server, a load in slices has the same results as a load in one
+//! piece.
 
 use super::*;
 use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
@@ -55,7 +55,7 @@ fn closed_loops_agree() {
     for (words, workers) in [("-c 8", 1), ("-c 1", 1), ("-c 7", 3)] {
         let spec = spec(&format!("{words} -d 3s --warmup 20ms"));
         let sliced = assert_agrees(&spec, steady_2ms, workers);
-        // The connections stay open.
+        // Connections stay open during the pauses, so none is opened twice.
         let connections = u64::from(sliced.outcomes.record.load.connections);
         assert_eq!(sliced.outcomes.connects() as u64, connections, "{words}");
     }
@@ -73,7 +73,7 @@ fn closed_loops_with_a_connection_per_request_agree() {
 fn open_loops_agree() {
     for arrivals in ["constant", "poisson"] {
         for (keepalive, workers) in [("", 1), ("", 3), ("--no-keepalive", 1)] {
-            // With this number of connections, no request waits for a connection.
+            // With 60 connections, no request waits for a connection.
             let words = format!("-r 1000 -c 60 --arrivals {arrivals} {keepalive}");
             let spec = spec(&format!("{words} -d 3s --warmup 20ms"));
             let server = match keepalive {
@@ -87,7 +87,7 @@ fn open_loops_agree() {
     }
 }
 
-/// The arrivals of a load's schedule that fall into its twelve slices.
+/// Returns the arrivals of a load's schedule that fall into its twelve slices.
 fn schedule(arrivals: Arrivals, rate: f64, seed: u64) -> Vec<Nanos> {
     let end = ScheduleEnd {
         requests: u64::MAX,

@@ -39,7 +39,7 @@ fn random_turns(random: &mut ChaCha8Rng) -> Vec<Turn> {
 }
 
 /// Runs one random load in slices against a server for each worker. The servers fail some of their
-/// idle connections. Some loads are interrupted, and some generators are stopped for some time.
+/// idle connections. Some loads are interrupted, and some generators are paused.
 pub(in crate::worker::tests) fn one_case(
     seed: u64,
     random_load: impl Fn(&mut ChaCha8Rng) -> (LoadSpec, u64),
@@ -75,7 +75,7 @@ pub(in crate::worker::tests) fn one_case(
     });
     let mut workers = sliced.workers.iter();
     sliced.check(workers.all(|worker| worker.reports.len() == turns.len()));
-    // After a stop, the generator may handle events up to a second late.
+    // A generator that was paused may handle events up to a second late.
     let timeout = spec.responses.timeout.unwrap() + Nanos::from_secs(2);
     assert!(sliced.reports().all(|report| report.drain <= timeout));
     sliced

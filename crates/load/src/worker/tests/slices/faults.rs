@@ -16,8 +16,8 @@ fn four() -> LoadSpec {
     spec("-c 4 --warmup 20ms")
 }
 
-/// A server that responds after two milliseconds, except that it handles no request for two seconds
-/// from `at`.
+/// Creates a server that responds after two milliseconds, except that it freezes for two seconds at
+/// the time `at`.
 fn freezing(at: Nanos) -> Box<dyn Server> {
     responding(move |asked| {
         let is_frozen = (at..at + FREEZE).contains(&asked.now);
@@ -55,13 +55,13 @@ fn a_freeze_that_outlasts_its_slice_lengthens_the_drain() {
             assert_eq!(report.excess(&[]), most);
             assert!(number != 5 || most >= expected - ms(3), "{most}");
         }
-        // The excess of the drain counts as measured time. The rate is therefore the same as for a
-        // server that froze for the same time in a load without slices.
+        // The excess of the drain counts as measured time. The rate is therefore the same as in a
+        // load without slices whose server freezes for the same time.
         let totals = &sliced.outcomes.record.totals;
         let expected = 2_000.0 * (3.0 - lost_in_slice.as_secs_f64());
         let ratio = totals.ok as f64 / expected;
         assert!((0.99..=1.01).contains(&ratio), "{after_begin} {ratio}");
-        // A request of the settling part that waits until the freeze ends is not counted.
+        // A request of the settling part is not counted even if it waits until the freeze ends.
         let max_us = sliced.outcomes.record.response_time_us.max;
         let is_counted = after_begin > SETTLING;
         assert_eq!(max_us > 1_900_000.0, is_counted, "{after_begin} {max_us}");
@@ -76,7 +76,7 @@ fn a_freeze_between_two_slices_is_not_seen() {
     assert!(sliced.outcomes.record.response_time_us.max < 2_100.0);
 }
 
-/// A server that performs `step` on each connection when the time `after` has passed since the
+/// Creates a server that performs `step` on each connection when `after` has passed since the
 /// connection's first request.
 fn stepping(after: Nanos, step: Step) -> Box<dyn Server> {
     responding(move |asked| {
@@ -133,7 +133,7 @@ fn connections_left_open_after_the_last_response_delay_nothing() {
     let server = steady(ms(2), OK_CLOSE);
     let sliced = simulate_slices(&four(), vec![server], &twelve());
     let oks: Vec<_> = sliced.reports().map(|it| it.ok).collect();
-    // Each connection takes 2 ms for the response, and the client waits 10 ms for the close.
+    // On each connection, the response takes 2 ms, and the client then waits 10 ms for the close.
     assert!(oks.iter().all(|ok| (80..=88).contains(ok)), "{oks:?}");
 }
 

@@ -34,7 +34,7 @@ pub(super) fn turns(count: u64, settling: Nanos, length: Nanos, pause: Nanos) ->
     (0..count).map(turn).collect()
 }
 
-/// The slices that a test gives to one worker.
+/// Source of the slices that a test gives to one worker.
 struct TurnFeed {
     turns: VecDeque<Turn>,
     /// End of the load on the load's clock.
@@ -57,10 +57,10 @@ impl<'run> SliceFeed<SimulatedSockets<'run>> for TurnFeed {
     }
 }
 
-/// All requests that finished, with their outcomes.
+/// All exchanges that have ended, with their outcomes.
 type Exchanges = Rc<RefCell<Vec<(Exchange, Outcome)>>>;
 
-/// A script that records all exchanges and changes nothing.
+/// A script that records all exchanges but doesn't influence the load.
 struct ExchangeLog(Exchanges);
 
 impl Script for ExchangeLog {
@@ -72,11 +72,11 @@ impl Script for ExchangeLog {
 /// The results of a load in slices.
 pub(super) struct SlicedOutcomes {
     pub(super) outcomes: Outcomes,
-    /// One entry per worker.
+    /// Results of the load's workers, in order.
     pub(super) workers: Vec<SlicedWorker>,
 }
 
-/// The results of one worker.
+/// The results of one worker of a load in slices.
 pub(super) struct SlicedWorker {
     pub(super) exchanges: Vec<(Exchange, Outcome)>,
     pub(super) reports: Vec<SliceReport>,
@@ -85,7 +85,7 @@ pub(super) struct SlicedWorker {
 }
 
 impl SlicedOutcomes {
-    /// The requests that are not in a settling part.
+    /// Returns the exchanges that did not start in a settling part.
     pub(super) fn counted(&self) -> impl Iterator<Item = &(Exchange, Outcome)> {
         let all = self.workers.iter().flat_map(|worker| &worker.exchanges);
         all.filter(|(exchange, _)| !exchange.is_settling)
@@ -95,13 +95,13 @@ impl SlicedOutcomes {
         self.workers.iter().flat_map(|worker| &worker.reports)
     }
 
-    /// The sum of a value over all reports.
+    /// Returns the sum of a value over all reports.
     pub(super) fn sum(&self, of: impl Fn(&SliceReport) -> u64) -> u64 {
         self.reports().map(of).sum()
     }
 
     /// Asserts that each request is accounted for once. `is_complete` is false if the load ended
-    /// within a slice. The results of that slice are in no report.
+    /// within a slice, because no report then contains the results of that slice.
     pub(super) fn check(&self, is_complete: bool) {
         let totals = &self.outcomes.record.totals;
         let started = totals.ok + totals.failed + totals.unfinished;
@@ -148,7 +148,7 @@ pub(super) fn simulate_slices(
     sliced
 }
 
-/// Like [`simulate_slices`], with sockets adjusted by `changed`, and without checks of the results.
+/// Like [`simulate_slices`], but adjusts the sockets with `changed` and doesn't check the results.
 pub(super) fn simulate_slices_with(
     spec: &LoadSpec,
     servers: Vec<Box<dyn Server>>,
@@ -169,7 +169,8 @@ pub(super) fn simulate_slices_with(
             ..CaptureSpec::default()
         };
         let script = || ScriptRunner::new(Box::new(ExchangeLog(exchanges.clone())), capture, 0);
-        // A script without users would end the load immediately.
+        // A worker without slots gets no script, because a script without users would end the load
+        // immediately.
         let script = (slots > 0).then(script);
         let mut feed = TurnFeed {
             turns: turns.iter().copied().collect(),

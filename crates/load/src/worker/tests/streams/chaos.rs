@@ -21,14 +21,14 @@ use crate::settings::RequestOrder;
 use crate::socket::simulated::SendTiming;
 
 const CASES: u64 = 750;
-/// There are fewer cases over TLS because they take longer.
+/// Number of cases over TLS. There are fewer because they take longer.
 const CASES_OVER_TLS: u64 = 150;
 
 /// Source of a server's random actions, valid and invalid.
 #[derive(Clone)]
 struct RandomChoices {
     random: Rc<RefCell<ChaCha8Rng>>,
-    /// Percentage of bad responses, from 0 to 100.
+    /// Percentage of invalid responses, from 0 to 100.
     badness: u32,
 }
 
@@ -156,7 +156,7 @@ impl RandomChoices {
         steps
     }
 
-    /// Puts the server behind TLS of one version, with random ALPN and handshakes.
+    /// Puts the server behind a random version of TLS, with random ALPN protocols and handshakes.
     fn secured(self) -> TlsServer {
         let version = [&TLS12, &TLS13][self.below(2) as usize];
         let configs = [
@@ -245,7 +245,7 @@ pub(super) fn random_load(random: &mut ChaCha8Rng, over_tls: bool) -> (LoadSpec,
         false => spec(&words),
     };
     if random.random_bool(0.3) {
-        // The same target three times, as if under three names.
+        // Three copies of one target, as if the server had three names.
         spec.targets = vec![spec.targets[0].clone(); 3];
         spec.requests = vec![spec.requests[0].clone(); 3];
         for (request, target) in spec.requests.iter_mut().zip(0..) {
@@ -316,9 +316,9 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes, badness: u32) {
         assert_eq!(totals.retried, 0);
     }
     match (spec.span.requests, spec.span.duration) {
-        // Without a duration, only the number of requests ends the load, so every request finished.
-        // A request takes at most its timeout and the following backoff, on at least one
-        // connection. Poisson gaps may be long.
+        // Without a duration, the load ends only when all requests have finished. Even with a
+        // single connection, each request takes at most its timeout plus the backoff after it. Gaps
+        // between Poisson arrivals may be long.
         (Some(limit), None) if outcomes.finding("nothing-listens").is_some() => {
             assert!(totals.started + totals.unstarted <= limit);
         }
@@ -347,7 +347,7 @@ fn no_request_is_lost_or_hangs_for_any_server_behavior() {
         retried += outcomes.record.totals.retried;
         redirected += outcomes.record.totals.redirected;
     }
-    // The random cases reach all outcomes except those that need host names, TLS or expectations.
+    // The random cases produce all outcomes except those that need host names, TLS or expectations.
     use Outcome::{ConnectFailed, Dns, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize};
     let beyond = [
         Dns,

@@ -12,7 +12,7 @@ use crate::socket::simulated::SendTiming;
 
 #[test]
 fn a_refused_request_is_retried() {
-    // Requests are retried, whatever their method, because the server did not process them.
+    // Refused requests are retried, whatever their method, because the server did not process them.
     for words in ["-X GET", "-X POST --body something"] {
         let server = ScriptedH2Server::new(|call| match call.number % 10 {
             3 => after(ms(4), reset(call.stream, REFUSED_STREAM)),
@@ -84,7 +84,7 @@ fn a_protocol_error_of_a_stream_fails_only_that_stream() {
 
 #[test]
 fn a_protocol_error_of_a_connection_fails_its_streams_and_replaces_it() {
-    // DATA on a stream that was never opened.
+    // DATA arrives on a stream that was never opened.
     let server = ScriptedH2Server::new(|call| match call.number {
         9 => after(ms(3), data(99, b"hi", 0)),
         _ => after(ms(10), ok(call.stream)),
@@ -97,7 +97,7 @@ fn a_protocol_error_of_a_connection_fails_its_streams_and_replaces_it() {
     assert_eq!(seen.goaways, 1);
     assert_eq!(outcomes.logs[0].borrow().connects[1], ms(23 + 10));
     assert_eq!(outcomes.logs[0].borrow().closes[0], Close::Abort);
-    // The clocks of the slots don't run during these 10 ms.
+    // The slots' clocks don't run during the 10 ms in which the connection closes.
     assert_us(outcomes.record.response_time_us.max, 10_000);
 }
 
@@ -134,8 +134,9 @@ fn an_http1_response_is_a_protocol_error_each_time() {
 #[test]
 fn requests_beyond_goaway_move_to_a_new_connection() {
     for words in ["-X GET", "-X POST --body something"] {
-        // At the 14th request, which is the fourth of its round, the server sends a GOAWAY that
-        // covers only the first two of that round. It closes after their responses.
+        // At the 14th request, the fourth of its round, the server sends a GOAWAY that covers only
+        // the first two requests of that round. The server closes the connection after responding
+        // to those two.
         let server = ScriptedH2Server::new(|call| match (call.connection, call.number) {
             (0, 13) => {
                 let mut steps = after(Nanos::ZERO, goaway(call.stream - 4, NO_ERROR));
@@ -159,7 +160,8 @@ fn requests_beyond_goaway_move_to_a_new_connection() {
 
 #[test]
 fn a_second_draining_connection_waits_for_the_first_to_close() {
-    // Two connections are draining. Each has one long response, until 100 ms and until 210 ms.
+    // Two connections are draining. Each has one long response. These responses end at 100 ms and
+    // at 210 ms.
     let server = ScriptedH2Server::new(|call| match (call.connection, call.stream) {
         (0, 1) => after(ms(100), ok(call.stream)),
         (0, 7) => after(Nanos::ZERO, goaway(1, NO_ERROR)),
@@ -176,7 +178,7 @@ fn a_second_draining_connection_waits_for_the_first_to_close() {
     let seen = seen.borrow();
     assert_eq!([10, 20, 100, 110].map(|at| seen.at(ms(at))), [4, 0, 2, 2]);
     assert_eq!([200, 210, 220].map(|at| seen.at(ms(at))), [2, 3, 3]);
-    // The slot's clock did not run from 20 to 100 ms.
+    // The clock of the waiting slots did not run from 20 to 100 ms.
     assert_us(record.response_time_us.max, 200_000);
     assert_us(record.response_time_us.p90, 10_000);
 }
@@ -235,7 +237,7 @@ fn a_request_rejected_twice_by_goaway_has_failed() {
 
 #[test]
 fn goaway_and_close_with_open_streams() {
-    // The connection has served requests before, so idempotent requests are retried, and the others
+    // The connection has served requests before, so idempotent requests are retried. Other requests
     // fail.
     for (words, outcome, retried) in [
         ("-X GET", Outcome::Ok, 5),
@@ -318,8 +320,8 @@ fn a_connection_that_ends_with_open_streams() {
     use Outcome::{ClosedEarly, Ok, Reset, Truncated};
     let reset = Step::Fail(libc::ECONNRESET);
     for (words, round, last, expected, retried) in [
-        // The connection has served requests before, so requests that received no byte are retried
-        // if possible.
+        // The connection has served requests before, so requests without any response byte are
+        // retried if they are idempotent.
         ("-X GET", 2, Step::Close, vec![(Ok, 38), (Truncated, 2)], 2),
         ("-X GET", 2, reset.clone(), vec![(Ok, 38), (Reset, 2)], 2),
         (
@@ -363,15 +365,16 @@ fn a_request_is_sent_at_most_twice() {
     let (outcomes, seen) = load("-c 1 --streams 4 -n 40", server);
     let totals = &outcomes.record.totals;
     assert_eq!(outcomes.count(Outcome::Ok), totals.ok);
-    // Eight requests per connection: four get a response, and four are retried on the next
-    // connection.
+    // Each connection receives eight requests. Four get a response, and four are retried on the
+    // next connection.
     assert_eq!((totals.ok, totals.retried), (40, 36));
     assert_eq!(seen.borrow().calls.len() as u64, 40 + totals.retried);
 }
 
 #[test]
 fn responses_are_read_after_a_failed_send() {
-    // The fourth send contains two requests, and fails. Then the response to one of them arrives.
+    // The fourth send contains two requests, and fails. The response to one of these requests
+    // arrives nevertheless.
     let server = ScriptedH2Server::new(|call| match call.number {
         4 => {
             let mut steps = after(ms(2), ok(call.stream));
@@ -411,7 +414,7 @@ fn a_send_that_fails_between_requests_fails_no_request() {
         move |connection| {
             sends += u64::from(connection == 0);
             match (connection, sends) {
-                // The second send acknowledges the settings.
+                // The second send, which acknowledges the settings, succeeds. The third one fails.
                 (0, 3) => SendTiming::Fail(Nanos::ZERO, libc::EPIPE),
                 _ => SendTiming::AtOnce,
             }
@@ -453,7 +456,7 @@ fn a_new_connection_for_each_request_for_any_outcome() {
 
 #[test]
 fn a_failed_connect_fails_every_request_that_waits_for_it() {
-    // After GOAWAY, four requests move to a connection that is refused.
+    // After GOAWAY, four requests move to a new connection, whose connect is refused.
     let mut connects = 0;
     let server = ScriptedH2Server::new(|call| match (call.connection, call.number) {
         (0, 3) => after(ms(1), goaway(0, NO_ERROR)),

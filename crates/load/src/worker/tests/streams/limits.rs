@@ -52,8 +52,8 @@ fn a_load_begins_when_a_stream_limit_of_zero_is_raised() {
     let (outcomes, seen) = load("-c 1 --streams 10 -n 42", server);
     let seen = seen.borrow();
     assert_eq!(outcomes.all(), [(Outcome::Ok, 42)]);
-    // The request that was sent before the settings gets a response. The next due request waits for
-    // the limit to rise, and all others wait for that request to start.
+    // The request that was sent before the settings arrived gets a response. The next request waits
+    // for the limit to rise, and all later requests wait for that one to start.
     assert_eq!(
         (seen.at(ms(0)), seen.at(ms(55)), seen.at(ms(65))),
         (1, 10, 10)
@@ -61,7 +61,7 @@ fn a_load_begins_when_a_stream_limit_of_zero_is_raised() {
     assert_us(outcomes.record.response_time_us.max, 55_000);
     assert_us(outcomes.record.response_time_us.p90, 10_000);
     let finding = limited(&outcomes).unwrap();
-    assert!(finding.text.contains("allows no stream on"), "{finding:?}");
+    assert!(finding.text.contains("allows no streams on"), "{finding:?}");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_lowered_stream_limit_applies_to_new_requests_only() {
     let seen = seen.borrow();
     assert!((0..6).all(|round| seen.at(ms(10 * round)) == 10));
     assert!((6..11).all(|round| seen.at(ms(10 * round)) == 4));
-    // Three more requests begin immediately.
+    // When the limit rises at 105 ms, three more requests begin immediately.
     assert!((11..20).all(|round| seen.at(ms(10 * round)) == 4));
     assert!((10..19).all(|round| seen.at(ms(10 * round + 5)) == 3));
     assert_us(outcomes.record.response_time_us.max, 10_000);
@@ -101,8 +101,8 @@ fn a_changing_stream_limit_loses_no_request() {
 
 #[test]
 fn requests_time_out_if_the_server_never_allows_a_stream() {
-    // The servers respond to the request that was sent before their settings arrived, refuse it, or
-    // send nothing.
+    // The request that was sent before the settings arrived gets a response, is refused, or gets no
+    // response, depending on the server.
     for (first, others) in [
         (ok as fn(u32) -> Vec<u8>, 29),
         (|stream| reset(stream, REFUSED_STREAM), 30),
@@ -162,10 +162,10 @@ fn headers_larger_than_the_servers_limit_are_not_sent() {
     let server = steady(ms(1)).greeting(|_| after(ms(1), settings(&[(MAX_HEADER_LIST_SIZE, 100)])));
     let words = format!("-c 1 --streams 4 -d 1s -H X-Long:{}", "x".repeat(100));
     let (outcomes, seen) = load(&words, server);
-    // Only the request that preceded the settings is sent.
+    // Only the request that was sent before the settings arrived reaches the server.
     assert_eq!(seen.borrow().calls.len(), 1);
     assert_eq!(outcomes.count(Outcome::Ok), 1);
-    // After a failure, each slot waits 10 ms.
+    // Each slot waits 10 ms after its request has failed.
     let failed = outcomes.count(Outcome::Protocol);
     assert!((390..=400).contains(&failed), "{failed}");
     let findings = &outcomes.record.findings;
@@ -176,7 +176,7 @@ fn headers_larger_than_the_servers_limit_are_not_sent() {
 
 #[test]
 fn a_smaller_header_table_is_acknowledged_once() {
-    // The first request after the settings begins with the new size of the table (RFC 7541 §4.2).
+    // The first header block after the settings begins with the new table size (RFC 7541 §4.2).
     let server = steady(ms(1)).greeting(|_| after(ms(1), settings(&[(1, 0)])));
     let (outcomes, seen) = load("-X POST -c 1 --streams 2 -n 20", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 20)]);

@@ -10,7 +10,7 @@ use crate::pacing::{ArrivalSchedule, Arrivals, ScheduleEnd};
 fn a_closed_loop_keeps_every_stream_busy() {
     let (outcomes, seen) = load("-c 3 --streams 4 -d 1s", steady(ms(10)));
     let seen = seen.borrow();
-    // One request per connection starts immediately. The others start together when SETTINGS have
+    // One request per connection starts immediately. All others start together when SETTINGS have
     // arrived.
     for round in 0..100 {
         assert_eq!(seen.at(ms(10 * round)), 12, "{round}");
@@ -23,7 +23,7 @@ fn a_closed_loop_keeps_every_stream_busy() {
     assert_eq!(record.negotiated.http.as_deref(), Some("2"));
     assert_eq!(record.totals.connections_opened, 3);
     assert_eq!(record.totals.body_bytes_in, 2 * 1188);
-    // Bytes of frames are counted: 10 bytes for the head and 11 for the body.
+    // All bytes of the frames are counted: 10 bytes for the head and 11 for the body.
     assert!(record.totals.bytes_in >= 21 * 1188);
     assert_us(record.response_time_us.min, 10_000);
     assert_us(record.response_time_us.max, 10_000);
@@ -65,7 +65,7 @@ fn a_slow_stream_does_not_block_others() {
     let times = &outcomes.record.response_time_us;
     assert_us(times.p50, 1_000);
     assert_us(times.max, 100_000);
-    // 100 requests are slow, and 20 of them are in flight at the same time.
+    // 100 requests are slow, and up to 20 of them are in flight at the same time.
     assert!(outcomes.record.totals.elapsed_s < 0.62);
 }
 
@@ -151,8 +151,8 @@ fn a_request_count_excludes_the_warm_up() {
 
 #[test]
 fn arrivals_wait_for_a_free_stream_and_none_is_lost() {
-    // Eight streams and 20 ms per request: the server handles 400 of the 1000 requests that are due
-    // per second.
+    // With eight streams and 20 ms per request, the server handles 400 of the 1000 requests that
+    // are due per second.
     let (outcomes, seen) = load("-r 1000 -c 2 --streams 4 -d 1s", steady(ms(20)));
     let seen = seen.borrow();
     let record = &outcomes.record;
@@ -182,7 +182,7 @@ fn arrivals_wait_for_a_free_stream_and_none_is_lost() {
     assert_eq!(outcomes.count(Outcome::Unfinished), unfinished);
     assert_eq!(record.totals.started + record.totals.unstarted, 1000);
     assert!(record.response_time_us.max >= longest as f64);
-    // The server is slow, and the generator is not late.
+    // The server is slow, but the generator is never late.
     assert_eq!(record.generator.late_us.max, 0.0);
     assert!(!has_finding(&outcomes, "streams-limited"));
 }
@@ -267,7 +267,7 @@ fn every_stream_of_two_servers_is_loaded() {
     let seen = seen.borrow();
     assert_eq!((seen.at(ms(5)), seen.at(ms(7))), (2, 6));
     assert_eq!(outcomes.connects(), 2);
-    // The clocks of requests that waited for SETTINGS start when SETTINGS arrive.
+    // If a request waits for SETTINGS, its clock starts when SETTINGS arrive.
     assert_us(outcomes.record.response_time_us.max, 15_000);
     assert_us(outcomes.record.response_time_us.p90, 10_000);
 }
@@ -309,7 +309,7 @@ fn a_window_that_never_opens_is_a_timeout() {
 
 #[test]
 fn a_response_before_the_end_of_the_request_ends_it() {
-    // The server responds after the head of the request, and doesn't read the body.
+    // The server responds to the head of the request, and doesn't read the body.
     let server = steady(ms(1))
         .with_windows(1_000, None)
         .responding_to_heads();
@@ -317,7 +317,7 @@ fn a_response_before_the_end_of_the_request_ends_it() {
     let (outcomes, seen) = load(&format!("-c 1 --streams 3 -n 30 --body {body}"), server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 30)]);
     // The first request is not reset because it was sent completely before SETTINGS arrived. The
-    // last ones are not reset because their responses ended the load.
+    // last three are not reset because their responses ended the load.
     assert_eq!(seen.borrow().resets.len(), 30 - 1 - 3);
 }
 
@@ -348,7 +348,8 @@ fn requests_rejected_during_the_ramp_are_retried() {
         (37, Step::Close),
         (5, Step::Fail(libc::ECONNRESET)),
         (5, Step::Send(server::goaway(0, server::NO_ERROR))),
-        // These bytes violate the protocol. The client waits 10 ms for the server to close.
+        // DATA on a stream that was never opened violates the protocol. The client waits 10 ms for
+        // the server to close.
         (5, Step::Send(server::data(99, b"hi", 0))),
         (37, Step::Send(server::data(99, b"hi", 0))),
     ] {
@@ -368,7 +369,7 @@ fn requests_rejected_during_the_ramp_are_retried() {
         assert_eq!(seen.borrow().calls[0].now, ms(18 + 1 + 20), "{name}");
         let longest = outcomes.record.response_time_us.max;
         assert!(longest < 13_000.0, "{name}: {longest} µs");
-        // A new connect begins when requests are released, or when the old connection ends,
+        // Reconnecting begins when the requests are released or when the old connection ends,
         // whichever is later.
         let again = outcomes.logs[0].borrow().connects[300];
         assert!(
@@ -408,8 +409,8 @@ fn an_interrupted_load_accounts_for_every_request() {
 
 #[test]
 fn each_stream_follows_its_own_redirects() {
-    // Requests on even streams are redirected to the same host, those on odd streams to another
-    // host. Both share a connection.
+    // Some requests are redirected to the same host, and others to another host. All of them share
+    // a connection.
     let server = ScriptedH2Server::new(|call| {
         let location = match (call.port, call.number % 4) {
             (1, 1) => Some("//127.0.0.1:9/other"),
@@ -431,7 +432,7 @@ fn each_stream_follows_its_own_redirects() {
     assert_eq!(seen.calls.len() as u64, 200 + totals.redirected);
     let elsewhere = seen.calls.iter().filter(|call| call.port == 9).count();
     assert!(elsewhere > 10 && totals.redirected as usize > elsewhere);
-    // Every hop takes at least the time of one response.
+    // Each hop takes the time of at least one response.
     assert!(outcomes.record.response_time_us.max >= 20_000.0);
     assert!(outcomes.record.response_time_us.min >= 9_990.0);
 }

@@ -29,7 +29,7 @@ fn load(words: &str, server: ScriptedH2Server) -> (Outcomes, Rc<RefCell<ServerLo
 fn assert_us(seen: f64, expected: u64) {
     let expected = expected as f64;
     let is_close = (seen - expected).abs() <= expected * 0.001;
-    assert!(is_close, "{seen} µs for {expected} µs");
+    assert!(is_close, "reported {seen} µs, expected {expected} µs");
 }
 
 fn has_finding(outcomes: &Outcomes, id: &str) -> bool {

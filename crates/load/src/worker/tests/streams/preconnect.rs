@@ -21,7 +21,7 @@ fn two(words: &str) -> LoadSpec {
     spec(&format!("--http 2 {words}"))
 }
 
-/// Number of connection attempts before the load began.
+/// Returns the number of connection attempts before the load began.
 fn connects_before(outcomes: &Outcomes) -> usize {
     let log = outcomes.logs[0].borrow();
     log.before
@@ -40,7 +40,11 @@ fn all_streams_of_preconnected_connections_begin_at_once() {
     // SETTINGS arrived before the start, so no request waits for them.
     assert!((0..10).all(|round| seen.borrow().at(ms(10 * round)) == 8));
     assert_us(outcomes.record.response_time_us.max, 10_000);
-    assert_eq!(seen.borrow().acks, 2, "acknowledged before");
+    assert_eq!(
+        seen.borrow().acks,
+        2,
+        "SETTINGS must be acknowledged before the load"
+    );
     assert_eq!(outcomes.record.totals.elapsed_s, 0.1);
 }
 
@@ -61,10 +65,10 @@ fn pings_and_settings_are_acknowledged_while_idle() {
 fn connections_closed_before_the_start_are_reopened() {
     for bytes in [
         goaway(0, NO_ERROR),
-        // These bytes are not a frame.
+        // An HTTP/1.1 response is not a frame.
         b"HTTP/1.1 408 Request Timeout\r\n\r\n".to_vec(),
     ] {
-        // The connections end while the worker maintains them, or later.
+        // The connections end while the worker is maintaining them, or later.
         for at in [500, 950] {
             let last = bytes.clone();
             let server = steady(ms(10)).greeting(move |connection| {
@@ -80,8 +84,8 @@ fn connections_closed_before_the_start_are_reopened() {
             if is_frame || at == 500 {
                 assert_eq!(all, [(Outcome::Ok, 80)], "{at}");
             } else {
-                // The connections end together with the responses to requests that were sent
-                // before.
+                // The end of a connection reaches the worker only after requests were sent on it,
+                // so these requests may fail.
                 assert_eq!(all.iter().map(|(_, n)| n).sum::<u64>(), 80);
             }
             assert_eq!(outcomes.connects(), 2, "{at}");
@@ -96,7 +100,7 @@ fn preconnecting_does_not_wait_long_for_settings() {
     let server = ScriptedH2Server::new(|_| Vec::new()).greeting(|_| Vec::new());
     let outcomes = prepared(two("-c 2 -n 20 --timeout 100ms"), server);
     assert_eq!(connects_before(&outcomes), 2);
-    // The connections are open, but count as maybe dead once their first requests time out.
+    // The connections are open, but are considered dead once their first requests time out.
     let again = outcomes.logs[0].borrow().connects.clone();
     assert_eq!(again[0], ms(100));
     assert_eq!(outcomes.record.totals.started, 20);

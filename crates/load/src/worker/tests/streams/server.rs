@@ -40,16 +40,17 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// Creates a response head. `status` is an entry of the static table (RFC 7541 appendix A).
+/// Creates a HEADERS frame with a response head. `status` is an entry of the static table (RFC 7541
+/// appendix A).
 pub(super) fn head(stream: u32, status: u8, flags: u8) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | flags, stream, &[status])
 }
 
-/// `:status` 200 and 500 in the static table.
+/// Entries for `:status` 200 and 500 in the static table.
 pub(super) const OK: u8 = 0x88;
 pub(super) const FAILED: u8 = 0x8e;
 
-/// Creates a head with status 103.
+/// Creates the head of an interim response (status 103).
 pub(super) fn interim(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, b"\x08\x03103")
 }
@@ -110,7 +111,7 @@ pub(super) fn limit(streams: u32) -> Vec<u8> {
     settings(&[(MAX_CONCURRENT_STREAMS, streams)])
 }
 
-/// The steps of a server, each with its delay.
+/// Steps of a server, each with its delay.
 pub(super) type Steps = Vec<(Nanos, Step)>;
 
 pub(super) fn after(time: Nanos, bytes: impl Into<Vec<u8>>) -> Steps {
@@ -121,11 +122,11 @@ pub(super) fn after(time: Nanos, bytes: impl Into<Vec<u8>>) -> Steps {
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     pub(super) now: Nanos,
-    /// Index of the connection, from 0.
+    /// Index of the connection, counted from 0.
     pub(super) connection: u64,
     pub(super) port: u16,
     pub(super) stream: u32,
-    /// Index of the request among the requests on all connections, from 0.
+    /// Index of the request among the requests on all connections, counted from 0.
     pub(super) number: u64,
     /// First field of the request, which is its method.
     pub(super) method: u8,
@@ -133,11 +134,11 @@ pub(super) struct Call {
     pub(super) body: usize,
 }
 
-/// `:method` in the static table.
+/// Entries for `:method` in the static table.
 pub(super) const GET: u8 = 0x82;
 pub(super) const POST: u8 = 0x83;
 
-/// Frames that the client sent, for assertions.
+/// Log of the client's frames, for assertions.
 #[derive(Debug, Default)]
 pub(super) struct ServerLog {
     /// Complete requests in order of arrival.
@@ -151,12 +152,12 @@ pub(super) struct ServerLog {
 }
 
 impl ServerLog {
-    /// Number of requests that arrived at this time.
+    /// Returns the number of requests that arrived at this time.
     pub(super) fn at(&self, now: Nanos) -> usize {
         self.calls.iter().filter(|call| call.now == now).count()
     }
 
-    /// Number of requests on this connection.
+    /// Returns the number of requests on this connection.
     pub(super) fn on(&self, connection: u64) -> usize {
         let on = |call: &&Call| call.connection == connection;
         self.calls.iter().filter(on).count()
@@ -185,8 +186,8 @@ struct Open {
 }
 
 impl H2Peer {
-    /// Applies the server's first settings: from now on, the client must respect them (RFC 9113
-    /// §6.9.2).
+    /// Applies the server's first settings when the client acknowledges them. From then on, the
+    /// client must respect these settings (RFC 9113 §6.9.2).
     fn acknowledge(&mut self, first_window: i64) {
         if !std::mem::replace(&mut self.has_acknowledged, true) {
             for open in self.open.values_mut() {
@@ -197,7 +198,11 @@ impl H2Peer {
 
     fn begin(&mut self, stream: u32, method: u8, first_window: i64) {
         let follows = stream % 2 == 1 && stream > self.last_stream;
-        assert!(follows, "stream {stream} after {}", self.last_stream);
+        assert!(
+            follows,
+            "stream {stream} was opened after stream {}",
+            self.last_stream
+        );
         self.last_stream = stream;
         let open = Open {
             method,
@@ -210,15 +215,21 @@ impl H2Peer {
         self.open.insert(stream, open);
     }
 
-    /// Receives bytes of a body. Returns a window update of the same size, if the server sends
-    /// updates.
+    /// Receives bytes of a body. Returns a window update of the same size if the server sends
+    /// window updates.
     fn data(&mut self, stream: u32, bytes: u32, opens: bool) -> Vec<u8> {
-        let open = self.open.get_mut(&stream).expect("DATA on an open stream");
+        let open = self
+            .open
+            .get_mut(&stream)
+            .expect("DATA must arrive on an open stream");
         open.body += bytes as usize;
         open.window -= i64::from(bytes);
         self.window -= i64::from(bytes);
         let is_kept = open.window >= 0 && self.window >= 0;
-        assert!(is_kept || bytes == 0, "windows are kept");
+        assert!(
+            is_kept || bytes == 0,
+            "the client exceeded a flow-control window"
+        );
         if !opens || bytes == 0 {
             return Vec::new();
         }
@@ -230,15 +241,15 @@ impl H2Peer {
 
 type Scripted<ReceivedRequest, Said> = Box<dyn FnMut(ReceivedRequest) -> Said>;
 
-/// Server that runs a script on every connection, for the simulated sockets.
+/// A server for the simulated sockets that runs a script on every connection.
 pub(super) struct ScriptedH2Server {
     connect: Scripted<Nanos, Connect>,
-    /// Steps on each new connection when its preface arrives.
+    /// Returns the first steps on a connection, which begin when its preface arrives.
     greet: Scripted<u64, Steps>,
     response: Box<dyn FnMut(&Call) -> Steps>,
     taken: Scripted<u64, SendTiming>,
-    /// Initial window of a stream, and delay of window updates. A delay of `None` means that the
-    /// server sends no updates.
+    /// Initial window of each stream, and delay of window updates; `None` if the server sends no
+    /// window updates.
     windows: (i64, Option<Nanos>),
     /// True if the server responds to the head of a request and leaves its body unread.
     responds_to_heads: bool,
@@ -278,7 +289,8 @@ impl ScriptedH2Server {
         self
     }
 
-    /// Sets the time at which the socket accepts each send, by the index of the connection.
+    /// Sets the function that determines when the socket accepts each send, from the connection's
+    /// index.
     pub(super) fn taking(
         mut self,
         taken: impl FnMut(u64) -> SendTiming + 'static,
@@ -318,7 +330,7 @@ impl ScriptedH2Server {
             peer.unread.drain(..PREFACE.len());
             peer.has_preface = true;
             steps.extend((self.greet)(request.connection));
-            // No bytes precede the server's settings.
+            // The server sends nothing before its settings.
             let first = steps.iter().map(|(after, _)| *after).min();
             peer.speaks_from = request.now + first.unwrap_or_default();
         }
@@ -326,7 +338,11 @@ impl ScriptedH2Server {
         while let Some((kind, flags, stream, payload)) = take_frame(&mut peer.unread) {
             let was_first = !std::mem::replace(&mut peer.has_settings, true);
             assert_eq!(was_first, was_first && kind == SETTINGS, "frame {kind}");
-            assert!(payload.len() <= 16_384, "a frame of {}", payload.len());
+            assert!(
+                payload.len() <= 16_384,
+                "frame too long: {} bytes",
+                payload.len()
+            );
             let mut seen = self.seen.borrow_mut();
             match kind {
                 SETTINGS if flags & ACK == 0 => {}
@@ -348,7 +364,7 @@ impl ScriptedH2Server {
                 }
                 PING => assert_eq!(flags & ACK, ACK),
                 WINDOW_UPDATE | CONTINUATION => {}
-                _ => panic!("a client must not send frame {kind}"),
+                _ => panic!("a client must not send frames of type {kind}"),
             }
             let is_asked = match self.responds_to_heads {
                 true => kind == HEADERS,

@@ -9,7 +9,7 @@ use super::tls::{self, TlsServer, config};
 use super::*;
 
 const CASES: u64 = 500;
-/// There are fewer cases over TLS because they take longer.
+/// Number of cases over TLS. There are fewer because they take longer.
 const CASES_OVER_TLS: u64 = 50;
 
 #[test]

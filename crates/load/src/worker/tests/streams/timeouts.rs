@@ -6,8 +6,8 @@ use super::server::{goaway, limit, ping, reset, settings};
 use super::*;
 use crate::socket::simulated::SendTiming;
 
-/// A server that never responds to the requests whose index satisfies `numbers`, and responds to
-/// the others after 10 ms.
+/// Creates a server that never responds to requests whose index satisfies `numbers`, and responds
+/// to all others after 10 ms.
 fn silent_to(numbers: impl Fn(u64) -> bool + 'static) -> ScriptedH2Server {
     ScriptedH2Server::new(move |call| match numbers(call.number) {
         true => Vec::new(),
@@ -28,7 +28,7 @@ fn a_timeout_cancels_only_its_stream() {
     assert_eq!(outcomes.count(Outcome::Ok), 4 * 99 - 10);
     let times = &outcomes.record.response_time_us;
     assert_us(times.p90, 10_000);
-    // The distribution contains requests that timed out, with the time until their timeout.
+    // The distribution includes requests that timed out, with the time until the timeout.
     assert_us(times.max, 100_000);
 }
 
@@ -70,8 +70,9 @@ fn a_dead_connection_is_replaced_when_its_last_stream_has_timed_out() {
 
 #[test]
 fn a_connection_that_becomes_active_again_keeps_its_streams() {
-    // Both streams begin at 0. The first times out at 100 ms, before its response at 150 ms. The
-    // other began later and is still in flight when the ping arrives.
+    // The first request begins at 0 and times out at 100 ms. Instead of a response, the server
+    // sends a ping at 120 ms. The second request began later and is still in flight when the ping
+    // arrives.
     let server = ScriptedH2Server::new(|call| match call.number {
         0 => after(ms(120), ping()),
         1 => after(ms(115), ok(call.stream)),
@@ -99,8 +100,8 @@ fn a_silent_server_times_out_all_requests() {
     let server = ScriptedH2Server::new(|_| Vec::new()).greeting(|_| Vec::new());
     let (outcomes, seen) = load("-c 2 --streams 4 -n 10 --timeout 100ms", server);
     assert_eq!(outcomes.all(), [(Outcome::Timeout, 10)]);
-    // Until SETTINGS arrive, a connection carries only one request at a time. Here, none arrive, so
-    // each request needs a new connection.
+    // Until SETTINGS arrive, a connection carries only one request at a time. Here, SETTINGS never
+    // arrive, so each request needs a new connection.
     assert_eq!(outcomes.connects(), 10);
     assert_eq!(seen.borrow().calls.len(), 10);
     assert_eq!(outcomes.record.totals.elapsed_s, 0.5);
@@ -143,14 +144,15 @@ fn a_waiting_request_is_sent_when_a_timeout_frees_a_stream() {
     assert_eq!(outcomes.all(), expected);
     assert_eq!(outcomes.record.totals.retried, 1);
     assert_eq!(outcomes.connects(), 1);
-    // From then on, two requests are in flight at a time.
+    // From 100 ms on, two requests are in flight at a time.
     let seen = seen.borrow();
     assert!((10..20).all(|round| seen.at(ms(10 * round)) == 2));
 }
 
 #[test]
 fn a_request_that_waits_for_a_stream_times_out_alone() {
-    // No request is in flight, and the server allows none, but the connection stays usable.
+    // When the request times out, no request is in flight and the server allows no streams. The
+    // connection nevertheless stays usable.
     let server = ScriptedH2Server::new(|call| match call.number {
         0 => after(ms(1), ok(call.stream)),
         1 => {
@@ -227,7 +229,7 @@ fn a_failed_send_on_a_silent_connection_is_a_timeout_and_a_new_connection() {
             _ => SendTiming::AtOnce,
         });
         let (outcomes, _) = load("-c 1 --streams 4 -n 40 --timeout 100ms", server);
-        // Bytes after the failed send never reached the server.
+        // Bytes that were sent after the failed send never reached the server.
         let timeouts = 4 - u64::from(responses);
         assert_eq!(outcomes.count(Outcome::Timeout), timeouts);
         assert_eq!(outcomes.count(Outcome::Ok), 40 - timeouts);

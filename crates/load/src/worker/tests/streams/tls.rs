@@ -14,9 +14,10 @@ use super::*;
 
 /// A scripted server for HTTP/1.1 and HTTP/2 behind rustls.
 pub(super) struct TlsServer {
-    /// TLS configuration by index of the connection.
+    /// Returns the TLS configuration for a connection, given its index.
     config: Box<dyn Fn(u64) -> Arc<ServerConfig>>,
-    /// Bytes that the server sends as soon as possible, in the flight that ends its handshake.
+    /// Bytes that the server sends as early as possible, in the flight that completes its
+    /// handshake.
     early: Vec<u8>,
     one: Box<dyn Server>,
     two: ScriptedH2Server,
@@ -90,7 +91,7 @@ impl Server for TlsServer {
         while !unread.is_empty() {
             tls.read_tls(&mut unread).unwrap();
             let Ok(state) = tls.process_new_packets() else {
-                // The server sends an alert and closes.
+                // The server sends an alert and closes the connection.
                 let mut steps = after(Nanos::ZERO, []);
                 steps.push((Nanos::ZERO, Step::Close));
                 return Reply {
@@ -102,7 +103,7 @@ impl Server for TlsServer {
             plain.resize(start + state.plaintext_bytes_to_read(), 0);
             tls.reader().read_exact(&mut plain[start..]).unwrap();
         }
-        // Bytes of the handshake.
+        // If TLS has bytes of the handshake to send, an empty step makes the server send them.
         let mut steps = match tls.wants_write() {
             true => after(Nanos::ZERO, []),
             false => Vec::new(),

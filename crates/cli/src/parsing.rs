@@ -49,8 +49,7 @@ fn without_rate(command: clap::Command) -> clap::Command {
 /// Documents the forms of `--body` that only the command line accepts; in a plan, the value is
 /// literal.
 fn with_body(command: clap::Command) -> clap::Command {
-    let body =
-        "Body of the requests; @FILE reads it from a file, - from standard input [default: none]";
+    let body = "Body of the requests; @FILE reads it from a file, and - reads it from standard input [default: none]";
     command.mut_arg("body", |arg| arg.help(body))
 }
 

@@ -49,7 +49,7 @@ impl SettingsError {
         }
     }
 
-    /// Creates an error for a setting, with an empty text.
+    /// Creates an error for a setting, with an empty message.
     pub(crate) fn about(setting: &'static str) -> SettingsError {
         SettingsError {
             setting: Some(setting),

@@ -180,10 +180,10 @@ impl Control {
         }
     }
 
-    /// Returns the data recorded since the last call, in whole half seconds of each worker. The
-    /// load's last half second may be shorter. If the last call is made after the load's end, the
-    /// results of all calls add up to the recorder's data. Only one caller may use this method; any
-    /// number may use [`Control::so_far`].
+    /// Returns the data recorded since the last call. Only complete half-second intervals of each
+    /// worker are included; the last interval of the load may be shorter. If the last call is made
+    /// after the load's end, the results of all calls add up to the recorder's data. Only one
+    /// caller may use this method; any number may use [`Control::so_far`].
     pub fn take(&self) -> Delta {
         std::mem::take(&mut self.gather().untaken)
     }

@@ -164,8 +164,12 @@ fn address_hint(error: &io::Error) -> Option<&'static str> {
 
 fn path_hint(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
-        io::ErrorKind::NotFound => Some("the folder of this path does not exist: create it first"),
-        io::ErrorKind::PermissionDenied => Some("this user can't write to the folder of this path"),
+        io::ErrorKind::NotFound => {
+            Some("the parent folder of this path does not exist: create it first")
+        }
+        io::ErrorKind::PermissionDenied => {
+            Some("this user can't write to the parent folder of this path")
+        }
         io::ErrorKind::NotADirectory => Some("part of this path is a file, not a folder"),
         _ => None,
     }

@@ -11,7 +11,7 @@ use crate::{Distribution, Nanos, OutcomeCounts};
 /// Number of three-digit status codes.
 const STATUS_COUNT: usize = 1000;
 
-/// Counts and times of one or several workers in one interval of a load. Deltas of the same load
+/// Counts and times of one or more workers in one interval of a load. Deltas of the same load
 /// merge exactly and in any order: the deltas of all intervals and workers add up to the whole
 /// load, bucket by bucket.
 ///

@@ -44,7 +44,7 @@ outcomes! {
     Ok = "ok", None, "The expected response arrived completely.";
     UnexpectedStatus = "unexpected_status", Server, "A complete response with a status that `--expect-status` does not list.";
     UnexpectedSize = "unexpected_size", Server, "A complete response whose body does not have the size of `--expect-size`.";
-    UnexpectedBody = "unexpected_body", Server, "A complete response whose body does not have the hash of `--expect-sha256`.";
+    UnexpectedBody = "unexpected_body", Server, "A complete response whose body does not match the hash given with `--expect-sha256`.";
     Dns = "dns", Server, "The name did not resolve.";
     ConnectRefused = "connect_refused", Server, "The connection was refused: no server listens there.";
     ConnectTimeout = "connect_timeout", Server, "No connection within `--connect-timeout`.";

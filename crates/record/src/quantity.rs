@@ -42,7 +42,7 @@ pub fn age(typed: &str) -> Result<Duration, String> {
         Some((days, "d")) => Duration::try_from_secs_f64(days * 86_400.0).ok(),
         _ => time(typed).ok(),
     };
-    time.ok_or_else(|| format!("\"{typed}\" is not a time, such as 90m, 12h or 30d"))
+    time.ok_or_else(|| format!("\"{typed}\" is not a time; write it like 90m, 12h or 30d"))
 }
 
 /// Formats a duration so that [`time`] can parse it, in the largest unit that leaves no fraction:

@@ -106,7 +106,7 @@ pub enum BottleneckKind {
     Machine,
     /// The load generator reached its own limit.
     Generator,
-    /// The link on which the target sends was full.
+    /// The target's outgoing link was saturated.
     Link,
     /// The open-loop schedule was met, so the schedule determined the rate.
     Schedule,

@@ -33,8 +33,8 @@ pub struct Movement {
     /// Means of the variant and of its baseline over the blocks in which both have a value;
     /// geometric for ratios.
     pub means: (f64, f64),
-    /// True if equality is rejected at the family's error rate, shared by all metrics of this
-    /// comparison.
+    /// True if equality is rejected while the error rate is controlled over the whole family, which
+    /// is all metrics of this comparison.
     pub moved: bool,
     /// True if the whole interval is within the plan's margin, so that the change is negligible
     /// even if it is established.

@@ -43,7 +43,7 @@ pub(super) enum Content {
     Differs,
 }
 
-/// Requirements for prony in a row.
+/// Targets that prony must reach in one row of the table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Target {
     /// Maximum CPU time per request, as a ratio to the row's reference.

@@ -154,7 +154,7 @@ fn finish_run(typed: &StoredRunArgs, how: FinishRun, is_shown: bool) -> Result<E
     let finished = match finished {
         Err(FleetError::Detached(run)) => {
             progress.warn(&format!(
-                "prony: {}; prony fleet attach {run} watches it again",
+                "prony: {}; to watch it again, run prony fleet attach {run}",
                 FleetError::Detached(run.clone())
             ));
             return Ok(Ending::Interrupted);

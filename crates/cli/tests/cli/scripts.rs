@@ -298,7 +298,7 @@ fn settings_that_contradict_a_script_are_refused() {
         ("--think 1s", &["--script", "--think", "delay()"]),
         (
             "-H X:{{seq}}",
-            &["--script", "placeholders", "put changing values"],
+            &["--script", "placeholders", "generate changing values"],
         ),
         (
             "--agents 2 --creds creds",

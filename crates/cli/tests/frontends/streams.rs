@@ -77,12 +77,20 @@ fn impossible_numbers_are_refused_by_name() {
     let url = "http://127.0.0.1:9/";
     for (tool, arguments, expected_text) in [
         ("hey", ["-q", many, "-n", "200"], "-q times -c, "),
-        ("hey", ["-c", many, "-n", many], "-c 99999999999: at most"),
-        ("ab", ["-c", many, "-n", many], "-c 99999999999: at most"),
+        (
+            "hey",
+            ["-c", many, "-n", many],
+            "-c 99999999999: use at most",
+        ),
+        (
+            "ab",
+            ["-c", many, "-n", many],
+            "-c 99999999999: use at most",
+        ),
         (
             "siege",
             ["-b", "-r1", "-c", many],
-            "-c 99999999999: at most",
+            "-c 99999999999: use at most",
         ),
         (
             "wrk",

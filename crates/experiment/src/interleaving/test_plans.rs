@@ -1,4 +1,4 @@
-//! A plan whose variants can be interleaved, which tests modify.
+//! A plan whose variants can be interleaved. Each test modifies a copy of it.
 
 use std::path::Path;
 

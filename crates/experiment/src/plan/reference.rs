@@ -161,7 +161,7 @@ fn trials() -> Vec<ReferenceKey> {
         key("warmup", Time, "\"2s\"", "\"1s\"", "unmeasured load before each measurement"),
         key("duration", Time, "\"10s\"", "\"5s\"", "length of each measurement"),
         key("budget", Time, "none", "\"30m\"", "time limit; a block that would exceed it doesn't start"),
-        key("interleave", Either(vec![choice(&["auto", "off"]), Time]), "\"auto\"", "\"250ms\"", "run all variants at the same time and alternate the load between them in slices: auto (if possible), off, or the length of a slice"),
+        key("interleave", Either(vec![choice(&["auto", "off"]), Time]), "\"auto\"", "\"250ms\"", "run all variants at the same time, in alternating slices: auto (if possible), off, or the length of a slice"),
         key("seed", integer(0, i64::MAX as u64), "random", "1", "seed of the order within blocks"),
     ]
 }

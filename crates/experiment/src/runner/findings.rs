@@ -254,9 +254,9 @@ fn negotiation_differs(
             continue;
         }
         let text = format!(
-            "{} and {} were configured alike but negotiated different protocols: {} against {}. \
+            "{} and {} were configured alike but negotiated different protocols: {} and {}. \
              The comparison includes this difference. Set the protocol (--http, --tls-min, \
-             --tls-max, --ciphers), unless it is what you compare.",
+             --tls-max, --ciphers), unless it is what you are comparing.",
             name(result.variant),
             name(baseline(result.variant)),
             agreed(one),

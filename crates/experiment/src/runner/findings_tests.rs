@@ -326,7 +326,7 @@ fn a_trial_that_speeds_up_has_not_settled() {
     assert_eq!(found.variants, [0, 1], "said once");
     let text = &found.finding.text;
     assert!(
-        text.contains("first: tcp 50% faster; unix 50% faster. "),
+        text.contains("first third: tcp 50% faster; unix 50% faster. "),
         "{text}"
     );
 }

@@ -157,8 +157,7 @@ pub(crate) fn finding<'a>(logs: impl Iterator<Item = (&'a str, String)>) -> Opti
             ));
         }
     }
-    let meaning =
-        "The figures reflect this limit. Raise it, unless the limit itself is what you compare.";
+    let meaning = "The figures reflect this limit. Raise it, unless the limit itself is what you are comparing.";
     (!sentences.is_empty()).then(|| {
         let text = format!("{} {meaning}", sentences.join(" "));
         Finding::new(FindingId::ServiceLimit, Severity::Warning, text)

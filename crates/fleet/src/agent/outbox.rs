@@ -45,7 +45,7 @@ impl QueuedMessage {
 struct Queues {
     /// Messages recorded since the start of the agent.
     now: VecDeque<QueuedMessage>,
-    /// Messages of earlier starts.
+    /// Messages from earlier starts.
     earlier: VecDeque<QueuedMessage>,
     /// Files of earlier starts that have not been read yet.
     files: VecDeque<PathBuf>,

@@ -240,7 +240,7 @@ impl Lease {
         }
     }
 
-    /// Returns the contact with an agent whose lease is being renewed.
+    /// Returns the state of the contact with an agent whose lease is being renewed.
     pub(super) fn contact(&self, agent: &AgentName) -> Option<AgentContact> {
         self.lock().get(agent).copied()
     }

@@ -317,7 +317,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Compares the clocks and orders the start. Returns the start time.
+    /// Compares the clocks and orders the agents to start. Returns the start time.
     fn start(
         &self,
         manifest: &mut RunManifest,

@@ -8,7 +8,7 @@ use prony_record::{Finding, FindingName, SourceSpread, SourceTotals, SourceUse};
 const NAMES_MAX: usize = 6;
 /// Maximum number of different texts of one finding that are kept.
 const TEXTS_MAX: usize = 3;
-/// Minimum length, in bytes, of texts that are merged if they differ only in numbers.
+/// Minimum length, in bytes, at which messages that differ only in numbers are merged.
 const LONG_TEXT_BYTES: usize = 80;
 
 /// Merges findings; `of` is the number of agents. Each kind of finding appears once, with its most

@@ -241,7 +241,7 @@ impl AgentSession {
         }
     }
 
-    /// Returns the time without a renewal after which the agent releases its machine.
+    /// Returns how long the agent waits for a renewal before it releases its machine.
     pub(super) fn lease(&self) -> Duration {
         self.lease
     }

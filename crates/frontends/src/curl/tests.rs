@@ -236,7 +236,7 @@ fn unusable_commands_are_refused_by_name_with_a_hint() {
         ("curl h -x socks5://p", &["-x", "HTTP proxy"]),
         ("curl h --http3", &["--http3"]),
         ("curl h --tls-max 1.1", &["--tls-max", "1.1"]),
-        ("curl h --retry 3", &["--retry", "remove it"]),
+        ("curl h --retry 3", &["--retry", "remove the option"]),
     ] {
         let error = parse(text).unwrap_err();
         for part in parts {

@@ -298,7 +298,7 @@ fn losses_over_af_xdp_are_reported() {
     );
     let text = &of(&record, &[], 0)[0].text;
     assert!(
-        text.contains("7 received") && text.contains("1 for another"),
+        text.contains("7 when received") && text.contains("1 between two workers"),
         "{text}"
     );
     assert!(!text.contains("to send"), "{text}");

@@ -4,7 +4,7 @@
 const LONG_HEADER: u8 = 0x80;
 /// Mask of the type bits of long headers.
 const TYPE_BITS: u8 = 0x30;
-/// Type bits of Initial packets, which contain a token.
+/// Type bits of Initial packets. The header of an Initial packet has a token field.
 const INITIAL: u8 = 0x00;
 /// Type bits of Retry packets, which have no length and end the datagram.
 const RETRY: u8 = 0x30;

@@ -112,7 +112,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Records the latency of a response, for coalesced waits.
+    /// Records the latency of a response, which limits the length of coalesced waits.
     #[inline]
     fn note_latency(&mut self, slot: u32, now: Nanos) {
         let pending = self.dispatcher.slot(slot).pending();

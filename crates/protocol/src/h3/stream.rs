@@ -31,7 +31,7 @@ pub(super) enum FrameReading {
     Header,
     /// The payload of HEADERS, which is processed as a whole.
     Section { length: usize },
-    /// The rest of DATA, at least 1 byte.
+    /// The rest of a DATA frame; at least 1 byte.
     Data { left: u64 },
     /// The rest of an unknown frame, at least 1 byte.
     Skip { left: u64 },

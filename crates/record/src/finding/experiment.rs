@@ -141,7 +141,7 @@ pub(super) const FEW_BLOCKS: FindingInfo = FindingInfo {
         (Note, "3 or 4 blocks: the intervals are wide"),
         (Warning, "fewer than 3 blocks: there is no interval"),
     ],
-    meaning: "More blocks make intervals narrower and show smaller differences.",
+    meaning: "More blocks make the intervals narrower, so smaller differences can be detected.",
     action: "Run 5 blocks or more (`--blocks`).",
     ..BASE
 };

@@ -165,7 +165,7 @@ pub(super) const CONNECTIONS_NOT_REUSED: FindingInfo = FindingInfo {
     meaning: "The number of opened connections exceeds the sum of the configured connections, 5% \
               of the requests, and one for each failure. The server closes connections, and the \
               figures include the cost of connecting.",
-    action: "Check the server's keep-alive limits, unless they are what you compare.",
+    action: "Check the server's keep-alive limits, unless they are what you are comparing.",
     explains_difference: true,
     ..BASE
 };

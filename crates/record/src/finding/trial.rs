@@ -34,7 +34,7 @@ pub(super) const SERVICE_LIMIT: FindingInfo = FindingInfo {
         PHP-FPM (`pm.max_children`), gunicorn (a worker's timeout), uWSGI (its listen queue), or \
         any program (`Too many open files`, no local port, no memory). Or the kernel logged SYN \
         flooding of one of its ports, if /dev/kmsg can be read. The figures describe that limit.",
-    action: "Raise the limit, unless it is what you compare.",
+    action: "Raise the limit, unless it is what you are comparing.",
     explains_difference: true,
     ..BASE
 };
@@ -44,7 +44,7 @@ pub(super) const SERVICE_LOG_CUT: FindingInfo = FindingInfo {
     severities: &[(Note, "")],
     meaning: "The stored log keeps the first and the last 512 KiB; a line between them gives the \
         number of missing bytes. Logging that much costs the service time.",
-    action: "Make the service log less, unless its logging is what you compare.",
+    action: "Make the service log less, unless its logging is what you are comparing.",
     ..BASE
 };
 

@@ -9,7 +9,7 @@ use crate::tables;
 use crate::wording::captions;
 
 impl Document {
-    /// The report of a server's capacity.
+    /// The report on a server's capacity.
     pub fn of_capacity(capacity: &CapacityDocument) -> Document {
         let mut header = Blocks::default();
         header.push(Block::Lead {

@@ -7,9 +7,9 @@ pub(crate) const FOREST: &str = "The band shows the margin: changes within it co
     or slower only if its interval excludes zero.";
 pub(crate) const MEANS: &str = "Means over the blocks.";
 pub(crate) const EFFECTS: &str = "Averaged over the other factors, with 95% intervals.";
-pub(crate) const WHY: &str = "A metric that changed together with a difference did not necessarily \
-    cause it. Metrics that could explain the slower variant come first, those with the largest \
-    established change at the top.";
+pub(crate) const WHY: &str = "A metric that changed along with performance did not necessarily \
+    cause the difference. Metrics that could explain why a variant is slower come first, sorted by \
+    their largest established change.";
 pub(crate) const CPU: &str = "CPU time in user mode and in the kernel, summed over all processes of \
     the services. Means over the blocks, and the share of each mode.";
 pub(crate) const SCALING: &str =

@@ -146,7 +146,8 @@ fn first_of(metric: Metric, reference: &str, variants: usize) -> String {
     }
 }
 
-/// The smallest and the largest change among comparisons, formatted as in their sentences.
+/// The smallest and the largest change among the comparisons, formatted as in the sentence about
+/// each comparison.
 fn span_of(all: &[&Comparison]) -> Option<(String, String)> {
     let mut sorted: Vec<&Comparison> = all.to_vec();
     sorted.sort_by(|a, b| distance(&a.effect).total_cmp(&distance(&b.effect)));

@@ -47,7 +47,7 @@ const CROSSING_REACH_MAX: f64 = 0.35;
 const EXTRAPOLATION_MAX: f64 = 0.5 * CROSSING_REACH_MAX;
 /// Number of permitted extensions of the edge.
 const EXTENSIONS_MAX: usize = 3;
-/// Number of probes in each extension of the edge.
+/// Number of probes that are added each time the edge phase is extended.
 const EXTENSION_PROBES: usize = 3;
 /// Number of requests in a probe at the edge, as a multiple of the number that the goals need.
 const EDGE_LENGTH: f64 = 2.0;

@@ -106,7 +106,7 @@ fn read_source<'n>(
     FILE_SOURCES.contains(&entry.key.as_str()).then_some(entry)
 }
 
-/// Generates a self-signed certificate for one or several host names or addresses.
+/// Generates a self-signed certificate for one or more host names or addresses.
 fn make_certificate(
     node: &TomlNode,
     subject: &str,

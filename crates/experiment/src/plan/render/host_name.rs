@@ -58,7 +58,8 @@ pub(crate) fn read_agents(
     if !is_valid {
         let message =
             format!("agents of [load] is \"{text}\", not a number of agents or their names");
-        let hint = "write it like 4, \"client-1,client-2\" or \"role=client\"";
+        let hint =
+            "use a number or a selection, such as 4, \"client-1,client-2\" or \"role=client\"";
         reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
         return None;
     }

@@ -361,7 +361,7 @@ impl Trial<'_> {
                 let text = format!(
                     "Service \"{name}\" wrote a log so large that {} bytes were cut from its \
                      middle. Writing the log cost the service CPU time. Log less (access_log off), unless \
-                     logging is what you compare.",
+                     logging is what you are comparing.",
                     stopped.log_bytes_cut
                 );
                 findings.push(Finding::new(FindingId::ServiceLogCut, Severity::Note, text));

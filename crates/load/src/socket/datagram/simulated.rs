@@ -22,8 +22,8 @@ use crate::socket::{Key, Route};
 
 mod server;
 
-/// Limit on consecutive waits in which time did not advance. Reaching the limit means that the
-/// worker spins.
+/// Limit on consecutive waits during which time did not advance. Reaching the limit means that the
+/// worker is spinning.
 const WAITS_AT_ONCE_MAX: u32 = 20_000;
 
 /// Quality of the link, which is the same in both directions.

@@ -16,7 +16,7 @@ pub(super) enum Kind {
     QuietSend = 3,
     /// The timer that ends a wait.
     Alarm = 4,
-    /// An operation whose result is ignored. It completes only if it fails.
+    /// An operation whose result is ignored. It posts a completion only if it fails.
     Other = 5,
 }
 

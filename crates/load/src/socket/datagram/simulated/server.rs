@@ -82,8 +82,8 @@ pub(super) struct QuicServer {
     connections: BTreeMap<usize, ServedConnection>,
     script: QuicScript,
     requests: u64,
-    /// Responses to be sent, ordered by time. Responses for the same time are in the order of their
-    /// requests.
+    /// Responses to be sent, ordered by time. Responses due at the same time are in the order of
+    /// their requests.
     replies: BinaryHeap<Reverse<(Duration, u64, usize, u64)>>,
     pending: BTreeMap<u64, QuicReply>,
     config: Arc<ServerConfig>,

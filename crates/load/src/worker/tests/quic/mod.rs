@@ -238,7 +238,10 @@ fn a_limit_of_streams_is_kept_and_reported() {
     let mut findings = load.record.findings.iter();
     let limited = findings.find(|finding| finding.id.as_str() == "streams-limited");
     assert!(
-        limited.unwrap().text.contains("no more than 3 streams"),
+        limited
+            .unwrap()
+            .text
+            .contains("no more than 3 concurrent streams"),
         "{limited:?}"
     );
     let none = simulate("-n 4 -c 2 --timeout 1s", GOOD, 0, always(finish(ok(b"hi"))));

@@ -22,7 +22,10 @@ fn a_stream_limit_below_the_flag_is_reported() {
     // A slot's clock doesn't run while the slot waits for the peer.
     assert_us(outcomes.record.response_time_us.max, 10_000);
     let finding = limited(&outcomes).unwrap();
-    assert!(finding.text.contains("allows 3 streams"), "{finding:?}");
+    assert!(
+        finding.text.contains("allows 3 concurrent streams"),
+        "{finding:?}"
+    );
 }
 
 #[test]

@@ -56,8 +56,8 @@ impl AdaptedPlan {
 pub(crate) enum CannotAdapt {
     /// The arguments or the plan are wrong.
     Wrong(Failure),
-    /// Every variant, or the baseline, needs something that this machine lacks. Holds the sentence
-    /// to print.
+    /// Every variant, or the baseline, needs something that this machine lacks. Contains the
+    /// sentence to print.
     Lacks(String),
 }
 
@@ -160,8 +160,8 @@ struct LengthSpans {
     load: BTreeMap<String, Spanned<toml::Value>>,
 }
 
-/// Sets `duration`, `warmup` or `requests`, replacing the value in `[load]` or `[trials]` if there is
-/// one. `value` is written as in a plan.
+/// Sets `duration`, `warmup` or `requests`, replacing an existing value in `[load]` or `[trials]`.
+/// `value` is written as in a plan.
 pub(crate) fn with_length(text: &str, key: &str, value: &str) -> String {
     let lengths: LengthSpans = toml::from_str(text).unwrap_or_default();
     if let Some(old) = lengths.load.get(key).or_else(|| lengths.trials.get(key)) {

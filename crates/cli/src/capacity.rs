@@ -358,8 +358,8 @@ fn conclude(
     ending
 }
 
-/// Suggests a longer search or probe if the current length was too short to judge lower rates than
-/// the one that failed. The suggested length suits a tenth of the failed rate or half of the closed
+/// Suggests a longer search or probe if the current length was too short to judge rates below the
+/// one that failed. The suggested length suits a tenth of the failed rate or half of the closed
 /// loop's rate, whichever is lower.
 fn length_hint(
     below_per_s: f64,

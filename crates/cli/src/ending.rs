@@ -80,8 +80,9 @@ impl Failure {
         Failure::wrong(format!("{flag}: {error}"))
     }
 
-    /// Creates an error for a file or folder that the user named. A missing permission has status
-    /// 3; any other error means that the name is wrong, with status 2.
+    /// Creates an error for a file or folder that the user named. Missing permissions, a full disk
+    /// and similar refusals result in status 3. Any other error means that the name is wrong, and
+    /// results in status 2.
     pub(crate) fn file(name: impl fmt::Display, error: &std::io::Error) -> Failure {
         let text = format!("{name}: {error}");
         match error.kind() {

@@ -1,4 +1,4 @@
-//! Finds and checks the agents of a plan, and connects their machines with this machine.
+//! Finds and checks the agents of a plan, and connects their machines to this machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -32,8 +32,8 @@ const LISTED_MAX: usize = 12;
 
 /// Interval between reads of the registrations while waiting for agents.
 const WAIT_INTERVAL: Duration = Duration::from_millis(500);
-/// Limit on the forecast duration that a reservation states. Longer forecasts are omitted. Other
-/// users can see the reservation.
+/// Maximum forecast duration that a reservation, which other users can see, states. Longer
+/// forecasts are omitted.
 const RESERVATION_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// Reads registrations, and waits for missing agents that the plan needs.
@@ -200,7 +200,7 @@ impl Hosts {
         format!("\nother machines:\n{services}{loads}")
     }
 
-    /// Connects this machine with the machines of the agents. `time_max` is the maximum duration of
+    /// Connects this machine to the machines of the agents. `time_max` is the maximum duration of
     /// the experiment, or `None` if unknown.
     pub(crate) fn join(
         &self,

@@ -169,7 +169,8 @@ fn end_script(script: Option<&dyn LoadedScript>, failure: Option<String>) -> Res
     }
 }
 
-/// Result of loading a script: the script, or an interrupt that arrived in the meantime.
+/// Result of loading a script: the script, or an interrupt that arrived while the script was being
+/// loaded.
 enum LoadedOrStopped {
     Loaded(Option<Box<dyn LoadedScript>>),
     Stopped,

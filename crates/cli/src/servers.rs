@@ -39,7 +39,7 @@ pub(crate) struct Servers<'a> {
     pub(crate) urls: &'a [&'a str],
     /// `--names`: names of the servers in results, separated by commas.
     pub(crate) names: Option<&'a str>,
-    /// `--judge`: the metrics that decide.
+    /// `--judge`: the metrics that decide between the servers.
     pub(crate) judge: &'a [Metric],
     /// `--bodies`: rule for comparing response bodies.
     pub(crate) bodies: Option<BodyComparison>,
@@ -86,7 +86,7 @@ pub(crate) struct SearchKeys<'a> {
     pub(crate) goal: &'a [String],
     /// Highest rate to probe, in requests per second (`--max-rate`).
     pub(crate) max_rate: Option<f64>,
-    /// Time of each search (`--search-time`).
+    /// Duration of each search (`--search-time`).
     pub(crate) search_time: Option<Duration>,
     /// Length of each probe's measured part (`--probe`).
     pub(crate) probe: Option<Duration>,
@@ -150,7 +150,7 @@ pub(crate) fn plan(given: Servers<'_>, settings: &LoadSettings) -> Result<Plan, 
     })
 }
 
-/// Parses the URL of a server. Resolving a load with this URL checks the rest of it.
+/// Parses the URL of a server. To check all parts of the URL, resolves a load with it.
 fn server(typed: &str, settings: &LoadSettings) -> Result<Server, Failure> {
     let mut settings = settings.clone();
     let (remote, url) = match typed.strip_prefix("unix:") {

@@ -23,7 +23,7 @@ pub(crate) struct Setting {
     pub(crate) value: SettingValue,
 }
 
-/// Value of a setting, by the form in which it is printed.
+/// Value of a setting, classified by the form in which it is printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SettingValue {
     /// Words that are printed on one line with the other words of the same subject.

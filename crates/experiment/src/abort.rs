@@ -35,7 +35,7 @@ pub trait AbortableLoad: Sync {
     /// Returns the results of the window that ends at `until`; `None` if there are no results.
     fn recent(&self, until: Nanos) -> Option<Delta>;
 
-    /// Returns true if the load was asked to stop.
+    /// Returns true if the load has been asked to stop.
     fn is_stopped(&self) -> bool;
 }
 

@@ -15,7 +15,8 @@ pub const ENVIRONMENT_SCHEMA: &str = "prony.environment/1";
 pub struct Environment {
     /// This machine and its settings.
     pub machine: MachineFacts,
-    /// Programs of each running service, starting with the program of its first process.
+    /// Programs of each running service, by service. The program of the service's first process
+    /// comes first.
     pub services: BTreeMap<String, Vec<Program>>,
     /// Kernel settings of named places.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -23,7 +24,7 @@ pub struct Environment {
     /// Facts about other machines that run services, by the name of their agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosts: BTreeMap<String, MachineFacts>,
-    /// Name of the agent that runs each service on another machine, by service.
+    /// For each service on another machine, the name of the agent that runs it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hosted: BTreeMap<String, String>,
 }

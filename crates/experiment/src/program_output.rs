@@ -14,7 +14,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Time limit for the output to end after the program has ended. A process that left the program's
 /// process group may keep the pipes open.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Maximum number of bytes to keep of each of standard output and standard error.
+/// Maximum number of bytes that are kept of standard output, and of standard error.
 const OUTPUT_BYTES_MAX: u64 = 64 << 10;
 
 /// The output and exit status of a program.

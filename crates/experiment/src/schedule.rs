@@ -24,7 +24,7 @@ pub fn order(seed: u64, block: usize, variants: usize) -> Vec<usize> {
     order
 }
 
-/// Draws a whole number from 0 to `end - 1`, each equally likely.
+/// Draws a random integer from 0 to `end - 1`. All values are equally likely.
 fn below(end: u64, random: &mut ChaCha8Rng) -> u64 {
     // Draws at or above the largest multiple of `end` would favor small numbers, so reject them.
     let fair = u64::MAX - u64::MAX % end;

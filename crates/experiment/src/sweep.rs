@@ -1,5 +1,4 @@
-//! Removes the resources that killed runs left behind. This happens when prony starts the next
-//! time.
+//! Removes the resources that killed runs left behind. This happens the next time prony starts.
 //!
 //! If prony is killed, the keepers end its services, and the kernel removes links whose namespace
 //! is gone. Usually, only names of namespaces and files are left, but a keeper can be killed too.

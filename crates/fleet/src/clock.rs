@@ -1,11 +1,11 @@
 //! Measures the offset between the clocks of two machines, with an error bound.
 //!
-//! Each machine reads nanoseconds from a monotonic clock, which is never set. An exchange has four
-//! readings: this machine sends the request, the other machine receives it, the other machine sends
-//! the reply, and this machine receives it. The error of the offset is at most half of the round
-//! trip, even if the two directions take different times (RFC 5905 §8). The exchange with the
-//! shortest round trip therefore has the smallest bound; averaging it with longer ones would not
-//! help.
+//! Each machine reads nanoseconds from a monotonic clock, which is never set. An exchange yields
+//! four readings: when this machine sends the request, when the other machine receives it, when the
+//! other machine sends the reply, and when this machine receives the reply. The error of the offset
+//! is at most half of the round trip, even if the two directions take different times (RFC 5905
+//! §8). The exchange with the shortest round trip therefore has the smallest bound; averaging it
+//! with longer ones would not help.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -77,7 +77,7 @@ impl Clock {
         shown.saturating_add(self.total_offset())
     }
 
-    /// Converts a time of this clock to an instant. Both use the system's monotonic clock.
+    /// Converts a time on this clock to an instant. Both use the system's monotonic clock.
     pub fn moment(&self, at: i64) -> Instant {
         let (now, shown) = self.read_both();
         let apart = Duration::from_nanos(at.abs_diff(shown));
@@ -204,12 +204,14 @@ impl ClockOffset {
         offsets.min_by_key(|offset| offset.bound_ns)
     }
 
-    /// Converts a time of this machine's clock to the time of the other machine's clock.
+    /// Converts a time on this machine's clock to the corresponding time on the other machine's
+    /// clock.
     pub fn to_remote(&self, local: i64) -> i64 {
         local.saturating_add(self.ns)
     }
 
-    /// Converts a time of the other machine's clock to the time of this machine's clock.
+    /// Converts a time on the other machine's clock to the corresponding time on this machine's
+    /// clock.
     pub fn to_local(&self, remote: i64) -> i64 {
         remote.saturating_sub(self.ns)
     }

@@ -98,7 +98,7 @@ impl Secret {
 }
 
 impl KeyFile {
-    /// Creates the credentials of a role.
+    /// Creates credentials for a role.
     pub fn new(role: &Role, seed: Secret, servers: Vec<String>, authority: &str) -> KeyFile {
         let (role, name) = match role {
             Role::Coordinator => ("coordinator", None),

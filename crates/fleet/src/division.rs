@@ -53,13 +53,13 @@ impl fmt::Display for DivisionError {
 impl std::error::Error for DivisionError {}
 
 impl AgentShard {
-    /// Returns this shard's share of `whole` items.
+    /// Returns this shard's share of a total of `whole` items.
     pub fn part(&self, whole: u64) -> u64 {
         let range = self.range(whole);
         range.end - range.start
     }
 
-    /// Returns the contiguous range of `whole` items that belongs to this shard.
+    /// Divides `whole` items into contiguous ranges, and returns this shard's range.
     pub fn range(&self, whole: u64) -> Range<u64> {
         let before = |worker: u32| {
             let (of, worker) = (u64::from(self.of), u64::from(worker));

@@ -16,7 +16,7 @@ struct AgentLedger {
     below: u64,
     /// Numbers of the messages that arrived out of order, all above `below`.
     above: std::collections::BTreeSet<u64>,
-    /// Total number of messages, once the last one has arrived.
+    /// Total number of messages; `None` until the agent's last message has arrived.
     of: Option<u64>,
     repeats: u64,
 }
@@ -33,7 +33,7 @@ pub struct Ledger {
 const SEQUENCE_AHEAD_MAX: u64 = 1 << 20;
 
 impl Ledger {
-    /// Creates a ledger for these agents. Messages of other agents are rejected.
+    /// Creates a ledger for these agents. Messages from other agents are rejected.
     pub fn new(agents: impl IntoIterator<Item = String>) -> Ledger {
         let accounts = agents
             .into_iter()
@@ -94,7 +94,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns true if all messages of an agent have arrived.
+    /// Returns true if all messages from an agent have arrived.
     pub fn is_whole(&self, agent: &str) -> bool {
         self.accounts
             .get(agent)
@@ -113,7 +113,7 @@ impl Ledger {
         until - account.below - account.above.len() as u64
     }
 
-    /// Returns the counts of one agent so far.
+    /// Returns the counts received from one agent so far.
     pub fn agent(&self, agent: &str) -> Option<&DeltaTotals> {
         self.accounts.get(agent).map(|account| &account.counted)
     }

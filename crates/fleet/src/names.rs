@@ -23,7 +23,8 @@ pub const RESULTS_STREAM: &str = "PRONY_RESULTS";
 #[serde(try_from = "String", into = "String")]
 pub struct AgentName(String);
 
-/// ID of a run, with the same characters as an agent's name. IDs sort by the start of the run.
+/// ID of a run, with the same characters as an agent's name. IDs sort by the start times of the
+/// runs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RunId(String);

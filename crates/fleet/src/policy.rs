@@ -1,4 +1,4 @@
-//! Policy with which an agent's administrator limits the requests of coordinators.
+//! The policy with which an agent's administrator limits what coordinators may request.
 //!
 //! A policy is a file on the agent's machine; coordinators can't change it. Without a policy, an
 //! agent sends loads only to private, loopback and IPv6 link-local addresses, except those of cloud

@@ -15,7 +15,7 @@ type ToCalendar = unsafe extern "C" fn(*const libc::time_t, *mut libc::tm) -> *m
 pub(crate) struct LocalTime(libc::tm);
 
 impl LocalTime {
-    /// Converts a time to the time zone in `TZ` or, by default, of the system.
+    /// Converts a time to the time zone that `TZ` names or, by default, to the system's time zone.
     pub(crate) fn of(time: SystemTime) -> LocalTime {
         LocalTime::by(libc::localtime_r, time)
     }

@@ -75,7 +75,7 @@ pub(crate) enum Refusal {
     Environment(String),
 }
 
-/// Texts that occur in messages of the load engine, each with its replacement.
+/// Phrases that occur in messages from the load engine, each with its replacement.
 pub(crate) type MessageReplacements = [(&'static str, &'static str)];
 
 /// Replacements for hints that mention flags of prony that the front ends don't have.

@@ -70,8 +70,8 @@ impl AddressList {
 pub(crate) struct SourceSelector {
     /// Index of the connection among all connections of the load.
     pub(crate) connection: u64,
-    /// Index of the virtual user that opens the connection. For source addresses, each of the
-    /// load's connections is one user.
+    /// Index of the virtual user that opens the connection. Each of the load's connections counts
+    /// as one user, even if it carries several streams.
     pub(crate) user: u64,
     /// Seed of the load.
     pub(crate) seed: u64,

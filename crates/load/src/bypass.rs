@@ -12,7 +12,7 @@ use crate::socket::{XdpOptions, XdpSetup};
 use crate::source::Sources;
 use crate::target::Target;
 
-/// The checked interface of a load over AF_XDP.
+/// The interface of a load over AF_XDP, after it has been checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Bypass {
     #[cfg(target_os = "linux")]
@@ -39,7 +39,7 @@ pub(crate) fn is_chosen(settings: &LoadSettings) -> bool {
 ///
 /// # Errors
 ///
-/// The settings contradict each other, or the interface can't carry the load.
+/// The settings contradict each other, or the interface can't be used for the load.
 pub(crate) fn check(
     settings: &LoadSettings,
     sources: &Sources,

@@ -1,5 +1,5 @@
-//! Decodes content codings (RFC 9110 §8.4) of response bodies, so that compressed and plain ones
-//! can be compared.
+//! Decodes content codings (RFC 9110 §8.4) of response bodies, so that a compressed body can be
+//! compared with a plain one.
 //!
 //! A body comes from a peer, so memory and time are bounded by limits on encoded bytes, decoded
 //! bytes and the number of codings.
@@ -80,7 +80,7 @@ pub(crate) fn codings<'a>(values: impl Iterator<Item = &'a str>) -> Vec<String> 
 }
 
 /// Decodes a body. `kept` is the beginning of the encoded body, and `sent` is the digest of the
-/// whole encoded body. An empty body, such as after HEAD, has no coding.
+/// whole encoded body. An empty body, as in a response to HEAD, needs no decoding.
 pub(crate) fn decode(
     codings: &[String],
     kept: &[u8],
@@ -182,12 +182,12 @@ mod tests {
 
     use super::*;
 
-    /// Text of 1,050 bytes.
+    /// Returns 1,050 bytes of text.
     fn text() -> Vec<u8> {
         b"The quick brown fox. ".repeat(50)
     }
 
-    /// [`text`], encoded by the reference encoders of brotli and zstd.
+    /// The output of [`text`], encoded by the reference encoders for brotli and zstd.
     const BROTLI: &str = "1b1904f88d94aadba306a13243932e6f7839c824ad2509db74942f90ae7fd700";
     const ZSTD: &str = "28b52ffd641a03ed0000a854686520717569636b2062726f776e20666f782e20010005c07f\
                         32015cbfd7f6";

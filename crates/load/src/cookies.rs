@@ -2,12 +2,12 @@
 
 use std::time::{Duration, SystemTime};
 
-/// Maximum number of cookies per domain (RFC 6265 §6.1); the oldest are removed.
+/// Maximum number of cookies per domain (RFC 6265 §6.1). Beyond it, the oldest cookies are removed.
 const COOKIES_PER_DOMAIN_MAX: usize = 50;
-/// Maximum length of a cookie's name, value, domain and path together (RFC 6265 §6.1). Longer
+/// Maximum combined length of a cookie's name, value, domain and path (RFC 6265 §6.1). Longer
 /// cookies are ignored.
 const COOKIE_BYTES_MAX: usize = 4096;
-/// Maximum total length of a user's cookies; the oldest are removed.
+/// Maximum total length of a user's cookies. Beyond it, the oldest cookies are removed.
 const JAR_BYTES_MAX: usize = 64 << 10;
 
 /// The cookies of one virtual user. Their number and size are limited.
@@ -19,7 +19,7 @@ pub struct CookieJar {
     bytes: usize,
 }
 
-/// The parts of a request's URL that determine its cookies.
+/// The parts of a request's URL that determine which cookies are sent.
 #[derive(Debug, Clone, Copy)]
 pub struct CookieUrl<'a> {
     /// Host without port.
@@ -44,8 +44,8 @@ struct Cookie {
 }
 
 impl CookieJar {
-    /// Stores the value of a Set-Cookie header from `url`. Cookies that this server is not allowed
-    /// to set are ignored, as in browsers.
+    /// Stores the cookie from a Set-Cookie header in a response from `url`. Cookies that this
+    /// server is not allowed to set are ignored, as in browsers.
     pub fn set(&mut self, header: &str, url: CookieUrl<'_>, now: SystemTime) {
         let Some(cookie) = parse(header, url, now) else {
             return;
@@ -217,7 +217,7 @@ fn is_top(domain: &str, host: &str) -> bool {
     !domain.contains('.') && domain != host
 }
 
-/// Returns the expiry time for a Max-Age that is counted from `now`.
+/// Returns the expiry time that a Max-Age attribute sets, counted from `now`.
 fn lifetime(seconds: &str, now: SystemTime) -> Option<SystemTime> {
     let seconds: i64 = seconds.parse().ok()?;
     match u64::try_from(seconds) {

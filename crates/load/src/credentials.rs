@@ -22,7 +22,7 @@ const INVALID_IN_USERINFO: &AsciiSet = &NON_ALPHANUMERIC
 pub struct Credentials(String);
 
 impl Credentials {
-    /// The credentials as given, for writing them to a plan.
+    /// Returns the credentials as they were given, to be written to a plan.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -63,7 +63,7 @@ impl FromStr for Credentials {
     }
 }
 
-/// Omits user and password to keep them out of logs.
+/// Omits the user and password to keep them out of logs.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Credentials([redacted])")
@@ -96,7 +96,7 @@ pub fn split_url(typed: &str) -> Result<(String, Option<Credentials>), String> {
     Ok((without, Some(Credentials(credentials))))
 }
 
-/// Decodes percent-encoding.
+/// Decodes percent-encoded text.
 ///
 /// # Errors
 ///

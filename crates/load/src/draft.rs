@@ -163,7 +163,7 @@ pub(crate) fn base_url(typed: &str) -> Result<(Url, Option<Credentials>), SpecEr
     Ok((Url::parse(&url, None)?, credentials))
 }
 
-/// Parses the headers in the settings.
+/// Parses the header lines in the settings.
 fn headers(settings: &LoadSettings) -> Result<Vec<(String, String)>, SpecError> {
     settings
         .header
@@ -298,7 +298,7 @@ impl Drafter<'_> {
 }
 
 impl DraftSource<'_> {
-    /// All parts of the request that may contain placeholders.
+    /// Returns all parts of the request that may contain placeholders.
     fn texts(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let headers = self.headers.iter();
         let headers = headers.flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
@@ -328,7 +328,7 @@ fn has_braces(text: &str) -> bool {
     text.contains("{{")
 }
 
-/// Checks that no header sets the length of a body whose length varies.
+/// Checks that no header sets the length of the body if that length varies.
 fn check_framing(headers: &[(String, String)]) -> Result<(), SettingsError> {
     let sets_framing = |name: &str| {
         name.eq_ignore_ascii_case("content-length")

@@ -11,7 +11,7 @@ use prony_record::{ENTRIES_MAX, EntryGrouping, EntryInfo, EntryList, OtherEntrie
 
 /// Maximum length of an entry's name, in characters.
 const NAME_CHARS_MAX: usize = 200;
-/// Minimum number of hexadecimal digits of a word that counts as an identifier.
+/// Minimum number of hexadecimal digits for a word to count as an identifier.
 const HEX_ID_DIGITS_MIN: usize = 16;
 /// Text that replaces a number or an identifier in a path.
 const ID: &str = "{id}";
@@ -110,14 +110,15 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// Scheme, host and port of a URL.
+/// Returns the part of a URL that contains its scheme, host and port.
 fn origin_of(url: &str) -> &str {
     let host = url.find("://").map_or(0, |scheme| scheme + 3);
     let path = url[host..].find('/').map_or(url.len(), |path| host + path);
     &url[..path]
 }
 
-/// A URL without its query, and with `{id}` in place of numbers and identifiers in its path.
+/// Returns a URL without its query, and with `{id}` in place of numbers and identifiers in its
+/// path.
 fn path_pattern(url: &str) -> String {
     let (origin, rest) = url.split_at(origin_of(url).len());
     let path = rest.split('?').next().unwrap_or_default();

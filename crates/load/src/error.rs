@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-/// Notation of setting names in text.
+/// Notation in which a message names settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notation {
-    /// Flags of the command line: `--connections 10`.
+    /// Command-line flags: `--connections 10`.
     Flags,
     /// Keys of a plan: `connections = 10`.
     Keys,

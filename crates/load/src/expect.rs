@@ -51,7 +51,8 @@ impl Expectations {
 #[derive(Debug, Default)]
 pub(crate) struct ReceivedBody {
     length: u64,
-    /// Boxed because it is large and few loads need it. If present, every body is hashed.
+    /// Hash of the bytes received so far. If present, every body is hashed. It is boxed because it
+    /// is large and few loads need it.
     hash: Option<Box<Sha256>>,
 }
 
@@ -78,7 +79,7 @@ impl ReceivedBody {
     }
 
     /// Removes and returns the hash of the bytes received since the body began.
-    /// [`ReceivedBody::judge`] also takes the hash if it compares it.
+    /// [`ReceivedBody::judge`] also removes the hash when it compares it with the expected one.
     pub(crate) fn take_hash(&mut self) -> [u8; 32] {
         match &mut self.hash {
             Some(hash) => hash.finalize_reset().into(),

@@ -2,8 +2,8 @@
 //!
 //! Cleartext requests are sent to the proxy with the target's URL in the request line
 //! (absolute-form, RFC 9112 §3.2.2). Requests to all cleartext targets share the connections to the
-//! proxy. For each target over TLS, the load asks the proxy to open a tunnel (CONNECT, RFC 9110
-//! §9.3.6).
+//! proxy. For each connection to a target over TLS, the load asks the proxy to open a tunnel
+//! (CONNECT, RFC 9110 §9.3.6).
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ use crate::url::Url;
 /// Header that carries the client's credentials for the proxy.
 const AUTHORIZATION: &str = "Proxy-Authorization";
 
-/// The proxy of a load, with its address.
+/// The proxy of a load, with its resolved address.
 #[derive(Debug, Clone)]
 pub(crate) struct ResolvedProxy {
     peer: Peer,
@@ -28,7 +28,7 @@ pub(crate) struct ResolvedProxy {
 }
 
 impl ResolvedProxy {
-    /// Creates the load's proxy, if it has one.
+    /// Creates the proxy of a load. Returns `None` if the load has none.
     ///
     /// # Errors
     ///
@@ -86,8 +86,8 @@ impl ResolvedProxy {
         }
     }
 
-    /// Headers of a request. Headers for the proxy are included only if the proxy can read the
-    /// request.
+    /// Returns the headers to send with a request. Headers for the proxy are included only if the
+    /// proxy can read the request.
     pub(crate) fn headers(&self, url: &Url, headers: &[(String, String)]) -> Vec<(String, String)> {
         let is_for_proxy = |name: &str| name.eq_ignore_ascii_case(AUTHORIZATION);
         let others = headers.iter().filter(|(name, _)| !is_for_proxy(name));
@@ -100,7 +100,7 @@ impl ResolvedProxy {
         others
     }
 
-    /// CONNECT request that asks the proxy for a tunnel to a URL's host.
+    /// Returns the CONNECT request that asks the proxy for a tunnel to a URL's host.
     ///
     /// # Errors
     ///

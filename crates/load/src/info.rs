@@ -15,7 +15,7 @@ pub(crate) struct UrlFacts<'a> {
     /// Number of distinct requests.
     pub(crate) requests: usize,
     pub(crate) uses_tls: bool,
-    /// Names of the entries, if there are several.
+    /// Names of the entries, if there is more than one.
     pub(crate) entries: Option<Box<EntryList>>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn describe(settings: &LoadSettings, urls: &UrlFacts<'_>) -> LoadInfo
     }
 }
 
-/// A URL as shown in results: without credentials.
+/// Returns a URL as results show it, without credentials.
 fn shown_url(typed: &str) -> String {
     credentials::split_url(typed).map_or_else(|_| redact::url(typed), |(url, _)| url)
 }

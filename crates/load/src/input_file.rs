@@ -1,10 +1,10 @@
-//! Reads a load's input files into bounded memory, because the data of a device may never end.
+//! Reads a load's input files up to a maximum size, because reading from a device may never end.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};
 use std::path::Path;
 
-/// Maximum size of a body or of a list of URLs, in bytes.
+/// Maximum size of a file with a body or with a list of URLs, in bytes.
 pub const DATA_BYTES_MAX: u64 = 1 << 30;
 /// Maximum size of a certificate, key, script or settings file, in bytes.
 pub const TEXT_BYTES_MAX: u64 = 16 << 20;

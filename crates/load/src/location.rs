@@ -1,5 +1,6 @@
 //! Redirects: resolving their target (RFC 9110 §10.2.2, RFC 3986 §5) and changing the request (RFC
-//! 9110 §15.4). Where the RFC leaves a choice, this follows browsers (the WHATWG fetch standard).
+//! 9110 §15.4). Where the RFC leaves a choice, this module follows browsers (the WHATWG fetch
+//! standard).
 
 use std::fmt;
 

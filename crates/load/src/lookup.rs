@@ -13,7 +13,7 @@ const QUEUE_MAX: usize = 64;
 /// Time after which a caller gives up waiting for a lookup.
 pub(crate) const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A lookup that was started; clones share its result.
+/// A lookup that is in progress or has finished. Clones share its result.
 #[derive(Debug)]
 pub(crate) struct Lookup<T>(Arc<Slot<T>>);
 
@@ -42,7 +42,7 @@ impl<T: Clone> Lookup<T> {
         lock(&self.0.result).clone()
     }
 
-    /// Waits for the result, for up to [`LOOKUP_TIMEOUT`].
+    /// Waits up to [`LOOKUP_TIMEOUT`] for the result.
     pub(crate) fn wait(&self) -> Option<T> {
         let guard = lock(&self.0.result);
         let waited = self

@@ -17,7 +17,7 @@ pub(crate) struct Meter {
     /// End of the counted part of the current slice.
     counted_until: Nanos,
     stalls: StallWatch,
-    /// Total length of all stalls. The reported shares exclude it.
+    /// Total length of all stalls. The reported shares exclude this time.
     stalled: Nanos,
     waited: Nanos,
     last_wait: Nanos,
@@ -61,14 +61,14 @@ pub(crate) struct LoopTurn {
     pub(crate) read: Nanos,
 }
 
-/// Number of bytes of an unfinished response that fit into the generator's socket buffers without
+/// Number of bytes of an unfinished response that the generator's socket buffers can hold without
 /// making the server wait.
 const SOCKET_BUFFER_BYTES: u64 = 256 * 1024;
 
 impl LoopTurn {
     /// Number of connections that waited for the worker. A partial response alone doesn't count,
-    /// because the server may still be sending the rest. Large responses therefore count by their
-    /// bytes.
+    /// because the server may still be sending the rest. To account for large responses, received
+    /// bytes count as well: one connection per [`SOCKET_BUFFER_BYTES`].
     fn waiting(&self, connections: u32) -> u32 {
         let full = u32::try_from(self.bytes / SOCKET_BUFFER_BYTES).unwrap_or(u32::MAX);
         self.found.max(full).min(connections)
@@ -126,7 +126,8 @@ pub struct WorkerUtilization {
     pub awake_share: f64,
     /// Share of time in which the worker was ready to run but had no core.
     pub starved_share: f64,
-    /// Average share of the connections that were waiting for the generator rather than the server.
+    /// Average share of the connections that were waiting for the generator rather than for the
+    /// server.
     pub queue_share: f64,
     /// Stalls of the generator.
     pub stalls: Stalls,
@@ -244,7 +245,7 @@ impl Meter {
         }
     }
 
-    /// Returns the worker's utilization up to the moment `ended`.
+    /// Returns the worker's utilization up to the time `ended`.
     pub(crate) fn utilization(&self, ended: Nanos) -> WorkerUtilization {
         if self.at_begin.is_none() && self.phase == MeterPhase::Counting {
             return WorkerUtilization::default();
@@ -280,10 +281,10 @@ impl Meter {
         self.stalls.resume();
     }
 
-    /// Busy time is the larger of two measures, because each includes something that the other
-    /// misses. The time outside of waits includes time during which another thread had the core.
-    /// The CPU time includes system calls that find events immediately, or that send before they
-    /// wait.
+    /// Returns the utilization up to `ended`, given the CPU usage in the measured part. Busy time
+    /// is the larger of two measures, because each includes something that the other misses. The
+    /// time outside of waits includes time during which another thread had the core. The CPU time
+    /// includes system calls that find events immediately, or that send before they wait.
     ///
     /// In a closed loop each connection is at the server or at the generator, and the longer queue
     /// is at the slower of the two. A worker that is always busy but finds only a few responses per

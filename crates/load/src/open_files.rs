@@ -9,7 +9,7 @@ const FILES_OF_PROCESS: u64 = 48;
 /// Open files that a worker needs in addition to its connections: the files of its poller.
 const FILES_PER_WORKER: u64 = 4;
 
-/// Number of open files that this process needs for loads with this number of connections and
+/// Number of open files that this process needs to run loads that have this many connections and
 /// threads in total.
 pub fn open_files_needed(connections: u64, threads: u64) -> u64 {
     connections

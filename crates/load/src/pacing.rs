@@ -99,7 +99,7 @@ enum Spacing {
 /// End of a schedule. The limit that is reached first applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduleEnd {
-    /// Maximum number of arrivals in the whole load, without those before `counted_from`.
+    /// Maximum number of arrivals in the whole load, not counting those before `counted_from`.
     pub requests: u64,
     /// End of the warm-up, whose arrivals don't count. A changing rate begins to change at this
     /// time.
@@ -251,9 +251,9 @@ impl Spacing {
 /// Maximum number of Poisson arrivals that [`arrivals_by_worker`] draws; more would take seconds.
 const DRAWN_ARRIVALS_MAX: f64 = 5e7;
 
-/// Returns the number of arrivals of each of `workers` workers, without those before
-/// `end.counted_from`. Constant arrivals are computed, and Poisson arrivals are drawn. Returns
-/// `None` if too many would have to be drawn.
+/// Returns the number of arrivals for each of `workers` workers, not counting those before
+/// `end.counted_from`. The number of constant arrivals is computed; Poisson arrivals are drawn one
+/// by one. Returns `None` if too many would have to be drawn.
 pub fn arrivals_by_worker(
     arrivals: Arrivals,
     rate: &RateProfile,
@@ -322,7 +322,7 @@ fn first_from(moment: Nanos, rate_per_s: f64) -> u64 {
     number
 }
 
-/// Time at which the integral of a rate has this value; [`Nanos::MAX`] if it never has.
+/// Time at which the integral of a rate reaches this value; [`Nanos::MAX`] if it never does.
 fn time_at(times: &mut ArrivalTimes, integral: f64) -> Nanos {
     let at_s = times.at(integral);
     at_s.map_or(Nanos::MAX, |at_s| rounded(at_s * 1e9))

@@ -16,7 +16,7 @@ use crate::target::Target;
 const SCARCE_SHARE: f64 = 0.8;
 /// If a load needs more than this share of the available ports, prony chooses the local ports
 /// itself. For each connection, Linux searches all ports of one parity before those of the other
-/// parity, which takes long when most ports are in use.
+/// parity, which takes a long time when most ports are in use.
 const LONG_SEARCH_SHARE: f64 = 0.25;
 
 /// Number of local ports that a load needs, and number of available ports.
@@ -84,7 +84,7 @@ pub(crate) fn predict_shortage(
 }
 
 impl PortDemand {
-    /// Returns the number of ports of all pairs, multiplied by `share`.
+    /// Returns this share of the total number of ports of all pairs.
     fn available(self, share: f64) -> u64 {
         let all = self.ports.saturating_mul(self.pairs);
         if share >= 1.0 {
@@ -101,8 +101,8 @@ impl PortDemand {
     /// Number of ports needed if every pair had as many connections as the busiest one. In
     /// round-robin order all pairs have the same number of connections. With random sources, a
     /// pair's number of connections varies around its mean, with the square root of the mean as
-    /// standard deviation (as a Poisson variable does). Among thousands of pairs, no number exceeds
-    /// the mean by four standard deviations.
+    /// standard deviation (as a Poisson variable does). Even among thousands of pairs, hardly any
+    /// number exceeds the mean by four standard deviations.
     fn needed(self) -> u64 {
         if !self.is_random {
             return self.connections;

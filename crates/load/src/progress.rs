@@ -27,7 +27,8 @@ pub struct Control {
     /// One of `UNDECIDED`, `REACHED` and `GIVEN_UP`.
     reach: AtomicU8,
     counters: Vec<Counter>,
-    /// Created on first use, because histograms take megabytes.
+    /// Data collected from the workers. It is created on first use, because its histograms take
+    /// megabytes.
     gathered: OnceLock<Mutex<CollectedData>>,
 }
 
@@ -69,7 +70,7 @@ impl Counter {
 
     /// Publishes counts once per turn of the worker's loop, with two stores to variables that no
     /// other thread writes. All requests that end before `passed` are already recorded. Returns
-    /// true if recorded data was published, which takes longer.
+    /// true if recorded data was published as well, which takes longer.
     pub(crate) fn publish(&self, recorder: &mut Recorder, passed: Nanos, meter: &Meter) -> bool {
         self.ended.store(recorder.ended_count(), Ordering::Relaxed);
         self.failed
@@ -139,7 +140,7 @@ impl Control {
         self.reach.load(Ordering::Relaxed) == GIVEN_UP
     }
 
-    /// Makes a decision unless one was already made. Returns the decision that applies.
+    /// Stores `decision` unless a decision was made earlier. Returns the decision that applies.
     fn decide_reach(&self, decision: u8) -> u8 {
         let order = Ordering::Relaxed;
         let first = self
@@ -229,9 +230,9 @@ impl Control {
         }
     }
 
-    /// Returns the record that the load described by `info` would have if it had ended with the
-    /// last half second, without the time series. Before the measured part, all its values are
-    /// zero.
+    /// Returns the record that the load described by `info` would have if it had ended after the
+    /// last complete half second, without the time series. Before the measured part, all its values
+    /// are zero.
     pub fn record_so_far(&self, info: &LoadInfo) -> Record {
         let all = self.so_far();
         let span = all.span.unwrap_or((Nanos::ZERO, Nanos::ZERO));

@@ -40,8 +40,8 @@ impl Http {
 pub(crate) enum StreamsLimit {
     /// The peer's SETTINGS_MAX_CONCURRENT_STREAMS.
     Settings(u32),
-    /// The number of streams that a QUIC connection had when the peer allowed no more (MAX_STREAMS,
-    /// RFC 9000 §4.6).
+    /// The number of concurrent streams that a QUIC connection had when the peer allowed no more
+    /// (MAX_STREAMS, RFC 9000 §4.6).
     Quic(u32),
     /// The connection uses HTTP/1, which carries one request at a time.
     Http1,

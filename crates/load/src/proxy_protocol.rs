@@ -30,7 +30,7 @@ pub(crate) struct ProxyProtocol {
 /// Content of a PROXY header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Header {
-    /// Headers contain the connection's own addresses.
+    /// The header contains the connection's own addresses.
     Own,
     /// The connection relays a client at `from` that connected to `to`. Both addresses belong to
     /// the same family.

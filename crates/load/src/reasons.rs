@@ -5,9 +5,9 @@ use prony_record::Outcome;
 
 use crate::connection::Reason;
 
-/// Maximum number of distinct reasons. Additional reasons are counted together, by outcome.
+/// Maximum number of distinct reasons. Failures for any other reason are counted by outcome only.
 const REASONS_MAX: usize = 32;
-/// Label of the reasons that are counted together.
+/// Label for the failures that are counted by outcome only.
 const OTHER_REASONS: &str = "other reasons";
 
 /// Counts of failures by outcome and reason. They are not updated on the hot path.
@@ -17,7 +17,7 @@ pub(crate) struct Reasons {
 }
 
 impl Reasons {
-    /// Counts a failure, if it has a reason.
+    /// Counts a failure, if a reason for it is known.
     pub(crate) fn add(&mut self, outcome: Outcome, reason: Option<Reason>) {
         if let Some(reason) = reason {
             self.add_many(outcome, reason, 1);

@@ -64,7 +64,7 @@ impl Request {
         &self.url
     }
 
-    /// Bytes of the request for HTTP/1, head and body; empty if only HTTP/2 is possible.
+    /// Bytes of the request for HTTP/1, head and body; empty if only HTTP/2 or HTTP/3 is possible.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -59,7 +59,7 @@ impl RequestTemplates {
 pub(crate) struct RequestTemplate {
     /// The values, each computed once per request.
     values: Vec<Value>,
-    /// Head for HTTP/1; empty if only HTTP/2 is possible.
+    /// Head for HTTP/1; empty if only HTTP/2 or HTTP/3 is possible.
     head: Vec<HeadPiece>,
     body: BodyTemplate,
     /// Fields for HTTP/2 or 3, if one of them is possible.
@@ -75,7 +75,7 @@ enum HeadPiece {
     Value(usize),
     /// Length of the body in decimal.
     BodyLength,
-    /// Position of an additional header.
+    /// Place at which an additional header is inserted.
     Further,
 }
 
@@ -386,7 +386,7 @@ fn push_pieces(bytes: &[u8], marks: &Marks, pieces: &mut Vec<HeadPiece>) {
     }));
 }
 
-/// Position of the first occurrence of `part`.
+/// Returns the position of the first occurrence of `part`.
 fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }

@@ -52,10 +52,10 @@ impl FixedAddress {
     }
 }
 
-/// Resolves host names before the load.
+/// Resolves host names before a load and while it runs.
 pub(crate) struct Resolver<'a> {
     pub(crate) fixed: &'a [FixedAddress],
-    /// Source addresses of connections. Only addresses of the same family are used.
+    /// Source addresses of connections. Target addresses of the same family are preferred.
     pub(crate) sources: &'a Sources,
     /// True if public addresses are allowed.
     pub(crate) public: bool,
@@ -85,7 +85,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The entry of `--resolve` for the URL.
+    /// Returns the entry of `--resolve` for the URL, if there is one.
     fn fixed(&self, url: &Url) -> Option<&FixedAddress> {
         self.fixed.iter().find(|fixed| fixed.is_for(url))
     }
@@ -134,7 +134,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Address to connect to for `url`: the first one that accepts a TCP connection.
+    /// Returns the address to connect to for `url`: the first one that accepts a TCP connection, or
+    /// the first one overall if none does.
     ///
     /// # Errors
     ///
@@ -143,7 +144,8 @@ impl Resolver<'_> {
         self.first(url, accepts).map(Peer::Tcp)
     }
 
-    /// Address to connect to over QUIC for `url`: the first one with a QUIC server.
+    /// Returns the address to connect to over QUIC for `url`: the first one with a QUIC server, or
+    /// the first one overall if there is none.
     ///
     /// # Errors
     ///

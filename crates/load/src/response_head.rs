@@ -1,7 +1,7 @@
 //! Reads the response heads that a [`ResponseView`](crate::script::ResponseView) contains.
 
-/// The header fields as name and value, without the status line and without whitespace around
-/// values.
+/// Returns the header fields as pairs of name and value, without the status line and without
+/// whitespace around values.
 pub fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let lines = head.split(|byte| *byte == b'\n').skip(1);
     lines.filter_map(|line| {
@@ -10,7 +10,7 @@ pub fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// The header fields whose value is UTF-8.
+/// Returns the header fields whose values are UTF-8.
 pub fn texts(head: &[u8]) -> impl Iterator<Item = (&str, &str)> {
     let text = |bytes| std::str::from_utf8(bytes).ok();
     fields(head).filter_map(move |(name, value)| Some((text(name)?, text(value)?)))

@@ -54,7 +54,7 @@ impl std::error::Error for RunError {}
 pub struct RunResult {
     /// The record to be stored. For a shard of a load, it has that shard's rate and connections.
     pub record: Record,
-    /// The recorder, with complete distributions.
+    /// The recorder, which holds the complete distributions.
     pub recorder: Recorder,
     /// Time from the load's start to the first request; `None` if there was no request.
     pub first_start: Option<Nanos>,
@@ -248,7 +248,7 @@ fn wait_until(moment: Instant) {
 struct WorkerSync<'a> {
     /// Receives the start time of the load, from which all workers measure time.
     gate: &'a mpsc::Receiver<Instant>,
-    /// Reports that the worker is prepared.
+    /// Reports that the worker is ready.
     ready: mpsc::Sender<()>,
     /// The slices of an interleaved load.
     slices: Option<&'a Slices>,
@@ -272,8 +272,8 @@ fn bypass_link(spec: &LoadSpec) -> Result<Option<Arc<XdpLink>>, RunError> {
         .map_err(|error| RunError::Environment(error.to_string()))
 }
 
-/// Runs one worker's thread. The worker prepares, reports that, and begins when the gate opens.
-/// Returns `None` if the gate closes instead.
+/// Runs one worker's thread. The worker prepares, reports that it is ready, and begins when the
+/// gate opens. Returns `None` if the gate closes instead.
 fn one_worker(
     spec: &LoadSpec,
     director: Option<&dyn Director>,
@@ -421,7 +421,7 @@ impl<'run> Start<'run, '_> {
 /// The slices of a worker that runs in real time.
 struct ClockedSlices<'a, S> {
     slices: &'a Slices,
-    /// Number of the current slice or, between two slices, of the last one.
+    /// One-based index of the current slice or, between two slices, of the last one.
     last: u64,
     set_clock: fn(&mut S, Instant),
 }

@@ -12,7 +12,7 @@ use crate::request::Request;
 
 /// Creates the scripts of a load, one per worker.
 pub trait Director: Sync {
-    /// Creates the script of one worker, on that worker's thread before the load begins.
+    /// Creates the script of one worker. Called on that worker's thread, before the load begins.
     ///
     /// # Errors
     ///
@@ -27,12 +27,11 @@ pub trait Director: Sync {
 /// users as connections (with HTTP/2 or HTTP/3, as many as connections times streams).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Users {
-    /// The worker's number, from 0.
+    /// Zero-based index of the worker.
     pub worker: u32,
-    /// Number of the worker's first user. The users of all workers are numbered from 0 without
-    /// gaps.
+    /// Index of the worker's first user. The users of all workers are numbered from 0 without gaps.
     pub first: u32,
-    /// Number of the worker's users.
+    /// Number of users that belong to the worker.
     pub count: u32,
 }
 
@@ -48,7 +47,7 @@ pub struct CaptureSpec {
     pub body_bytes: usize,
 }
 
-/// The script of one worker. Users are identified by their number in the whole load.
+/// The script of one worker. Users are identified by their index among all users of the load.
 pub trait Script {
     /// Returns the next step of a free user. This is called when a request could begin immediately:
     /// the user's connection has capacity or is not open yet, and the load's limits allow one more
@@ -110,10 +109,11 @@ pub struct RequestEnd<'a> {
     pub outcome: Outcome,
     /// The reason for a failure as text, if the outcome alone does not show it.
     pub reason: Option<&'a str>,
-    /// Duration of the connect, including a proxy's tunnel, if the request opened a connection. If
-    /// it opened several, their sum.
+    /// Time that the request spent on connecting, including the time to open a proxy's tunnel. The
+    /// sum if the request opened several connections; `None` if it opened none.
     pub connect: Option<Nanos>,
-    /// Duration of the TLS handshake, or the sum of several, as for `connect`.
+    /// Time that the request spent on TLS handshakes. The sum if there were several; `None` if
+    /// there was none.
     pub tls: Option<Nanos>,
     /// True if the request belongs to the measured part.
     pub is_measured: bool,

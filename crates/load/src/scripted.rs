@@ -130,12 +130,12 @@ pub trait LoadedScript: Send + Sync {
     fn done(&self) -> Result<(), String>;
 }
 
-/// The end of a load with a script.
+/// Result of a load with a script.
 #[derive(Debug, Clone)]
 pub struct ScriptedRun {
     /// Record of the load.
     pub record: Record,
-    /// Error of the script, with its file and line, if it ended the load.
+    /// The script's error, with its file and line, if the error ended the load.
     pub failure: Option<String>,
 }
 

@@ -11,10 +11,10 @@ use crate::spec::{LoadSpec, LoopModel};
 
 /// One worker's position in the list of requests.
 ///
-/// In sequential order, the whole load requests the list as one client would, with any number of
-/// workers. In an open loop, arrival *k* requests entry *k* mod the length of the list. In a closed
-/// loop each worker takes a contiguous range of the `--requests`, or, without a limit, starts where
-/// its shard of the list begins.
+/// In sequential order, all workers together go through the list as a single client would. In an
+/// open loop, arrival *k* requests entry *k* mod the length of the list. In a closed loop each
+/// worker takes a contiguous range of the `--requests`, or, without a limit, starts where its shard
+/// of the list begins.
 pub(crate) struct Sequence {
     count: u32,
     next: u32,
@@ -22,7 +22,7 @@ pub(crate) struct Sequence {
     draw: Option<Draw>,
 }
 
-/// Random order of the list.
+/// Draws requests of the list at random.
 struct Draw {
     random: ChaCha8Rng,
     /// Cumulative weights of the entries; empty if all entries have the same probability.
@@ -90,13 +90,13 @@ impl Sequence {
 /// The numbers and the data rows of one worker's requests, both counted from 0. No two requests of
 /// a load have the same number, even if different workers or agents send them.
 ///
-/// With an open loop, a worker's requests have the numbers of its arrivals. In a closed loop that
+/// In an open loop, a worker's requests have the numbers of its arrivals. In a closed loop that
 /// ends after a number of requests, each worker has a contiguous range. Request *k* takes row *k*
 /// mod the number of rows.
 ///
-/// In any other closed loop, workers number their requests in turn. Each worker goes through all
-/// rows, starting where its shard of the rows begins. If request *k* took row *k* here as well, two
-/// workers would each use only half of the rows of a file with an even number of rows.
+/// In any other closed loop, request numbers are assigned to the workers in turn. Each worker goes
+/// through all rows, starting where its shard of the rows begins. If request *k* took row *k* here
+/// as well, two workers would each use only half of the rows of a file with an even number of rows.
 pub(crate) struct RequestNumbers {
     number: u64,
     number_stride: u64,

@@ -1,9 +1,9 @@
 //! Division of a load among workers, which may run in several processes.
 
-/// The share of one worker in the requests, arrivals and connections of a load.
+/// One worker's share of the requests, arrivals and connections of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
-    /// The worker's number in the whole load, from 0.
+    /// Zero-based index of the worker among all workers of the load.
     pub worker: u64,
     /// Number of workers in the whole load.
     pub of: u64,
@@ -16,7 +16,8 @@ impl Shard {
         whole / self.of + u64::from(self.worker < whole % self.of)
     }
 
-    /// Number of items that are assigned to earlier workers if the load has `whole` items.
+    /// Number of items that are assigned to workers with a lower index if the load has `whole`
+    /// items.
     pub(crate) fn items_before(self, whole: u64) -> u64 {
         whole / self.of * self.worker + self.worker.min(whole % self.of)
     }
@@ -27,7 +28,7 @@ impl Shard {
 /// once, no matter where the workers run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardRange {
-    /// Number of the first worker in this process, from 0.
+    /// Index of the first worker in this process among all workers of the load, from 0.
     pub first: u32,
     /// Number of workers in this process.
     pub workers: u32,
@@ -45,7 +46,7 @@ impl ShardRange {
         }
     }
 
-    /// Returns the shard of worker number `here` in this process.
+    /// Returns the shard of the worker with index `here` among the workers in this process.
     pub(crate) fn shard(self, here: u64) -> Shard {
         Shard {
             worker: u64::from(self.first) + here,

@@ -1,4 +1,4 @@
-//! Loads that take turns, so that changes in the machine's speed affect all of them equally.
+//! Runs loads in turns, so that changes in the machine's speed affect all of them equally.
 //!
 //! A caller runs each load with [`run_in_slices`](crate::run_in_slices) on a separate thread, and
 //! gives each its [`Slices`]. [`Slices::run`] runs one load for one slice.
@@ -16,9 +16,9 @@ const DRAINS_MIN: usize = 5;
 
 /// A slice of a load. Times are relative to the load's start and exclude the time between slices.
 /// The counted part of each slice begins where the counted part of the previous slice ended, or
-/// later if the load's time continued in the drain ([`SliceReport::excess`]). An open loop then
-/// starts the requests that became due in the meantime, but none that were due before the first
-/// slice.
+/// later if a part of the drain belongs to the measured time ([`SliceReport::excess`]). An open
+/// loop then starts the requests that became due in the meantime, but none that were due before the
+/// first slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadSlice {
     /// Start of the counted part.
@@ -101,7 +101,7 @@ pub struct Slices {
 
 #[derive(Debug, Default)]
 struct Turns {
-    /// Number of workers that are waiting for a slice.
+    /// Number of workers that are currently waiting for a slice.
     waiting: u32,
     current: Option<CurrentSlice>,
     /// Sum of the reports of all workers that have ended the current slice.
@@ -115,7 +115,7 @@ struct Turns {
 /// A slice that has begun.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CurrentSlice {
-    /// Number of the slice in the load, from 1.
+    /// One-based index of the slice in the load.
     pub(crate) number: u64,
     pub(crate) slice: LoadSlice,
     /// Start of the slice.

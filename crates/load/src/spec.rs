@@ -370,8 +370,8 @@ impl LoadSpec {
             .collect()
     }
 
-    /// Returns true if this status counts as a success in a response to the list's request number
-    /// `index`. Redirects that the load follows are not failures.
+    /// Returns true if this status counts as a success in a response to the request at `index` in
+    /// the list. Redirects that the load follows count as successes.
     pub fn expects_status(&self, index: usize, status: u16) -> bool {
         let is_followed = self.responses.follow > 0 && (300..400).contains(&status);
         is_followed || self.statuses_of(index).contains(status)
@@ -424,7 +424,7 @@ impl LoadSpec {
         u64::from(self.connections) * u64::from(self.transport.protocols.streams)
     }
 
-    /// Shard of worker number `here` of the workers in this process.
+    /// Shard of the worker with index `here` among the workers in this process.
     pub(crate) fn shard(&self, here: u64) -> Shard {
         self.placement.shards.shard(here)
     }

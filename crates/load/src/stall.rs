@@ -1,5 +1,5 @@
-//! Detects stalls of the generator: its process was stopped, or its machine was paused or
-//! suspended. During a stall, the load starts no requests and reads responses late, which looks
+//! Detects stalls of the generator. In a stall, its process was stopped, or its machine was paused
+//! or suspended. During a stall, the load starts no requests and reads responses late, which looks
 //! like a slow server.
 //!
 //! The evidence is a gap between two readings of a worker's clock that no wait explains: the worker

@@ -29,7 +29,7 @@ impl StatusSet {
 }
 
 impl fmt::Display for StatusSet {
-    /// Formats the list as it was typed: `200-399,404`.
+    /// Formats the set as it was typed: `200-399,404`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, &(first, last)) in self.0.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
@@ -50,7 +50,7 @@ impl FromStr for StatusSet {
     }
 }
 
-/// A list of statuses such as `200`, `200,304` or `200-399,404`.
+/// Parses a list of statuses such as `200`, `200,304` or `200-399,404`.
 fn statuses(typed: &str) -> Result<StatusSet, String> {
     let expected = || format!("\"{typed}\" is not a list of statuses; write it like 200-399,404");
     let ranges = quantity::ranges(typed).ok_or_else(expected)?;

@@ -1,4 +1,4 @@
-//! URLs of requests, parsed and as text.
+//! Parsed URLs of requests.
 
 use http::Uri;
 use prony_record::redact;
@@ -114,7 +114,7 @@ impl Url {
         }
     }
 
-    /// The parts that determine the cookies of a request.
+    /// Returns the parts of the URL that determine which cookies are sent.
     pub(crate) fn cookie_url(&self) -> CookieUrl<'_> {
         CookieUrl {
             host: &self.host,
@@ -130,7 +130,7 @@ impl Url {
     }
 }
 
-/// The zone of an IPv6 address in a URL (RFC 6874). The URL parser would reject it.
+/// Returns the zone of an IPv6 address in a URL (RFC 6874), which the URL parser would reject.
 fn zone(whole: &str) -> Option<&str> {
     let authority = whole.split_once("://")?.1.split(['/', '?', '#']).next()?;
     let address = authority.split_once('[')?.1.split(']').next()?;
@@ -144,7 +144,7 @@ pub(crate) fn has_path(beginning: &str) -> bool {
     rest.contains(['/', '?'])
 }
 
-/// Returns true if the text begins with a scheme and `//`. A URL in the query doesn't count.
+/// Returns true if `typed` begins with a scheme and `://`. A URL in the query doesn't count.
 pub(crate) fn has_scheme(typed: &str) -> bool {
     reference::scheme(typed).is_some_and(|scheme| typed[scheme.len()..].starts_with("://"))
 }
@@ -153,7 +153,7 @@ fn invalid(typed: &str, error: http::uri::InvalidUri) -> String {
     format!("\"{typed}\" is not a URL ({error}); percent-encode all characters that are not ASCII")
 }
 
-/// The host without the brackets of an IPv6 address.
+/// Returns the host, without the brackets around an IPv6 address.
 fn host_of<'a>(uri: &'a Uri, typed: &str) -> Result<&'a str, String> {
     let host = uri.host().unwrap_or_default();
     let bracketed = host

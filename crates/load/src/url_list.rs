@@ -51,7 +51,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<ListedRequest>, SettingsError> {
     Ok(lines)
 }
 
-/// Paths of the files that contain the bodies of the requests, relative to the list's folder.
+/// Returns the paths of the files that contain the bodies of the requests. A relative path in the
+/// list is joined to the list's folder.
 ///
 /// # Errors
 ///
@@ -121,7 +122,7 @@ enum ListedBody<'a> {
     File(&'a str),
 }
 
-/// Every line that contains a request, with its number.
+/// Returns every line that contains a request, with its line number.
 fn requests(text: &str) -> impl Iterator<Item = (usize, Line<'_>)> {
     let lines = text.lines().map(str::trim).zip(1..);
     let lines = lines.filter(|(text, _)| !text.is_empty() && !text.starts_with('#'));
@@ -140,12 +141,12 @@ fn requests(text: &str) -> impl Iterator<Item = (usize, Line<'_>)> {
     })
 }
 
-/// Returns true if a text has no whitespace, except within `{{ … }}`.
+/// Returns true if `text` contains no whitespace, except within `{{ … }}`.
 pub fn is_one_word(text: &str) -> bool {
     split_word(text).0 == text
 }
 
-/// Splits a text after its first word. Whitespace within `{{ … }}` doesn't end the word.
+/// Splits `text` after its first word. Whitespace within `{{ … }}` doesn't end the word.
 fn split_word(text: &str) -> (&str, &str) {
     let mut at = 0;
     while let Some(next) = text[at..].chars().next() {
@@ -239,7 +240,7 @@ impl<'de> Deserialize<'de> for JsonHeaders {
     }
 }
 
-/// Largest weight of a request. It keeps sums of weights finite.
+/// Maximum weight of a request. The limit keeps sums of weights finite.
 const WEIGHT_MAX: f64 = 1e9;
 
 fn json_request(text: &str, number: usize) -> Result<ListedRequest, String> {
@@ -263,7 +264,8 @@ fn json_request(text: &str, number: usize) -> Result<ListedRequest, String> {
     })
 }
 
-/// The text of a JSON error, without the line number: the parser sees each line as its whole input.
+/// Returns the message of a JSON error, without its line number: each line is parsed separately, so
+/// that number is always 1.
 fn json_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = match text.rsplit_once(" at line ") {

@@ -143,8 +143,8 @@ impl Writer {
     }
 
     /// Creates a request from bytes for HTTP/1, for the target of the load's own URL. The bytes are
-    /// sent unchanged. `method` determines if the response has a body and if the request may be
-    /// sent again. Over HTTP/2 the request fails as `protocol`.
+    /// sent unchanged. `method` determines whether a body is expected in the response, and whether
+    /// the request may be sent again. Over HTTP/2, the request fails with the outcome `protocol`.
     pub fn raw(&self, method: &str, bytes: Vec<u8>) -> Arc<Request> {
         self.raw_at(method, &self.0.base, 0, bytes)
     }
@@ -273,7 +273,7 @@ impl Writer {
         Ok(TargetState::LookingUp(lookup))
     }
 
-    /// Returns true if a URL's host may have to be looked up.
+    /// Returns true if a URL's host may need a lookup.
     fn needs_lookup(&self, url: &Url) -> bool {
         let is_address = url.host.parse::<IpAddr>().is_ok();
         let is_fixed = self.0.fixed.iter().any(|fixed| fixed.is_for(url));
@@ -336,7 +336,7 @@ impl Writer {
     }
 }
 
-/// Error for a name whose lookup takes too long.
+/// Returns the error for a name whose lookup takes too long.
 pub(crate) fn timed_out(host: &str) -> SpecError {
     SpecError::Name {
         host: host.to_owned(),
@@ -344,7 +344,8 @@ pub(crate) fn timed_out(host: &str) -> SpecError {
     }
 }
 
-/// Error for a name that can't be looked up now.
+/// Returns the error for a name that can't be looked up now because too many lookups are in
+/// progress.
 pub(crate) fn busy(host: &str) -> SpecError {
     SpecError::Name {
         host: host.to_owned(),

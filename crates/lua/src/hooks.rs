@@ -76,7 +76,8 @@ pub enum RequestForm {
     Written,
 }
 
-/// Maximum number of written requests that a thread caches. Scripts often repeat a few requests.
+/// Maximum number of requests of the form [`RequestForm::Written`] that a thread caches. Scripts
+/// often repeat a few requests.
 const WRITTEN_MAX: usize = 256;
 
 /// Counts of the responses within batches. The load counts each batch as one response.
@@ -95,7 +96,7 @@ struct Failure {
 }
 
 impl<'a> LuaHooks<'a> {
-    /// Creates the hooks of a load whose requests `writer` writes.
+    /// Creates the hooks of a load. `writer` builds the load's requests.
     pub fn new(scripts: &'a LuaScripts, writer: Writer, settings: HookSettings) -> LuaHooks<'a> {
         LuaHooks {
             scripts,

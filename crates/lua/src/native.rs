@@ -32,7 +32,7 @@ const BODY_BYTES_MAX: usize = 16 << 20;
 /// Loads Lua scripts with wrk's hooks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LuaLoader {
-    /// Makes scripts print to standard error, because standard output has other content.
+    /// Makes scripts print to standard error, because standard output carries other data.
     pub prints_to_stderr: bool,
 }
 

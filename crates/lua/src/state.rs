@@ -93,7 +93,7 @@ pub struct ScriptSeed<'a> {
     pub message_of: fn(&SpecError) -> String,
     /// Limits of each state.
     pub limits: ScriptLimits,
-    /// True if the script must print to standard error, because standard output has other content.
+    /// True if the script must print to standard error, because standard output carries other data.
     pub prints_to_stderr: bool,
 }
 
@@ -133,7 +133,7 @@ impl ScriptInterrupt {
     }
 }
 
-/// Watches the calls of one Lua state, which end at an interrupt or a time limit.
+/// Watches the calls into one Lua state, so that an interrupt or a time limit can stop them.
 struct CallWatch {
     interrupt: Arc<ScriptInterrupt>,
     call_time_max: Option<Duration>,

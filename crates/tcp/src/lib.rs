@@ -11,7 +11,7 @@
 //!   packet.
 //! - Memory is bounded, whatever a peer sends. [`StackConfig::reassembly_bytes`] limits
 //!   out-of-order data, and constants limit queued resets and closing connections.
-//! - No packet causes a panic. Each packet that isn't used has a counter ([`TcpCounts`]).
+//! - No packet causes a panic. Packets that aren't used are counted by reason ([`TcpCounts`]).
 //! - An exchange on an open connection allocates nothing.
 //!
 //! [`TcpStack`] manages all connections of a link. The caller drives it:

@@ -100,7 +100,7 @@ pub(crate) enum Malformed {
     Checksum,
 }
 
-/// State of a valid checksum.
+/// Part of a segment that a valid checksum covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChecksumState {
     /// The checksum covers the segment.

@@ -137,7 +137,7 @@ pub struct TcpCounts {
     /// Segments whose checksum covers only the pseudo-header, because the peer left the rest to an
     /// adapter.
     pub offloaded_checksums: u64,
-    /// Segments and ICMP errors of unknown connections.
+    /// Segments and ICMP errors that belong to no known connection.
     pub strays: u64,
     /// Segments of a connection that were dropped because they are old duplicates, outside the
     /// window, or invalid.

@@ -64,7 +64,8 @@ impl Attachment {
     ///
     /// # Errors
     ///
-    /// The kernel rejects the program, or another program is attached to the interface.
+    /// Returns an error if the kernel rejects the program, or if another program is attached to the
+    /// interface.
     pub fn new(interface: &Interface, spec: &FilterSpec) -> Result<Attachment, XdpError> {
         let system = |step| move |error| XdpError::System(step, error);
         let create = system("creating a BPF map");
@@ -111,7 +112,7 @@ impl Attachment {
     ///
     /// # Errors
     ///
-    /// The load already has 4,096 targets.
+    /// Returns an error if the load already has 4,096 targets.
     pub fn add_target(&self, target: SocketAddr) -> io::Result<()> {
         let mut known = self.known.lock().unwrap_or_else(|held| held.into_inner());
         if !known.contains(&target) {

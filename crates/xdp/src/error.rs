@@ -27,7 +27,7 @@ pub enum XdpError {
     ProgramAttached(String, u32),
     /// The interface has no address of the target's family.
     NoAddress(String, IpAddr),
-    /// Some source addresses are outside of the interface's subnets.
+    /// Some source addresses are outside the interface's subnets.
     OutsideSubnet {
         /// Name of the interface.
         interface: String,

@@ -108,7 +108,8 @@ pub(crate) fn offloads(interface: &str) -> Offloads {
     }
 }
 
-/// Returns the number of channels that receive and the number of channels that send.
+/// Returns the numbers of receive channels and of transmit channels. Combined channels count as
+/// both.
 pub(crate) fn channels(interface: &str) -> Option<(u32, u32)> {
     // The buffer contains the command, the maximum numbers of channels (receive, transmit, other,
     // combined), and the four numbers of channels in use.

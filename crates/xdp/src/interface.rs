@@ -73,7 +73,7 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// No interface has this name, or the kernel can't describe it.
+    /// Returns an error if no interface has this name, or if the kernel can't describe it.
     pub fn find(name: &str) -> Result<Interface, XdpError> {
         let system = |error| XdpError::System("reading the interface", error);
         let missing = || XdpError::NoInterface(name.to_owned());
@@ -229,7 +229,7 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// Responses don't reach the interface. The error contains the subnets.
+    /// Returns an error if responses don't reach the interface. The error contains the subnets.
     pub fn check_source(&self, range: AddressRange) -> Result<(), XdpError> {
         let own = || {
             self.addresses
@@ -275,7 +275,7 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// The kernel doesn't report the interface.
+    /// Returns an error if the kernel doesn't report the interface.
     pub fn attached_program(&self) -> io::Result<Option<u32>> {
         const XDP: u16 = 43;
         let link = link(self.index)?;

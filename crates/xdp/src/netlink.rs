@@ -50,7 +50,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// The kernel returns an error.
+    /// Returns the error that the kernel reports.
     pub(crate) fn send(self, message_type: u16, kind: RequestKind) -> io::Result<Vec<Vec<u8>>> {
         self.send_to(libc::NETLINK_ROUTE, message_type, kind)
     }
@@ -59,7 +59,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// The kernel returns an error.
+    /// Returns the error that the kernel reports.
     fn send_to(
         self,
         protocol: libc::c_int,
@@ -118,7 +118,7 @@ impl Request {
 ///
 /// # Errors
 ///
-/// The kernel doesn't support the family, or rejects the request.
+/// Returns an error if the kernel doesn't support the family, or if it rejects the request.
 pub(crate) fn generic(family: &str, command: u8, attribute: (u16, &[u8])) -> io::Result<Vec<u8>> {
     /// Command and attributes of the controller family, which returns the IDs of other families.
     const CONTROL: u16 = 16;

@@ -54,7 +54,7 @@ impl NextHop {
     ///
     /// # Errors
     ///
-    /// The route uses another interface, or there is no route.
+    /// Returns an error if the route uses another interface, or if there is no route.
     pub fn check(interface: &Interface, target: IpAddr) -> Result<(), XdpError> {
         usable_route(interface, target).map(|_| ())
     }
@@ -63,7 +63,8 @@ impl NextHop {
     ///
     /// # Errors
     ///
-    /// The route uses another interface, or the interface has no address of the target's family.
+    /// Returns an error if the route uses another interface, or if the interface has no address of
+    /// the target's family.
     pub fn default_source(interface: &Interface, target: IpAddr) -> Result<IpAddr, XdpError> {
         let route = usable_route(interface, target)?;
         route
@@ -77,7 +78,7 @@ impl NextHop {
     ///
     /// # Errors
     ///
-    /// The route uses another interface, or the next hop doesn't respond.
+    /// Returns an error if the route uses another interface, or if the next hop doesn't respond.
     pub fn find(
         interface: &Interface,
         target: IpAddr,

@@ -109,12 +109,13 @@ impl QueueSocket {
     /// Number of frames that are used for receiving.
     pub const RECEIVE_FRAMES: u32 = FRAMES / 2;
 
-    /// Opens a socket for a receive queue and redirects the load's packets of that queue to it.
+    /// Opens a socket for a receive queue and redirects the load's packets from that queue to it.
     /// Zero copy is used if the driver supports it.
     ///
     /// # Errors
     ///
-    /// The system refuses a step, for example because another socket is bound to the queue.
+    /// Returns an error if the system refuses a step, for example because another socket is bound
+    /// to the queue.
     pub fn open(
         attachment: &Attachment,
         queue: u32,
@@ -267,7 +268,7 @@ impl QueueSocket {
     ///
     /// # Errors
     ///
-    /// The interface is down or was removed.
+    /// Returns an error if the interface is down or was removed.
     pub fn flush(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.has_committed) {
             self.transmit.submit();
@@ -327,7 +328,7 @@ impl QueueSocket {
     ///
     /// # Errors
     ///
-    /// The system does not report the numbers.
+    /// Returns an error if the system does not report the numbers.
     pub fn drops(&self) -> io::Result<RingDrops> {
         // SAFETY: a structure of integers, for which zero is valid.
         let mut counts: libc::xdp_statistics = unsafe { std::mem::zeroed() };

@@ -18,7 +18,7 @@ impl SharedMemory {
     ///
     /// # Errors
     ///
-    /// The system has too little memory.
+    /// Returns an error if the system has too little memory.
     pub(crate) fn new(bytes: usize) -> io::Result<SharedMemory> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
         // SAFETY: the call creates a new mapping at an address that the kernel chooses.
@@ -29,7 +29,7 @@ impl SharedMemory {
     ///
     /// # Errors
     ///
-    /// The socket doesn't have this ring.
+    /// Returns an error if the socket doesn't have this ring.
     pub(crate) fn of_ring(descriptor: i32, bytes: usize, offset: i64) -> io::Result<SharedMemory> {
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         // SAFETY: the call creates a new mapping at an address that the kernel chooses. The mapping

@@ -215,7 +215,7 @@ pub(crate) fn stop_by_signals() -> Result<Arc<StopRequest>, Failure> {
     Ok(stop)
 }
 
-/// Prints the command that fetches missing results later.
+/// Prints the command with which the user can fetch missing results later.
 pub(crate) fn print_collect_hint(finished: &FinishedRun, server: &ServerArgs, progress: &Progress) {
     let findings = &finished.record.findings;
     if findings

@@ -296,7 +296,7 @@ fn chart(
     frame.render_widget(chart, area);
 }
 
-/// Reduces the points to at most `room`, each the mean of several.
+/// Reduces the points to at most `room` points, each of which is the mean of several original ones.
 pub(super) fn thinned(points: &[(f64, f64)], room: usize) -> Vec<(f64, f64)> {
     let each = points.len().div_ceil(room.max(1)).max(1);
     let mean = |points: &[(f64, f64)]| {
@@ -409,7 +409,7 @@ pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures,
     frame.render_widget(table, area);
 }
 
-/// Formats the number of requests in flight and of connections.
+/// Formats the numbers of requests in flight, of waiting requests and of opened connections.
 pub(super) fn in_flight(figures: &LoadFigures, theme: Theme) -> Line<'static> {
     if lacks_figures(figures) {
         return Line::default();

@@ -15,7 +15,7 @@ use crate::terminal;
 /// repeated.
 const IDENTITY: [&str; 3] = ["verdict.json", "state.json", "plan.toml"];
 
-/// Rule for the runs that `prony runs prune` keeps in addition to named ones.
+/// Rule that determines which unnamed runs `prony runs prune` keeps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeepRule {
     pub(super) newest: Option<usize>,

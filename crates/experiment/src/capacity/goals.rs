@@ -11,11 +11,11 @@ use prony_stats::capacity::{Goal, SearchSettings};
 pub struct CapacityGoals {
     /// Conditions that the server must meet.
     pub goals: Vec<Goal>,
-    /// Time limit of each search. `None` means one minute, extended to up to five minutes for slow
-    /// servers. Response time goals of about a second or longer extend it further.
+    /// Time limit of each search. `None` means one minute, which is extended to at most five
+    /// minutes for slow servers, and further for response time goals of about a second or longer.
     pub search_time: Option<Duration>,
-    /// Duration of the measured part of each probe, as an alternative to a time limit for the
-    /// search.
+    /// Duration of the measured part of each probe, if the user fixes it instead of limiting the
+    /// time of the search.
     pub probe: Option<Duration>,
     /// Highest rate to probe, in requests per second.
     pub rate_max: Option<f64>,
@@ -24,7 +24,7 @@ pub struct CapacityGoals {
 /// Reason why the goals can't be judged within the limits.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GoalsRefusal {
-    /// A search or probe contains too few requests, even at the highest rate.
+    /// Even at the highest rate, a search or probe contains too few requests to judge the goals.
     FewRequests {
         /// Highest rate to probe, in requests per second.
         rate_max: f64,

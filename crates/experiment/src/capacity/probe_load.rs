@@ -11,14 +11,13 @@ use prony_stats::capacity::Probe;
 /// Number of connections of the closed loop that finds the first rate. The number is small, so that
 /// a slow server is not overloaded for long.
 const EXPLORE_CONNECTIONS: u64 = 32;
-/// Minimum and maximum number of connections of an open loop, if the settings don't specify a
-/// number.
+/// Minimum and maximum number of connections of an open loop whose settings don't specify a number.
 const CONNECTIONS_MIN: f64 = 128.0;
 const CONNECTIONS_MAX: f64 = 1_024.0;
 /// Number of connections per expected request in flight. The expectation assumes that each request
 /// takes as long as the goals allow.
 const CONNECTIONS_PER_REQUEST: f64 = 2.0;
-/// Number of requests of an idle check, and the maximum duration of the check.
+/// Number of requests that an idle check sends, and the maximum duration of the check.
 const IDLE_REQUESTS: u64 = 3;
 const IDLE_DURATION: Duration = Duration::from_secs(1);
 
@@ -27,11 +26,12 @@ const IDLE_DURATION: Duration = Duration::from_secs(1);
 pub enum ProbeLoad {
     /// A few sequential requests whose response times show if the server is idle.
     Idle,
-    /// A load at a constant rate, or a closed loop.
+    /// The load of a probe: an open loop at a constant rate, or a closed loop.
     Probe {
         /// Rate and duration of the probe.
         probe: Probe,
-        /// Longest response time limit among the goals, in seconds; 0 if no goal limits a time.
+        /// Longest response time limit among the goals, in seconds; 0 if no goal limits a response
+        /// time.
         limit_s: f64,
         /// Sequence number of the probe within its search. It determines the seed of the arrivals.
         number: u64,
@@ -40,7 +40,7 @@ pub enum ProbeLoad {
 
 /// Creates and runs the loads of a search.
 pub trait ProbeLoads {
-    /// Error of a load that can't run.
+    /// Reason why a load can't run.
     type Error;
 
     /// Resolves a load, usually with [`ProbeLoad::settings`] and [`LoadSettings::resolve`].
@@ -99,8 +99,9 @@ impl ProbeLoad {
 }
 
 /// Returns the number of connections for a probe. The mean number of requests in flight is the rate
-/// times the mean response time (Little's law). With twice the rate times the time limit, a lack of
-/// connections can't cause a missed goal.
+/// times the mean response time (Little's law). With twice as many connections as the rate times
+/// the time limit, a lack of connections can't cause a missed goal. If the settings don't specify a
+/// number, it is limited to [`CONNECTIONS_MAX`].
 fn connections(base: &LoadSettings, probe: &Probe, limit_s: f64) -> u64 {
     let threads = base.threads.unwrap_or(1);
     match (base.connections, probe.rate_per_s) {

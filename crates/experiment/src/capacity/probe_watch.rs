@@ -18,8 +18,8 @@ pub(super) struct ProbeWatch<'a> {
 }
 
 impl ProbeWatch<'_> {
-    /// Returns true if the goals decide when the probe stops. The load must then publish its
-    /// response times.
+    /// Returns true if the probe can end early because it clearly meets or misses the goals. The
+    /// load must then publish its response times.
     pub(super) fn needs_times(probe: &Probe) -> bool {
         matches!(probe.purpose, ProbePurpose::Bracket | ProbePurpose::Edge)
     }

@@ -15,13 +15,13 @@ use super::probe_load::{ProbeLoad, ProbeLoads};
 use super::probe_watch::ProbeWatch;
 use crate::interrupt::Interrupt;
 
-/// Limit of response times on an idle server, relative to those at the start of the search. A
-/// constant is added to the product.
+/// Factor and constant for detecting an idle server: its median response time is at most the
+/// shortest median so far, times the factor, plus the constant.
 const IDLE_FACTOR: f64 = 2.0;
 const IDLE_SLACK_US: f64 = 1_000.0;
-/// Maximum time to wait for an idle server before a probe.
+/// Maximum time to wait before a probe until the server is idle.
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(10);
-/// Pause between two checks for an idle server.
+/// Pause between two checks of whether the server is idle.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A capacity search that is ready to run.

@@ -6,7 +6,7 @@ use std::io::Read;
 use memchr::memmem::{Finder, find};
 use serde::Serialize;
 
-/// Maximum number of bytes that are searched in an executable.
+/// Maximum number of bytes of an executable that are searched.
 const EXECUTABLE_BYTES_MAX: u64 = 512 << 20;
 
 /// A library whose signature was found in an executable.

@@ -1,4 +1,5 @@
-//! Start of the child process that probes a library, and the mask that hides CPU features from it.
+//! Starts the child process that probes a library, and defines the mask that hides CPU features
+//! from the library.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -20,8 +21,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 const NOBODY_ID: u32 = 65534;
 
 /// Environment variable and value that mask AES-NI and PCLMULQDQ (bits 57 and 33 of
-/// OPENSSL_ia32cap(3)). The value has no second word, so OpenSSL 1.1.0 and later clears all
-/// capabilities of that word: AVX2, BMI, ADX, SHA and newer ones.
+/// OPENSSL_ia32cap(3)). The value has no second word, so OpenSSL 1.1.0 and later versions clear all
+/// capabilities in that word: AVX2, BMI, ADX, SHA and newer ones.
 #[cfg(not(target_arch = "aarch64"))]
 pub const MASK: (&str, &str) = ("OPENSSL_ia32cap", "~0x200000200000000");
 /// Environment variable and value that leave only NEON and mask AES, PMULL and SHA (OpenSSL's
@@ -52,8 +53,9 @@ pub fn run_if_asked() -> Option<ExitCode> {
     Some(status)
 }
 
-/// Probes a library in a child process. `capabilities` is the value of the mask variable; `None`
-/// masks nothing. If prony runs as root, a library that is not `trusted` runs as the user nobody.
+/// Probes a library in a child process. `capabilities` is the value of the mask variable; if it is
+/// `None`, nothing is masked. If prony runs as root, a library that is not `trusted` runs as the
+/// user nobody.
 ///
 /// # Errors
 /// Returns the reason why the library can't be probed.

@@ -29,7 +29,7 @@ pub enum LibraryKind {
 pub struct MappedLibrary {
     /// Path of the library, valid inside the process.
     pub path: PathBuf,
-    /// Role of the library.
+    /// Kind of the library.
     #[serde(rename = "part")]
     pub kind: LibraryKind,
     /// True if the path no longer refers to the file that the process uses, for example after an
@@ -102,7 +102,7 @@ fn kind(path: &Path) -> Option<LibraryKind> {
 
 #[cfg(test)]
 impl MappedLibrary {
-    /// Creates a library that no process has mapped, for tests.
+    /// Creates the description of a library that no process has mapped, for tests.
     pub(crate) fn of(path: &str, kind: LibraryKind) -> MappedLibrary {
         MappedLibrary {
             path: path.into(),

@@ -18,8 +18,8 @@ pub(super) struct MemoryLayout {
     data: Vec<(u64, u64)>,
 }
 
-/// Finds the layout of a file, identified by device and inode, in a memory map. Zeroed memory
-/// directly after the file's data counts as part of the data.
+/// Finds the address layout of a file in a memory map. The file is identified by its device and
+/// inode. Zeroed memory directly after the file's data counts as part of the data.
 pub(super) fn layout(maps: &[MemoryMap], file: ((i32, i32), u64)) -> Option<MemoryLayout> {
     let own = |map: &&MemoryMap| (map.dev, map.inode) == file;
     let base = maps.iter().filter(own).map(|map| map.address.0).min()?;

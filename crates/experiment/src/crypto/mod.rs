@@ -1,10 +1,10 @@
 //! The cryptographic library that a server uses, and its speed on this machine.
 //!
 //! The input is a process. The result contains the mapped library, its version and build, and its
-//! speed with and without the processor's AES instructions, both measured with that file in a child
-//! process. A library that is equally fast with and without the instructions doesn't use them. A
-//! library that is faster with them may still run with the instructions masked in the server; the
-//! server's memory shows this.
+//! speed with and without the processor's AES instructions. A child process loads the library file
+//! and measures both speeds. A library that is equally fast with and without the instructions
+//! doesn't use them. A library that is faster with them may still run with the instructions masked
+//! in the server; the server's memory shows this.
 
 mod built_in;
 mod child;
@@ -31,7 +31,7 @@ pub use child::{MASK, run_if_asked};
 pub use libraries::{LibraryKind, MappedLibrary};
 pub(crate) use process_files::{ProcessFiles, without_deleted_mark};
 
-/// Minimum speedup of AES-128-GCM by AES instructions at which a library counts as using them. The
+/// Minimum speedup of AES-128-GCM at which a library counts as using the AES instructions. The
 /// speedup is 4 to 30 on real processors, and 1 for a library that doesn't use the instructions.
 const ACCELERATION_RATIO_MIN: f64 = 2.0;
 /// Number of child processes that measure a library with each mask. The fastest result counts.
@@ -63,7 +63,8 @@ pub struct CryptoReport {
     /// they are hexadecimal strings, because many parsers can't represent integers above 2⁵³.
     #[serde(serialize_with = "in_hexadecimal")]
     pub capabilities: Vec<u64>,
-    /// Words of processor capabilities in the server's memory; `None` if they can't be read.
+    /// Processor capabilities in the server's memory, in the same form as `capabilities`; `None` if
+    /// they can't be read.
     #[serde(serialize_with = "in_hexadecimal_if_any")]
     pub capabilities_in_process: Option<Vec<u64>>,
     /// Measured speeds, one per algorithm.
@@ -138,7 +139,7 @@ pub enum CryptoError {
     Hidden {
         /// Process ID.
         pid: i32,
-        /// Error message of the operating system.
+        /// Error message from the operating system.
         why: String,
     },
 }
@@ -428,7 +429,7 @@ pub(crate) fn of_process(files: &ProcessFiles) -> Result<CryptoReport, CryptoErr
     Ok(crypto)
 }
 
-/// Completes the report about a process that maps no libcrypto.
+/// Completes the report on a process that maps no libcrypto.
 fn without_library(crypto: &mut CryptoReport, files: &ProcessFiles) {
     let others = crypto
         .mapped

@@ -73,7 +73,7 @@ fn has_same_root(pid: i32) -> Option<bool> {
     Some(mounts == link("/proc/self/ns/mnt".to_owned())? && root == own_root)
 }
 
-/// Removes the suffix with which the kernel marks deleted files from a path.
+/// Removes from a path the suffix with which the kernel marks deleted files.
 pub(crate) fn without_deleted_mark(path: PathBuf) -> PathBuf {
     match path.to_string_lossy().strip_suffix(" (deleted)") {
         Some(plain) => PathBuf::from(plain),

@@ -5,7 +5,7 @@ use prony_record::number;
 use super::{AES_NI, Acceleration, AlgorithmSpeed, CryptoReport, MASK, PCLMULQDQ};
 
 /// Describes a server or library that encrypts without the AES instructions. Returns `None` if it
-/// uses them, or if this is unknown.
+/// uses them or if their use is unknown.
 pub(crate) fn unaccelerated(crypto: &CryptoReport) -> Option<String> {
     let library = named(crypto);
     match crypto.acceleration {

@@ -149,7 +149,7 @@ fn check_acceleration(crypto: &CryptoReport, results: &mut CheckResults) {
     }
 }
 
-/// Compares the library's speed with the server's mask to its speed without a mask.
+/// Compares the library's speed under the server's mask with its speed without a mask.
 fn partly_masked(crypto: &CryptoReport) -> Option<DoctorCheck> {
     let speed = crypto.speed("aes-128-gcm")?;
     let (server, on) = (speed.as_server?, speed.on?);

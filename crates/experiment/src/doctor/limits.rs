@@ -38,7 +38,8 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     results
 }
 
-/// Checks the number of open files of the server process that is closest to its limit.
+/// Finds the server process that is closest to its limit on open files, and checks its number of
+/// open files.
 fn check_open_files(server: &ServerProcess, results: &mut CheckResults) {
     let mut nearest: Option<(i32, u64, u64)> = None;
     let mut hidden = 0;
@@ -92,7 +93,7 @@ fn check_open_files(server: &ServerProcess, results: &mut CheckResults) {
     results.add(FILES.check(status(open, limit), text));
 }
 
-/// Checks only the limit on open files of a process whose open files can't be counted.
+/// Checks the limit on open files of a process whose open files can't be counted.
 fn check_limit(limit: u64, pid: i32, results: &mut CheckResults) {
     if status(0, limit) > CheckStatus::Ok {
         let text = format!("a limit of {} in process {pid}", number::count(limit));

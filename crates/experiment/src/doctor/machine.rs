@@ -131,8 +131,8 @@ impl CpuSnapshot {
     }
 }
 
-/// Checks this machine. The snapshots are from the start and the end of a period in which prony was
-/// idle. `own` lists the processes of the examined servers.
+/// Checks this machine. The snapshots are from the start and the end of a period during which prony
+/// was idle. `own` lists the processes of the examined servers.
 pub(super) fn check(snapshots: Option<(CpuSnapshot, CpuSnapshot)>, own: &[i32]) -> CheckResults {
     let mut results = CheckResults::default();
     check_ports(&mut results);

@@ -15,8 +15,8 @@ const OFFLOADS: CheckTopic = CheckTopic {
     source: "ethtool(8); the kernel's networking/segmentation-offloads",
 };
 
-/// Offloads by their names in ethtool(8), each with the ethtool command (linux/ethtool.h) that
-/// reads its state.
+/// Names of the offloads in ethtool(8), each with the ethtool command (linux/ethtool.h) that reads
+/// its state.
 const ETHTOOL_COMMANDS: [(&str, u32); 3] = [("TSO", 0x1e), ("GSO", 0x23), ("GRO", 0x2b)];
 /// Number of the ethtool request in linux/sockios.h.
 const SIOCETHTOOL: libc::Ioctl = 0x8946;

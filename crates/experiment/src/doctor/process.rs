@@ -25,7 +25,7 @@ pub(super) struct ServerProcess {
     pub(super) family: Vec<i32>,
     /// Path of the program, valid inside the process; `None` if the path can't be read.
     pub(super) executable: Option<PathBuf>,
-    /// Name of the process in the kernel.
+    /// Process name, as the kernel reports it.
     pub(super) name: String,
     /// Current arguments of the master process. Many servers overwrite them with a title.
     pub(super) arguments: Vec<String>,

@@ -50,7 +50,7 @@ pub(super) fn send(channel: RawFd, message: KeeperMessage) {
     };
 }
 
-/// Reads one message of the keeper without blocking; `None` if no message has arrived.
+/// Reads one message from the keeper without blocking; `None` if no message has arrived.
 pub(super) fn receive(channel: &OwnedFd) -> Option<KeeperMessage> {
     let mut words = [0_i32; 2];
     // SAFETY: the buffer is the eight bytes of `words`.
@@ -96,7 +96,7 @@ pub(super) enum KeeperCommand {
     End,
 }
 
-/// Reads one command of prony. The keeper calls this function when its end of the socket is
+/// Reads one command from prony. The keeper calls this function when its end of the socket is
 /// readable.
 pub(super) fn take_command(channel: RawFd) -> Option<KeeperCommand> {
     let mut signal = 0_i32;

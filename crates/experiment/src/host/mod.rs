@@ -36,7 +36,7 @@ pub(crate) use scoped::{ScopedHost, SharedHost};
 
 /// A machine that runs services: this one, or a group of machines with agents.
 pub trait Host: Send {
-    /// Creates the places of all services of a trial and picks their addresses. `wanted` lists the
+    /// Creates the places for all services in a trial and picks their addresses. `wanted` lists the
     /// services in start order.
     ///
     /// One call covers all services, because they must reach each other. For example, if a service
@@ -103,8 +103,8 @@ pub trait Host: Send {
         false
     }
 
-    /// Returns the findings since the last call: failures of telemetry, and kernel messages about
-    /// the services.
+    /// Returns the findings that are new since the last call: failures of telemetry, and kernel
+    /// messages about the services.
     fn take_findings(&mut self) -> Vec<Finding>;
 
     /// Measures the cryptographic library that a running service has mapped, and returns a finding
@@ -125,6 +125,6 @@ pub trait Host: Send {
     /// Returns the first failure. All other resources are removed nevertheless.
     fn release(&mut self) -> Result<(), HostError>;
 
-    /// Returns the facts of the machine, and the programs of the running services.
+    /// Returns facts about the machine, and the programs of the running services.
     fn environment(&mut self) -> Environment;
 }

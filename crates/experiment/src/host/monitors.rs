@@ -63,8 +63,8 @@ impl Monitors {
         }
     }
 
-    /// Opens counters for the processes that the calling thread will start, if the plan counts by
-    /// process.
+    /// Opens counters for the processes that the calling thread will start, if the plan requests
+    /// counters by process.
     pub(super) fn counters_of_descendants(&mut self) -> Option<CounterGroup> {
         if self.watch.counters != CounterMode::Processes {
             return None;
@@ -130,7 +130,7 @@ impl Monitors {
         }
     }
 
-    /// Starts to read the kernel log.
+    /// Starts reading the kernel log.
     #[cfg(target_os = "linux")]
     pub(super) fn begin_kernel_log(&mut self) {
         self.kernel_log = KernelLog::from_now();
@@ -189,7 +189,7 @@ fn are_disjoint(own: &[usize], others: &[usize]) -> bool {
     !others.is_empty() && others.iter().all(|core| !own.contains(core))
 }
 
-/// Returns true if no other service may use the cores of this service.
+/// Returns true if no other service is allowed to use this service's cores.
 fn is_alone(name: &str, own: &[usize], cores: &BTreeMap<String, Vec<usize>>) -> bool {
     let is_apart =
         |(other, theirs): (&String, &Vec<usize>)| other == name || are_disjoint(own, theirs);

@@ -17,7 +17,7 @@ use crate::service::{Allocated, Allocation, PlaceKind, ScopedName, ServiceSpec};
 use crate::telemetry::{TelemetrySample, WatchSpec};
 use crate::topology::Topology;
 
-/// State of a host that the variants of a block share.
+/// State shared by the variants of a block, whose services run on the same host.
 #[derive(Debug, Default)]
 pub(crate) struct SharedHost {
     /// Allocations of all variants, by service name on the host.
@@ -51,7 +51,7 @@ impl SharedHost {
         })
     }
 
-    /// Adds the telemetry sources of another variant.
+    /// Adds the telemetry sources of a variant, and returns the sources of all variants so far.
     fn watch(&mut self, variant: usize, watch: WatchSpec) -> WatchSpec {
         let others = watch.others.into_iter();
         let others = others.map(|(name, follow)| (ScopedName::new(&name, variant).0, follow));
@@ -200,7 +200,8 @@ impl Host for ScopedHost<'_> {
         own_finding(&finding, self.variant)
     }
 
-    /// Stops the service, and gives its log the name that it has in a block without interleaving.
+    /// Stops the service, and gives its log the name that it would have in a block without
+    /// interleaving.
     fn stop(&mut self, service: &str) -> Result<ServiceStop, HostError> {
         let name = self.name(service);
         let stopped = self.host.stop(&name)?;

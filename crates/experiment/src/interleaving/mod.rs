@@ -85,8 +85,9 @@ impl<'a> NamedVariants<'a> {
         self.variants.iter().enumerate()
     }
 
-    /// Names the loads for which `holds` is true, as the subject of a sentence; `None` if no load
-    /// qualifies.
+    /// Returns the subject of a sentence about the loads for which `holds` is true: "the load" if
+    /// it is true for all of them, and otherwise the load of the first such variant. Returns `None`
+    /// if there is none.
     fn loads(self, holds: impl Fn(&Resolved) -> bool) -> Option<String> {
         let (first, _) = self.iter().find(|(_, variant)| holds(variant))?;
         Some(match self.variants.iter().all(holds) {
@@ -96,9 +97,9 @@ impl<'a> NamedVariants<'a> {
     }
 }
 
-/// Rejects loads that can't be divided into slices, and loads that agents send. For example, slices
-/// would change the slope of a load profile, and the pauses between slices would drain the queues
-/// that the profile builds up.
+/// Rejects loads that can't be divided into slices, and loads that agents generate. For example,
+/// slices would change the slope of a load profile, and the pauses between slices would drain the
+/// queues that the profile builds up.
 fn of_load(all: NamedVariants<'_>) -> Option<String> {
     if let Some(load) = all.loads(|variant| variant.load.agents.is_some()) {
         return Some(format!("agents send {load}"));
@@ -174,8 +175,8 @@ fn of_services(all: NamedVariants<'_>) -> Option<String> {
     None
 }
 
-/// Returns true if a service of another variant counts the same external processes, whose CPU time
-/// can't be attributed to one variant.
+/// Returns true if a service of another variant follows the same external processes. The CPU time
+/// of these processes can't be attributed to one variant.
 fn follows_the_same(
     all: NamedVariants<'_>,
     index: usize,

@@ -78,8 +78,8 @@ pub fn demands(plan: &Plan) -> Result<Vec<VariantDemand>, PlanError> {
     Ok(variants.iter().enumerate().map(demand).collect())
 }
 
-/// Describes the first resource of which all variants together need more than is available; `None`
-/// if all resources suffice.
+/// Describes the first resource that does not suffice for all variants together; `None` if all
+/// resources suffice.
 pub fn shortage(demands: &[VariantDemand], available: &MachineResources) -> Option<String> {
     let sum =
         |part: fn(&VariantDemand) -> u64| demands.iter().map(part).fold(0, u64::saturating_add);

@@ -15,9 +15,9 @@ pub const SETTLING_PART: u32 = 10;
 /// verdict. With this number of requests, 10 are above p99.
 pub const COUNTED_REQUESTS_MIN: u32 = 1_000;
 
-/// Returns the minimum duration of a trial that has enough requests for the given metrics at the
+/// Returns the minimum trial duration that yields enough requests for the given metrics at the
 /// request rate of the slowest variant, rounded up to whole milliseconds. Returns `None` if any
-/// duration is enough.
+/// duration is long enough.
 pub fn minimum_duration(slowest_rate_per_s: f64, metrics: &[Metric]) -> Option<Duration> {
     let is_high = metrics.contains(&Metric::P99Us);
     is_high.then(|| time_of(COUNTED_REQUESTS_MIN, slowest_rate_per_s))
@@ -35,7 +35,7 @@ pub fn interleaved_time(warmups: &[Duration], duration: Duration) -> Duration {
         .fold(slices, |sum, it| sum.saturating_add(*it))
 }
 
-/// Returns the time that a number of requests takes at the given rate, rounded up to whole
+/// Returns the time needed to send a number of requests at the given rate, rounded up to whole
 /// milliseconds.
 fn time_of(requests: u32, rate_per_s: f64) -> Duration {
     let milliseconds = (f64::from(requests) * 1e3 / rate_per_s.max(0.0)).ceil();

@@ -83,8 +83,8 @@ mod system {
     use crate::system::freebsd::parse;
     use crate::system::{self, HostError};
 
-    /// Network from which jails get their addresses. Some addresses may be in use, so they are
-    /// tried in sequence.
+    /// Network from which jails get their addresses. Some of its addresses may be in use, so they
+    /// are tried one after another.
     const BASE: Ipv4Addr = Ipv4Addr::new(10, 213, 0, 0);
 
     /// Returns the network from which jails get their addresses.

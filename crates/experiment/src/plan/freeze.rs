@@ -27,8 +27,8 @@ const SECRETS_FILE: &str = "secrets.json";
 const SECRETS_MODE: u32 = 0o600;
 
 impl Plan {
-    /// Returns the plan's text for the copy in an experiment's folder. It refers to the copied
-    /// files.
+    /// Returns the plan's text for the copy in an experiment's folder. The text refers to the
+    /// copied files.
     pub fn frozen_text(&self) -> String {
         let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
         let folder = quoted(&self.folder.base.to_string_lossy());

@@ -1,4 +1,4 @@
-//! Reference of all keys of a plan: type, default, example and meaning.
+//! Reference for all keys of a plan: type, default, example and meaning.
 //!
 //! `docs/plan.md`, `prony man plan` and the JSON schema of plans are generated from these tables. A
 //! test checks that every key that plans accept is documented.

@@ -10,7 +10,7 @@ use crate::abort::AbortRules;
 
 /// A load that agents are to generate.
 pub struct AgentLoadRequest<'a> {
-    /// Number of agents, name of an agent, or a label.
+    /// Agents that generate the load: a number, names or labels.
     pub agents: &'a str,
     /// URL, as it would be written on the command line of `prony load`.
     pub url: &'a str,

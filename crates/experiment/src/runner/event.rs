@@ -37,7 +37,7 @@ pub enum ExperimentEvent<'a> {
     Resumed {
         /// Number of complete blocks in the earlier run.
         blocks: u32,
-        /// Mean duration of the loads in a block.
+        /// Mean total duration of the loads in a block, including warm-ups.
         block_time: Option<Duration>,
     },
     /// The pre-check is starting a variant. It starts each variant once before the first block.

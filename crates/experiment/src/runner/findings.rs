@@ -16,14 +16,15 @@ use super::values::CPU_LOAD_S_MIN;
 use super::{order_effect, response_findings, why};
 use crate::plan::{BodyComparison, Plan};
 
-/// Fraction of their cores below which services don't limit a closed loop.
+/// Core usage of services, as a fraction of their cores, below which the services don't limit a
+/// closed loop.
 const IDLE_SHARE_MAX: f64 = 0.7;
 /// Maximum CPU time of other processes and guests, in percent of one core, at which a trial can
 /// show whether its services were idle.
 const CROWDED_PERCENT: f64 = 20.0;
 /// Maximum relative difference between the rates in the first and the last third of a steady load.
 const DRIFT_MAX: f64 = 0.2;
-/// Minimum number of series slices for a comparison of the first and the last third of a trial.
+/// Minimum number of series slices for comparing the first and the last third of a trial.
 const DRIFT_SLICES_MIN: usize = 6;
 
 /// Returns all findings of an experiment. `noise` holds the effect of noise on each comparison of
@@ -137,7 +138,7 @@ fn of_variant(results: &[TrialResult], variant: usize) -> Vec<&Record> {
     trials.filter_map(|result| result.record.as_ref()).collect()
 }
 
-/// Returns the findings about services that the trials contain. Each is reported once per variant.
+/// Collects the trials' findings about services. Each finding is reported once per variant.
 fn services(results: &[TrialResult], name: &dyn Fn(usize) -> String) -> Vec<ExperimentFinding> {
     let mut found: Vec<ExperimentFinding> = Vec::new();
     for result in results {

@@ -21,8 +21,7 @@ use crate::plan::Plan;
 /// Folder with the files of a built-in study. It may exist before the experiment begins.
 const STUDY_DIR: &str = "study";
 
-/// Contents of `state.json`: the data, except for the trials, that is needed to resume the
-/// experiment.
+/// Contents of `state.json`: the data needed to resume the experiment, except for the trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct StoredState {
     seed: u64,
@@ -49,10 +48,11 @@ struct StoredEnvironment {
     /// Kernel settings of named places, by variant and then by place.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     places: BTreeMap<String, BTreeMap<String, PlaceFacts>>,
-    /// Facts about other machines, by the name of the agent on each.
+    /// Facts about other machines that run services, by the name of their agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     hosts: BTreeMap<String, MachineFacts>,
-    /// Name of the agent for each service on another machine, by variant and then by service.
+    /// For each variant, and for each of its services on another machine, the name of the agent
+    /// that runs the service.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     hosted: BTreeMap<String, BTreeMap<String, String>>,
 }
@@ -291,8 +291,8 @@ impl ExperimentFolder {
         (self.results.len() / variants.max(1)) as u32
     }
 
-    /// Returns the mean duration of the loads in a block according to the stored records; `None`
-    /// without records.
+    /// Returns the mean total duration of the loads in a block, including warm-ups, according to
+    /// the stored records. Returns `None` without records or complete blocks.
     pub(crate) fn mean_load_time_of_block(&self) -> Option<Duration> {
         let records = self.results.iter().filter_map(|it| it.record.as_ref());
         let loads_s: Vec<f64> = records

@@ -10,7 +10,7 @@ pub enum ExperimentFolderError {
     NotEmpty(PathBuf),
     /// The folder contains no experiment to resume.
     NoExperiment(PathBuf),
-    /// The experiment in the folder has different variants.
+    /// The variants of the experiment in the folder differ from the plan's variants.
     OtherPlan(PathBuf),
     /// Another run is using the folder.
     InUse {
@@ -39,7 +39,7 @@ pub enum ExperimentFolderError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// Error message of the system or parser.
+        /// Error message from the operating system or the parser.
         error: String,
     },
 }

@@ -294,8 +294,8 @@ impl ProbePace {
     }
 }
 
-/// Returns the expected time of `asked` requests, given that `made` requests (at least one) took
-/// `took`.
+/// Returns the expected time for `asked` requests, extrapolated from `made` requests (at least one)
+/// that took `took`.
 fn extrapolated(asked: u64, made: u64, took: Duration) -> Duration {
     let seconds = took.as_secs_f64() * asked as f64 / made as f64;
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

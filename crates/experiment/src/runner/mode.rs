@@ -1,4 +1,4 @@
-//! Choice of the mode in which a run's trials run: interleaved or sequential.
+//! Chooses the mode of a run's trials: interleaved or sequential.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

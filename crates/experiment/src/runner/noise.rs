@@ -18,8 +18,8 @@ use super::trial_result::TrialResult;
 /// CPU time, in percent of one core, that a trial may lose to other processes and guests without a
 /// finding.
 const NOISE_PERCENT: f64 = 5.0;
-/// Fraction of the cores above which neighbors may have distorted a comparison, if they used it in
-/// a variant's median trial.
+/// Minimum fraction of the cores, used by neighbors in a variant's median trial, at which the
+/// neighbors may have distorted a comparison.
 const CROWDED_SHARE: f64 = 0.1;
 /// Minimum relevant difference between two variants in the fraction of core time that they lost to
 /// other processes.
@@ -129,10 +129,10 @@ fn survives(comparison: &Comparison, margin: f64, explained: f64) -> bool {
     }
 }
 
-/// Returns the largest fraction of any set of cores that neighbors used in a trial. The sets are
-/// the cores of each group of services, the load's cores, and the whole machine if a service may
-/// use all of it. Kernel threads don't count as neighbors, because they also work for the
-/// experiment.
+/// Compares the fractions of several sets of cores that neighbors used in a trial, and returns the
+/// largest fraction. The sets are the cores of each group of services, the load's cores, and the
+/// whole machine if a service may use all of it. Kernel threads don't count as neighbors, because
+/// they also work for the experiment.
 fn lost_share(trial: &TrialResult) -> f64 {
     let resources = &trial.resources;
     let groups = resources.tied.iter().filter_map(|it| it.parties.as_ref());

@@ -20,11 +20,11 @@ use super::trial_result::TrialResult;
 const ORDER_ALPHA: f64 = 0.01;
 /// Minimum number of rows for a test.
 const ROWS_MIN: usize = 3;
-/// Minimum slope over the positions of slices for a finding. With many rounds, even an irrelevant
-/// slope can be significant.
+/// Minimum slope over the positions of slices that is reported. With many rounds, even an
+/// irrelevant slope can be significant.
 const SLICE_SLOPE_MIN: f64 = 0.005;
 
-/// Position and logarithm of the value of each variant in one block or round.
+/// For each variant in one block or round, its position and the logarithm of its value.
 type Row = Vec<(f64, f64)>;
 
 /// Tests the positions of slices if there are any, and otherwise the positions of trials.
@@ -126,8 +126,8 @@ fn slope(groups: &[Vec<Row>], variants: usize) -> Option<f64> {
     is_established.then_some(slope)
 }
 
-/// Subtracts the means of the row and of the variant from the values. Of positions, only the
-/// variant's mean is subtracted, because the mean position is the same in every row.
+/// Subtracts the means of the row and of the variant from the values. From the positions, subtracts
+/// only the variant's mean, because the mean position is the same in every row.
 fn residuals(rows: &[Row], variants: usize) -> Vec<(f64, f64)> {
     let mean = average(rows.iter().flatten().map(|cell| cell.1));
     let of_variant = |variant: usize, part: fn(&(f64, f64)) -> f64| {

@@ -331,7 +331,7 @@ impl<'a> TrialReading<'a> {
 }
 
 impl CoreParties {
-    /// Sets the identified processes. Only the busiest are listed by name.
+    /// Sets the CPU time of the identified processes, and lists the busiest of them.
     fn name_neighbors(&mut self, mut neighbors: Vec<Neighbor>) {
         self.named = neighbors.iter().map(|it| it.percent).sum();
         neighbors.retain(|it| it.percent >= NEIGHBOR_PERCENT_MIN);

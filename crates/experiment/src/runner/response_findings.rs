@@ -15,7 +15,8 @@ use crate::plan::BodyComparison;
 /// is compared. The `errors` finding has the same limit.
 const UNEXPECTED_SHARE_MAX: f64 = 0.05;
 
-/// Returns all findings about responses. Bodies are compared by `rule`.
+/// Returns all findings about responses. `rule` determines which differences between bodies are
+/// allowed.
 pub(crate) fn of(
     results: &[TrialResult],
     baseline: &dyn Fn(usize) -> usize,

@@ -14,11 +14,11 @@ use crate::plan::BodyComparison;
 pub(crate) const CHECKED_REQUESTS_MAX: usize = 64;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Responses of a variant by request number: those before one trial, or reduced to the properties
-/// that all its trials share.
+/// Digests of a variant's responses, by request. They describe the responses collected before one
+/// trial, or the properties that the responses before all trials share.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResponseDigests {
-    /// Responses by number of the checked request.
+    /// Digests by the number of the checked request.
     pub digests: BTreeMap<usize, ResponseDigest>,
 }
 
@@ -37,7 +37,7 @@ pub struct ResponseDigest {
     pub expected_statuses: Option<String>,
     /// Body as sent; `None` if it varies.
     pub body: Option<StoredBody>,
-    /// Body after decoding of content codings.
+    /// Body after its content codings have been decoded.
     #[serde(default)]
     pub decoded: DecodedBody,
     /// Content type; `None` if it is absent or varies.
@@ -57,7 +57,7 @@ pub struct StoredBody {
     pub sha256: String,
 }
 
-/// A body after decoding of content codings.
+/// A body after its content codings have been decoded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecodedBody {

@@ -9,7 +9,7 @@ use crate::telemetry::TelemetrySample;
 
 /// Interval at which the end of the load is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Time after the end of the load up to which a late sample is always included.
+/// Delay after the end of the load up to which a late sample is always included.
 const LATE_SAMPLE_TOLERANCE: Duration = Duration::from_millis(250);
 
 /// Latest sample, shared with threads that display it.
@@ -33,8 +33,8 @@ impl LatestSample {
 /// cores (`avoid`). Publishes each sample in `latest`. Calls `on_lost_machine` when a sample shows
 /// that a machine is lost.
 ///
-/// Omits samples that arrived more than an interval after `stop`, for example from a machine that
-/// responded late. Such samples would include time without load.
+/// Omits samples that arrived more than an interval (and more than 250 ms) after `stop`, for
+/// example from a machine that responded late. Such samples would include time without load.
 pub fn collect(
     host: &mut dyn Host,
     interval: Duration,

@@ -67,7 +67,7 @@ pub enum TrialError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// Error message of the system.
+        /// Error from the operating system.
         source: io::Error,
     },
     /// The experiment's folder can't be written.

@@ -29,7 +29,7 @@ pub struct TrialResult {
     /// Responses of the variant, collected before the load.
     #[serde(rename = "answers")]
     pub responses: ResponseDigests,
-    /// Name of the agent for each service on another machine.
+    /// For each service on another machine, the name of the agent that runs it.
     #[serde(default)]
     pub hosts: BTreeMap<String, String>,
     /// Findings about the services during the trial.

@@ -8,8 +8,8 @@ use super::trial_result::TrialTelemetry;
 use crate::plan::{Resolved, ResolvedService};
 use crate::telemetry::{HostSummary, ServiceSummary, TelemetrySummary};
 
-/// Removes each followed service without a process from the summary, and reports it as a finding.
-/// Otherwise, its usage would appear to be zero.
+/// Removes followed services that have no process from the summary, and returns a finding about
+/// each. Otherwise, their usage would appear to be zero.
 pub(super) fn unseen(resolved: &Resolved, summary: Option<&mut TelemetrySummary>) -> Vec<Finding> {
     let Some(summary) = summary else {
         return Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn unseen(resolved: &Resolved, summary: Option<&mut TelemetrySummary>
     findings
 }
 
-/// Returns the name of the agent for each service on another machine.
+/// Returns, for each service on another machine, the name of the agent that runs it.
 pub(super) fn hosts(summary: &TelemetrySummary) -> BTreeMap<String, String> {
     let services = summary.services.iter();
     let hosts = services.filter_map(|(name, it)| Some((name.clone(), it.host.clone()?)));

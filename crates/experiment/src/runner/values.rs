@@ -14,8 +14,8 @@ use crate::telemetry::{IoCounters, ServiceSummary, TelemetrySummary};
 pub(crate) const CPU_LOAD_S_MIN: f64 = 0.1;
 
 /// Returns the capacity that a search found, or nothing if the search found only a bound. Metrics
-/// from telemetry are omitted, because they cover probes at different rates and would describe none
-/// of these.
+/// from telemetry are omitted, because they cover probes at different rates and would not describe
+/// any single rate.
 pub(crate) fn of_search(search: &SearchReport) -> Values {
     let capacity = search.capacity_per_s();
     let capacity = capacity.map(|per_s| (Metric::CapacityPerS, per_s));

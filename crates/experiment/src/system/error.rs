@@ -63,7 +63,7 @@ pub enum HostError {
         service: String,
         /// Description of the failed step, to follow "could not" in the message.
         step: &'static str,
-        /// Error of the failed system call.
+        /// Error returned by the failed system call.
         source: io::Error,
     },
     /// A system command failed.
@@ -79,7 +79,7 @@ pub enum HostError {
         action: &'static str,
         /// Path of the file or folder.
         path: PathBuf,
-        /// Error of the operating system.
+        /// Error from the operating system.
         source: io::Error,
     },
     /// Another machine failed or can't be reached.

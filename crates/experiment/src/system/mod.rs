@@ -43,7 +43,7 @@ pub(crate) fn memory_available_bytes() -> Option<u64> {
     None
 }
 
-/// Reads the facts of this machine.
+/// Reads facts about this machine.
 #[must_use]
 pub fn this_machine() -> MachineFacts {
     environment(&BTreeMap::new()).machine

@@ -9,11 +9,11 @@ use crate::service::Follow;
 /// Mode in which hardware counters (cycles, instructions, cache misses) are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum CounterMode {
-    /// The counters count per core, without overhead for the services. A service has values only if
+    /// Events are counted per core, without overhead for the services. A service has values only if
     /// no other service and no load may run on its cores.
     #[default]
     Cores,
-    /// The counters count per process, including its descendants, which is exact for every service.
+    /// Events are counted per process, including its descendants, which is exact for every service.
     /// The kernel then switches counters at each context switch. On a virtual machine, this can
     /// cost more than the context switch itself.
     Processes,

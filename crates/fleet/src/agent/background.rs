@@ -22,8 +22,8 @@ use crate::wire::{LoadOrder, Reply};
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(25);
 /// Timeout for starting workers and opening connections, after names have been resolved.
 const READY_TIMEOUT: Duration = Duration::from_secs(15);
-/// Maximum number of threads at the same time. A task whose deadline has passed occupies its thread
-/// until the system's resolver gives up.
+/// Maximum number of concurrent threads. A task whose deadline has passed occupies its thread until
+/// the system's resolver gives up.
 const THREADS_MAX: usize = 8;
 
 /// State of a task that is neither done nor abandoned.

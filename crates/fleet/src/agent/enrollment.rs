@@ -107,8 +107,8 @@ enum EnrollFailure {
     ForGood(AgentError),
 }
 
-/// Sends one enrollment request. The request may be lost, because the server reloads its
-/// configuration for each enrolled agent.
+/// Sends one enrollment request. The request may be lost while the server reloads its configuration
+/// to add other agents.
 fn ask(
     token: &KeyFile,
     server: Option<&str>,

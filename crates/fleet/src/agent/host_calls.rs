@@ -26,7 +26,7 @@ use session::HostSession;
 
 /// Interval at which the lease is checked.
 const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum lease of the machine. A longer lease in a request is shortened to this.
+/// Maximum lease of the machine. A longer lease in a request is shortened to this value.
 const LEASE_MAX: Duration = Duration::from_secs(300);
 
 /// Executes the calls that coordinators make to this machine, within its policy.

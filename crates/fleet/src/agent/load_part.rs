@@ -27,8 +27,8 @@ use crate::wire::{EndReason, LoadOrder, ReadyReport};
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval at which a preparation checks whether it was abandoned.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Time before the start from which on a load can no longer be canceled, because the workers have
-/// already been given the start time.
+/// Length of the period before the start in which a load can no longer be canceled, because the
+/// workers have already been given the start time.
 const CANCEL_MARGIN: Duration = Duration::from_millis(200);
 
 /// Part of a load that is ready, running or over.

@@ -230,7 +230,8 @@ fn may_go_on(
     }
 }
 
-/// Returns the result files of earlier starts that no coordinator has collected.
+/// Returns the result files that remain from earlier starts because no coordinator has collected
+/// them.
 fn unsent_files(settings: &AgentSettings) -> Vec<PathBuf> {
     let (folder, log) = (settings.results_folder(), &settings.log);
     for file in spool::uncollected(&folder, &settings.name) {

@@ -106,7 +106,7 @@ impl<'a> OrderHandler<'a> {
         part.map(LoadPart::run).or(preparing).or(files)
     }
 
-    /// Adds the current or last part of a load to a snapshot.
+    /// Adds the current or last part of a load to a snapshot of the agent's status.
     pub(super) fn show(&self, now: &mut AgentSnapshot) {
         let Some(part) = &self.part else { return };
         let is_over = part.is_over();

@@ -1,8 +1,8 @@
 //! Queue of results to be sent to the server. Messages are sent in order, and resent until the
 //! server has stored them.
 //!
-//! Results of the current start come first, then files of earlier starts. All queued results are
-//! also in the result file of their run ([`super::spool`]).
+//! Results recorded since the agent started come first, then files from earlier starts. All queued
+//! results are also in the result file of their run ([`super::spool`]).
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ struct Queues {
     now: VecDeque<QueuedMessage>,
     /// Messages from earlier starts.
     earlier: VecDeque<QueuedMessage>,
-    /// Files of earlier starts that have not been read yet.
+    /// Files from earlier starts that have not been read yet.
     files: VecDeque<PathBuf>,
     /// True while a message is being sent.
     is_sending: bool,
@@ -62,7 +62,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Creates an outbox that contains the results in these files of earlier starts.
+    /// Creates an outbox that contains the results in these files from earlier starts.
     pub(super) fn new(files: Vec<PathBuf>) -> Outbox {
         let outbox = Outbox::default();
         outbox.lock().files = files.into();
@@ -115,7 +115,8 @@ impl Outbox {
         self.changed.notify_all();
     }
 
-    /// Waits until all messages of this start have been sent. Returns false after a timeout.
+    /// Waits until all messages recorded since the start of the agent have been sent. Returns false
+    /// after a timeout.
     pub(super) fn wait_until_sent(&self, within: Duration) -> bool {
         let until = Instant::now() + within;
         let mut queues = self.lock();

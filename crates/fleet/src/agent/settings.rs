@@ -33,7 +33,7 @@ pub struct AgentSettings {
     pub state: PathBuf,
     /// Cores that loads may run on; all cores if empty.
     pub cores: Vec<usize>,
-    /// Clock by which loads start.
+    /// Clock that determines when loads start.
     pub clock: Clock,
     /// Destination of the agent's log.
     pub log: LogSink,

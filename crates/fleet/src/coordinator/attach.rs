@@ -180,7 +180,7 @@ fn has_begun(manifest: &RunManifest) -> Result<(), FleetError> {
     }
 }
 
-/// Shows the run to a viewer as if it started now. The viewer derives the real start from the
+/// Shows the run to a viewer as if it had just started. The viewer derives the real start from the
 /// results.
 fn show(manifest: &RunManifest, observer: LoadObserver<'_>, now: Instant) {
     if let Some(feed) = observer.feed {

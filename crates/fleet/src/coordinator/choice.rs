@@ -58,7 +58,7 @@ impl ListedAgent {
 pub enum AgentChoice {
     /// All agents.
     All,
-    /// This number of free agents, in the order of their names.
+    /// This number of free agents, selected in the order of their names.
     Count(usize),
     /// This number of free agents with these labels.
     CountOf(usize, BTreeMap<String, String>),

@@ -25,7 +25,8 @@ const RECEIVE_INTERVAL: Duration = Duration::from_millis(100);
 const STALL_MIN: Duration = Duration::from_secs(1);
 /// Maximum time in seconds by which the measured part of a load may exceed its planned duration.
 const MEASURED_OVERTIME_S: f64 = 60.0;
-/// Maximum error of a wall clock, for loads without a planned end.
+/// Maximum assumed error of a wall clock. It increases the upper bound on the measured time of
+/// loads without a planned end.
 const WALL_CLOCK_ERROR_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Upper bound on a run's duration: a century, which fits into 64 bits of nanoseconds.
 const RUN_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -41,7 +42,7 @@ pub(super) struct ReceivedPart {
     pub(super) end: Option<PartEnd>,
     /// Reason why the part stays incomplete.
     pub(super) lost: Option<LossReason>,
-    /// Number of messages that could not be counted.
+    /// Number of messages that were rejected and therefore not counted.
     pub(super) refused: u64,
     last_message: Option<Instant>,
     ended: Option<Instant>,
@@ -62,7 +63,7 @@ pub(super) struct ResultCollector {
     pub(super) outage: Option<Outage>,
     /// Maximum number of half-second slices in the measured part.
     slices: usize,
-    /// Latest plausible time since the start of the load, in nanoseconds.
+    /// Longest plausible time since the start of the load, in nanoseconds.
     latest_ns: u64,
 }
 
@@ -158,13 +159,13 @@ impl ResultCollector {
         }
     }
 
-    /// Returns true if all messages of an agent have arrived.
+    /// Returns true if all messages from an agent have arrived.
     pub(super) fn is_whole(&self, name: &AgentName) -> bool {
         let ended = self.parts.get(name).is_some_and(|part| part.end.is_some());
         ended && self.ledger.is_whole(name.as_str())
     }
 
-    /// Returns true if all messages of an agent have arrived and their counts are consistent. The
+    /// Returns true if all messages from an agent have arrived and their counts are consistent. The
     /// agent can then delete its copy.
     pub(super) fn agrees(&self, name: &AgentName) -> bool {
         self.is_whole(name)

@@ -44,7 +44,7 @@ pub enum FleetError {
     Agent {
         /// Name of the agent.
         agent: AgentName,
-        /// Reason given by the agent, or the reason why the agent gave none.
+        /// Reason given by the agent or, without a reply, the reason why none arrived.
         text: String,
     },
     /// The error bound of an agent's clock is too large.

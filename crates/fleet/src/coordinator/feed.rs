@@ -51,11 +51,11 @@ struct FeedState {
 struct MergedTotals {
     so_far: Delta,
     untaken: Delta,
-    /// Results of the last seconds, if a viewer requested them.
+    /// Results of the most recent seconds, if a viewer requested them.
     recent: Option<RecentDeltas>,
 }
 
-/// Start of a run.
+/// Start and planned duration of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunStart {
     /// Start of the load. For a run that was taken over, it is derived from the results.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use prony_load::{LoadSettings, flag_of, split_body_file};
 
-/// Files to send to the agents: the name that each gets there, and its content.
+/// Files to send to the agents: for each file, its name on the agents and its content.
 pub(super) type Files = Vec<(String, Vec<u8>)>;
 
 /// Reads the files that the settings name, and replaces each path with the file's name on the

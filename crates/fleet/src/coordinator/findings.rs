@@ -67,7 +67,7 @@ fn without_coordinator(collector: &ResultCollector) -> Option<Finding> {
     ))
 }
 
-/// Describes an outage of the server, and names the option that helps against it.
+/// Describes an outage of the server, and names the option that lets agents continue through it.
 fn outage(outage: &Outage) -> String {
     format!(
         " The NATS server {} was unreachable for {:.1} s, and the lease is {} s. With a longer lease (--lease), agents continue through such an outage.",

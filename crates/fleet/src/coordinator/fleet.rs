@@ -53,8 +53,8 @@ impl Fleet {
         self
     }
 
-    /// Sets the lease: the time without contact to the coordinator after which agents stop; 10 s by
-    /// default. It also determines the timeouts after which agents count as lost.
+    /// Sets the lease, which is how long agents continue without contact with the coordinator; 10 s
+    /// by default. It also determines the timeouts after which agents count as lost.
     #[must_use]
     pub fn with_lease(mut self, lease: Duration) -> Fleet {
         self.timeouts = LeaseTimeouts { lease };

@@ -62,7 +62,7 @@ impl Leadership {
         }
     }
 
-    /// Returns true if another coordinator leads or may lead. It may lead until
+    /// Returns true if another coordinator leads or may lead. Another coordinator may lead until
     /// [`LeaseTimeouts::leader`] has passed without a write.
     pub(super) fn is_elsewhere(&self) -> bool {
         let other = self.other.lock().unwrap_or_else(PoisonError::into_inner);

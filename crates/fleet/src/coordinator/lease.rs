@@ -14,7 +14,7 @@ use crate::wire::{Command, LEASE_RANGE_MS, Reply, RunManifest};
 /// The lease of a run, and the timeouts that are derived from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LeaseTimeouts {
-    /// Time without contact to the coordinator after which agents stop.
+    /// Time for which agents continue without contact with the coordinator.
     pub(super) lease: Duration,
 }
 
@@ -44,13 +44,14 @@ impl LeaseTimeouts {
         self.lease / 5
     }
 
-    /// Returns the time without contact after which an agent has certainly stopped, because its
-    /// lease has expired.
+    /// Returns how long an agent must have been without contact before it has certainly stopped,
+    /// because its lease has expired.
     pub(super) fn silence(self) -> Duration {
         self.lease + self.lease * 3 / 10
     }
 
-    /// Returns the time without a subscriber after which a preparing agent is considered lost.
+    /// Returns how long a preparing agent may have no subscription on the server before it is
+    /// considered lost.
     pub(super) fn vanishing(self) -> Duration {
         self.lease * 2 / 5
     }
@@ -71,8 +72,8 @@ impl LeaseTimeouts {
         self.lease * 2
     }
 
-    /// Returns the time without contact after which the server is considered unreachable. A check
-    /// may take two steps: if no agent replies to a renewal, a request to the server follows.
+    /// Returns how long the server may be silent before it is considered unreachable. A check may
+    /// take two steps: if no agent replies to a renewal, a request to the server follows.
     pub(super) fn unresponsive(self) -> Duration {
         self.renew_interval() * 4
     }
@@ -88,13 +89,13 @@ impl LeaseTimeouts {
         LEADER_INTERVAL_MAX.min(self.lease / 5)
     }
 
-    /// Returns the time without a write after which the leader of a run is considered lost.
+    /// Returns how long the leader of a run may fail to write its key before it is considered lost.
     pub(super) fn leader(self) -> Duration {
         LEADER_TIMEOUT_MAX.min(self.lease * 7 / 10)
     }
 
-    /// Returns the time after which agents without a coordinator have stopped and sent their
-    /// results.
+    /// Returns how long it takes until agents that lose their coordinator have stopped and sent
+    /// their results.
     pub(super) fn winding_down(self) -> Duration {
         self.lease + self.lease * 3 / 5
     }
@@ -102,7 +103,7 @@ impl LeaseTimeouts {
 
 /// Maximum interval at which the leader of a run writes its key.
 const LEADER_INTERVAL_MAX: Duration = Duration::from_secs(2);
-/// Maximum time without a write after which the leader of a run is considered lost.
+/// Upper limit of the time for which the leader of a run may fail to write its key.
 const LEADER_TIMEOUT_MAX: Duration = Duration::from_secs(7);
 
 /// Minimum tolerated outage of the server, even if the lease is short.
@@ -129,7 +130,7 @@ pub(super) enum RenewalOutcome {
 pub(super) struct AgentContact {
     /// Outcome of the last renewal.
     pub(super) outcome: RenewalOutcome,
-    /// Time at which renewals started to have this outcome.
+    /// Time since which all renewals have had this outcome.
     pub(super) since: Instant,
     /// Time of the last successful renewal.
     pub(super) last_renewed: Instant,
@@ -246,7 +247,7 @@ impl Lease {
     }
 
     /// Records that all agents have just replied to an order. This overwrites earlier outcomes, for
-    /// example of agents that had not received the run yet.
+    /// example those of agents that had not received the run yet.
     pub(super) fn confirm(&self) {
         let now = Instant::now();
         for contact in self.lock().values_mut() {

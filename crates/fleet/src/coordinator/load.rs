@@ -41,9 +41,9 @@ const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(20);
 /// Timeout for agents to confirm that a load was canceled.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
-/// Minimum time from the order to start until the start.
+/// Minimum time between the order to start and the start itself.
 const START_LEAD: Duration = Duration::from_millis(500);
-/// Additional time for each agent between the order to start and the start.
+/// Time by which each agent increases the minimum time between the order to start and the start.
 const START_LEAD_PER_AGENT: Duration = Duration::from_millis(2);
 /// Maximum delay of an order to start. An agent that receives the order after the start time, but
 /// within this delay, starts late. The record reports late starts.
@@ -395,8 +395,8 @@ impl Fleet {
         }
     }
 
-    /// Builds the record, and lets agents delete results that are complete. Doesn't wait for agents
-    /// after a request to stop immediately.
+    /// Builds the record, and orders agents to delete their copies of complete results. Doesn't
+    /// wait for agents after a request to stop immediately.
     pub(super) fn finish(
         &self,
         manifest: &RunManifest,
@@ -519,8 +519,8 @@ fn part(
     (part, load)
 }
 
-/// Returns the load as ordered, with the socket backend that the agents chose. Ignores other claims
-/// of the agents.
+/// Returns the load as ordered, with the socket backend that the agents chose. Ignores everything
+/// else that the agents claim.
 fn load_with_backend(load: &LoadInfo, ready: &[(&AgentName, ReadyReport)]) -> LoadInfo {
     let mut backends = ready.iter().map(|(_, ready)| ready.load.io.as_str());
     let io = backends.find(|io| ["poll", "uring", "xdp"].contains(io));

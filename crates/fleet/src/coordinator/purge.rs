@@ -13,8 +13,8 @@ use crate::wire::{Command, RunManifest};
 const FORGET_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl Fleet {
-    /// Removes a run that is over: its manifest and results on the server, and the copies of
-    /// connected agents. Returns the number of messages removed from the server.
+    /// Removes a run that is over: its manifest and results on the server, and the copies that
+    /// connected agents keep. Returns the number of messages removed from the server.
     ///
     /// # Errors
     ///

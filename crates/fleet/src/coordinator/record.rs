@@ -80,7 +80,8 @@ fn count_unfinished(all: &mut Delta, collector: &ResultCollector) -> BTreeMap<Ag
     in_flight
 }
 
-/// Returns the measured part: from the first start of any agent's measured part to the last end.
+/// Returns the measured part: from the earliest start of an agent's measured part to the latest
+/// end.
 fn span(collector: &ResultCollector, all: &Delta) -> (Nanos, Nanos) {
     let reported = |part: &ReceivedPart| {
         let (begin, end) = part.end.as_ref()?.span;

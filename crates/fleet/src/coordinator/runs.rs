@@ -19,7 +19,7 @@ const REGISTRATION_AGE_MAX: Duration = Duration::from_secs(9);
 pub(super) struct AgentWork {
     /// For each run, the agents that take part in it.
     pub(super) busy: BTreeMap<RunId, BTreeSet<AgentName>>,
-    /// For each run, the agents that have unsent results of it.
+    /// For each run, the agents that still have unsent results of this run.
     pub(super) sending: BTreeMap<RunId, BTreeSet<AgentName>>,
 }
 
@@ -37,13 +37,13 @@ pub struct StoredRun {
 }
 
 impl StoredRun {
-    /// Returns true if the run was started, and has results or can still get some.
+    /// Returns true if the run was started, and has results or may still receive some.
     pub fn has_results(&self) -> bool {
         self.manifest.start.is_some() && (self.stored > 0 || self.busy > 0 || self.sending > 0)
     }
 }
 
-/// Stores on the server that a coordinator ordered the run to stop, with the condition that caused
+/// Records on the server that a coordinator ordered the run to stop, and the condition that caused
 /// the order, if any. Records that are built later then don't report the parts as incomplete.
 pub(super) fn store_stopped(link: &NatsLink, manifest: &RunManifest, stop: &StopRequest) {
     let stopped = RunManifest {

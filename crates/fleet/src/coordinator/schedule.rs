@@ -1,5 +1,5 @@
-//! Computes how many requests each agent must send. The numbers come from the order, not from
-//! claims of the agents.
+//! Computes how many requests each agent must send. The numbers are computed from the order, not
+//! taken from what the agents claim.
 
 use prony_load::{Arrivals, ScheduleEnd, arrivals_by_worker};
 use prony_record::Nanos;

@@ -10,9 +10,9 @@ use super::followed_run::FollowedRun;
 use super::lease::LeaseTimeouts;
 use crate::link::NatsLink;
 
-/// Time without messages, once the server is back, after which stored messages are read again.
+/// If no message arrives for this time after the server is back, stored messages are read again.
 const REPLAY_AFTER: Duration = Duration::from_secs(3);
-/// Time for agents to reconnect after an outage and send their results.
+/// Time allowed for agents to reconnect after an outage and to send their results.
 const RECOVERY_TIME: Duration = Duration::from_secs(15);
 /// Minimum length of an outage that is reported.
 const ANNOUNCED_MIN: Duration = Duration::from_secs(2);
@@ -125,7 +125,7 @@ impl ServerContact {
         }
     }
 
-    /// Returns the time from which an agent's silence counts.
+    /// Returns the time since which an agent's silence counts.
     pub(super) fn silence_counts_from(&self) -> Instant {
         self.back
     }

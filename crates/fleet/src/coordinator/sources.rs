@@ -26,7 +26,8 @@ pub(super) struct SourceDivision {
 ///
 /// # Errors
 ///
-/// Returns a message if no agent has an address of some range, or if an agent would get no address.
+/// Returns a message if no agent has any address in one of the ranges, or if an agent would get no
+/// address.
 pub(super) fn divide(
     given: &[SourceRange],
     agents: &[&Registration],
@@ -83,7 +84,7 @@ pub(super) fn divide(
     }
 }
 
-/// Returns a note if some addresses of a range are on none of the agents.
+/// Returns a note if a range contains addresses that no agent has.
 fn unused_note(range: &SourceRange, found_count: usize) -> Option<String> {
     let count = range.count();
     let missing = count.checked_sub(found_count as u64).filter(|it| *it > 0)?;

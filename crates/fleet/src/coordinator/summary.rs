@@ -1,18 +1,18 @@
-//! Summarizes the reports of several agents.
+//! Summarizes the reports from several agents.
 
 use std::collections::BTreeMap;
 
 use prony_record::{Finding, FindingName, SourceSpread, SourceTotals, SourceUse};
 
-/// Maximum number of agent names that are listed in a text.
+/// Maximum number of agent names that are listed in a message.
 const NAMES_MAX: usize = 6;
-/// Maximum number of different texts of one finding that are kept.
+/// Maximum number of distinct messages that are kept for one finding.
 const TEXTS_MAX: usize = 3;
 /// Minimum length, in bytes, at which messages that differ only in numbers are merged.
 const LONG_TEXT_BYTES: usize = 80;
 
 /// Merges findings; `of` is the number of agents. Each kind of finding appears once, with its most
-/// severe text first and with the names of the agents.
+/// severe message first and with the names of the agents.
 pub(super) fn findings<'a>(
     reported: impl Iterator<Item = (&'a str, &'a [Finding])>,
     of: usize,
@@ -42,7 +42,7 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
             None => texts.push((finding, vec![name])),
         }
     }
-    // The sort is stable, so texts of equal severity keep their order.
+    // The sort is stable, so messages of equal severity keep their order.
     texts.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.severity));
     let (worst, _) = texts.first()?;
     let mut alike: Vec<(&Finding, &[&str], Vec<&str>)> = Vec::new();
@@ -59,7 +59,7 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
     let mut reported: Vec<String> = shown
         .map(|(finding, names, others)| {
             let names = shorten(names, of);
-            // The text may already contain the agent's name.
+            // The message may already contain the agent's name.
             let text = if finding.text.starts_with(&format!("Agent {names} ")) {
                 finding.text.clone()
             } else {
@@ -89,7 +89,7 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
     })
 }
 
-/// Returns true if two long texts differ only in numbers.
+/// Returns true if two long messages differ only in numbers.
 fn differ_in_figures(one: &str, other: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
         let is_figure = |c: char| c.is_ascii_digit();
@@ -98,7 +98,7 @@ fn differ_in_figures(one: &str, other: &str) -> bool {
             .filter(|it| !matches!(*it, "" | "." | ","));
         split.map(str::to_owned).collect()
     };
-    // Texts that start with an agent's name are never merged, because the names differ.
+    // Messages that start with an agent's name are never merged, because the names differ.
     one.len() > LONG_TEXT_BYTES && !one.starts_with("Agent ") && words(one) == words(other)
 }
 

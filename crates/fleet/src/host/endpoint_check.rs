@@ -1,7 +1,7 @@
 //! Checks the endpoints that an agent claims to have allocated.
 //!
-//! This machine and other agents send load to the endpoint of a service. A stolen agent's key must
-//! not allow directing that load to any machine other than the agent's own.
+//! This machine and other agents send load to the endpoint of a service. A stolen key must not make
+//! it possible to direct that load to a machine other than the agent's own.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

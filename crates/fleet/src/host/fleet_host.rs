@@ -54,8 +54,8 @@ impl FleetHost {
         }
     }
 
-    /// Sets the lease: the time without contact to the coordinator after which agents release their
-    /// machines; 10 s by default.
+    /// Sets the lease, which is how long agents wait for contact with the coordinator before they
+    /// release their machines; 10 s by default.
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> FleetHost {
         let lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);

@@ -7,7 +7,7 @@ use crate::wire::{
     CHUNK_BYTES_MAX, FileChunk, HostCall, HostReply, LOG_SENT_BYTES_MAX, sha256_hex,
 };
 
-/// Fetches a whole log.
+/// Fetches a complete log.
 pub(super) fn fetch(session: &AgentSession, service: &str) -> Result<Vec<u8>, HostError> {
     let mut log = LogAssembly::default();
     loop {
@@ -30,8 +30,8 @@ pub(super) fn fetch(session: &AgentSession, service: &str) -> Result<Vec<u8>, Ho
 }
 
 /// Assembles a log from chunks that arrive in order. The first chunk determines the length, which
-/// is limited. Every chunk except the last must have full length, so that the number of chunks is
-/// limited, too.
+/// is limited. Every chunk except the last must have the maximum length, so that the number of
+/// chunks is limited, too.
 #[derive(Debug, Default)]
 struct LogAssembly {
     bytes: Vec<u8>,

@@ -2,7 +2,7 @@
 //!
 //! Input: a connection to the fleet's server, and a plan that names agents. Output: a
 //! [`Host`](prony_experiment::host::Host) that runs each service on its machine, and an
-//! [`AgentLoadRunner`](prony_experiment::runner::AgentLoadRunner) that generates loads with agents.
+//! [`AgentLoadRunner`](prony_experiment::runner::AgentLoadRunner) that generates loads on agents.
 //!
 //! The files of a service are sent to its machine, samples are taken on all machines at the same
 //! time and combined, and logs are fetched into the trial's folder. If the agent of a service is

@@ -56,7 +56,7 @@ impl Reservations {
         &self.run
     }
 
-    /// Changes the request for agents that are reserved from now on.
+    /// Changes the request that is sent to agents when they are reserved from now on.
     pub(super) fn change_request(&self, change: impl FnOnce(&mut OpenRequest)) {
         change(&mut self.lock().request);
     }

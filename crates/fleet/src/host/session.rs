@@ -15,12 +15,12 @@ use crate::wire::{HostCall, HostReply, NumberedCall, OpenRequest};
 
 /// Timeout for a reply. After it, a call is sent again.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Timeout for a call to an agent that still renews its lease.
+/// Timeout for a call to an agent that still responds to renewals of its lease.
 const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Pause before a call is sent again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// Default lease in milliseconds: the time without contact to the coordinator after which an agent
-/// releases its machine.
+/// Default lease in milliseconds: how long an agent waits for contact with the coordinator before
+/// it releases its machine.
 pub(super) const LEASE_DEFAULT_MS: u64 = 10_000;
 /// Tolerated outage of the NATS server. Agents are considered lost after an outage that is longer
 /// than this and longer than the lease.
@@ -34,7 +34,7 @@ pub(super) struct AgentSession {
     run: RunId,
     /// Boot identifier of the machine's kernel.
     boot: String,
-    /// Time without a renewal after which the agent releases its machine.
+    /// Time for which the agent waits for a renewal before it releases its machine.
     lease: Duration,
     /// Number of the next call.
     next: AtomicU64,
@@ -196,7 +196,8 @@ impl AgentSession {
         }
     }
 
-    /// Returns the time without a response after which an agent is lost, if the server responds.
+    /// Returns how long an agent may be silent before it is lost, provided that the server
+    /// responds.
     fn silence_max(&self) -> Duration {
         self.lease * 3 / 5
     }

@@ -54,7 +54,7 @@ const RUNS_LIMITS: BucketLimits = BucketLimits {
 
 /// Maximum number of entries that are read at the same time.
 const CONCURRENT_READS: usize = 64;
-/// Period in which the server detects duplicates of a message.
+/// Period during which the server detects duplicates of a message.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
 /// Maximum number of attempts to create a stream.
@@ -182,7 +182,7 @@ impl NatsLink {
         self.wait(subject, RESPONSE_TIMEOUT, stored).map(|_| ())
     }
 
-    /// Removes the messages of a subject from a stream, and returns their number.
+    /// Removes all messages on a subject from a stream, and returns their number.
     ///
     /// # Errors
     ///

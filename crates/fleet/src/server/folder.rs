@@ -69,7 +69,7 @@ pub(super) fn lock_for_writing(folder: &Path) -> Result<fs::File, ServerError> {
     Ok(file)
 }
 
-/// Last setup of the server in a folder.
+/// The most recent setup of the server in a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownServer {
     /// Address of the server.
@@ -79,7 +79,8 @@ pub struct KnownServer {
 }
 
 impl KnownServer {
-    /// Reads the last setup from a folder. Returns `None` if the folder has had no server yet.
+    /// Reads the most recent setup from a folder. Returns `None` if the folder has had no server
+    /// yet.
     ///
     /// # Errors
     ///

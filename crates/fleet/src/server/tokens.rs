@@ -135,7 +135,7 @@ impl EnrollmentToken {
     }
 }
 
-/// Returns the agents that were enrolled in a folder.
+/// Returns the agents whose enrollment is recorded in a folder.
 pub(super) fn enrolled(folder: &Path) -> Result<Vec<Enrolled>, ServerError> {
     read_all(folder, ENROLLED)
 }

@@ -38,9 +38,9 @@ pub(crate) fn findings(claimed: Vec<Finding>) -> Vec<Finding> {
     bounded.collect()
 }
 
-/// Replaces implausible values in the [`PartEnd`] that an agent claims. The returned bool is false
-/// if spans or start times were implausible. `latest_ns` is the latest plausible time since the
-/// start of the load.
+/// Replaces implausible values in the [`PartEnd`] that an agent sent. The returned bool is false if
+/// spans or start times were implausible. `latest_ns` is the longest plausible time since the start
+/// of the load.
 pub(crate) fn part_end(claimed: PartEnd, latest_ns: u64) -> (PartEnd, bool) {
     let is_possible = claimed.span.0 <= claimed.span.1 && claimed.span.1 <= latest_ns;
     let is_soon = |(at, first): &(i64, i64)| {
@@ -111,15 +111,15 @@ fn generator(claimed: &Generator) -> Generator {
     }
 }
 
-/// Limits the number of source addresses, in addition to all counts and texts.
+/// Limits the number of source addresses, in addition to all counts and strings.
 fn sources(claimed: &SourceUse) -> Option<SourceUse> {
     let mut sources = bounded(claimed)?;
     sources.each.truncate(SOURCES_MAX);
     Some(sources)
 }
 
-/// Limits all counts and texts of a value, by way of its JSON form. Returns `None` if the limited
-/// value can't be parsed.
+/// Limits all counts and strings in a value, by converting it to JSON and back. Returns `None` if
+/// the limited value can't be parsed.
 fn bounded<T: Serialize + DeserializeOwned>(claimed: &T) -> Option<T> {
     let mut json = serde_json::to_value(claimed).ok()?;
     limit(&mut json);

@@ -122,8 +122,8 @@ pub enum HostCall {
 /// Request to reserve an agent's machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenRequest {
-    /// Lease in milliseconds: the time without a renewal after which all services are stopped and
-    /// removed.
+    /// Lease in milliseconds: how long the agent waits for a renewal before it stops and removes
+    /// all services.
     pub lease_ms: u64,
     /// Name of the experiment and its coordinator, for other users of the agent.
     #[serde(default)]
@@ -174,9 +174,9 @@ pub enum HostReply {
         /// Reason for the failure of the probe.
         why: String,
     },
-    /// A text, such as the end of a log.
+    /// Text, such as the end of a log.
     Text {
-        /// Content of the text.
+        /// The text itself.
         text: String,
     },
     /// A chunk of a file.

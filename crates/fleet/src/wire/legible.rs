@@ -1,6 +1,6 @@
-//! Makes texts from other machines safe to print.
+//! Makes text from other machines safe to print.
 
-/// Maximum length of a short text, in characters.
+/// Maximum length of a short string, in characters.
 const SHORT_TEXT_MAX: usize = 200;
 /// Maximum length of a finding's text, in characters.
 pub(crate) const FINDING_TEXT_MAX: usize = 2_000;
@@ -14,7 +14,7 @@ pub(crate) fn legible(text: &str, chars_max: usize) -> String {
     text.chars().take(chars_max).map(shown).collect()
 }
 
-/// Makes a short text safe to print, such as a name or version in a table.
+/// Makes a short string, such as a name or version in a table, safe to print.
 pub(crate) fn short(text: &str) -> String {
     legible(text, SHORT_TEXT_MAX)
 }

@@ -38,7 +38,7 @@ pub struct RunManifest {
     /// Identifier of the coordinator's clock.
     #[serde(default)]
     pub clock: Option<String>,
-    /// Lease in milliseconds: the time without contact to a coordinator after which agents stop.
+    /// Lease in milliseconds: how long agents continue without contact with a coordinator.
     #[serde(default)]
     pub lease_ms: Option<u64>,
     /// True if a coordinator ordered the agents to stop.

@@ -64,7 +64,7 @@ pub enum Command {
     Stop,
     /// Delete all data of the run, because the coordinator has collected it.
     Forget,
-    /// Call to the agent's machine on behalf of an experiment.
+    /// Carry out a call to the agent's machine on behalf of an experiment.
     Host(NumberedCall),
 }
 
@@ -78,8 +78,8 @@ pub struct LoadOrder {
     /// Workers of the load that this agent runs.
     #[serde(rename = "stretch")]
     pub shard: AgentShard,
-    /// Lease in milliseconds: the time without contact to the coordinator after which the agent
-    /// stops the load.
+    /// Lease in milliseconds: how long the agent continues the load without contact with the
+    /// coordinator.
     pub lease_ms: u64,
 }
 
@@ -119,7 +119,7 @@ pub enum Reply {
     },
 }
 
-/// Report of an agent that is ready to start its load.
+/// Report from an agent that is ready to start its load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReadyReport {
     /// Number of open connections.

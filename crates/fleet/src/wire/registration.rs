@@ -94,7 +94,7 @@ impl Registration {
         Some(Registration { name, ..claimed }.bounded())
     }
 
-    /// Truncates long texts, and drops impossible addresses and excess entries.
+    /// Truncates long strings, and drops impossible addresses and excess entries.
     fn bounded(self) -> Registration {
         let labels = self.labels.iter().take(LABELS_MAX);
         let addresses = self.addresses.into_iter().map(|it| it.to_canonical());

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::{AgentName, RunId};
 
-/// Results of an agent since its previous message.
+/// Results that an agent recorded since its previous message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ResultMessage {
     /// ID of the run.
@@ -66,7 +66,7 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    /// Returns the name of the reason in records.
+    /// Returns the name by which records identify the reason.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             EndReason::Done => "done",

@@ -9,7 +9,7 @@ pub const PRONY_VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Version of the message format. Increase it with every change that earlier versions can't read.
 pub const WIRE_VERSION: u32 = 3;
 
-/// Versions of the sender of a message.
+/// Versions of prony and of the message format that a message's sender uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SenderVersion {
     /// Version of prony.

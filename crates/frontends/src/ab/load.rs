@@ -114,7 +114,7 @@ fn lacks(kind: &str) -> bool {
     KINDS.contains(&kind)
 }
 
-/// Replacements of the engine's flags by ab's flags, for error messages.
+/// The engine's flags, each with the ab flags that replace it in error messages.
 pub(super) const WORDS: &MessageReplacements = &[
     ("--connections", "-c"),
     ("--requests", "-n"),

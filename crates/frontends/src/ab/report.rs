@@ -43,7 +43,7 @@ pub(super) struct AbReport {
     pub(super) times: Times,
 }
 
-/// Percentages in the table of served requests.
+/// Percentages in the table of the times within which requests were served.
 pub(super) const PERCENTAGES: [u64; 9] = [50, 66, 75, 80, 90, 95, 98, 99, 100];
 
 impl AbReport {

@@ -1,5 +1,5 @@
-//! Describes failed requests with the error texts of Go's HTTP client, because scripts look for
-//! those texts.
+//! Describes failed requests with the error messages of Go's HTTP client, because scripts look for
+//! those messages.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use prony_record::Outcome;
 
 use super::watch::CollectedRequests;
 
-/// Parts of a request that appear in the error texts.
+/// Parts of a request that appear in the error messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FailedRequestInfo<'a> {
     pub(super) method: &'a str,
@@ -16,7 +16,7 @@ pub(super) struct FailedRequestInfo<'a> {
     pub(super) proxy: Option<&'a str>,
 }
 
-/// Returns the number of failures for each error text, sorted by text.
+/// Returns the number of failures for each error message, sorted by message.
 pub(super) fn failures(
     noted: &CollectedRequests,
     asked: FailedRequestInfo<'_>,

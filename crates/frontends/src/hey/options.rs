@@ -9,7 +9,7 @@ use prony_record::Nanos;
 use super::arguments::HeyArguments;
 use crate::session::MessageReplacements;
 
-/// Duration of a load that ends when its workers stop: a thousand years.
+/// Duration, a thousand years, of a load that ends only when its workers stop.
 const UNLIMITED_DURATION: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
 
 /// Maximum number of redirects. Go's client sends at most ten requests.
@@ -18,7 +18,7 @@ const REDIRECTS_MAX: u64 = 9;
 /// Streams per connection. Servers should allow at least 100 (RFC 9113, section 6.5.2).
 const STREAMS_PER_CONNECTION: u64 = 100;
 
-/// Replacements of the engine's flags by hey's flags, for error messages.
+/// The engine's flags, each with the hey flags that replace it in error messages.
 pub(super) const WORDS: &MessageReplacements = &[
     ("--connections", "-c"),
     ("--rate", "-q times -c, "),

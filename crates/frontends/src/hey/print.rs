@@ -204,7 +204,7 @@ pub(super) fn timeline(series: &[Slice]) -> String {
     format!("[\n{}\n]\n", pairs.join(",\n"))
 }
 
-/// Returns the minimum of a stage, or 0 if the stage never occurred.
+/// Returns the shortest time of a stage, or 0 if the stage never occurred.
 fn fastest(stage: &Stage) -> Nanos {
     stage.fastest.min(stage.slowest)
 }

@@ -61,7 +61,7 @@ pub(super) struct CsvRow {
 pub(super) struct CollectedRequests {
     /// Number of complete responses with any status.
     pub(super) responses: u64,
-    /// Times from the moment when a request was due to the end of its response.
+    /// Times from when a request was due until the end of its response.
     pub(super) response: Stage,
     /// Times of the connect and the TLS handshake; zero on a reused connection.
     pub(super) dial: Stage,

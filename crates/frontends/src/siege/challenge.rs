@@ -6,8 +6,8 @@ use super::listed::Method;
 use super::settings::Login;
 use super::url::SiegeUrl;
 
-/// A user's credentials, in response to the challenge of one server. They are sent only to that
-/// server.
+/// A user's credentials for one server, which requested them with a challenge. They are sent only
+/// to that server.
 #[derive(Debug)]
 pub(super) struct Authentication {
     client: PasswordClient,

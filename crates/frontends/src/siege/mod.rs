@@ -51,7 +51,8 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     }
 }
 
-/// Replacements of the engine's flags by siege's flags and configuration keys, for error messages.
+/// The engine's flags, each with the siege flags or configuration keys that replace it in error
+/// messages.
 const WORDS: &MessageReplacements = &[
     ("--proxy", "proxy-host"),
     ("--connections", "-c"),

@@ -72,8 +72,8 @@ pub(super) struct Settings {
     pub(super) keep_alive: bool,
     pub(super) timeout_s: u64,
     pub(super) parser: bool,
-    /// Texts that exclude hosts. Parts of pages are not fetched from a host whose name contains one
-    /// of these texts.
+    /// Strings that exclude hosts. Parts of pages are not fetched from a host whose name contains
+    /// one of these strings.
     pub(super) left_alone: Vec<String>,
     pub(super) follow: bool,
     pub(super) cookies: bool,

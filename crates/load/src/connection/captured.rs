@@ -12,7 +12,7 @@ pub(crate) struct CapturedResponse {
 }
 
 impl CapturedResponse {
-    /// Creates an empty capture, or `None` if the spec captures nothing.
+    /// Creates an empty capture. Returns `None` if `spec` captures nothing.
     pub(crate) fn new(spec: CaptureSpec) -> Option<CapturedResponse> {
         (spec.heads || spec.body_bytes > 0).then(|| CapturedResponse {
             heads: spec.heads,

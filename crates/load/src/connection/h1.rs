@@ -313,7 +313,7 @@ impl H1 {
     }
 }
 
-/// The failure of a request whose response violates HTTP/1.
+/// Reports the failure of a request whose response violates HTTP/1.
 pub(super) fn broken(violation: H1Violation) -> Progress {
     Progress::Broken(Outcome::Protocol, Reason::Http1(violation))
 }

@@ -245,7 +245,7 @@ impl H2 {
     }
 
     /// Number of request body bytes on a stream that have not been taken for sending yet. If no
-    /// request is in flight on the stream, its last request counts.
+    /// request is in flight on the stream, the number refers to its last request.
     pub(crate) fn unsent_body_bytes(&self, tag: u32) -> u64 {
         let stream = self.streams[tag as usize].last_stream;
         stream.map_or(0, |stream| self.http.unsent_body_bytes(stream))

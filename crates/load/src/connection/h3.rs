@@ -68,7 +68,7 @@ struct H3Stream {
     stream: Option<u64>,
     /// The part of the request that flow control has not permitted yet.
     pending: Vec<u8>,
-    /// Number of the last call to [`H3::receive`] that read the stream.
+    /// Value of `receive_calls` during the last call to [`H3::receive`] that read the stream.
     read_in: u64,
     response: StreamResponse,
 }
@@ -522,7 +522,7 @@ impl H3 {
         self.http.is_going_away()
     }
 
-    /// The reason that the server gave for ending the connection; `None` if it gave no error.
+    /// The reason that the server gave for ending the connection; `None` if it reported no error.
     pub(super) fn end(&self) -> Option<&Reason> {
         self.end.as_ref()
     }

@@ -198,7 +198,7 @@ impl HttpMachine {
         }
     }
 
-    /// The error with which the peer ended the connection, if it reported one.
+    /// The error that the peer reported when it ended the connection, if any.
     pub(crate) fn end_reason(&self) -> Option<Reason> {
         match self {
             HttpMachine::One(_) => None,
@@ -311,7 +311,7 @@ impl HttpFactory {
         HttpMachine::Three(h3)
     }
 
-    /// Reclaims the state machine of a closed connection.
+    /// Keeps the state machine of a closed connection for reuse.
     pub(super) fn recycle(&mut self, http: HttpMachine) {
         match http {
             HttpMachine::One(mut h1) if self.spare_h1.len() < SPARE_MACHINES_MAX => {

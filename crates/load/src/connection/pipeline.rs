@@ -8,7 +8,7 @@
 use prony_protocol::h1::Expects;
 use prony_record::Outcome;
 
-/// The responses to a batch of requests in flight.
+/// The expected and received responses to a batch of requests in flight.
 #[derive(Debug)]
 pub(super) struct Pipeline {
     /// Number of responses in the batch after the first.

@@ -35,7 +35,8 @@ pub(crate) enum Reason {
     NotStarted(StartError),
     /// HTTP/2 was required, but ALPN did not select it.
     NoHttp2,
-    /// A proxy did not open a tunnel. Contains the status of its response, if there was one.
+    /// A proxy did not open a tunnel. The variant holds the status of the proxy's response, if
+    /// there was one.
     NoTunnel(Option<u16>),
     /// Any other reason.
     Text(String),

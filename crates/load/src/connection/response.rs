@@ -18,7 +18,7 @@ pub(super) struct StreamResponse {
 }
 
 impl StreamResponse {
-    /// Creates buffers that successive responses reuse.
+    /// Creates a response whose buffers are reused by later responses on the stream.
     pub(super) fn new(capture: CaptureSpec) -> StreamResponse {
         StreamResponse {
             captured: CapturedResponse::new(capture).map(Box::new),

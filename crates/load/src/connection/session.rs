@@ -14,7 +14,7 @@ use crate::tls::{self, Tls};
 /// in memory twice.
 const ENCRYPTED_PIECE_BYTES: usize = 64 * 1024;
 
-/// A connection that is ready for requests, or that drains after the last one.
+/// A connection that is ready for requests, or that is draining after the last one.
 pub(crate) struct HttpSession {
     tls: Option<Tls>,
     pub(crate) http: HttpMachine,

@@ -104,12 +104,12 @@ impl ConnectionState {
         *self = ConnectionState::Tunneling { since, tunnel };
     }
 
-    /// Makes a connection ready for requests in cleartext.
+    /// Makes a connection ready for cleartext requests.
     pub(crate) fn open_cleartext(&mut self, factory: &mut HttpFactory) {
         *self = ConnectionState::Ready(HttpSession::new(None, factory.cleartext()));
     }
 
-    /// Makes a connection ready for requests on the streams of QUIC.
+    /// Makes a connection ready for requests on QUIC streams.
     pub(crate) fn open_quic(&mut self, factory: &mut HttpFactory, quic: &mut QuicConnection) {
         *self = ConnectionState::Ready(HttpSession::new(None, factory.h3(quic)));
     }
@@ -177,8 +177,8 @@ impl ConnectionState {
         }
     }
 
-    /// Processes bytes of the TLS handshake. When the handshake is complete, ALPN selects the HTTP
-    /// version.
+    /// Processes bytes of the TLS handshake. Once the handshake is complete, the result of ALPN
+    /// determines the HTTP version.
     #[cold]
     fn handshake(
         &mut self,
@@ -235,8 +235,8 @@ impl ConnectionState {
         Progress::Secured(secured)
     }
 
-    /// Handles a close of the socket by the peer. During the TLS handshake, it is a failure of the
-    /// handshake.
+    /// Handles a close of the socket by the peer. A close during the TLS handshake counts as a
+    /// handshake failure.
     pub(crate) fn peer_closed(
         &mut self,
         expected: &Expectations,

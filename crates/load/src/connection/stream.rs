@@ -6,7 +6,7 @@ use super::Reason;
 use super::fault::{ResetCode, StreamFault};
 use crate::protocols::StreamsLimit;
 
-/// The state of a connection after receiving bytes or the end of the connection.
+/// The state of a connection after bytes have arrived or the peer has closed it.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Progress {
     /// The connection continues. Events may be in the [`SharedBuffers`], and there may be output to

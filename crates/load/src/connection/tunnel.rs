@@ -5,7 +5,7 @@ use prony_record::Outcome;
 
 use super::{Progress, Reason};
 
-/// A connection to a proxy on which a tunnel was requested.
+/// A tunnel that was requested from a proxy but is not open yet.
 pub(crate) struct Tunnel {
     parser: ResponseParser,
 }
@@ -18,7 +18,7 @@ impl Tunnel {
     }
 
     /// Processes bytes from the proxy. Bytes after the response head would come from the server,
-    /// which must not send any before TLS begins.
+    /// which must not send anything before TLS begins.
     #[cold]
     pub(super) fn receive(&mut self, mut bytes: &[u8]) -> Progress {
         let failed = |reason| Progress::Broken(Outcome::ConnectFailed, reason);

@@ -19,7 +19,8 @@ const HANDLED_CONNECTIONS_PER_WORKER: f64 = 0.35;
 const STARVED_SHARE_MIN: f64 = 0.2;
 /// Minimum load duration in seconds for judging the generator.
 const JUDGED_S_MIN: f64 = 0.1;
-/// Threshold for the p99 of start delays. Above it, starts did not follow the schedule.
+/// Threshold for the p99 of start delays. Above it, the load is reported as not having followed its
+/// schedule.
 const LATE_P99_US: f64 = 1_000.0;
 /// Start delays above this share of the p99 response time distort the response times.
 const LATE_SHARE_ERROR: f64 = 0.1;

@@ -2,15 +2,15 @@
 
 use prony_record::{Finding, FindingId, Outcome, Record, Severity, number};
 
-/// Shares of failed requests above which failures are a warning or an error.
+/// Shares of failed requests above which failures are reported as a warning or as an error.
 const FAILED_SHARE_WARNING: f64 = 0.001;
 const FAILED_SHARE_ERROR: f64 = 0.05;
-/// Failures are an error if more than this share of the slices has failures and no successes. A
-/// load backs off while connections are refused, so a dead server causes few failures.
+/// Failures are reported as an error if more than this share of the slices has failures but no
+/// successes. A load backs off while connections are refused, so a dead server causes few failures.
 const DEAD_SHARE_ERROR: f64 = 0.1;
 /// Maximum number of failure reasons that the text names, the most frequent first.
 const REASONS_NAMED_MAX: usize = 5;
-/// Shares of retried requests above which retries are a note or a warning.
+/// Shares of retried requests above which retries are reported as a note or as a warning.
 const RETRIED_SHARE_NOTE: f64 = 0.001;
 const RETRIED_SHARE_WARNING: f64 = 0.05;
 

@@ -23,7 +23,7 @@ use crate::socket::Peer;
 use crate::socket::local::{Source, bind_to_source};
 use crate::spec::LoadSpec;
 
-/// Interval at which a probe checks if it should stop.
+/// Interval at which a probe checks whether it should stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum length of a stored header field value in characters.
@@ -187,7 +187,7 @@ impl SourceSelector {
     }
 }
 
-/// Starts the request, on the first stream if there are several.
+/// Starts the request, on the first stream if the connection has streams.
 fn begin(connection: &mut ConnectionState, request: &Request) -> Result<(), String> {
     let anything = Expectations::anything();
     let Some(session) = connection.session_mut() else {
@@ -403,7 +403,8 @@ impl<'a> ProbeSocket<'a> {
     }
 }
 
-/// Returns true for an error that only means that nothing has happened yet.
+/// Returns true for an error after which the operation can be repeated, because nothing has
+/// happened yet.
 fn is_transient(error: &io::Error) -> bool {
     use ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)

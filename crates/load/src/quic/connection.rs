@@ -19,8 +19,8 @@ use super::packets::packets_in;
 use super::session::HandshakeState;
 use crate::tls::NegotiatedTls;
 
-/// Maximum number of datagrams in a sent batch. This limits the size of the burst that the peer's
-/// receive buffer must hold.
+/// Maximum number of datagrams in a batch to be sent. It limits the size of the burst that the
+/// peer's receive buffer must hold.
 const BATCH_DATAGRAMS_MAX: usize = 16;
 
 /// Direction of a QUIC stream: bidirectional or unidirectional.
@@ -239,7 +239,7 @@ impl QuicConnection {
         self.is_established.then_some(Ok(()))
     }
 
-    /// Reads an event from quinn-proto. Returns false if there is none.
+    /// Takes an event from quinn-proto. Returns false if there is none.
     fn poll(&mut self) -> bool {
         let Some(event) = self.connection.poll() else {
             return false;

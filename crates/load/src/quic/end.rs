@@ -83,7 +83,7 @@ impl QuicEnd {
     }
 }
 
-/// Returns the printable beginning of a text from the server.
+/// Returns the printable characters at the beginning of a message from the server.
 fn shortened(text: &str) -> String {
     const CHARACTERS_MAX: usize = 100;
     let printable = text.chars().filter(|c| !c.is_control());

@@ -1,4 +1,5 @@
-//! The client side of QUIC (RFC 9000), by quinn-proto. It converts between datagrams and streams.
+//! The client side of QUIC (RFC 9000), implemented by quinn-proto. This module converts between
+//! datagrams and streams.
 //!
 //! ```text
 //! TlsSettings ─(one per worker)─► QuicClient ─(one per connection)─► QuicConnection

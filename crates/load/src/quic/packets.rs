@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// Creates a packet with a payload and a long header, which has these type bits.
+    /// Creates a packet with a payload and a long header whose type bits are `kind`.
     fn long(kind: u8, payload: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0xc0 | kind, 0, 0, 0, 1, 2, 7, 7, 0];
         if kind == INITIAL {

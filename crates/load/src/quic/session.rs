@@ -1,4 +1,4 @@
-//! TLS of a QUIC connection (RFC 9001), by rustls.
+//! TLS for a QUIC connection (RFC 9001), implemented by rustls.
 //!
 //! quinn-proto includes a rustls session, but that session exposes neither all negotiated
 //! parameters nor rustls's errors.
@@ -18,7 +18,7 @@ use rustls::quic::{ClientConnection, KeyChange, Secrets, Suite, Version};
 
 use crate::tls::{HTTP3, NegotiatedTls};
 
-/// Number of QUIC version 1 (RFC 9000 §15).
+/// Version number of QUIC version 1 (RFC 9000 §15).
 const VERSION_1: u32 = 1;
 /// Key and nonce for the integrity tag of Retry packets (RFC 9001 §5.8).
 const RETRY_KEY: [u8; 16] = [

@@ -62,7 +62,7 @@ impl HttpProxy {
         }
     }
 
-    /// Replaces the credentials by `login` (`USER:PASSWORD`), which is used unchanged.
+    /// Replaces the credentials with `login` (`USER:PASSWORD`), which is used unchanged.
     #[must_use]
     pub fn with_login(self, login: String) -> HttpProxy {
         HttpProxy {

@@ -316,7 +316,8 @@ impl LoadSettings {
         "public",
     ];
 
-    /// Settings from the environment, which can set only `public`.
+    /// Returns the settings that environment variables contain. Only `public` can be set in this
+    /// way.
     pub fn from_environment() -> LoadSettings {
         LoadSettings {
             public: is_public_by_environment(),

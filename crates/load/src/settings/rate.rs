@@ -156,7 +156,7 @@ fn rate_or_zero(text: &str) -> Option<f64> {
 
 /// Maximum number of stages in messages from agents and in plans.
 const STAGES_MAX: usize = 10_000;
-/// Maximum length of all stages together.
+/// Maximum total length of all stages.
 const STAGES_LENGTH_MAX: Duration = Duration::from_secs(365 * 86_400);
 
 impl LoadSettings {

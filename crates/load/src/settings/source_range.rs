@@ -6,7 +6,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Maximum number of addresses that are used from a range. No load has more concurrent connections.
+/// Maximum number of addresses that are used from a range. No load has more concurrent connections
+/// than that.
 const ADDRESSES_MAX: u64 = 1 << 32;
 
 /// A value of `--source` or `--proxy-source`: an address, or a range of at most 2^32 addresses.
@@ -14,7 +15,7 @@ const ADDRESSES_MAX: u64 = 1 << 32;
 pub struct SourceRange {
     first: IpAddr,
     count: u64,
-    /// Length of the prefix, if the range was typed as a network.
+    /// Prefix length in bits, if the range was typed as a network.
     network: Option<u32>,
 }
 

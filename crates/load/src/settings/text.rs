@@ -171,7 +171,7 @@ pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     parsed(deserializer, |text| Ok(text.to_owned()))
 }
 
-/// A path. Bytes that aren't UTF-8 are replaced when the path is written.
+/// Conversion of a path. Bytes that aren't UTF-8 are replaced when the path is written.
 pub(super) mod path {
     use super::{Deserializer, PathBuf, Serialize as _, Serializer, parsed};
 
@@ -207,7 +207,7 @@ pub(super) fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     parsed(deserializer, quantity::size)
 }
 
-/// A time, which may be zero.
+/// Conversion of a time, which may be zero.
 pub(super) mod time {
     use super::{Deserializer, Duration, Serialize as _, Serializer, parsed, quantity};
 
@@ -225,7 +225,7 @@ pub(super) mod time {
     }
 }
 
-/// A time that isn't zero.
+/// Conversion of a time that must not be zero.
 pub(super) mod positive_time {
     use super::{Deserializer, Duration, parsed, quantity};
 

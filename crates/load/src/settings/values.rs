@@ -228,7 +228,7 @@ impl fmt::Display for CoreList {
     }
 }
 
-/// A SHA-256, written in hexadecimal.
+/// A SHA-256 hash, written in hexadecimal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sha256(pub [u8; 32]);
 

@@ -59,7 +59,7 @@ impl LocalPorts {
     }
 }
 
-/// Numbers of local ports that other sockets hold.
+/// Counts of the local ports that other sockets hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct HeldPorts {
     pub(crate) count: u64,
@@ -101,8 +101,8 @@ pub(crate) fn bind_to_source(socket: &Socket, source: Source) -> io::Result<()> 
 }
 
 /// Sets the size of a socket's send and receive buffers. Must be called before the connect, which
-/// announces the receive window to the peer (RFC 7323 §2.2). The system may round the size, and has
-/// an upper bound (net.core.rmem_max and wmem_max of socket(7)).
+/// announces the receive window to the peer (RFC 7323 §2.2). The system may round the size, and
+/// imposes an upper limit (net.core.rmem_max and wmem_max of socket(7)).
 pub(crate) fn size_buffers(socket: &Socket, bytes: u32) -> io::Result<()> {
     socket.set_send_buffer_size(bytes as usize)?;
     socket.set_recv_buffer_size(bytes as usize)

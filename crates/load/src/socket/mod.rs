@@ -150,7 +150,7 @@ pub(crate) enum Close {
     Abort,
 }
 
-/// The operation that failed.
+/// An operation whose failure a [`Completion::Failed`] reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// The connect.
@@ -216,8 +216,9 @@ pub(crate) trait Sockets<'run> {
     fn now(&self) -> Nanos;
 
     /// Returns the cached clock reading. This is the time at which the last wait ended, or the time
-    /// of the completion that [`Sockets::next`] returned last. The reading may be some microseconds
-    /// old. Reading a clock for each completion would cost as much as parsing a response.
+    /// of the completion that [`Sockets::next`] returned last. The reading may be a few
+    /// microseconds old. Reading a clock for each completion would cost as much as parsing a
+    /// response.
     fn cached_now(&self) -> Nanos;
 
     /// Begins to connect.

@@ -19,7 +19,7 @@ use super::{
     Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
 };
 
-/// Size of the receive buffer. A single read can return a body of 100 KiB.
+/// Size of the receive buffer. It is large enough for a single read to return a body of 100 KiB.
 const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
 
 /// Maximum number of events per wait. The limit is at least as high as the number of events that a
@@ -32,7 +32,7 @@ pub(crate) struct PollSockets<'run> {
     events: Events,
     /// Unhandled events of the last wait, in reverse order.
     batch: Vec<Event>,
-    /// Completions that did not need an event.
+    /// Completions that did not result from an event of the poller.
     ready: VecDeque<Completion>,
     /// The key of the open connection at each index. A connection has a key even if its socket
     /// could not be created.
@@ -81,8 +81,8 @@ impl Interest {
 }
 
 impl<'run> PollSockets<'run> {
-    /// Creates a backend for up to `capacity` connections. Its clock starts now, or with
-    /// [`PollSockets::start_clock`].
+    /// Creates a backend for up to `capacity` connections. Its clock starts now, unless
+    /// [`PollSockets::start_clock`] sets another start.
     ///
     /// # Errors
     ///

@@ -17,14 +17,14 @@ use crate::progress::Control;
 
 /// The local port of every connection, on 127.0.0.1.
 pub(crate) const LOCAL_PORT: u16 = 5555;
-/// Limit on the number of waits. No test needs as many waits, so reaching the limit means that the
-/// worker spins.
+/// Limit on the total number of waits. No test needs that many waits, so reaching the limit means
+/// that the worker is spinning.
 const WAITS_MAX: u64 = 5_000_000;
-/// Limit on consecutive waits in which time did not advance and nothing happened. Reaching the
-/// limit means that the worker spins.
+/// Limit on consecutive waits during which time did not advance and nothing happened. Reaching the
+/// limit means that the worker is spinning.
 const IDLE_WAITS_MAX: u32 = 100;
-/// Limit on consecutive waits in which time did not advance. No server causes as many events at the
-/// same time, so reaching the limit means that the worker spins.
+/// Limit on consecutive waits during which time did not advance. No server causes that many events
+/// at the same time, so reaching the limit means that the worker is spinning.
 const WAITS_AT_ONCE_MAX: u32 = 20_000;
 
 /// A simulated server, which responds to connection attempts and requests.
@@ -82,7 +82,7 @@ pub(crate) struct Reply {
     pub(crate) steps: Vec<(Nanos, Step)>,
 }
 
-/// The time at which the client's socket accepts the bytes of a send, or its failure.
+/// The time at which the client's socket accepts the bytes of a send, or the failure of the send.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum SendTiming {
     #[default]
@@ -109,8 +109,8 @@ pub(crate) struct Log {
     pub(crate) requests: Vec<(Nanos, Vec<u8>)>,
     /// The ways in which connections were closed.
     pub(crate) closes: Vec<Close>,
-    /// The log of the calls before the clock was restarted. Its times are those of the earlier
-    /// clock.
+    /// The log of the calls before the clock was restarted. Its times refer to the clock before the
+    /// restart.
     pub(crate) before: Option<Box<Log>>,
 }
 

@@ -144,11 +144,11 @@ pub(crate) fn sleep_precisely(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Time slice that [`request_short_slice`] asks for, in nanoseconds. It is the kernel's minimum.
+/// Time slice that [`request_short_slice`] requests, in nanoseconds. It is the kernel's minimum.
 #[cfg(target_os = "linux")]
 const SLICE_NANOS: u64 = 100_000;
 
-/// Asks for a short time slice for the calling thread. After a wake-up, the thread then seldom
+/// Requests a short time slice for the calling thread. After a wake-up, the thread then seldom
 /// waits until another thread on its core has used up a slice of several milliseconds. Linux grants
 /// such requests since version 6.12 (sched_setattr(2)). A thread whose scheduling policy is not the
 /// default is left unchanged.

@@ -9,8 +9,8 @@ use crate::settings::SourceRange;
 /// whole networks.
 const COMMANDS_MAX: usize = 3;
 
-/// Hint for assigning the addresses of a range to the machine, on the named system
-/// ([`std::env::consts::OS`]).
+/// Returns a hint on how to assign the addresses of a range to the machine, on the named operating
+/// system ([`std::env::consts::OS`]).
 pub(super) fn assign_hint(range: SourceRange, address: IpAddr, system: &str) -> String {
     let bits = if address.is_ipv4() { 32 } else { 128 };
     match system {

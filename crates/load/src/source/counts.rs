@@ -1,4 +1,4 @@
-//! Counts per source address, in bounded memory.
+//! Counts per source address, with bounded memory use.
 
 use prony_record::{Outcome, SourceCount, SourceTotals, SourceUse};
 
@@ -11,7 +11,7 @@ const COUNTED_ADDRESSES_MAX: u64 = 1 << 20;
 /// Connections, successes and failures of one source.
 type Counts = [u64; 3];
 
-/// Counts of one worker, by the index of the source ([`Sources::source_index`]).
+/// Counts of one worker, indexed by source ([`Sources::source_index`]).
 #[derive(Debug, Default)]
 pub(crate) struct SourceCounts {
     /// Counts of each source; empty if no sources were given. Zeros use no memory until they are

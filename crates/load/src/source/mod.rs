@@ -29,7 +29,7 @@ pub(crate) struct Sources {
     order: SourceOrder,
     /// Local ports to choose from; `None` if the system's own search for a port is fast enough.
     ports: Option<LocalPorts>,
-    /// Kind of bind that the IPv6 addresses need.
+    /// Permission that a bind to the IPv6 addresses requires.
     binding_v6: Binding,
     /// The workers that use these addresses; `None` if all workers run in this process.
     shards: Option<ShardRange>,
@@ -135,7 +135,7 @@ impl Sources {
         self.count() == 0 || self.of_family(peer).count() > 0
     }
 
-    /// Source of a connection.
+    /// Returns the source that the load sets for a connection; `None` if it sets none.
     pub(crate) fn source(&self, peer: &Peer, selector: SourceSelector) -> Option<Source> {
         let peer = peer.address()?;
         let pool = self.of_family(peer.ip());
@@ -243,7 +243,7 @@ fn addresses(setting: &'static str, given: &[SourceRange]) -> Result<AddressList
     })
 }
 
-/// Tests which kind of bind the addresses of a range need.
+/// Tests addresses of a range, and returns the permission that a bind to them requires.
 fn bindable(range: SourceRange) -> Result<Binding, SpecError> {
     let mut all = Binding::Usual;
     for address in tried(range) {

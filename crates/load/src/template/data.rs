@@ -203,7 +203,7 @@ impl DataTable {
     }
 }
 
-/// Reason why a text isn't a valid table.
+/// Reason why the content of a file isn't a valid table.
 #[derive(Debug)]
 enum DataError {
     File(String),

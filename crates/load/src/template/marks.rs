@@ -1,5 +1,5 @@
-//! Marks: texts that replace placeholders while a request is serialized, so a request with
-//! placeholders is handled like any other. The serialized bytes are then split at the marks.
+//! Marks: strings that stand in for placeholders while a request is serialized, so that a request
+//! with placeholders is handled like any other. The serialized bytes are then split at the marks.
 
 use super::data::{DataTable, ValuePlace};
 use super::parse::{Function, Placeholder, TextPiece};
@@ -7,10 +7,10 @@ use super::values::Value;
 use crate::error::SettingsError;
 
 /// Beginning of each mark. It consists of characters that are allowed in every part of a request.
-/// None of its suffixes is also one of its prefixes, so the beginning of a mark is unambiguous
-/// after any text.
+/// None of its suffixes is also one of its prefixes, so the beginning of a mark can be found after
+/// any text.
 const PREFIX: &str = "pronyvalue";
-/// Character that is appended to the prefix of a request's marks until no text of the request
+/// Character that is appended to the prefix of a request's marks until no part of the request
 /// contains the prefix.
 const FILL: char = 'x';
 /// End of each mark, after its number.
@@ -21,7 +21,7 @@ const END: char = '-';
 pub(crate) enum MarkedPiece {
     /// Bytes that are always the same.
     Bytes(Box<[u8]>),
-    /// Number of a value.
+    /// Index of the value that is inserted here.
     Value(usize),
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Creates marks that don't occur in any of these texts.
+    /// Creates marks that don't occur in any of `texts`.
     pub(crate) fn new<'t>(texts: impl Iterator<Item = &'t [u8]> + Clone) -> Marks {
         let mut prefix = PREFIX.to_owned();
         while texts
@@ -60,7 +60,7 @@ impl Marks {
         }
     }
 
-    /// Returns true if nothing was marked.
+    /// Returns true if the request contains no marks.
     pub(crate) fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -70,7 +70,7 @@ impl Marks {
         &self.values
     }
 
-    /// Replaces the placeholders of a text by marks.
+    /// Joins `pieces` into one string, with marks in place of the placeholders.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl Marks {
         Ok(marked)
     }
 
-    /// Returns true if a text has a mark.
+    /// Returns true if `text` contains a mark.
     pub(crate) fn is_in(&self, text: &str) -> bool {
         !self.is_empty() && text.contains(&self.prefix)
     }
@@ -130,7 +130,7 @@ impl Marks {
         Some((&bytes[..at], parsed, &number[digits + 1..]))
     }
 
-    /// Replaces the marks of a text with the placeholders that they represent.
+    /// Replaces the marks in `text` with the placeholders that they represent.
     pub(crate) fn unmark(&self, text: &str) -> String {
         let mut unmarked = String::new();
         for piece in self.split(text.as_bytes()) {
@@ -189,7 +189,7 @@ fn unknown(name: &str, data: Option<&DataTable>) -> SettingsError {
     }
 }
 
-/// Position of the first occurrence of `part`.
+/// Returns the position of the first occurrence of `part`.
 fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
     bytes.windows(part.len()).position(|window| window == part)
 }

@@ -1,4 +1,4 @@
-//! Parser of a text with placeholders.
+//! Parser for text with placeholders.
 //!
 //! ```text
 //! placeholder = "{{" ( name | call | quoted ) [ "|" filter ] "}}"
@@ -12,7 +12,7 @@ use std::fmt;
 /// Hint for text that contains literal braces.
 const LITERAL_HINT: &str = "write {{ \"{{\" }} for two braces";
 
-/// Part of a text with placeholders.
+/// One piece of text that may contain placeholders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TextPiece {
     /// Text that is sent unchanged.
@@ -21,7 +21,7 @@ pub(crate) enum TextPiece {
     Placeholder(Placeholder),
 }
 
-/// A placeholder in a text.
+/// A parsed placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placeholder {
     /// The text between the braces, without leading and trailing whitespace.
@@ -60,7 +60,7 @@ impl Filter {
     ];
 }
 
-/// Reason why a text is not a template.
+/// Reason why text with placeholders is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TemplateError(pub(crate) String);
 
@@ -70,8 +70,8 @@ impl fmt::Display for TemplateError {
     }
 }
 
-/// Splits a text into its pieces. Quoted text belongs to the literal pieces, so a text without
-/// placeholders is one piece, or no piece if it is empty.
+/// Splits `text` into its pieces. Quoted text belongs to the literal pieces, so text without
+/// placeholders is a single piece, or no piece if it is empty.
 ///
 /// # Errors
 ///
@@ -112,15 +112,15 @@ pub(crate) fn parse(text: &str) -> Result<Vec<TextPiece>, TemplateError> {
     Ok(pieces)
 }
 
-/// Returns the length of the complete placeholder at the beginning of a text; `None` if there is
-/// none. Callers that split a text into words skip placeholders, because whitespace and quotes in
+/// Returns the length of the complete placeholder at the beginning of `text`; `None` if there is
+/// none. Callers that split text into words skip placeholders, because whitespace and quotes in
 /// them don't end a word.
 pub(crate) fn skip_placeholder(text: &str) -> Option<usize> {
     text.starts_with("{{").then(|| placeholder_length(text))?
 }
 
-/// Length of the placeholder with which the text begins, including the braces; `None` if it is not
-/// closed.
+/// Length of the placeholder with which `opened` begins, including the braces; `None` if the
+/// placeholder is not closed.
 fn placeholder_length(opened: &str) -> Option<usize> {
     let inner = &opened[2..];
     let blanks = inner.len() - inner.trim_start().len();
@@ -204,7 +204,7 @@ fn error(source: &str, hint: &str) -> TemplateError {
     TemplateError(format!("{{{{ {} }}}}: {hint}", shortened(source)))
 }
 
-/// Maximum number of characters from a text that an error shows.
+/// Maximum number of characters of the invalid text that an error shows.
 const SHOWN_CHARS_MAX: usize = 40;
 
 fn shortened(text: &str) -> String {

@@ -21,7 +21,7 @@ pub(crate) enum Value {
     Uuid,
 }
 
-/// Data from which the values of one request are computed.
+/// The data that determine the values of one request.
 pub(crate) struct ValueSource<'a> {
     /// Row of the data file, from 0.
     pub(crate) row: usize,

@@ -48,7 +48,7 @@ const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
 /// Object identifier 1.3.101.112 (RFC 8410 §3).
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 
-/// Content of the element with this tag, and the bytes after it (X.690 §8.1, §10.1).
+/// Returns the content of the element with this tag, and the bytes after it (X.690 §8.1, §10.1).
 fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&[own, length], rest) = bytes.split_first_chunk::<2>()?;
     if own != tag {

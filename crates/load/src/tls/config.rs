@@ -62,8 +62,8 @@ impl TlsSettings {
     ///
     /// # Errors
     ///
-    /// Fails if files can't be read or used, or if the flags leave nothing to offer; the text names
-    /// the flag.
+    /// Fails if files can't be read or used, or if the flags leave no version or cipher suite to
+    /// offer. The error names the flag.
     pub(crate) fn resolve(settings: &LoadSettings) -> Result<TlsSettings, SpecError> {
         let versions = versions(settings)?;
         let provider = Arc::new(provider(settings, &versions)?);

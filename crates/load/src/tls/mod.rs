@@ -1,4 +1,5 @@
-//! TLS by rustls, driven through buffers: ciphertext in, plaintext out, and the reverse.
+//! TLS, implemented by rustls and driven through buffers: ciphertext in, plaintext out, and the
+//! reverse.
 //!
 //! ```text
 //! TlsSettings ─(one per worker)─► TlsClient ─(one per connection)─► TlsHandshake ─► TlsTraffic
@@ -35,7 +36,7 @@ use handshake::TlsHandshake;
 pub(crate) use records::PeerSpeaks;
 use traffic::TlsTraffic;
 
-/// Number of buffers for partial records that a worker keeps for reuse.
+/// Maximum number of buffers for partial records that a worker keeps for reuse.
 const SPARE_BUFFERS_MAX: usize = 64;
 /// Largest plaintext of a record with its content type and authentication tag, in bytes (RFC 8446
 /// §5.2).

@@ -32,7 +32,7 @@ pub(super) struct RecordScan {
     head: [u8; HEADER_BYTES + ALERT_BYTES],
     /// Number of bytes in `head`.
     have: usize,
-    /// Number of bytes in the current record to skip.
+    /// Number of bytes that are still to be skipped in the current record.
     skip: usize,
     first: Option<[u8; HEADER_BYTES]>,
 }
@@ -93,8 +93,8 @@ impl RecordScan {
 mod tests {
     use super::*;
 
-    /// Cuts these records into pieces of each possible length, and searches the pieces for a
-    /// close_notify.
+    /// Scans the records in pieces of every possible length. Returns true if a close_notify is
+    /// found.
     fn found(records: &[&[u8]]) -> bool {
         let bytes = records.concat();
         let found: Vec<bool> = (1..=bytes.len())

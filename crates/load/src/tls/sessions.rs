@@ -22,7 +22,8 @@ const TICKETS_PER_NAME_MAX: usize = 2048;
 #[derive(Debug)]
 pub(super) struct SessionStore {
     tickets_max: usize,
-    /// The library's trait requires the lock; only one worker uses the store.
+    /// Sessions by server name. The library's trait requires the lock, although only one worker
+    /// uses the store.
     by_name: Mutex<HashMap<ServerName<'static>, NameSessions>>,
 }
 

@@ -20,12 +20,12 @@ pub(super) enum SendState {
     Failed,
 }
 
-/// One entry of the connection slab.
+/// One entry of the connection slab, which holds one connection at a time.
 pub(super) struct ConnectionEntry {
     pub(super) state: ConnectionState,
     pub(super) send: SendState,
     pub(super) generation: u32,
-    /// Generation of the entry's last connection that was opened before the load began.
+    /// Generation of the last connection that was opened in this entry before the load began.
     fresh_generation: u32,
     /// The target that the connection leads to.
     pub(super) target: u32,

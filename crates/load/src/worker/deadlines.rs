@@ -17,7 +17,7 @@ struct DeadlineNode {
     at: Nanos,
 }
 
-/// Deadlines by index.
+/// A list of deadlines, each identified by an index.
 pub(super) struct Deadlines {
     links: Vec<DeadlineNode>,
     first: u32,

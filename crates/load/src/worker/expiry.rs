@@ -17,8 +17,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Expires all timers at the end of a pause, in which the worker's clock was stopped. In real
-    /// time, a pause is usually longer than any timer. No request is in flight.
+    /// Expires all timers at the end of a pause, during which the worker's clock was stopped. In
+    /// real time, a pause is usually longer than any timer. No request is in flight.
     pub(super) fn expire_timers(&mut self, now: Nanos) {
         while let Some(expired) = self.timers.expired(Nanos::MAX) {
             self.on_expired(expired, now);

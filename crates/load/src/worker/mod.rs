@@ -220,7 +220,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         Ok(result)
     }
 
-    /// Returns the time at which the load, or the current part of a slice, ended.
+    /// Runs until the load, or the current part of a slice, ends. Returns the time at which it
+    /// ended.
     fn run_to_end(&mut self, control: &Control, counter: &Counter) -> io::Result<Nanos> {
         let mut now = self.sockets.now();
         let mut polled = now;

@@ -14,7 +14,7 @@ pub(super) enum Pace {
     Open(Box<ArrivalSchedule>),
 }
 
-/// Course of a load: without interruption, or in slices.
+/// Course of a load: either without interruption, or in slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoadCourse {
     Whole,

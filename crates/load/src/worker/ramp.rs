@@ -43,7 +43,7 @@ enum RampPhase {
     Held,
 }
 
-/// The phase of a load until all connections are established.
+/// State of the ramp: the phase of a load until all connections are established.
 pub(super) struct ConnectRamp {
     /// Phases of the connections, by entry.
     phases: Vec<RampPhase>,
@@ -84,7 +84,7 @@ impl ConnectRamp {
             .then(|| ConnectRamp::over(left, entries, false, spec))
     }
 
-    /// Creates the ramp of connections that are opened before the load begins. No requests are
+    /// Creates the ramp for connections that are opened before the load begins. No requests are
     /// held.
     pub(super) fn preconnect(connections: u32, entries: u32, spec: &LoadSpec) -> ConnectRamp {
         ConnectRamp::over(connections, entries, true, spec)

@@ -61,7 +61,7 @@ pub(super) struct Redirects {
     pub(super) is_looking_up: bool,
 }
 
-/// Identifies a redirected request, by its index in the load's list or by its address in memory.
+/// Identifies a redirected request by its index in the load's list or by its memory address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum RequestId {
     Listed(u32),

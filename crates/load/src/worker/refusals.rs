@@ -18,7 +18,7 @@ pub(crate) const REFUSED_TIME: Nanos = Nanos::from_secs(1);
 /// Maximum number of targets that the finding names.
 const TARGETS_NAMED_MAX: usize = 3;
 
-/// Refused connection attempts of a load, counted as long as every attempt is refused.
+/// The refused connection attempts of a load. They are counted as long as every attempt is refused.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Refusals {
     count: u64,

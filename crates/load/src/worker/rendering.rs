@@ -1,4 +1,5 @@
-//! Requests with placeholders or cookies, rendered into buffers of their slots when they begin.
+//! Renders requests with placeholders or cookies into buffers of their slots when the requests
+//! begin.
 
 use std::sync::Arc;
 

@@ -24,7 +24,7 @@ pub(crate) struct ScriptRunner<'run> {
     waits: Vec<(Option<Nanos>, Option<Nanos>)>,
 }
 
-/// Data about the end of a request, except those that [`ScriptRunner`] adds.
+/// Data about the end of a request, without the data that [`ScriptRunner`] adds.
 pub(super) struct EndedRequest<'a> {
     pub(super) request: &'a Request,
     pub(super) exchange: &'a Exchange,
@@ -34,7 +34,7 @@ pub(super) struct EndedRequest<'a> {
 }
 
 impl<'run> ScriptRunner<'run> {
-    /// Creates a runner of `script` for users whose numbers start at `first_user`.
+    /// Creates a runner of `script` for users whose indices start at `first_user`.
     pub(crate) fn new(
         script: Box<dyn Script + 'run>,
         capture: CaptureSpec,
@@ -180,7 +180,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.targets.learn(target, self.spec, connections);
     }
 
-    /// Passes the complete response to a slot's request to the script, if it needs responses.
+    /// Passes the complete response to a slot's request to the script, if the script needs
+    /// responses.
     pub(super) fn show_response(&mut self, slot: u32) {
         self.show_pipelined(slot);
         let taken = self.dispatcher.slot(slot);

@@ -193,7 +193,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         };
     }
 
-    /// Sends a buffer if it is not empty, and keeps it otherwise.
+    /// Sends a buffer. An empty buffer is not sent, but kept for later output.
     pub(super) fn send_owned(&mut self, index: u32, out: Vec<u8>) {
         let entry = &mut self.connections[index];
         if out.is_empty() {

@@ -1,4 +1,4 @@
-//! Everything that a worker counts and records.
+//! Collects everything that a worker counts and records.
 
 use prony_record::{
     Exchange, MeasuredPart, Nanos, Negotiated, Outcome, QuicUse, Recorder, TlsHandshake, XdpUse,
@@ -25,7 +25,7 @@ pub(crate) struct Sink {
     pub(crate) sources: SourceCounts,
     /// The lowest limit on concurrent streams that kept requests waiting.
     pub(crate) streams_limit: Option<StreamsLimit>,
-    /// Report on the connections that were opened before the load's start.
+    /// Report on the connections that were opened before the load began.
     pub(crate) preconnect: PreconnectReport,
     /// Refused connection attempts.
     pub(crate) refusals: Refusals,

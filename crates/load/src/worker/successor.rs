@@ -1,5 +1,5 @@
-//! The end of connections, and the successor connections that replace them. A successor is used
-//! when a peer accepts no more requests on a connection that has some in flight (GOAWAY).
+//! Handles the end of connections, and the successor connections that replace them. A successor is
+//! used when a peer accepts no more requests on a connection that has some in flight (GOAWAY).
 
 use prony_record::Nanos;
 

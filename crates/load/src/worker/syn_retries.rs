@@ -5,10 +5,11 @@ use prony_record::{Finding, FindingId, Nanos, Severity};
 /// Times at which a SYN is retransmitted, in seconds after the first SYN. RFC 6298 leads to 1 and 3
 /// seconds; Linux adds the other times if its first retries are linear.
 const SYN_RETRIES_S: [u64; 6] = [1, 2, 3, 4, 5, 7];
-/// Time after a retransmission within which the connect counts as retransmitted. Both the kernel's
-/// timers and the generator cause delays.
+/// Time after a retransmission within which a connect that completes counts as retransmitted. The
+/// window allows for delays by the kernel's timers and by the generator.
 const RETRY_WINDOW: Nanos = Nanos::from_millis(100);
-/// Divisor for an additional part of the window: 1/25 of the time until the retransmission.
+/// Divisor for an additional part of the window, which is 1/25 of the time until the
+/// retransmission.
 const RETRY_WINDOW_PART: u64 = 25;
 /// Share of retransmitted connects above which the finding is a warning.
 const RETRANSMITTED_SHARE_WARNING: f64 = 0.01;

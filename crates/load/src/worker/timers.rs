@@ -7,7 +7,7 @@ use prony_record::Nanos;
 
 use super::deadlines::Deadlines;
 
-/// Kind of action that is due on a connection at a set time.
+/// An action that is due on a connection at a set time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Alarm {
     /// Another connection attempt may begin after a failure.

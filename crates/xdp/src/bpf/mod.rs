@@ -114,7 +114,8 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// The kernel refuses to create the map, usually because the process lacks a privilege.
+    /// Returns an error if the kernel refuses to create the map, usually because the process lacks
+    /// a privilege.
     pub fn new(
         map_type: MapType,
         key_bytes: usize,
@@ -142,7 +143,7 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// The map is full, or the value is not valid for the type of the map.
+    /// Returns an error if the map is full, or if the value is not valid for the type of the map.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         if key.len() != self.key_bytes || value.len() != self.value_bytes {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -171,8 +172,8 @@ impl BpfProgram {
     ///
     /// # Errors
     ///
-    /// The kernel rejects the program. If its verifier rejects it, the error contains the end of
-    /// the verifier's log.
+    /// Returns an error if the kernel rejects the program. If the kernel's verifier rejects it, the
+    /// error contains the end of the verifier's log.
     pub fn load_xdp(code: &[Instruction]) -> io::Result<BpfProgram> {
         match BpfProgram::try_load(code, &mut []) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
@@ -220,7 +221,8 @@ impl BpfProgram {
     ///
     /// # Errors
     ///
-    /// The interface doesn't support the requested mode, or a program is already attached to it.
+    /// Returns an error if the interface doesn't support the requested mode, or if a program is
+    /// already attached to it.
     pub fn attach(&self, interface: u32, flags: u32) -> io::Result<OwnedFd> {
         let mut attributes = LinkCreate {
             prog_fd: self.0.as_raw_fd() as u32,

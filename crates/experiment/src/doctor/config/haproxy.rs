@@ -74,8 +74,8 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
     results
 }
 
-/// Returns the configuration files named by all `-f` options, in order. A folder stands for its
-/// `.cfg` files.
+/// Returns the configuration files that the `-f` options name, in order, or the default file if
+/// there are no such options. If an option names a folder, the folder's `.cfg` files are returned.
 fn main_files(server: &ServerProcess) -> Vec<PathBuf> {
     let words = &server.arguments;
     let pairs = words

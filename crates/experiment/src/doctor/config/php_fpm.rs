@@ -1,4 +1,4 @@
-//! Checks of php-fpm: number and lifetime of the children in each pool.
+//! Checks of php-fpm: number and lifetime of the child processes in each pool.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The kernel's list of listening sockets over netlink (sock_diag(7)), as ss(8) reads it.
+//! Reads the kernel's list of listening sockets over netlink (sock_diag(7)), as ss(8) does.
 
 use std::fs::File;
 use std::io;
@@ -31,7 +31,7 @@ pub(super) struct Listener {
 }
 
 /// Runs a function on a new thread in a process's network namespace. If that is prony's own
-/// namespace, runs it on this thread, which requires no permission.
+/// namespace, runs the function on the calling thread, which requires no permission.
 pub(super) fn in_network_of<T: Send>(
     pid: i32,
     read: impl FnOnce() -> io::Result<T> + Send,
@@ -123,7 +123,7 @@ fn request_list(request: SockDiagMessage) -> io::Result<Vec<Listener>> {
     }
 }
 
-/// Parses one reply of the kernel. Returns true if it was the last one.
+/// Parses one reply from the kernel. Returns true if it was the last one.
 fn read_reply(reply: &[u8], found: &mut Vec<Listener>) -> io::Result<bool> {
     let mut rest = reply;
     while !rest.is_empty() {

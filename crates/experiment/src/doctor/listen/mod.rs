@@ -48,8 +48,8 @@ const OVERFLOWS: CheckTopic = CheckTopic {
     source: "listen(2); TcpExt ListenOverflows and ListenDrops in the kernel's networking/snmp_counter",
 };
 
-/// Number of connections that the kernel has dropped in a network namespace since the creation of
-/// the namespace.
+/// Number of connections that the kernel has dropped in a network namespace since the namespace was
+/// created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ListenDrops {
     overflows: u64,
@@ -174,7 +174,7 @@ fn check_listeners(listeners: &[Listener], somaxconn: Option<u32>, results: &mut
     }
 }
 
-/// Backlog setting of well-known servers.
+/// Backlog settings of well-known servers.
 const BACKLOG_SETTINGS: &str = "nginx: listen … backlog=4096; Apache: ListenBacklog 4096; HAProxy: \
     backlog 4096; php-fpm: listen.backlog = 4096";
 

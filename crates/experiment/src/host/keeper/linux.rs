@@ -29,8 +29,8 @@ pub(super) fn enter_as_service(_network: RawFd, _channel: RawFd) -> io::Result<(
     Ok(())
 }
 
-/// Waits until the process namespace has ended, and then exits. Runs in the keeper, outside of that
-/// namespace.
+/// Waits until the first process of the namespace, `init`, has ended, and then exits. Runs in the
+/// keeper, outside the namespace.
 fn wait_for_namespace(init: i32) -> ! {
     detach(None);
     block_signals();

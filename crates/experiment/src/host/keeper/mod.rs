@@ -98,8 +98,8 @@ pub(super) fn split(setup: &KeeperSetup) -> io::Result<()> {
 }
 
 /// Waits until the keeper has closed its end of the pipe. The keeper closes it together with all
-/// descriptors inherited from prony, including the one for which prony waits in `spawn`. If the
-/// service ran earlier and stopped its keeper, prony would be blocked in `spawn`.
+/// descriptors inherited from prony, including the one that prony waits for in `spawn`. If the
+/// service started before that and stopped its keeper, `spawn` would block.
 fn wait_for_end([read, write]: [RawFd; 2]) {
     // SAFETY: both descriptors are open and belong to this function, and the buffer has room for the
     // byte to read.

@@ -22,7 +22,8 @@ pub(super) struct LocalService {
     /// Cores that the plan assigns to the service; empty means any core.
     pub(super) cores: Vec<usize>,
     pub(super) follow: Follow,
-    /// Hardware counters of the service's processes; `None` unless the plan counts by process.
+    /// Hardware counters of the service's processes; `None` unless the plan requests counters by
+    /// process.
     pub(super) counters: Option<CounterGroup>,
     pub(super) log: Option<PathBuf>,
     /// Processes of the service that the run state lists, by ID and start time.

@@ -1,4 +1,5 @@
-//! A remote Linux machine: a script that prints files of /proc, and parsers for its output.
+//! A remote Linux machine: a script that prints the contents of files in /proc, and parsers for its
+//! output.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -174,7 +175,7 @@ pub(super) struct RemoteServiceHistory {
 }
 
 impl RemoteServiceHistory {
-    /// Returns true if the memory is due to be read again.
+    /// Returns true if it is time to read the memory usage again.
     pub(super) fn wants_memory(&self) -> bool {
         self.memory
             .is_none_or(|(_, read)| read.elapsed() >= MEMORY_INTERVAL)

@@ -70,7 +70,7 @@ impl RemoteSampler {
         }
     }
 
-    /// Returns true if this sampler reads `machine`, with the same services.
+    /// Returns true if this sampler reads the machine and the services that `machine` describes.
     pub(super) fn is_of(&self, machine: &RemoteMachine) -> bool {
         self.machine == *machine
     }

@@ -272,7 +272,7 @@ pub(crate) fn check_network() -> Result<(), String> {
     })
 }
 
-/// Checks that this machine has the command for rate limits of links.
+/// Checks that this machine has the command that limits the rate of links.
 ///
 /// # Errors
 /// The missing command, with a hint.
@@ -286,7 +286,7 @@ pub(crate) fn check_rates() -> Result<(), String> {
 /// Checks that this machine has the command and the kernel support for random loss on links.
 ///
 /// # Errors
-/// The missing command, or the error of the kernel, with a hint.
+/// The missing command, or the error from the kernel, with a hint.
 pub(crate) fn check_losses() -> Result<(), String> {
     if program::find("nft", Path::new("/"), None).is_err() {
         return Err("the command `nft` is missing (install the package nftables: `apt-get install nftables`)".to_owned());

@@ -28,7 +28,7 @@ pub(crate) fn run_in_netns<T: Send>(
     )
 }
 
-/// Runs `work` on a new thread in a temporary network namespace, which has only a loopback
+/// Runs `work` on a new thread in a temporary network namespace, whose only interface is a loopback
 /// interface that is down.
 ///
 /// # Errors

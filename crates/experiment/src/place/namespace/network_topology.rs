@@ -135,7 +135,7 @@ impl NetworkTopology {
         }))
     }
 
-    /// Makes the namespaces of both places drop arriving packets of the link at random.
+    /// Makes the namespaces of both places randomly drop packets that arrive over the link.
     fn add_loss(&self, link: &NetworkLink) -> Result<(), HostError> {
         let Some(loss) = link.loss else { return Ok(()) };
         for end in link.ends {

@@ -19,9 +19,9 @@ use crate::system::fork::{LaunchStep, fork};
 /// ID map that maps every user and group ID to itself.
 const IDENTITY_MAP: &[u8] = b"0 0 4294967295\n";
 
-/// Creates the namespaces and forks. Returns 0 in the first process inside the namespaces, which
-/// has process ID 1 there. Returns that process's ID on the host in the keeper, which is the
-/// process outside.
+/// Creates the namespaces and forks. In the first process inside the namespaces, which has process
+/// ID 1 there, returns 0. In the keeper, which stays outside, returns the ID that the first process
+/// has on the host.
 ///
 /// `checked` converts a system call's result to an error and reports the step.
 pub(crate) fn enter(

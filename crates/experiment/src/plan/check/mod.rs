@@ -1,5 +1,5 @@
-//! Checks of a whole plan before anything starts, for every variant, this machine, and other
-//! machines.
+//! Checks that run before anything starts. They cover every variant of a plan, this machine, and
+//! the other machines that the plan uses.
 
 mod hosts;
 mod machine;

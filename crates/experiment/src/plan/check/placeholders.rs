@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::plan::render::{RemoteAddress, ServiceLayout, remote_allocated};
 use crate::service::{Allocated, Endpoint, PortProtocol, pick_endpoints};
 
-/// Port of the first endpoint.
+/// Port of the first placeholder endpoint.
 const FIRST_PORT: u16 = 20_000;
 /// Number of ports, beginning with `FIRST_PORT`, that count as placeholders.
 const PORTS: u16 = 1_000;
@@ -25,7 +25,7 @@ pub(crate) fn is_placeholder_path(path: &Path) -> bool {
     path.starts_with(FOLDER)
 }
 
-/// Creates endpoints of the right kind. No server listens on them.
+/// Creates placeholder endpoints for the services' listeners. No server listens on them.
 pub(super) fn placeholder_endpoints(services: &[ServiceLayout]) -> BTreeMap<String, Allocated> {
     let mut ports = FIRST_PORT..;
     let mut address = |_: &[PortProtocol]| {

@@ -1,4 +1,4 @@
-//! Entry points that read a plan from a file or a text, and check it.
+//! Entry points that read a plan from a file or a string, and check it.
 
 use std::path::Path;
 

@@ -49,8 +49,8 @@ impl Plan {
         self.machine.cores.len()
     }
 
-    /// Creates the error for a value of `interleave` that is not possible. The error has the line
-    /// of the key, if the plan sets the key.
+    /// Creates the error for a value of `interleave` with which the plan can't run. If the plan
+    /// sets the key, the error names its line.
     pub(crate) fn interleave_error(&self, message: String, hint: &str) -> PlanError {
         let line = self.interleave_line;
         PlanError::new(DiagnosticKind::Structure, &self.origin, line, message).with_hint(hint)

@@ -26,8 +26,8 @@ pub(crate) fn merged_baselines(node: &TomlNode) -> TomlTable {
     merged
 }
 
-/// Chooses the first baseline in a list that names a factor with several levels. Factors with one
-/// level (constants) are removed from the result.
+/// From a list of baselines, chooses the first one that names a factor with several levels. Factors
+/// with one level (constants) are removed from the result.
 pub(crate) fn chosen_baseline(node: &TomlNode, constants: &[PlanFactor]) -> TomlNode {
     let TomlValue::Array(nodes) = &node.value else {
         return without_keys(node, constants);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PKCS_ECDSA_P256_SHA256};
 
-/// A certificate and its private key, both in PEM.
+/// A certificate and its private key, both in PEM format.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct SelfSignedCertificate {
     pub(crate) certificate: String,

@@ -1,4 +1,4 @@
-//! Reads a whole plan from its tree into a [`Plan`], without rendering its variants.
+//! Converts the tree of a plan to a [`Plan`], without rendering its variants.
 
 use std::path::Path;
 

@@ -79,8 +79,8 @@ impl MachineProfile {
     /// Resolves a program name to the path that the host starts.
     ///
     /// `prony` becomes the path of the running prony binary. A name with a slash is a path relative
-    /// to the plan's folder. Any other name is unchanged, or gets a version suffix if only that is
-    /// installed.
+    /// to the plan's folder. Any other name is unchanged, or gets a version suffix if only a
+    /// versioned program is installed.
     ///
     /// # Errors
     /// The program was not found.

@@ -94,7 +94,7 @@ fn number(text: &str, cores: usize) -> Option<i64> {
     }
 }
 
-/// Parses digits. A sign is rejected, because it would be ambiguous next to `..` and `-`.
+/// Parses a number without a sign. A sign would be ambiguous next to `..` and `-`.
 fn unsigned(text: &str) -> Option<i64> {
     let text = text.trim();
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -21,7 +21,7 @@ const PLACE_NAME_MAX: usize = 32;
 /// this is the kernel's limit for their names.
 const LINK_NAME_MAX: usize = 15;
 
-/// A named table of the plan, such as `[service.web]`, not yet rendered.
+/// A named table of the plan, such as `[service.web]`, with templates that are not rendered yet.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NamedTable {
     pub(crate) name: String,

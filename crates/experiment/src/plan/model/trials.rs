@@ -1,5 +1,5 @@
-//! `[trials]`, `margin` and `metrics`: number and length of the measurements of each variant, and
-//! their evaluation.
+//! `[trials]`, `margin` and `metrics`: the number and length of trials, and the settings for their
+//! evaluation.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub struct TrialSettings {
     pub budget: Option<Duration>,
     /// Mode in which the trials of a block run.
     pub interleave: Interleave,
-    /// Seed of the order within blocks; if `None`, the runner chooses one.
+    /// Seed that determines the order of trials within blocks; if `None`, the runner chooses one.
     pub seed: Option<u64>,
 }
 

@@ -36,8 +36,8 @@ const CHOSEN_BY_SEARCH: &[(&str, &str)] = &[
     ),
 ];
 
-/// Typical duration of a search, as a multiple of the measured part of a probe. The duration
-/// includes the settling parts.
+/// Typical duration of a search, including settling parts, divided by the duration of the measured
+/// part of a probe.
 const PROBES_USUAL: f64 = 30.0;
 
 /// Goals and limits of a variant's capacity searches.
@@ -190,7 +190,7 @@ impl CapacityLoad {
         load.settings(&self.base(settings))
     }
 
-    /// Returns the goals and limits as flags of `prony capacity`, with the key of each.
+    /// Returns the goals and limits as flags of `prony capacity`, each with its key in the plan.
     pub fn flags(&self) -> impl Iterator<Item = (&'static str, String)> {
         let CapacityGoals {
             goals,

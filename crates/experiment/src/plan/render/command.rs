@@ -79,7 +79,7 @@ fn find_program(
     }
 }
 
-/// Reports a program with a relative path on another host, because that host doesn't have the
+/// Reports the relative path of a program on another host, because that host doesn't have the
 /// plan's folder.
 fn check_host_program(program: &str, owner: &str, line: usize, reader: &mut PlanReader<'_>) {
     if program.contains('/') && !program.starts_with('/') {

@@ -47,8 +47,8 @@ fn settings<'n>(
 /// Reason why a value can't be read.
 #[derive(Debug)]
 pub(crate) struct NodeError {
-    /// True if the value has the wrong type. `text` is then a predicate, such as "a string, not a
-    /// number".
+    /// True if the value has the wrong type. `text` then names the found and the expected type, as
+    /// in "a string, not a number".
     is_type: bool,
     text: String,
 }

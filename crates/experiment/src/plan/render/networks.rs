@@ -23,11 +23,11 @@ pub(crate) const LINK_KEYS: &[&str] = &["between", "rate", "burst", "latency", "
 /// link.
 const LINK_NETWORKS: [[u8; 2]; 5] = [[10, 213], [10, 87], [172, 29], [10, 141], [192, 168]];
 
-/// Accepted range of the burst of a link with a rate, in bytes. A burst must hold at least one full
+/// Accepted burst sizes, in bytes, of a link with a rate limit. A burst must hold at least one full
 /// packet.
 const BURST_BYTES: RangeInclusive<u64> = 1_600..=1 << 30;
 
-/// Accepted range of the maximum queueing delay of a link with a rate.
+/// Accepted values for the maximum queueing delay of a link with a rate limit.
 const LINK_LATENCY: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
 
 /// Cores of a place, with the line that sets them.
@@ -38,7 +38,8 @@ pub(crate) struct PlaceCores {
 }
 
 impl PlaceCores {
-    /// Returns the cores as a value of the plan, like one that a service or the load sets.
+    /// Returns the cores as a value of the plan, in the form in which a service or the load sets
+    /// them.
     pub(crate) fn node(&self) -> TomlNode {
         TomlNode::text(self.line, self.text.clone())
     }

@@ -150,8 +150,8 @@ fn report_keys_without_effect(table: &TomlTable, owner: &str, reader: &mut PlanR
     }
 }
 
-/// Reads the keys that name further processes of the service, outside its process tree. An empty
-/// string counts as absent.
+/// Reads the keys that name processes of the service outside its process tree. An empty string
+/// counts as absent.
 fn read_follow(
     table: &TomlTable,
     owner: &str,

@@ -18,7 +18,7 @@ use crate::plan::syntax::PlanReader;
 use crate::service::{Allocated, Allocation, Endpoint};
 use crate::topology::Topology;
 
-/// One variant with its real endpoints.
+/// A variant that was rendered with the endpoints that the host allocated.
 #[derive(Debug, Clone)]
 pub struct Resolved {
     /// Places that the plan defines, and the links between them.

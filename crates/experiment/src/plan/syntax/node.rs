@@ -84,7 +84,7 @@ impl TomlTable {
             .map(|entry| &entry.node)
     }
 
-    /// Returns the line of a key, or of the table if it lacks the key.
+    /// Returns the line of a key, or the line of the table if the table lacks the key.
     pub(crate) fn line_of(&self, key: &str) -> usize {
         self.entries
             .iter()

@@ -1,4 +1,4 @@
-//! Typed reading of a plan's tree. Each value that can't be read is reported with its line.
+//! Reads typed values from a plan's tree. Each value that can't be read is reported with its line.
 
 use std::ops::RangeInclusive;
 use std::path::Path;

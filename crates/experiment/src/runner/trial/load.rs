@@ -20,8 +20,8 @@ const SAMPLES_MIN: u32 = 4;
 const SAMPLE_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 impl Trial<'_> {
-    /// Resolves the load of a trial. All variants of a block share a seed, so that their random
-    /// arrivals and orders are the same.
+    /// Resolves the load of a trial. All variants of a block share a seed, so the random parts of
+    /// their loads are the same.
     pub(super) fn load_spec(
         &self,
         load: &ResolvedLoad,
@@ -158,7 +158,8 @@ fn run_on_agents(
     }
 }
 
-/// Sleeps until `moment` is set and reached. Returns false if `done` is set first.
+/// Waits until `moment` has been set, and then until that time. Returns false if `done` is set
+/// first.
 fn sleep_until(moment: &Mutex<Option<Instant>>, done: &OnceLock<Instant>) -> bool {
     const POLL_INTERVAL: Duration = Duration::from_millis(20);
     while done.get().is_none() {

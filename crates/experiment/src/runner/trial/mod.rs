@@ -34,9 +34,9 @@ pub(crate) use probe::{ProbePace, ProbedLoad};
 const STORED_FILE_BYTES_MAX: usize = 256 * 1024;
 /// Number of lines of the target's log that an error message quotes.
 const TARGET_LOG_LINES: usize = 15;
-/// Block number for the folders of the pre-check.
+/// Block number of the pre-check, used in the names of its folders.
 const PRECHECK_BLOCK: u32 = 0;
-/// Maximum number of requests that the pre-check sends from a list.
+/// Maximum number of requests that the pre-check sends from a list of URLs.
 const PRECHECK_REQUESTS_MAX: usize = 8;
 
 /// Position of a trial in the experiment.

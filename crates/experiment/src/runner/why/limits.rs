@@ -11,13 +11,14 @@ use crate::runner::resource_use::{CoreParties, CoreUse, ResourceUse};
 /// Minimum utilization at which cores or a link count as full. The rest is lost to context switches
 /// and to the resolution of the kernel's clock ticks.
 const FULL_SHARE: f64 = 0.9;
-/// CPU time, in percent of one core, from which other processes and guests count as a cause of full
-/// cores.
+/// Minimum CPU time of other processes and guests, in percent of one core, at which they count as a
+/// cause of full cores.
 const NEIGHBORS_PERCENT: f64 = 5.0;
-/// CPU time, in percent of one core, from which other processes and guests may have kept requests
-/// waiting although no core was full.
+/// Minimum CPU time of other processes and guests, in percent of one core, at which they may have
+/// kept requests waiting although no core was full.
 const CROWDED_PERCENT: f64 = 20.0;
-/// An open loop that completed at least this fraction of its schedule was limited by the schedule.
+/// Minimum fraction of its schedule that an open loop must complete to count as limited by the
+/// schedule.
 const SCHEDULE_KEPT_SHARE: f64 = 0.99;
 
 /// Returns the bottleneck in one variant's trials. Utilizations are medians over the trials. The

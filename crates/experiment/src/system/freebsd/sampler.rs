@@ -186,7 +186,7 @@ pub(crate) fn online_cores() -> Vec<usize> {
     Vec::new()
 }
 
-/// Returns the facts of the machine and the programs of the services. `services` lists the
+/// Returns facts about the machine, and the programs of the services. `services` lists the
 /// processes of each service, parents first.
 pub(crate) fn environment(services: &BTreeMap<String, Vec<i32>>) -> Environment {
     let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);

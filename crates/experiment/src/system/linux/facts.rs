@@ -38,7 +38,7 @@ const SYSCTLS: [&str; 22] = [
     "vm.swappiness",
 ];
 
-/// Returns the facts of the machine and the programs of the services. `services` lists the
+/// Returns facts about the machine, and the programs of the services. `services` lists the
 /// processes of each service, parents first.
 pub(crate) fn environment(services: &BTreeMap<String, Vec<i32>>) -> Environment {
     let services = services.iter().map(|(name, pids)| {

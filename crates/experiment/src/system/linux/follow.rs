@@ -21,7 +21,8 @@ const CGROUP_ROOTS: [&str; 5] = [
 /// Maximum depth of nested control groups.
 const GROUP_DEPTH_MAX: usize = 16;
 
-/// Tolerance between the start time of a process and the modification time of a file, in seconds.
+/// Tolerance, in seconds, for comparing the start time of a process with the modification time of a
+/// file.
 const CLOCK_SLACK_S: f64 = 2.0;
 
 /// Processes of a service that are outside of its process tree.

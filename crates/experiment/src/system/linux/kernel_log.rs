@@ -9,7 +9,7 @@ const RECORDS_MAX: usize = 10_000;
 /// Maximum length of a record in bytes.
 const RECORD_BYTES_MAX: usize = 8 * 1024;
 
-/// The kernel log from a point in time onwards.
+/// The kernel log, beginning at the time when it was opened.
 #[derive(Debug)]
 pub(crate) struct KernelLog(File);
 

@@ -185,7 +185,7 @@ pub(super) fn finish_connect<S: Sockets<'static>>(sockets: &mut S) {
     sockets.wait(sockets.now()).unwrap();
 }
 
-/// Returns bytes of which each differs from its neighbors.
+/// Returns bytes, each of which differs from its neighbors.
 pub(super) fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 + at / 251) as u8).collect()
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::super::{XdpLink, XdpOptions, XdpSetup, XdpSockets};
 use super::apparatus::Via;
 
-/// Addresses of the end at which the listeners are.
+/// Addresses of the end of the link at which the listeners are.
 const FAR_V4: &str = "10.9.0.2";
 const FAR_V6: &str = "fd09::2";
 /// Source addresses that the kernel doesn't have, used in addition to the interface's addresses.
@@ -23,7 +23,7 @@ thread_local! {
     static FAR_NAMESPACE: RefCell<Option<Arc<File>>> = const { RefCell::new(None) };
 }
 
-/// Returns the address at which the listeners of this thread are reached.
+/// Returns the address at which this thread's listeners can be reached.
 pub(super) fn listener_address(via: Via) -> SocketAddr {
     let is_far = FAR_NAMESPACE.with_borrow(Option::is_some);
     let address = match (via, is_far) {

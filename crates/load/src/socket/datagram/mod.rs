@@ -8,7 +8,7 @@
 //! 2. [`Datagrams::send`] accepts a batch as a whole or not at all. If the system has no room for
 //!    it, a [`DatagramEvent::Writable`] follows. A datagram may be lost, duplicated, delayed or
 //!    reordered without notice.
-//! 3. A batch that arrived is a [`DatagramEvent::Received`] or continues one
+//! 3. An arriving batch is reported by a [`DatagramEvent::Received`] or continues one
 //!    ([`Datagrams::next_received`]), and stays readable by [`Datagrams::received`] until the next
 //!    batch or event is taken.
 //! 4. A [`DatagramEvent::Failed`] reports an error from the network, such as that no program

@@ -23,7 +23,7 @@ use crate::socket::{Key, Route, local, system};
 
 /// Maximum number of events per wait.
 const EVENTS_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
-/// Length of a receive buffer, in bytes. The system joins no longer batches.
+/// Length of a receive buffer, in bytes. The system never joins datagrams into a longer batch.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Number of batches that one system call may return.
 const BUFFERS: usize = 16;
@@ -58,8 +58,8 @@ struct UdpSocket {
 }
 
 impl UdpDatagrams {
-    /// Creates a backend for up to `capacity` connections. Its clock starts now, or with
-    /// [`UdpDatagrams::start_clock`].
+    /// Creates a backend for up to `capacity` connections. Its clock starts now, unless
+    /// [`UdpDatagrams::start_clock`] sets another start.
     ///
     /// # Errors
     ///

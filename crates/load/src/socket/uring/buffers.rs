@@ -76,7 +76,7 @@ impl ReceiveBuffers {
         }
     }
 
-    /// Like [`ReceiveBuffers::register`], but with a given unit of consumption.
+    /// Like [`ReceiveBuffers::register`], but the kernel consumes the buffers in the given unit.
     ///
     /// # Errors
     ///

@@ -31,7 +31,7 @@ pub(super) struct UringConnection<'run> {
     pub(super) unsent: usize,
 }
 
-/// Way in which operations identify the socket.
+/// The means by which operations identify the socket.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Handle {
     /// The socket's descriptor, which the kernel looks up for each operation.

@@ -51,14 +51,16 @@ pub(crate) struct UringSockets<'run> {
     /// Completions that don't come from the ring.
     ready: VecDeque<Completion>,
     connections: Vec<Option<UringConnection<'run>>>,
-    /// Buffers that the kernel was still sending when their connections ended, by user data.
+    /// Buffers that the kernel was still sending when their connections ended, keyed by the user
+    /// data of the send operation.
     orphans: HashMap<u64, Outgoing<'run>>,
     /// Addresses of connection attempts. The kernel reads them at submission.
     addresses: HashMap<SocketAddr, Box<SockAddr>>,
     /// True if the ring has a table of sockets.
     has_table: bool,
-    /// Connections whose receive found all buffers full of unread bytes, in order. Their receives
-    /// are not armed again immediately, because the buffers would still be full.
+    /// Connections whose receive found all buffers full of unread bytes, in the order in which this
+    /// happened. Their receives are not armed again immediately, because the buffers would still be
+    /// full.
     starved: VecDeque<Key>,
     received: Range<usize>,
     /// Buffer to return to the kernel once its bytes have been read by `received`.
@@ -67,7 +69,7 @@ pub(crate) struct UringSockets<'run> {
 
 impl<'run> UringSockets<'run> {
     /// Creates a backend for up to `capacity` connections. Only the calling thread may use it. Its
-    /// clock starts now, or with [`UringSockets::start_clock`].
+    /// clock starts now, unless [`UringSockets::start_clock`] sets another start.
     ///
     /// # Errors
     ///
@@ -97,8 +99,8 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// Creates a backend with a given way to consume buffers, even if the kernel supports a better
-    /// one.
+    /// Creates a backend whose buffers are consumed in the given unit, even if the kernel supports
+    /// a better one.
     #[cfg(test)]
     pub(in crate::socket) fn with_buffers(
         capacity: usize,

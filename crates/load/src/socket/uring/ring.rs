@@ -16,7 +16,7 @@ use super::operation::{ALARM, Kind, kind_of, quiet};
 
 /// Maximum number of operations that are waiting for submission.
 const SUBMISSIONS: u32 = 256;
-/// Number of queued operations at which they are submitted. Submission must not be delayed for
+/// Number of queued operations that triggers their submission. Submission must not be delayed for
 /// long, because the send times are already recorded.
 const BATCH: usize = 16;
 /// `IORING_ENTER_GETEVENTS` of linux/io_uring.h.
@@ -27,7 +27,7 @@ const COMPLETIONS_PER_CLOCK_READING: u32 = 8;
 const COMPLETIONS_MIN: u32 = 2 * SUBMISSIONS;
 /// Maximum number of entries in the completion queue.
 const COMPLETIONS_MAX: u32 = 32 * 1024;
-/// Maximum time for which dropping the ring waits for operations in the kernel.
+/// Maximum time to wait for operations in the kernel when the ring is dropped.
 const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An io_uring with its clock and its timer.
@@ -77,7 +77,7 @@ impl Ring {
         })
     }
 
-    /// Registers resources with the ring.
+    /// Returns the io_uring instance, for registering resources with it.
     pub(super) fn registry(&self) -> &IoUring {
         &self.io
     }

@@ -22,7 +22,7 @@ pub(super) struct Exchange(Vec<Inbox>);
 #[derive(Debug)]
 struct Inbox {
     packets: Mutex<Vec<Vec<u8>>>,
-    /// True if the inbox has packets and the event is set.
+    /// True if the inbox contains packets and its event is set.
     is_set: AtomicBool,
     event: OwnedFd,
 }
@@ -76,7 +76,7 @@ impl Exchange {
         std::mem::swap(&mut *packets, list);
     }
 
-    /// Returns true if packets for a worker are in its inbox.
+    /// Returns true if a worker's inbox contains packets.
     pub(super) fn has(&self, worker: u32) -> bool {
         self.0
             .get(worker as usize)

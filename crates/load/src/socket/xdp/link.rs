@@ -20,8 +20,8 @@ use super::setup::{XdpOptions, XdpSetup};
 /// larger frames.
 const MTU_MAX: u32 = 3_400;
 
-/// The BPF program on the interface, and the routes to the targets. Dropping the link detaches the
-/// program.
+/// The BPF program that is attached to the interface, and the routes to the targets. Dropping the
+/// link detaches the program.
 #[derive(Debug)]
 pub(crate) struct XdpLink {
     attachment: Attachment,

@@ -101,7 +101,8 @@ enum ReceivedBytes {
 }
 
 impl<'run> XdpSockets<'run> {
-    /// Creates the backend of the link's worker `worker`, for up to `capacity` connections.
+    /// Creates the backend of the worker with index `worker` on the link, for up to `capacity`
+    /// connections.
     pub(crate) fn new(link: Arc<XdpLink>, worker: u32, capacity: usize) -> XdpSockets<'run> {
         let ports = link.ports_of(worker);
         let port = LinkPort::new(link, worker);

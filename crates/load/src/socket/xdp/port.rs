@@ -37,7 +37,7 @@ pub(super) struct LinkPort {
 /// The packet that was returned last. Its bytes stay readable until the next packet is taken.
 enum CurrentPacket {
     None,
-    /// The packet is in a frame of the socket with this number.
+    /// The packet is in a frame of the socket with this index.
     InFrame(usize, Frame),
     /// Another worker received the packet and passed it on.
     Given(Vec<u8>),

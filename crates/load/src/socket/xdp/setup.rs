@@ -1,4 +1,4 @@
-//! The checks before a load over AF_XDP, and their results.
+//! Checks before a load over AF_XDP, and the results of these checks.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ pub(crate) struct XdpOptions {
     pub(crate) busy_poll: bool,
 }
 
-/// A load over AF_XDP whose interface and addresses were checked.
+/// The setup of a load over AF_XDP, whose interface and addresses have been checked.
 #[derive(Debug, Clone)]
 pub(crate) struct XdpSetup {
     pub(super) options: XdpOptions,

@@ -1,4 +1,4 @@
-//! Coalesced waits: a wait that continues until several responses have arrived.
+//! Coalesced waits, which continue until several responses have arrived.
 
 use prony_record::Nanos;
 
@@ -27,9 +27,9 @@ impl Dispatcher {
     /// Servers send many responses on one connection in several small segments. A client that
     /// handles each segment immediately wakes up for each one. It then sends one request at a time,
     /// which also wakes the server each time. Both sides then spend their time on wake-ups. In a
-    /// closed loop with many requests in flight, responses are therefore handled in batches, each
-    /// at most 5% later than it arrived. Only backends for which this saves time gather HTTP/1
-    /// responses; others never record their latency.
+    /// closed loop with many requests in flight, responses are therefore handled in batches, and
+    /// each response is delayed by at most 5% of the average latency. Only backends for which this
+    /// saves time gather HTTP/1 responses; others never record their latency.
     #[inline]
     pub(in crate::worker) fn wait_batch(&self, time_max: Nanos) -> Option<WaitBatch> {
         let max_wait = Nanos(self.ewma_latency.0 / COALESCE_LATENCY_PART).min(time_max);

@@ -1,4 +1,4 @@
-//! Choice of the free slot that takes the next request.
+//! Chooses the free slot that takes the next request.
 
 use super::Dispatcher;
 use crate::connection::{ConnectionState, RequestCapacity};

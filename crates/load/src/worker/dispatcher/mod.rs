@@ -52,7 +52,7 @@ pub(super) struct Dispatcher {
     /// True if no free slot can take the next request.
     has_no_eligible_slot: bool,
     /// Time at which an eligible slot last became free. In a closed loop, the initial value is the
-    /// worker's start.
+    /// time of the worker's start.
     pub(super) eligible_since: Nanos,
     /// Slots whose request is deferred.
     deferred: Vec<u32>,

@@ -1,5 +1,5 @@
-//! Request slots. Each slot has room for one request. HTTP/1 has one slot per connection; HTTP/2
-//! and HTTP/3 have one per stream.
+//! Request slots. Each slot has the capacity for one request. HTTP/1 has one slot per connection;
+//! HTTP/2 and HTTP/3 have one per stream.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(in crate::worker) enum SlotState {
     Busy(Pending),
 }
 
-/// Room for one request on a connection.
+/// Capacity for one request on a connection.
 pub(in crate::worker) struct RequestSlot {
     /// The slot's current connection: the primary one or its successor.
     pub(in crate::worker) connection: u32,

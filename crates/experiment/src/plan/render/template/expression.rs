@@ -12,8 +12,7 @@ pub(super) fn whole_expression(text: &str) -> Option<&str> {
     (!has_trim_mark && has_balanced_brackets(expression)).then_some(expression)
 }
 
-/// Returns true if each closing bracket outside quotes closes an earlier bracket. The text
-/// `a }}-{{ b` is a counterexample.
+/// Returns true if the brackets outside quotes are balanced. In `a }}-{{ b`, they are not.
 ///
 /// The check is necessary because the template engine panics on text after the end of an
 /// expression.

@@ -100,8 +100,8 @@ impl TemplateContext {
         self.values.insert(name.to_owned(), value);
     }
 
-    /// Makes a name whose value differs for each request render as its placeholder. Has no effect
-    /// if a factor or service has the same name.
+    /// Defines a name whose value differs for each request. Templates render the name as a
+    /// placeholder for the load. Has no effect if a factor or service has the same name.
     pub(crate) fn set_request_value(&mut self, name: &str) {
         if is_name(name) && !self.known.has(name) {
             self.known.set(name, KnownName::Plain);
@@ -110,7 +110,8 @@ impl TemplateContext {
         }
     }
 
-    /// Makes the per-request function and filters render as placeholders for the load.
+    /// Defines the per-request function `random` and the filters. Templates render them as
+    /// placeholders for the load.
     pub(crate) fn add_request_functions(&mut self) {
         let random = |first: i64, last: i64| placeholder(&format!("random({first}, {last})"));
         self.environment.add_function("random", random);

@@ -196,7 +196,7 @@ fn negotiated_protocols_are_compared_for_equal_settings() {
     of_first.negotiated.http = Some("1.0".to_owned());
     let found = negotiation_differs(&results, &baseline, &name);
     assert_eq!(found.len(), 1);
-    assert!(found[0].finding.text.contains("HTTP/1.0 against HTTP/1.1"));
+    assert!(found[0].finding.text.contains("HTTP/1.0 and HTTP/1.1"));
 
     let first = results
         .iter_mut()

@@ -16,8 +16,8 @@ const DRAINS_MIN: usize = 5;
 
 /// A slice of a load. Times are relative to the load's start and exclude the time between slices.
 /// The counted part of each slice begins where the counted part of the previous slice ended, or
-/// later if a part of the drain belongs to the measured time ([`SliceReport::excess`]). An open
-/// loop then starts the requests that became due in the meantime, but none that were due before the
+/// later if part of the drain belongs to the measured time ([`SliceReport::excess`]). An open loop
+/// then starts the requests that became due in the meantime, but none that were due before the
 /// first slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadSlice {

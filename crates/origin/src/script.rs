@@ -34,7 +34,7 @@ enum ScriptEnd {
     Cut,
     /// Resets a TCP connection.
     Reset,
-    /// Reads and discards input until the client leaves.
+    /// Reads and discards input until the client disconnects.
     Hold,
     /// Returns the connection to hyper.
     Resume,

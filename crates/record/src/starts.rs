@@ -25,8 +25,8 @@ impl PartialEq for Starts {
 }
 
 impl Starts {
-    /// Records a start that was due at `intended` and made at `actual`. `late` is the delay that
-    /// the generator is responsible for.
+    /// Records a request that was due at `intended` and started at `actual`. `late` is the part of
+    /// the delay that the generator is responsible for.
     #[inline]
     pub(crate) fn record(&mut self, intended: Nanos, actual: Nanos, late: Nanos) {
         self.late.record(late);

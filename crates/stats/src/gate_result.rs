@@ -1,4 +1,5 @@
-//! Result of a gate: the outcome, its numbers and its sentence.
+//! Result of a gate: the outcome, the numbers that it is based on, and a sentence that describes
+//! it.
 
 use serde::{Deserialize, Serialize};
 

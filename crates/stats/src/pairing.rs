@@ -15,7 +15,7 @@ pub(crate) enum PairedValues {
     Incomplete(Unmeasured),
 }
 
-/// Blocks in which a value is missing, or is zero on the ratio scale.
+/// Blocks in which a value is missing, or is zero although the comparison is a ratio.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Unmeasured {
     /// Numbers of the blocks in which the variant has no value.

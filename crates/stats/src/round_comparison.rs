@@ -60,8 +60,8 @@ pub struct RoundComparison {
     pub rounds_without_ratio: u32,
     /// Mean ratio: the geometric mean of the rounds in each block, averaged over the blocks.
     pub rounds_ratio: f64,
-    /// Lower end of the 95% interval from the spread of the rounds within their blocks; absent if
-    /// each block has one round.
+    /// Lower end of the 95% interval, computed from the spread of the rounds within their blocks;
+    /// absent if each block has only one round.
     pub rounds_low: Option<f64>,
     /// Upper end of the interval from the rounds.
     pub rounds_high: Option<f64>,

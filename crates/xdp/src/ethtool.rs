@@ -88,7 +88,7 @@ fn ethtool(interface: &str, buffer: &mut [u32]) -> io::Result<()> {
     }
 }
 
-/// Calls a command that returns one number, and returns this number.
+/// Runs a command that returns one number, and returns that number.
 fn value(interface: &str, command: u32) -> Option<u32> {
     let mut buffer = [command, 0];
     ethtool(interface, &mut buffer).ok().map(|()| buffer[1])

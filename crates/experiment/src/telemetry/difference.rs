@@ -1,4 +1,4 @@
-//! Differences of totals between two samples.
+//! Differences in the totals between two samples.
 
 use std::collections::BTreeMap;
 

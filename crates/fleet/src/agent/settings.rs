@@ -29,7 +29,7 @@ pub struct AgentSettings {
     pub labels: BTreeMap<String, String>,
     /// Policy of the machine's administrator.
     pub policy: Policy,
-    /// Folder for results and for files of runs.
+    /// Folder for results and run files.
     pub state: PathBuf,
     /// Cores that loads may run on; all cores if empty.
     pub cores: Vec<usize>,

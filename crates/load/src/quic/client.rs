@@ -18,7 +18,7 @@ const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 /// has read them. This limit bounds the memory for data that arrives out of order.
 const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 /// Number of unidirectional streams that the server may have open: its control stream, two for
-/// QPACK (RFC 9114 §6.2), and some of types that prony ignores.
+/// QPACK (RFC 9114 §6.2), and a few more for stream types that prony ignores.
 const SERVER_STREAMS_MAX: u32 = 16;
 
 /// Largest UDP payload that QUIC permits (RFC 9000 §18.2). Receive buffers have room for a datagram

@@ -19,7 +19,7 @@ const EARLY_BYTES_MAX: usize = 64 * 1024;
 /// delay, because servers send the messages that follow the handshake (tickets) in complete
 /// records.
 pub(crate) struct TlsHandshake {
-    /// rustls's connection; `None` once the keys were passed on.
+    /// The rustls connection; `None` once the keys have been passed on.
     connection: Option<Box<UnbufferedClientConnection>>,
     /// Received records that aren't processed yet.
     incoming: Vec<u8>,

@@ -23,7 +23,8 @@ use super::settings::{RATE_MIN, SearchSettings};
 const BRACKET_PROBES_MAX: usize = 24;
 /// Share of the search's time after which a bracket with both ends is no longer narrowed.
 const BRACKET_TIME_SHARE: f64 = 0.25;
-/// Share of the search's time after which a bracket with one end is abandoned.
+/// Fraction of the search's time after which a bracket is abandoned if only one of its ends has
+/// been found.
 const BRACKET_TIME_SHARE_MAX: f64 = 0.6;
 /// Maximum length of a probe of the bracket, relative to the search's time.
 const BRACKET_PROBE_SHARE: f64 = 1.0 / 12.0;

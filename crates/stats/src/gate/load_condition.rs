@@ -1,10 +1,10 @@
 //! Conditions on the record of a single load or on the last seconds of a running load, such as
 //! `p99>50ms`, `failed>0.1%` or `rate<1000`.
 //!
-//! The grammar and the metrics are the same as for a [`Gate`](super::Gate), but without variants,
-//! references and verdicts. A single load has no interval, so the result depends only on the
-//! measured values. If only a lower bound on a percentile is known, that bound is compared with the
-//! limit; reports also print the bound.
+//! The grammar and the metrics are the same as for a [`Gate`](super::Gate), but there are no
+//! variants, references or verdicts. A single load has no confidence interval, so the result
+//! depends only on the measured values. If only a lower bound on a percentile is known, that bound
+//! is compared with the limit; reports also print the bound.
 
 use std::fmt;
 

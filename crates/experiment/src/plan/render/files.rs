@@ -1,5 +1,5 @@
-//! The `files` key of a service. A file is rendered from a template, copied, written in the plan,
-//! or generated.
+//! The `files` key of a service. A file is rendered from a template, copied, generated, or given
+//! inline in the plan.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};

@@ -10,7 +10,7 @@ pub(super) struct BackendClock {
     created: Instant,
     /// Reading of the load's clock when the stack's clock is at zero.
     offset: i64,
-    /// The stack's time at the last call of [`BackendClock::read`].
+    /// The stack's time at the last call to [`BackendClock::read`].
     cached: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Errors of QPACK.
+//! QPACK errors.
 
 use std::fmt;
 

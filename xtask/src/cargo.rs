@@ -1,4 +1,4 @@
-//! Nested commands, and the workspace root.
+//! Commands that the tasks run, and the workspace root.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

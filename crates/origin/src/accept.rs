@@ -21,8 +21,8 @@ use crate::stream::{Socket, Stream};
 /// is left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// Interval at which the origin checks if the client has closed a connection from which the origin
-/// doesn't read.
+/// Interval at which the origin checks whether the client has closed a connection, if the origin
+/// doesn't read from it.
 const CLOSE_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Settings for the handling of accepted connections.

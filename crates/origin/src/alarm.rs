@@ -1,8 +1,8 @@
 //! Precise timers for delays.
 //!
-//! The timers of the async runtime round up to whole milliseconds, and do so twice. This is too
-//! coarse for delays that tests rely on. On Linux, each thread has one timerfd and a queue of
-//! waiting tasks. On other systems, the runtime's timers are used.
+//! The timers of the async runtime round up to whole milliseconds twice, which is too coarse for
+//! delays that tests rely on. On Linux, each thread has one timerfd and a queue of waiting tasks.
+//! On other systems, the runtime's timers are used.
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) use fallback::CoarseAlarm as Alarm;

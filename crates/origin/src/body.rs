@@ -31,7 +31,7 @@ pub(crate) enum Body {
     Pattern(Pattern),
     /// The byte pattern, with a pause before each piece.
     Slow(Slow),
-    /// One piece, after which the body never ends.
+    /// One piece, after which the body neither continues nor ends.
     Stuck(Bytes),
 }
 
@@ -83,7 +83,7 @@ impl Body {
     }
 
     /// Creates a body of `size` bytes whose pieces are sent at equal intervals. The last piece is
-    /// sent after the time `over`.
+    /// sent when the time `over` has passed.
     pub(crate) fn slow(size: u64, over: Duration, alarm: Rc<Alarm>) -> Self {
         let piece = size.div_ceil(SLOW_PIECE_COUNT).max(1);
         let pieces = size.div_ceil(piece).max(1);

@@ -26,7 +26,7 @@ pub struct Config {
     /// TLS certificate of every TCP listener and UNIX socket; `None` means cleartext. QUIC always
     /// uses TLS, with this certificate or, if it is `None`, with a generated certificate.
     pub tls: Option<Tls>,
-    /// Cores to each of which one thread is pinned. If the list is not empty, it overrides
+    /// Cores, each of which gets one pinned thread. If the list is not empty, it overrides
     /// `threads`.
     pub cores: Vec<usize>,
     /// Number of threads that are not pinned; 0 means 1.
@@ -40,7 +40,7 @@ pub struct Config {
     /// Freeze schedule that applies from the start of the server. A request to `/stall` can set a
     /// schedule later.
     pub stall: Option<FreezeSchedule>,
-    /// Fault that affects every connection before any byte is read.
+    /// Fault that affects every connection before the origin reads a byte from it.
     pub on_accept: Option<AcceptFault>,
 }
 

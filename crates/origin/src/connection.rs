@@ -81,7 +81,7 @@ where
     }
 }
 
-/// Channel through which a request passes a fault to its connection, which performs the fault.
+/// Channel through which a request passes a fault to its connection, which then performs it.
 type FaultHandover = Rc<Cell<Option<oneshot::Sender<Fault>>>>;
 
 /// Serves a connection until either side ends it.

@@ -1,7 +1,7 @@
 //! CPU cost of each request, which makes a variant slower by a known amount.
 //!
-//! The cost is busy work on the thread that serves the request, not a pause. In the meantime, no
-//! other request is served on the same core.
+//! The cost is busy work on the thread that serves the request, not a pause. Meanwhile, no other
+//! request is served on the same core.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

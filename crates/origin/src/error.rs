@@ -57,7 +57,7 @@ pub enum OriginError {
     },
     /// A server can't use the certificate and the key together.
     TlsRefused {
-        /// Error of the TLS library.
+        /// Error from the TLS library.
         reason: String,
     },
     /// A thread could not be pinned to its configured core.

@@ -5,11 +5,11 @@ use std::fmt;
 /// A wrong or unusual response, requested as `/fault/NAME`.
 ///
 /// Over HTTP/1.0 and HTTP/1.1, each fault is a fixed script of bytes on the raw connection, inside
-/// TLS if TLS is used. It works for every method and for every request of a connection. The request
-/// body is read first, except by [`Fault::EarlyResponse`]. Requests that are pipelined after the
-/// faulty one are lost. Each version of HTTP has only the faults for which [`Fault::over_http1`],
-/// [`Fault::over_http2`] or [`Fault::over_http3`] returns true. For other faults, the origin
-/// returns status 501.
+/// TLS if TLS is used. It works with every method and for every request on a connection. The
+/// request body is read first, except by [`Fault::EarlyResponse`]. Requests that are pipelined
+/// after the faulty one are lost. Each version of HTTP has only the faults for which
+/// [`Fault::over_http1`], [`Fault::over_http2`] or [`Fault::over_http3`] returns true. For other
+/// faults, the origin returns status 501.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// A TCP reset (SO_LINGER 0) instead of a response. UNIX sockets have no reset, so they are

@@ -102,7 +102,7 @@ pub(crate) fn bind(config: &Config, threads: usize) -> Result<BoundListeners, Or
     Ok(bound)
 }
 
-/// The sockets of all threads on the same address.
+/// The sockets that all threads bind to the same address.
 struct SharedAddress<S> {
     real: SocketAddr,
     sockets: Vec<S>,

@@ -38,9 +38,9 @@ pub(crate) enum RequestResult {
     Takeover(Fault),
 }
 
-/// Reads the request and creates its response. Doesn't read the request body for the fault
-/// `early-answer`, or if the body is too long for `/echo`. If the request has a delay, returns
-/// after the delay.
+/// Reads the request and creates its response. Doesn't read the request body if the path requests
+/// the fault `early-answer`, or if the body is too long for `/echo`. If the request has a delay,
+/// returns after the delay.
 pub(crate) async fn respond<B>(
     request: Request<B>,
     alarm: &Rc<Alarm>,

@@ -71,7 +71,7 @@ const EARLY_HINTS: &str =
 const ONE_CHUNK: &str = "d\r\nHello, world!\r\n";
 const LAST_CHUNK: &str = "0\r\n\r\n";
 
-/// A text of 64 bytes without a line end.
+/// 64 bytes of text without a line end.
 const FILLER_LINE: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
 fn acts(fault: Fault) -> &'static [ScriptStep] {

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct ServiceQueue {
     service_time: Duration,
-    /// Time at which the last request has been served; `None` before the first request.
+    /// Time at which the service of the last request in the queue ends; `None` before the first
+    /// request.
     free_at: Mutex<Option<Instant>>,
 }
 
@@ -23,7 +24,7 @@ impl ServiceQueue {
         }
     }
 
-    /// Adds a request and returns the time at which it has been served. A request is served even if
+    /// Adds a request and returns the time at which its service ends. A request is served even if
     /// its client leaves earlier.
     pub(crate) fn enter(&self, arrival: Instant) -> Instant {
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);

@@ -48,7 +48,7 @@ pub(crate) fn name_length(bytes: &[u8]) -> Option<usize> {
     odd_name_length(bytes)
 }
 
-/// Like [`name_length`], but also accepts names with characters other than letters and hyphens.
+/// Slow path of [`name_length`], which also accepts characters other than letters and hyphens.
 fn odd_name_length(bytes: &[u8]) -> Option<usize> {
     let length = token_length(bytes);
     (length > 0 && bytes.get(length) == Some(&b':')).then_some(length)
@@ -86,7 +86,8 @@ pub(crate) fn line_length(bytes: &[u8]) -> Option<usize> {
     odd_line_length(bytes, steps.len() * STEP)
 }
 
-/// Like [`line_length`], but byte by byte. The first `from` bytes are known to be valid.
+/// Slow path of [`line_length`], which examines one byte at a time. The first `from` bytes are
+/// known to be valid.
 fn odd_line_length(bytes: &[u8], from: usize) -> Option<usize> {
     let rest = bytes[from..].iter();
     let length = from + rest.take_while(|&&byte| is_value_byte(byte)).count();
@@ -101,8 +102,8 @@ pub fn is_value(bytes: &[u8]) -> bool {
         && rest.iter().copied().all(is_value_byte)
 }
 
-/// Compares a token with a name, ignoring case. The name is in lower case, may contain hyphens, and
-/// has at least eight bytes.
+/// Returns true if a token equals a name, ignoring case. The name is in lower case, may contain
+/// hyphens, and has at least eight bytes.
 ///
 /// Within tokens, setting the case bit produces a lower-case letter only from a letter, and a
 /// hyphen only from a hyphen.

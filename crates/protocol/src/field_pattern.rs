@@ -21,7 +21,7 @@ enum BlockPiece {
     Fixed { bytes: Vec<u8>, list_bytes: u32 },
     /// A field whose value varies.
     Varying {
-        /// The field's encoded representation and name.
+        /// Encoded beginning of the field: everything before its value.
         encoded_name: Vec<u8>,
         name_bytes: u32,
         /// The field's value in the [`RequestSpec`] from which the pattern was created.
@@ -35,9 +35,9 @@ enum BlockPiece {
 }
 
 impl FieldPattern {
-    /// Encodes the fixed fields of a request. A field varies if `is_varying` is true for its value.
-    /// If `body_varies` is true, the body of `spec` only determines whether `content-length` is
-    /// sent.
+    /// Encodes the fixed fields of a request. A field varies if `is_varying` returns true for its
+    /// value. If `body_varies` is true, the body of `spec` only determines whether `content-length`
+    /// is sent.
     ///
     /// # Errors
     ///

@@ -8,8 +8,8 @@
 //!
 //! - It uses no clock, socket, thread or async type. Nothing waits or sends.
 //! - The caller owns the buffers; bodies are returned as slices of the input.
-//! - The result is independent of how the input was split: the same bytes give the same events,
-//!   apart from the division of a body into pieces.
+//! - The result doesn't depend on how the input was split: the same bytes give the same events,
+//!   except that a body may be divided into different pieces.
 //! - After a violation by the peer, each call returns the same violation until the next exchange is
 //!   started. No input causes a panic, an endless loop, or memory use beyond the limits.
 //! - An exchange in the steady state allocates nothing.

@@ -17,7 +17,7 @@ pub(crate) enum ResponseStage {
         /// Number of remaining body bytes, if the response has a Content-Length.
         left: Option<u64>,
     },
-    /// The content of a tunnel, which consists of DATA only (RFC 9113 §8.5, RFC 9114 §4.4).
+    /// The content of a tunnel, which is sent only in DATA frames (RFC 9113 §8.5, RFC 9114 §4.4).
     Tunnel,
 }
 
@@ -119,8 +119,8 @@ impl ResponseStage {
         }
     }
 
-    /// Counts `bytes` bytes of the body. They must not come before the head or exceed the content
-    /// length.
+    /// Counts `bytes` received bytes of the body. Returns an error if they come before the head or
+    /// exceed the content length.
     #[inline]
     pub(crate) fn data(&mut self, bytes: u64) -> Result<(), ResponseFault> {
         match self {
@@ -147,7 +147,7 @@ impl ResponseStage {
     }
 }
 
-/// Returns the stage after the final head. It contains the required length of the body (RFC 9113
+/// Returns the stage that follows the final head, with the required length of the body (RFC 9113
 /// §8.1.1 and §8.5, RFC 9114 §4.1.2 and §4.4, RFC 9110 §6.4.1 and §8.6).
 fn after_head(status: u16, content_length: Option<u64>, expects: Expects) -> ResponseStage {
     let left = match (expects, status) {

@@ -22,7 +22,7 @@ pub struct Delta {
     /// Start and end of the interval, relative to the start of the load. The interval never
     /// includes the warm-up. Merging yields the range from the earliest start to the latest end.
     pub span: Option<(Nanos, Nanos)>,
-    /// Requests whose connect or send began, including those of the warm-up.
+    /// Requests that began to connect or to send, including those during the warm-up.
     pub started: u64,
     /// Requests that finished but do not belong to the measured part. Except for `started`, all
     /// other counts refer to the measured part.
@@ -31,7 +31,7 @@ pub struct Delta {
     pub outcomes: OutcomeCounts,
     /// Final responses by status.
     pub statuses: Statuses,
-    /// Number of retries of requests that a reused connection lost.
+    /// Number of retries after a reused connection lost a request.
     pub retried: u64,
     /// Redirects followed within requests.
     pub redirected: u64,
@@ -45,8 +45,8 @@ pub struct Delta {
     pub connections_opened: u64,
     /// TLS handshakes that resumed an earlier session.
     pub tls_resumed: u64,
-    /// Times from the intended start to the last byte of successful requests, and lower bounds of
-    /// these times for requests that timed out or were cut off.
+    /// Response times of successful requests, from the intended start to the last byte of the
+    /// response, and lower bounds on the response times of requests that timed out or were cut off.
     pub response_time: Distribution,
     /// Service times: from the first byte sent to the last byte received.
     pub service_time: Distribution,
@@ -99,7 +99,7 @@ impl Delta {
         self.series.clear();
     }
 
-    /// Returns the slices of the time series, numbered from the start of the measured part.
+    /// Returns the slices of the time series. Slice 0 is the first of the measured part.
     pub fn slices(&self) -> impl Iterator<Item = SliceTotals> + '_ {
         self.series.numbered().map(|(number, slice)| SliceTotals {
             number,
@@ -161,7 +161,7 @@ impl Delta {
         ]
     }
 
-    /// Returns all distributions, including lateness and gaps of starts.
+    /// Returns all distributions, including those of lateness and of the gaps between starts.
     pub(crate) fn all_times(&self) -> impl Iterator<Item = &Distribution> {
         self.times().into_iter().chain(self.starts.times())
     }

@@ -178,14 +178,13 @@ impl Distribution {
         add_times(&mut self.known, time, count);
     }
 
-    /// Returns the value at `quantile` (0 to 1), and whether it is only a lower bound. A time that
-    /// is known only as a lower bound counts with that bound.
+    /// Returns the value at `quantile` (0 to 1), and whether it is only a lower bound. A lower
+    /// bound is treated as if it were the true time.
     pub fn quantile(&self, quantile: f64) -> (Nanos, bool) {
         self.quantile_of(&self.all(), quantile)
     }
 
-    /// Returns the histogram of all times. A time that is known only as a lower bound counts with
-    /// that bound.
+    /// Returns the histogram of all times. A lower bound is treated as if it were the true time.
     fn all(&self) -> Cow<'_, Histogram<u64>> {
         let mut all = Cow::Borrowed(&self.known);
         if let Some(censored) = self.bounds() {
@@ -347,12 +346,12 @@ pub struct Summary {
     pub mean: f64,
     /// Median.
     pub p50: f64,
-    /// 75th percentile; absent in records of earlier versions.
+    /// 75th percentile; absent in records written by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p75: Option<f64>,
     /// 90th percentile.
     pub p90: f64,
-    /// 95th percentile; absent in records of earlier versions.
+    /// 95th percentile; absent in records written by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p95: Option<f64>,
     /// 99th percentile.
@@ -361,8 +360,8 @@ pub struct Summary {
     pub p99_9: f64,
     /// Maximum.
     pub max: f64,
-    /// Standard deviation of the known times. Absent if there are none, and in records of earlier
-    /// versions.
+    /// Standard deviation of the known times. Absent if there are none, and in records written by
+    /// earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdev: Option<f64>,
     /// Names of the values that are lower bounds because of timeouts or unfinished requests.

@@ -34,8 +34,8 @@ pub struct Record {
     pub status: BTreeMap<u16, u64>,
     /// Rates over the measured part.
     pub rate: Rates,
-    /// Times from the intended start to the last byte of successful requests, and lower bounds of
-    /// these times for requests that timed out or were cut off.
+    /// Response times of successful requests, from the intended start to the last byte of the
+    /// response, and lower bounds on the response times of requests that timed out or were cut off.
     #[serde(with = "unmeasured")]
     pub response_time_us: Summary,
     /// Service times: from the first byte sent to the last byte received.
@@ -93,8 +93,8 @@ pub struct LoadAbort {
     pub condition: String,
     /// Measured value as a clause, such as `p99 is 61.3 ms`.
     pub measured: String,
-    /// Length, in seconds, of the window before the decision over which the condition was
-    /// evaluated.
+    /// Length, in seconds, of the window over which the condition was evaluated. The window ends at
+    /// the decision.
     pub window_s: f64,
     /// Time of the decision, in seconds since the measured part began.
     pub at_s: f64,
@@ -111,7 +111,7 @@ pub struct LoadInfo {
     pub connections: u32,
     /// Maximum number of concurrent streams per connection.
     pub streams: u32,
-    /// Planned length of the measured part; `None` if a count of requests ends the load.
+    /// Planned length of the measured part; `None` if the load ends after a number of requests.
     pub duration_s: Option<f64>,
     /// Number of requests after which the load ends, if there is such a limit.
     #[serde(default)]
@@ -214,7 +214,7 @@ impl LoadInfo {
 /// Counts over the measured part of a load.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Totals {
-    /// Requests whose connect or send began.
+    /// Requests that began to connect or to send.
     pub started: u64,
     /// Number of successful requests.
     pub ok: u64,
@@ -231,7 +231,7 @@ pub struct Totals {
     pub unstarted: u64,
     /// Number of response times that are known only as lower bounds.
     pub censored: u64,
-    /// Number of retries of requests that a reused connection lost.
+    /// Number of retries after a reused connection lost a request.
     pub retried: u64,
     /// Redirects followed within requests.
     #[serde(default)]
@@ -301,21 +301,21 @@ pub struct Generator {
     pub cpu_user_s: f64,
     /// Kernel CPU time of all workers over the measured part.
     pub cpu_system_s: f64,
-    /// Fraction of the time in which the busiest worker was not waiting for events, 0 to 1.
+    /// Fraction of the time during which the busiest worker was not waiting for events, 0 to 1.
     pub busy_share: f64,
-    /// Fraction of the time in which a worker was running or ready to run, 0 to 1. Refers to the
-    /// worker with the largest fraction.
+    /// Fraction of the time during which a worker was running or ready to run, 0 to 1. The largest
+    /// fraction of any worker.
     #[serde(default)]
     pub awake_share: f64,
     /// Mean fraction of a worker's connections that waited for the generator instead of the server,
-    /// 0 to 1. Refers to the worker with the largest fraction. Meaningful only in a closed loop.
+    /// 0 to 1. The largest fraction of any worker. Meaningful only in a closed loop.
     #[serde(default)]
     pub queue_share: f64,
-    /// Fraction of the time in which a worker was ready to run but had no core, 0 to 1. Refers to
-    /// the worker with the largest fraction. 0 if the operating system does not report it.
+    /// Fraction of the time during which a worker was ready to run but had no core, 0 to 1. The
+    /// largest fraction of any worker. 0 if the operating system does not report it.
     #[serde(default)]
     pub starved_share: f64,
-    /// Lateness of the starts that had a free connection; open loop only.
+    /// Lateness of the requests that found a free connection; open loop only.
     #[serde(with = "unmeasured")]
     pub late_us: Summary,
     /// Gaps between successive starts of each worker; open loop only.
@@ -361,8 +361,8 @@ impl Stalls {
         }
     }
 
-    /// Returns the stalls with the longer total of two workers. The workers of a process stall at
-    /// the same time, so their stalls must not be added up.
+    /// Returns the stalls of one of two workers: the one whose stalls took longer in total. The
+    /// workers of a process stall at the same time, so their stalls must not be added up.
     #[must_use]
     pub fn longer(self, other: Stalls) -> Stalls {
         match other.total_s > self.total_s {
@@ -481,7 +481,7 @@ pub struct XdpUse {
     pub polls: u64,
     /// Number of sleeps that ended because a packet arrived.
     pub wakes: u64,
-    /// Number of sleeps from which arriving packets did not wake a worker, so that it could handle
+    /// Number of sleeps that arriving packets did not interrupt, so that the worker could handle
     /// several responses at once.
     pub pauses: u64,
 }

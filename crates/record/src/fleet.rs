@@ -1,4 +1,4 @@
-//! The part of a record that exists only for loads by several agents.
+//! The part of a record that only loads by several agents have.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub struct FleetAgent {
     pub workers: u32,
     /// Number of connections in the agent's share of the load.
     pub connections: u64,
-    /// Requests of the measured part whose connect or send began.
+    /// Requests in the measured part that began to connect or to send.
     pub started: u64,
     /// Successful requests in the measured part.
     pub ok: u64,
@@ -48,18 +48,20 @@ pub struct FleetAgent {
     /// finish.
     #[serde(default)]
     pub cpu_percent: Option<f64>,
-    /// Agent's clock minus the coordinator's clock, before the load.
+    /// Offset of the agent's clock (agent's clock minus coordinator's clock), measured before the
+    /// load.
     pub clock_offset_us: Option<f64>,
     /// Maximum error of `clock_offset_us`.
     pub clock_bound_us: Option<f64>,
-    /// Delay of the agent's first request by the coordinator's clock, relative to the common start
-    /// or, in an open loop, to the agent's first scheduled arrival. `None` if the agent made no
+    /// Delay of the agent's first request after the common start or, in an open loop, after the
+    /// agent's first scheduled arrival, on the coordinator's clock. `None` if the agent made no
     /// request or the delay is unknown.
     pub first_start_us: Option<f64>,
     /// Delay of the agent's first request relative to the first request of the agent that started
     /// first.
     #[serde(default)]
     pub start_skew_us: Option<f64>,
-    /// `done`, `stopped`, `agent-ended`, `lease-ended`, `failed` or `lost`.
+    /// Reason why the agent's share ended: `done`, `stopped`, `agent-ended`, `lease-ended`,
+    /// `failed` or `lost`.
     pub ended_because: String,
 }

@@ -2,9 +2,9 @@
 //!
 //! Input: each worker calls its [`Recorder`] when a request starts and when it ends. Output: the
 //! merged [`Record`] (`prony.record/1`), from which every report is derived. This crate reads no
-//! clock, opens no socket and formats no report. The crates that create findings compose their
-//! texts; [`FindingId`] is the registry of all findings. Only [`number`] rounds numbers for
-//! display, and only [`quantity`] parses typed quantities.
+//! clock, opens no socket and formats no report. The crates that create findings also compose the
+//! text of these findings; [`FindingId`] is the registry of all findings. Only [`number`] rounds
+//! numbers for display, and only [`quantity`] parses typed quantities.
 
 mod buckets;
 mod delta;

@@ -310,7 +310,7 @@ impl Measure {
         )
     }
 
-    /// Returns the count of requests and the total that it is a share of. Returns `None` for
+    /// Returns the count of requests and the total of which it is a share. Returns `None` for
     /// metrics that don't count requests.
     pub fn count(&self, record: &Record) -> Option<(u64, u64)> {
         match self.0 {
@@ -335,7 +335,7 @@ impl CountKind {
         }
     }
 
-    /// Returns the count and the total that it is a share of.
+    /// Returns the count and the total of which it is a share.
     fn of(self, record: &Record) -> (u64, u64) {
         let totals = &record.totals;
         let ended = totals.ok + totals.failed;

@@ -161,9 +161,9 @@ pub fn bits_per_s(n: f64) -> String {
     format!("{} {}", significant(value, 3), UNITS[unit])
 }
 
-/// Formats a share from 0 to 1 as a percentage. The smaller of the share and its remainder gets two
-/// significant digits: `50%`, `3.3%` and `96.7%`, `0.68%` and `99.32%`. Two shares that make up a
-/// total therefore add up to 100%, and a small number of failures never rounds to zero.
+/// Formats a share from 0 to 1 as a percentage. The smaller of the share and its complement gets
+/// two significant digits: `50%`, `3.3%` and `96.7%`, `0.68%` and `99.32%`. Two shares that make up
+/// a total therefore add up to 100%, and a small number of failures never rounds to zero.
 pub fn share(share: f64) -> String {
     const DECIMALS_MAX: f64 = 8.0;
     let percent = share * 100.0;
@@ -180,7 +180,8 @@ pub fn share(share: f64) -> String {
     format!("{percent:.decimals$}%")
 }
 
-/// Removes trailing zeros, because users choose round numbers: `50 ms`, not `50.0 ms`.
+/// Removes trailing zeros, because the values that users choose are usually round: `50 ms`, not
+/// `50.0 ms`.
 pub fn trimmed(figure: &str) -> String {
     let unit = figure.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '−' | '+')));
     let (number, unit) = figure.split_at(unit.unwrap_or(figure.len()));

@@ -11,7 +11,7 @@ pub enum ResponsibleParty {
     Server,
     /// The generator or the machine it runs on.
     Generator,
-    /// The schedule: the end of the load cut the request off.
+    /// The schedule: the load ended before the request did.
     Schedule,
 }
 

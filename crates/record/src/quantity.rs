@@ -45,8 +45,8 @@ pub fn age(typed: &str) -> Result<Duration, String> {
     time.ok_or_else(|| format!("\"{typed}\" is not a time; write it like 90m, 12h or 30d"))
 }
 
-/// Formats a duration so that [`time`] can parse it, in the largest unit that leaves no fraction:
-/// `30s`, `500ms`, `0.5us`.
+/// Formats a duration so that [`time`] can parse it, in the largest unit that gives a whole number
+/// (`30s`, `500ms`) or, failing that, in fractions of a microsecond (`0.500us`).
 pub fn time_text(time: Duration) -> String {
     match time.as_nanos() {
         ns if ns % 1_000_000_000 == 0 => format!("{}s", ns / 1_000_000_000),

@@ -195,7 +195,7 @@ impl StagedRate {
     }
 
     /// Returns the last time, in seconds, at which no more than `arrivals` requests have arrived,
-    /// and the number of the segment that contains it. Returns `None` if `arrivals` is never
+    /// and the index of the segment that contains it. Returns `None` if `arrivals` is never
     /// exceeded. The search begins at `segment`, which must not be after the resulting segment.
     fn inverse(&self, arrivals: f64, mut segment: usize) -> Option<(f64, usize)> {
         if arrivals.is_nan() || arrivals >= self.arrivals {
@@ -226,9 +226,9 @@ impl ArrivalTimes {
         ArrivalTimes { rate, segment: 0 }
     }
 
-    /// Returns the last time, in seconds, at which no more than `arrivals` requests have arrived,
-    /// so no request arrives while the rate is zero. Returns `None` if `arrivals` is never
-    /// exceeded. `arrivals` must not be less than in the previous call.
+    /// Returns the last time, in seconds, at which no more than `arrivals` requests have arrived.
+    /// The last time is used so that no request arrives while the rate is zero. Returns `None` if
+    /// `arrivals` is never exceeded. `arrivals` must not be less than in the previous call.
     pub fn at(&mut self, arrivals: f64) -> Option<f64> {
         let (at_s, segment) = self.rate.inverse(arrivals, self.segment)?;
         self.segment = segment;

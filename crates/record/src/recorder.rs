@@ -1,10 +1,10 @@
 //! The recorder of one worker: counts, histograms and time series of its requests.
 //!
 //! In an open loop, a request belongs to the measured part if it was *due* in it; in a closed loop,
-//! if it *ended* (or was in flight) in it. The rate of a closed loop therefore counts the requests
-//! that the server completed in the measured part, and the percentiles of an open loop contain no
-//! backlog from the warm-up. If a closed loop ends after a number of requests, the requests due
-//! after the warm-up belong to the measured part, so exactly that number is measured.
+//! if it *ended* in it or was in flight at its end. The rate of a closed loop therefore counts the
+//! requests that the server completed in the measured part, and the percentiles of an open loop
+//! contain no backlog from the warm-up. If a closed loop ends after a number of requests, the
+//! requests due after the warm-up belong to the measured part, so exactly that number is measured.
 //!
 //! In an interleaved load, requests that started in the settling part of a slice do not belong to
 //! the measured part, and the load's clock does not count that part: see [`Recorder::settle`].
@@ -177,13 +177,13 @@ impl Recorder {
         self.untaken = Some(Box::default());
     }
 
-    /// Records that the connect or send of a request began.
+    /// Records that a request began to connect or to send.
     #[inline]
     pub fn started(&mut self) {
         self.started_entry(0);
     }
 
-    /// Records that the connect or send of a request began. `entry` is the number of the request's
+    /// Records that a request began to connect or to send. `entry` is the number of the request's
     /// entry.
     #[inline]
     pub fn started_entry(&mut self, entry: u32) {
@@ -232,14 +232,14 @@ impl Recorder {
         true
     }
 
-    /// Records that a request is sent again because a reused connection lost it.
+    /// Records that a request is being sent again because a reused connection lost it.
     pub fn retried(&mut self, now: Nanos) {
         if self.is_measured_at(now) {
             self.slice.retried += 1;
         }
     }
 
-    /// Records that a request follows a redirect.
+    /// Records that a request is following a redirect.
     pub fn redirected(&mut self, now: Nanos) {
         if self.is_measured_at(now) {
             self.slice.redirected += 1;
@@ -319,9 +319,9 @@ impl Recorder {
         }
     }
 
-    /// Closes the slices before `moment`. Afterwards, no request may end before `moment`. Each
-    /// request that ends also closes slices, but that may be too late for a viewer that is waiting
-    /// for results.
+    /// Closes the slices before `moment`. Afterwards, no request may end before `moment`. The end
+    /// of a request also closes slices, but it may come too late for a viewer that is waiting for
+    /// results.
     #[inline]
     pub fn passed(&mut self, moment: Nanos) {
         let moment = moment.min(self.series_limit);
@@ -446,8 +446,9 @@ impl Recorder {
         &self.total
     }
 
-    /// Returns the number of requests in the measured part whose connect or send began. Starts are
-    /// counted independently of ends, which makes the check in [`crate::Totals::check`] meaningful.
+    /// Returns the number of requests in the measured part that began to connect or to send. Starts
+    /// are counted independently of ends, which makes the check in [`crate::Totals::check`]
+    /// meaningful.
     pub fn started_count(&self) -> u64 {
         self.total.started - self.total.unmeasured
     }

@@ -46,7 +46,7 @@ pub fn hide(text: &str) -> String {
     replaced(text, |_| REDACTED.to_owned())
 }
 
-/// Replaces the credentials in a text with numbered placeholders.
+/// Replaces the credentials in `text` with numbered placeholders.
 pub fn split(text: &str) -> Redacted {
     let mut secrets: Vec<String> = Vec::new();
     let text = replaced(text, |secret| {
@@ -60,7 +60,7 @@ pub fn split(text: &str) -> Redacted {
     Redacted { text, secrets }
 }
 
-/// Replaces the placeholders in a text with the credentials.
+/// Replaces the placeholders in `text` with the credentials.
 pub fn restore(text: &str, secrets: &[String]) -> String {
     let numbered = secrets.iter().enumerate();
     numbered.fold(text.to_owned(), |text, (index, secret)| {

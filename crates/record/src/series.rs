@@ -20,14 +20,14 @@ pub struct Slice {
     /// HTTP bytes received by the requests that finished within the slice.
     pub bytes_in: u64,
     /// Mean arrival rate within the slice, in requests per second; open loop only. Absent in
-    /// records of earlier versions.
+    /// records written by earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offered_per_s: Option<f64>,
     /// Median response time in microseconds; 0 (null in JSON) if no request finished.
     #[serde(with = "unmeasured")]
     pub p50_us: f64,
     /// 90th percentile of the response time in microseconds; 0 if no request finished, and in
-    /// records of earlier versions.
+    /// records written by earlier versions.
     #[serde(default, with = "unmeasured")]
     pub p90_us: f64,
     /// 99th percentile of the response time in microseconds.

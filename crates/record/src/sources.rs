@@ -1,4 +1,4 @@
-//! Number of connections and requests of each source address of a load.
+//! Numbers of connections and requests by source address.
 
 use std::net::IpAddr;
 
@@ -26,8 +26,8 @@ pub struct SourceUse {
     pub ok: SourceSpread,
     /// Spread of failed requests over the used addresses.
     pub failed: SourceSpread,
-    /// Totals of the addresses at the end of a very long list, which are not counted individually.
-    /// `used` doesn't include them.
+    /// Totals of the addresses that are not counted individually: those at the end of a very long
+    /// list. `used` doesn't include them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beyond: Option<SourceTotals>,
     /// The used addresses in the order in which they were given; empty if more than 1,000 were
@@ -46,7 +46,7 @@ pub struct SourceSpread {
     pub most: u64,
 }
 
-/// Number of connections and requests of one address, or of several addresses together.
+/// Numbers of connections and requests of one address, or of several addresses together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SourceTotals {
     /// Connections opened.
@@ -57,7 +57,7 @@ pub struct SourceTotals {
     pub failed: u64,
 }
 
-/// One source address with its number of connections and requests.
+/// One source address with its numbers of connections and requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceCount {
     /// Source address.

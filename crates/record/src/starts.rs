@@ -73,9 +73,9 @@ impl Starts {
     }
 }
 
-/// Gaps between consecutive starts of the same worker. Each of *n* workers makes every *n*-th
-/// arrival of the schedule, so these gaps are *n* times as long on average as the schedule's, and
-/// with Poisson arrivals they vary less.
+/// Gaps between consecutive starts of the same worker. Each of *n* workers starts every *n*-th
+/// request of the schedule, so these gaps are on average *n* times as long as the gaps of the
+/// schedule. With Poisson arrivals, they also vary less.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StartGaps {
     /// Gaps between the intended starts of the requests that were started.

@@ -23,7 +23,7 @@ pub struct Document {
     pub(crate) question: String,
     /// The version of prony that made the measurement.
     pub(crate) version: String,
-    /// Blocks above the first section.
+    /// Blocks that precede the first section.
     pub(crate) header: Blocks,
     pub(crate) sections: Vec<Section>,
 }
@@ -175,7 +175,7 @@ pub(crate) struct VerdictLine {
 /// A chart with its name and caption.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
-    /// Text from which the name of the chart's SVG file is derived.
+    /// Text from which the file name of the chart's SVG file is derived.
     pub(crate) name: String,
     /// The heading above the chart.
     pub(crate) title: String,

@@ -1,9 +1,10 @@
-//! Conversion of a stored environment to lines of text. Any document is accepted, because newer
-//! versions may store more facts.
+//! Conversion of a stored environment to lines of text. Documents of any structure are accepted,
+//! because newer versions may store more facts.
 
 use serde_json::Value;
 
-/// Converts a document to paths and values: `machine › sysctls › net.core.somaxconn`, `4096`.
+/// Converts a document to a list of paths and values: `machine › sysctls › net.core.somaxconn`,
+/// `4096`.
 pub(crate) fn flattened(value: &Value) -> Vec<(String, String)> {
     let mut out = Vec::new();
     flatten(value, "", &mut out);

@@ -12,7 +12,7 @@ pub struct Experiment {
     pub plan: String,
     /// Content of `environment.json`; null if the file is missing.
     pub environment: serde_json::Value,
-    /// All trials with a record, by block and variant.
+    /// All trials with a record, ordered by block and variant.
     pub trials: Vec<Trial>,
 }
 
@@ -25,7 +25,8 @@ pub struct Trial {
     pub variant: usize,
     /// The position within the block, from 0; `None` if it wasn't stored.
     pub position: Option<usize>,
-    /// The measured metrics. Without telemetry, only the metrics that are computed from the record.
+    /// Values of the measured metrics. Without telemetry, they include only the metrics that are
+    /// computed from the record.
     pub values: Values,
     /// Content of `telemetry.csv`; empty if the file is missing.
     pub telemetry: String,
@@ -73,9 +74,9 @@ pub struct TrialSlice {
     pub position: u32,
     /// Length of the counted part in seconds.
     pub length_s: f64,
-    /// Requests of the counted part that succeeded.
+    /// Successful requests in the counted part.
     pub ok: u64,
-    /// Requests of the counted part that failed.
+    /// Failed requests in the counted part.
     pub failed: u64,
     /// Mean response time of the successful requests in microseconds; `None` if no request
     /// succeeded.
@@ -112,8 +113,9 @@ impl Experiment {
         trials.find(|trial| trial.record.aborted.is_some())
     }
 
-    /// The trials of one variant in complete blocks, by block. Blocks that were interrupted, or in
-    /// which a condition ended a load, are not part of the verdict, so charts omit them too.
+    /// The trials of one variant in complete blocks, ordered by block. Blocks that were
+    /// interrupted, or in which a condition ended a load, are not part of the verdict, so charts
+    /// omit them too.
     pub fn trials_of(&self, variant: usize) -> Vec<&Trial> {
         let variants = self.verdict.variants.len();
         let aborted = self.aborted_trial().map(|trial| trial.block);

@@ -13,13 +13,14 @@ use crate::{Experiment, Trial, TrialSearch, TrialSlice};
 /// Reason why a folder can't be read.
 #[derive(Debug)]
 pub enum FolderError {
-    /// The folder contains no verdict, because it contains no experiment or no block is complete.
+    /// The folder contains no verdict, because it contains no experiment, or an experiment without
+    /// a complete block.
     NoVerdict(PathBuf),
     /// A file can't be read.
     Unreadable {
         /// Path of the file.
         path: PathBuf,
-        /// The error of the operating system.
+        /// Error from the operating system.
         error: std::io::Error,
     },
     /// A file has unexpected content.
@@ -150,7 +151,7 @@ struct TrialFile {
     variant: usize,
     #[serde(default)]
     position: Option<usize>,
-    /// The keys are strings rather than metrics, because later versions may have more metrics.
+    /// The keys are strings rather than metrics, because later versions may store more metrics.
     #[serde(default)]
     values: BTreeMap<String, f64>,
     #[serde(default)]

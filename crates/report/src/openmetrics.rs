@@ -3,7 +3,8 @@
 //!
 //! The format is OpenMetrics 1.0. Each family occurs once, with its type, unit, help and samples.
 //! Names of counters end in `_total`, times are in seconds and sizes in bytes, and the text ends
-//! with `# EOF`. All values cover only the measured part. Records with the same labels are added.
+//! with `# EOF`. All values cover only the measured part. Records with the same labels are
+//! combined.
 
 use std::fmt::Write;
 
@@ -16,13 +17,13 @@ use crate::Experiment;
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The upper limits of the histogram buckets in seconds, each about 2.5 times the previous one.
-/// Longer times are in the last bucket, +Inf.
+/// Longer times fall into the last bucket, +Inf.
 const BUCKETS_S: [f64; 21] = [
     0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
     0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];
 
-/// Labels as names and values.
+/// Labels, each with its name and its value.
 pub type Labels = Vec<(String, String)>;
 
 /// Formats one load.
@@ -55,7 +56,7 @@ pub fn labels(name: &str, levels: &Levels) -> Labels {
     labels
 }
 
-/// Formats several records. Records with the same labels are added.
+/// Formats several records. Records with the same labels are combined.
 pub fn text(samples: &[(Labels, &Record)]) -> String {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (labels, record) in samples {

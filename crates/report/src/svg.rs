@@ -27,7 +27,7 @@ pub fn render(document: &Document) -> Vec<SvgFile> {
     files
 }
 
-/// Returns a file name that no other file has.
+/// Returns a file name that none of `files` has.
 fn unused_name(files: &[SvgFile], figure: &Figure) -> String {
     let plain = file_name(&figure.name);
     let mut name = format!("{plain}.svg");

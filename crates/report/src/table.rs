@@ -1,11 +1,11 @@
-//! Tables of formatted texts, with their conversion to plain text and Markdown.
+//! Tables of formatted text, and their conversion to plain text and Markdown.
 
 /// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// Alignment of names and sentences.
+    /// Left-aligned, for names and sentences.
     Left,
-    /// Alignment of numbers.
+    /// Right-aligned, for numbers.
     Right,
 }
 
@@ -17,7 +17,7 @@ pub(crate) enum TableKind {
     Figures,
     /// The most important results, in larger type.
     Results,
-    /// Texts for reference, which wrap.
+    /// Reference text, which wraps.
     Lookup,
 }
 
@@ -142,13 +142,13 @@ impl Table {
         self.rows.len()
     }
 
-    /// Adds a row of plain texts.
+    /// Adds a row of cells with plain text.
     pub fn push(&mut self, row: Vec<String>) {
         let cells = row.iter().map(|text| TableCell::from(text.as_str()));
         self.rows.push(cells.collect());
     }
 
-    /// The headings and the rows, each cell as one line.
+    /// The heading row and the other rows, with each cell as one line.
     fn lines(&self) -> Vec<Vec<String>> {
         let headings = self.columns.iter().map(|(heading, _)| heading.clone());
         let cell = |row: &Vec<TableCell>, column| {
@@ -189,8 +189,8 @@ impl Table {
         plain.iter().skip(skipped).map(line).collect()
     }
 
-    /// Like [`to_text`](Self::to_text), in lines of at most `width` characters. Texts in
-    /// left-aligned columns wrap between words, starting with the widest column. Numbers never
+    /// Like [`to_text`](Self::to_text), in lines of at most `width` characters. Text in
+    /// left-aligned columns wraps between words, starting with the widest column. Numbers never
     /// wrap, so a table with many columns of numbers may still be wider.
     pub fn to_text_within(&self, indent: &str, width: usize) -> String {
         const COLUMN_MIN: usize = 12;
@@ -344,7 +344,7 @@ pub fn markdown(text: &str) -> String {
     out
 }
 
-/// Breaks text into lines of at most `width` characters, between words if possible.
+/// Breaks text into lines of at most `width` characters. Lines break between words if possible.
 fn lines_of(text: &str, width: usize) -> Vec<String> {
     let text = plain(text);
     if text.chars().count() <= width {

@@ -178,9 +178,9 @@ impl Change {
         }
     }
 
-    /// Returns the number of decimals that suits the width of the interval. If a direction is
-    /// established, decimals are added until neither the estimate nor an end of the interval is
-    /// rounded to "no change".
+    /// Returns the number of decimals that is appropriate for the width of the interval. If a
+    /// direction is established, decimals are added until neither the estimate nor an end of the
+    /// interval is rounded to "no change".
     fn fitting_decimals(&self) -> usize {
         let none = self.none();
         let width = self.ends.map(|(low, high)| high - low);

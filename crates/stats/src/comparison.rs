@@ -88,7 +88,7 @@ pub struct Comparison {
     pub verdict: Verdict,
     /// The comparison as one sentence.
     pub text: String,
-    /// Complete blocks used.
+    /// Number of complete blocks used.
     pub blocks: u32,
     /// For `undecided`: approximate number of additional blocks needed for a decision if the
     /// estimate and the noise don't change. Absent if no reasonable number would be enough.
@@ -117,7 +117,7 @@ pub struct Description {
     /// Estimate with its interval.
     #[serde(flatten)]
     pub effect: Effect,
-    /// Complete blocks in which both variant and baseline have a value.
+    /// Number of complete blocks in which both variant and baseline have a value.
     pub blocks: u32,
     /// The comparison as one sentence.
     pub text: String,

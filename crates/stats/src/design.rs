@@ -56,10 +56,10 @@ pub struct Design {
     pub margin: f64,
     /// The metrics that share the error rate and decide when to stop.
     pub family: Vec<Metric>,
-    /// Complete blocks at the first look.
+    /// Number of complete blocks at the first look.
     pub blocks_min: u32,
-    /// Complete blocks at the last look. If the value equals `blocks_min`, the design is fixed: it
-    /// has only one look.
+    /// Number of complete blocks at the last look. If it equals `blocks_min`, the design is fixed:
+    /// it has only one look.
     pub blocks_max: u32,
     /// Probability of at least one false `faster` or `slower` in the whole experiment, usually
     /// 0.05. Each interval on its own has a coverage of 95%.
@@ -99,7 +99,7 @@ pub enum DesignError {
     NothingToCompare,
     /// There is no metric to judge.
     NoMetric,
-    /// The metric has no better direction, so it can't have a verdict.
+    /// Neither direction of the metric is better, so it can't have a verdict.
     NoDirection(Metric),
     /// The family contains a metric twice.
     SameMetricTwice(Metric),

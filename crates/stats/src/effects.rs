@@ -3,7 +3,7 @@
 //! Effects are computed if the variants are all combinations of the factors' levels. Within each
 //! block, the contrast is taken between averages over all cells of the other factors, on the
 //! averaging scale. The interval comes from the spread between blocks. Effects are descriptive:
-//! they have no verdict, and each interval has its own coverage of 95%.
+//! they have no verdict, and each interval on its own has a coverage of 95%.
 
 use serde::{Deserialize, Serialize};
 
@@ -33,8 +33,8 @@ pub struct FactorEffect {
     pub kind: EffectKind,
     /// Metric that the effect changes.
     pub metric: Metric,
-    /// Levels whose effect is described: of one factor (main effect) or of two factors
-    /// (interaction).
+    /// Levels whose effect is described: a level of one factor (main effect), or a level of each of
+    /// two factors (interaction).
     pub levels: Levels,
     /// Reference level of each of these factors: the baseline's level, or the factor's first level
     /// if the baseline doesn't fix the factor.
@@ -259,7 +259,7 @@ impl<'a> CellValues<'a> {
         pairing::equivalence(self.metric, self.product.design.margin)
     }
 
-    /// Returns the names, in sentences, of the step's level and of the reference level.
+    /// Returns the names of the step's level and of the reference level, as used in sentences.
     fn names(&self, step: LevelStep) -> (String, String) {
         let factor = self.product.factors[step.factor];
         let (level, reference) = self.levels(step);

@@ -1,4 +1,4 @@
-//! Mean over blocks with its uncertainty, by Student's t distribution.
+//! Mean over blocks with its uncertainty, which is computed by Student's t distribution.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 

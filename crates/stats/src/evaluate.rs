@@ -24,15 +24,15 @@ use crate::trials::{Block, Trials};
 pub struct Evaluation {
     /// Number of complete blocks.
     pub blocks: u32,
-    /// Looks taken so far, including the current one. Store them with the results, and pass them to
-    /// the next call after adding blocks.
+    /// Looks taken so far, including the current one. They must be stored with the results and
+    /// passed to the next call after blocks have been added.
     pub looks: Vec<Look>,
     /// Comparisons of the family, ordered by variant, then by metric.
     pub comparisons: Vec<Comparison>,
     /// Comparisons on metrics outside the family for which there are measurements.
     pub described: Vec<Description>,
-    /// Changes, between each variant and its baseline, in the metrics that could explain a
-    /// difference in speed.
+    /// Changes from each baseline to its variants in the metrics that could explain a difference in
+    /// speed.
     pub movements: Vec<Movement>,
     /// Main effects and two-way interactions, if the variants are all combinations of at least two
     /// factors.

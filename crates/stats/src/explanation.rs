@@ -139,7 +139,7 @@ pub struct MovedMetric {
     /// Size of the change, with its interval.
     #[serde(flatten)]
     pub effect: Effect,
-    /// Complete blocks in which both variant and baseline have a value.
+    /// Number of complete blocks in which both variant and baseline have a value.
     pub blocks: u32,
     /// The comparison as one sentence.
     pub text: String,

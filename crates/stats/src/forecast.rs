@@ -13,7 +13,7 @@ const PLAN_FACTOR_MAX: u32 = 10;
 /// Planned or hypothetical look in the future.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FutureLook {
-    /// Complete blocks at the look.
+    /// Number of complete blocks at the look.
     pub(crate) blocks: u32,
     /// Significance level of each test at this look if the error rate is split among the hypotheses
     /// that are still open.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateOutcome {
-    /// The condition is established: the result is unacceptable.
+    /// The condition definitely holds, so the result is unacceptable.
     Failed,
     /// The measurement is inconclusive.
     Unclear,
@@ -48,7 +48,7 @@ pub struct GateResult {
     pub low: Option<f64>,
     /// Upper end of the 95% interval.
     pub high: Option<f64>,
-    /// Limit that `value` was compared with.
+    /// Limit with which `value` was compared.
     pub limit: Option<f64>,
 }
 

@@ -27,12 +27,12 @@ use serde::{Deserialize, Serialize};
 use crate::design::{Design, INTERVAL_BLOCKS_MIN};
 use crate::estimate::{critical, upper_tail};
 
-/// An evaluation of the verdicts after some number of blocks. Looks are stored with the results. If
-/// an experiment stops at an unplanned block and is resumed later, the look at that block is
-/// therefore accounted for.
+/// An evaluation of the verdicts after a certain number of blocks. Looks are stored with the
+/// results, so the look at an unplanned block, at which an experiment stopped, still counts when
+/// the experiment is resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Look {
-    /// Complete blocks at the look.
+    /// Number of complete blocks at the look.
     pub blocks: u32,
     /// Fraction of the error rate spent up to and including this look, 0 to 1.
     pub spent_share: f64,

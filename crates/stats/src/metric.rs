@@ -6,15 +6,15 @@ use std::str::FromStr;
 use prony_record::number;
 use serde::{Deserialize, Serialize};
 
-/// Table of metrics: name in JSON and in plans (which ends with the unit), name in sentences, unit,
-/// better direction, scale, and role in explanations. To add a metric, add an entry here and its
-/// name to the schemas. Compute its value in `observed.rs` (from the load's record) or in the
-/// experiment's `runner/values.rs` (from telemetry).
+/// Defines [`Metric`]. Each entry contains the name in JSON and in plans (which ends with the
+/// unit), the name in sentences, the unit, the better direction, the scale, and the role in
+/// explanations. To add a metric, add an entry here and its name to the schemas. Compute its value
+/// in `observed.rs` (from the load's record) or in the experiment's `runner/values.rs` (from
+/// telemetry).
 macro_rules! metrics {
     ($($(#[$doc:meta])* $metric:ident = $name:literal, $noun:literal, $unit:ident, $direction:ident,
         $scale:ident, $role:ident;)*) => {
-        /// A number that each trial yields. JSON and plans use the names in `verdict.json`, which
-        /// end with the unit.
+        /// A number that each trial yields. Its name in JSON and in plans ends with the unit.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Metric {
@@ -40,8 +40,8 @@ macro_rules! metrics {
                 match self { $(Metric::$metric => Unit::$unit,)* }
             }
 
-            /// Returns the better direction. Metrics that depend on the amount of work (network
-            /// traffic) or that describe the generator have none.
+            /// Returns the direction in which the metric is better. Metrics that depend on the
+            /// amount of work (network traffic) or describe the generator have no such direction.
             pub fn direction(self) -> Direction {
                 match self { $(Metric::$metric => Direction::$direction,)* }
             }
@@ -117,8 +117,8 @@ metrics! {
     /// Packets in both directions through the interfaces of the target's place, per request; only
     /// if no other service runs there.
     PacketsPerRequest = "packets_per_request", "packets per request", Count, Neither, Ratio, Cost;
-    /// Fraction of the link's rate used in the busier direction, 0 to 1; for links between named
-    /// places that have a rate.
+    /// Fraction of the link's rate used in the busier direction, 0 to 1; only for links with a
+    /// configured rate between named places.
     LinkUsedShare = "link_used_share", "share of the link's rate", Share, Neither, Difference, Result;
     /// Fraction of the bytes from the target to the load generator that were not body bytes, 0 to
     /// 1: HTTP headers and framing, TLS, TCP, IP, Ethernet and retransmissions; for links between
@@ -185,9 +185,9 @@ impl Unit {
 /// Direction in which a metric is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// Higher is better: `faster` means that the variant has more.
+    /// Higher is better: `faster` means that the variant's value is higher.
     Higher,
-    /// Lower is better: `faster` means that the variant has less.
+    /// Lower is better: `faster` means that the variant's value is lower.
     Lower,
     /// Neither direction is better; the metric is described, never judged.
     Neither,

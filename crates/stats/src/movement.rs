@@ -13,8 +13,8 @@ use crate::pairing;
 use crate::sentences::verdicts as sentence;
 use crate::trials::Block;
 
-/// Amount added to both counts of a ratio before they are divided, because a count may be zero. The
-/// amount is one per thousand requests.
+/// Amount added to both counts of a ratio before they are divided, because a count may be zero: one
+/// per thousand requests.
 const COUNT_OFFSET: f64 = 1e-3;
 
 /// Change of one metric from a baseline to a variant.
@@ -28,7 +28,7 @@ pub struct Movement {
     pub metric: Metric,
     /// Size of the change, with its interval.
     pub effect: Effect,
-    /// Complete blocks in which both variant and baseline have a value.
+    /// Number of complete blocks in which both variant and baseline have a value.
     pub blocks: u32,
     /// Means of the variant and of its baseline over the blocks in which both have a value;
     /// geometric for ratios.

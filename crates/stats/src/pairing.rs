@@ -10,8 +10,8 @@ use crate::trials::Block;
 pub(crate) enum PairedValues {
     /// One difference per block.
     Complete(Vec<f64>),
-    /// In at least one block, the pair can't be compared. Omitting that block would favor a variant
-    /// that sometimes fails, so the pair is not compared at all.
+    /// The pair can't be compared in at least one block. Omitting that block would favor a variant
+    /// that sometimes fails, so the pair is not compared in any block.
     Incomplete(Unmeasured),
 }
 

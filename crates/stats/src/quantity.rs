@@ -1,4 +1,4 @@
-//! Quantities that gates refer to, and parsing of their limits.
+//! Quantities to which gates refer, and parsing of their limits.
 
 use prony_record::Record;
 use prony_record::measure::{Amount, AmountKind, MEASURES, Measure};
@@ -107,7 +107,7 @@ impl Quantity {
         }
     }
 
-    /// Returns the count in a record and the total to which it relates, for quantities that count
+    /// Returns the count in a record and the total of which it is a part, for quantities that count
     /// requests.
     pub(crate) fn count(&self, record: &Record) -> Option<(u64, u64)> {
         self.counts()?.count(record)

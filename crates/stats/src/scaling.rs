@@ -20,7 +20,7 @@ pub struct Scaling {
     pub levels: Levels,
     /// Metric whose scaling is described.
     pub metric: Metric,
-    /// Points by level, ascending; at least two.
+    /// Points in ascending order of the level; at least two.
     pub points: Vec<ScalingPoint>,
     /// Increase of the metric per unit of the level: the slope of the least-squares line.
     pub slope: f64,
@@ -41,8 +41,8 @@ pub struct ScalingPoint {
     pub low: Option<f64>,
     /// Upper end of the 95% interval.
     pub high: Option<f64>,
-    /// The value divided by the value that linear scaling from the first level would reach; 1 means
-    /// linear scaling.
+    /// The metric's value divided by the value that linear scaling from the first level would give;
+    /// 1 means linear scaling.
     pub in_step: f64,
 }
 

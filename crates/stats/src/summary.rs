@@ -1,4 +1,4 @@
-//! Summary of each variant on its own.
+//! Summaries of the individual variants.
 
 use std::collections::BTreeMap;
 

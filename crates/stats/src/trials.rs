@@ -8,8 +8,8 @@ use crate::metric::Metric;
 /// finite counts as absent.
 pub type Values = BTreeMap<Metric, f64>;
 
-/// The trials of an experiment. They can be added and merged in any order, unless one trial
-/// replaces another.
+/// The trials of an experiment. They can be added and merged in any order, except that a trial
+/// replaces an earlier one of the same variant and block.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trials {
     blocks: BTreeMap<u32, BTreeMap<usize, Values>>,

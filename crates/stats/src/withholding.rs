@@ -1,4 +1,4 @@
-//! Withholding and qualifying verdicts after the evaluation.
+//! Functions that withhold or qualify verdicts after the evaluation.
 
 use crate::comparison::{Comparison, Verdict};
 use crate::sentences::verdicts as sentence;

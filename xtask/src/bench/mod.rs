@@ -1,8 +1,9 @@
 //! `cargo xtask bench`: comparison of prony with other tools in interleaved runs.
 //!
-//! Input: rows, tools, number and duration of runs. Output: tables of ratios to a reference tool in
-//! the same rotation, with their range, on the terminal and in docs/performance.md. Absolute costs
-//! and rates are not in the tables, because they depend more on the machine than on the tool.
+//! Input: rows, tools, and the number and duration of runs. Output: tables of ratios to a reference
+//! tool in the same rotation, with their range, on the terminal and in docs/performance.md.
+//! Absolute costs and rates are not in the tables, because they depend more on the machine than on
+//! the tool.
 //!
 //! The server is nginx with one worker on one core; the generator runs on another core. The cost of
 //! a generator is its user and system time as counted by the kernel, divided by the number of
@@ -110,7 +111,7 @@ fn bench(options: &BenchOptions) -> Result<Ending, String> {
     })
 }
 
-/// Returns true if all targets are met.
+/// Measures the fleet rows. Returns true if all targets are met.
 fn bench_fleet(options: &BenchOptions, own: &Path) -> Result<bool, String> {
     let outcomes = fleet::measure(&options.fleet, options.prony.as_deref(), own)?;
     let table = outcomes.render();
@@ -122,7 +123,8 @@ fn bench_fleet(options: &BenchOptions, own: &Path) -> Result<bool, String> {
     Ok(outcomes.all_met())
 }
 
-/// Returns true if prony sustains the highest rate.
+/// Measures the highest sustained rates. Returns true if no other tool sustains a higher rate than
+/// prony.
 fn bench_ceiling(options: &BenchOptions, own: &Path) -> Result<bool, String> {
     let settings = CeilingSettings {
         peers: &options.peers,
@@ -143,7 +145,7 @@ fn bench_ceiling(options: &BenchOptions, own: &Path) -> Result<bool, String> {
     Ok(ceilings.all_met())
 }
 
-/// Returns true if all targets are met.
+/// Measures the HTTP/3 rows. Returns true if all targets are met.
 fn bench_quic(options: &BenchOptions, own: &Path) -> Result<bool, String> {
     let settings = QuicSettings {
         rows: &options.quic,
@@ -165,7 +167,7 @@ fn bench_quic(options: &BenchOptions, own: &Path) -> Result<bool, String> {
     Ok(outcomes.all_met())
 }
 
-/// Returns true if all targets are met.
+/// Measures the AF_XDP rows. Returns true if all targets are met.
 fn bench_bypass(options: &BenchOptions, own: &Path) -> Result<bool, String> {
     let settings = BypassSettings {
         rows: &options.bypass,

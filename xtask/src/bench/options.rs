@@ -9,7 +9,7 @@ use super::quic::{self, QuicRow};
 use super::rows::{ROWS, Row};
 use super::tool::{PEERS, Tool};
 
-/// Rows and tools to measure, and number and duration of the runs.
+/// Rows and tools to measure, and the number and duration of the runs.
 #[derive(Debug, PartialEq)]
 pub(super) struct BenchOptions {
     pub(super) rows: Vec<&'static Row>,

@@ -14,7 +14,7 @@ pub(super) struct Usage {
     pub(super) status: ExitStatus,
     /// Time from just before the start of the process to its end.
     pub(super) wall: Duration,
-    /// User and system time of all threads.
+    /// User and system CPU time of all threads.
     pub(super) cpu: Duration,
     /// Peak memory. It is never below a few MiB, because the kernel includes the memory of the
     /// process that it was forked from.

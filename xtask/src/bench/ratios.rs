@@ -1,4 +1,4 @@
-//! Ratios within each rotation, with median and range.
+//! Ratios within each rotation, with their median and range.
 
 use std::collections::BTreeMap;
 

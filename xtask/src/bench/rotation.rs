@@ -1,4 +1,4 @@
-//! Interleaved runs of the tools, each against the same server from the same core.
+//! Interleaved runs of the tools, all against the same server and from the same core.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,8 +26,8 @@ const EXAMINED_SECONDS: u32 = 1;
 /// Duration of the trial run for a tool that waits for slow responses.
 const SLOW_EXAMINED_SECONDS: u32 = 3;
 
-/// Maximum number of connections in a row for which each tool gets a trial run. Larger rows are
-/// measured without one.
+/// Maximum number of connections for which each tool gets a trial run. Rows with more connections
+/// are measured without trial runs.
 const EXAMINED_CONNECTIONS_MAX: u32 = 1000;
 
 /// Name of prony's record file.

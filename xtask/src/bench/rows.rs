@@ -79,7 +79,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Number of concurrent requests that a correct tool makes.
+    /// Number of concurrent requests of a tool that behaves as the row requires.
     pub(super) fn at_once(&self) -> u32 {
         match self.http {
             Http::One => self.connections,

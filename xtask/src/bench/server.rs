@@ -11,7 +11,7 @@ use super::rows::{Http, Row, Security};
 use super::status::StatusPage;
 use super::witness;
 
-/// Name of the log that the logged ports write, in nginx's folder.
+/// Name of the log of the `witnessed` ports, in nginx's folder.
 pub(super) const WITNESS_LOG: &str = "witness.log";
 
 /// Paths of files and their sizes in bytes. The path `/13` is not a file but part of the
@@ -105,7 +105,7 @@ impl Nginx {
         Ok(nginx)
     }
 
-    /// Port for the kind of connections in a row.
+    /// Port for the kind of connections that a row uses.
     pub(super) fn port(&self, row: &Row) -> u16 {
         self.ports.measured.port(row)
     }
@@ -115,7 +115,7 @@ impl Nginx {
         self.ports.measured.clear
     }
 
-    /// Logged port for the kind of connections in a row.
+    /// Like [`Nginx::port`], but a port whose requests are logged.
     pub(super) fn witnessed_port(&self, row: &Row) -> u16 {
         self.ports.witnessed.port(row)
     }

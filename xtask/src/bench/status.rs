@@ -30,7 +30,7 @@ pub(super) struct Status {
     pub(super) connections: u64,
     /// Number of requests since nginx started.
     pub(super) requests: u64,
-    /// Number of requests in progress (with HTTP/2: of streams).
+    /// Number of requests in progress; for HTTP/2, number of open streams.
     pub(super) at_once: u64,
 }
 

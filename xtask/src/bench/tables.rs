@@ -67,7 +67,7 @@ pub(super) fn all_met(outcomes: &[Outcome]) -> bool {
     outcomes.iter().flat_map(judge).all(|result| result.met)
 }
 
-/// Reference of a row: the first of its reference tools that has a run.
+/// Reference of a row: the first of its reference tools with a successful run.
 pub(super) fn reference(row: &Row, rotations: &[Rotation]) -> Option<Tool> {
     let ran = |tool: &&Tool| rotations.iter().any(|r| r.contains_key(tool));
     row.references.iter().find(ran).copied()

@@ -13,7 +13,7 @@ pub(super) struct RunParameters<'a> {
     pub(super) seconds: u32,
     /// Path of the record that prony writes.
     pub(super) record: &'a str,
-    /// Paths of siege's configurations: with keepalive, and without.
+    /// Paths of siege's configuration files, with and without keepalive.
     pub(super) siege_keeps: &'a str,
     pub(super) siege_closes: &'a str,
     /// Path of the script that k6 runs.

@@ -51,7 +51,7 @@ impl LogTotals {
         sum
     }
 
-    /// Deviation of a tool from a row's requirements, according to its log.
+    /// Deviation of a tool from a row's requirements, according to the log.
     pub(super) fn objection(&self, row: &Row) -> Option<String> {
         let LogTotals {
             requests,
@@ -91,7 +91,7 @@ impl LogTotals {
         (is_resumed(row) && share < RESUMED_SHARE_MIN).then(|| resumes(share))
     }
 
-    /// Returns a deviation from HTTP/2, or from the number of connections in a row.
+    /// Returns a deviation from HTTP/2, or from the row's number of connections.
     fn other_than_http_2(&self, row: &Row) -> Option<String> {
         if row.http == Http::One {
             return None;
@@ -121,7 +121,7 @@ impl LogTotals {
     }
 }
 
-/// Deviation from the number of concurrent requests in a row; `most` is the observed maximum.
+/// Deviation from the row's number of concurrent requests; `most` is the observed maximum.
 pub(super) fn objection_to_most(row: &Row, most: u64) -> Option<String> {
     let wanted = row.at_once();
     (most != u64::from(wanted)).then(|| format!("makes {most} concurrent requests, not {wanted}"))

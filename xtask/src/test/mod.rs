@@ -182,7 +182,8 @@ fn command(command: &mut Command) -> Ending {
     }
 }
 
-/// The programs that run longest. They start first, so that none of them runs alone at the end.
+/// The test programs that take longest. They start first, so that none of them runs alone at the
+/// end.
 const SLOWEST: [&str; 5] = [
     "crates/load/src/lib.rs",
     "crates/cli/tests/cli/main.rs",

@@ -166,7 +166,7 @@ pub(crate) const PEERS: &[Need] = &[
     program("h2load", PEER, &["h2load"], "nghttp2-client"),
 ];
 
-/// Requirement of the benchmark's rows over AF_XDP that the tests don't have.
+/// Requirement of the benchmark's AF_XDP rows that the tests don't have.
 pub(crate) const ETHTOOL: Need = program(
     "ethtool",
     "disabling offloads on the benchmark's virtual link",

@@ -12,8 +12,8 @@ use super::totals::Totals;
 use crate::Ending;
 use crate::cargo::command;
 
-/// Number of programs that run at the same time. While one program waits, the other can use the
-/// whole machine.
+/// Number of programs that run at the same time. While one program waits, the other can use all
+/// cores.
 const PROGRAMS_AT_ONCE: usize = 2;
 
 /// Time without output after which a test program counts as hanging. No test takes this long, even

@@ -34,7 +34,7 @@ impl Totals {
 }
 
 impl Totals {
-    /// Adds the results `more` to the sum.
+    /// Adds the results in `more` to the sum.
     pub(crate) fn add(&mut self, more: Totals) {
         self.passed += more.passed;
         self.failed += more.failed;

@@ -121,7 +121,7 @@ impl Names {
     }
 }
 
-/// Dependencies between siblings, each with one location (file and line) that causes it.
+/// Dependencies between siblings, each with one of the locations (file and line) that cause it.
 type Edges = BTreeMap<(Module, Module), (String, usize)>;
 
 fn edges(files: &[(&str, &Items)], names: &Names) -> Edges {

@@ -73,7 +73,7 @@ fn read(text: &str) -> Option<Items> {
     Some(items)
 }
 
-/// Context of one nesting level of tokens.
+/// Context of the tokens at one nesting level.
 #[derive(Debug, Clone, Default)]
 struct Scope {
     module: Vec<String>,

@@ -18,8 +18,7 @@ const NOWHERE: &[(&[&str], &str)] = &[
     (&["socket2"], "a socket"),
 ];
 
-/// Paths that `report` may use, because it reads stored results, and that the other pure crates
-/// must not use.
+/// Paths that only `report` among the pure crates may use, because it reads stored results.
 const NOT_IN_ARITHMETIC: &[(&[&str], &str)] = &[
     (&["std", "thread"], "a thread"),
     (&["std", "fs"], "a file"),

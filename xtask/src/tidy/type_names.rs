@@ -50,9 +50,9 @@ struct Place<'a> {
     item: &'a TypeItem,
 }
 
-/// Reports every declaration of a name that is declared several times. Declarations that are all in
-/// the same module are accepted: they must be for different platforms, because the compiler rejects
-/// all others.
+/// Reports every declaration of a name that is declared several times. Declarations are accepted if
+/// all of them are in the same module, because they must then be for different platforms; the
+/// compiler rejects anything else.
 fn report(places: &[Place<'_>], when: &str, complaints: &mut Vec<Complaint>) {
     let module = |p: &Place<'_>| (p.path.to_string(), p.item.module.clone());
     let Some(first) = places.first() else {

@@ -1,4 +1,4 @@
-//! Check: experiments with identical servers hardly ever find a difference.
+//! Check: experiments with two identical servers hardly ever find a difference.
 
 use super::experiments::{self, EXPERIMENTS, OriginCosts};
 use super::figures::CheckFigure;

@@ -57,9 +57,11 @@ const GOALS: [Goal; 3] = [
         runs: 16,
     },
 ];
-/// Environment variable with the number of experiments per goal, instead of those in [`GOALS`].
+/// Environment variable that sets the number of experiments per goal and overrides the numbers in
+/// [`GOALS`].
 const RUNS_VARIABLE: &str = "PRONY_VERIFY_CAPACITY_RUNS";
-/// Maximum number of simultaneous experiments. More of them would delay each other's requests.
+/// Maximum number of simultaneous experiments. A larger number of experiments would delay each
+/// other's requests.
 const EXPERIMENTS_AT_ONCE: usize = 12;
 /// Interval at which the first experiments start. They don't start together, because the first load
 /// of each search is a closed loop.
@@ -69,7 +71,7 @@ const PRIORITY: i32 = -15;
 /// Minimum fraction of intervals that contain the theoretical capacity.
 const COVERAGE_MIN: f64 = 0.9;
 
-/// Number of parts into which the time between two known percentiles is divided.
+/// Number of parts into which the range between two known percentiles is divided.
 const PARTS: u32 = 20;
 /// Share of times that are assumed to be longer than the maximum.
 const SHARE_MIN: f64 = 1e-5;

@@ -123,7 +123,7 @@ impl Drop for BusyProcess {
     }
 }
 
-/// Random durations of bursts and pauses in a sequence that is the same in every run.
+/// Random durations of bursts and pauses. The sequence is the same in every run.
 struct Lengths(u64);
 
 impl Lengths {

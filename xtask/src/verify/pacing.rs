@@ -8,8 +8,8 @@ use super::program::Prony;
 const RATE: &str = "20000";
 /// Number of requests due in the load's 3 s.
 const DUE_REQUESTS: f64 = 60_000.0;
-/// Number of loads for each arrival process. Other processes can only delay starts, so the best
-/// load shows the generator's accuracy.
+/// Number of loads for each kind of arrivals. Other programs on the machine can only delay starts,
+/// so the best load shows the generator's accuracy.
 const LOADS_PER_KIND: usize = 3;
 
 /// Minimum fraction of the requests due that must be started.

@@ -7,8 +7,8 @@ use super::experiments::{self, EXPERIMENTS, OriginCosts};
 use super::figures::CheckFigure;
 use super::program::Prony;
 
-/// Busy work per request of the cheaper server, in rounds of one to three nanoseconds. This much
-/// work makes the server the bottleneck instead of the generator.
+/// Busy work per request of the cheaper server, in rounds of the origin's arithmetic loop. This
+/// much work makes the server the bottleneck instead of the generator.
 pub(super) const BASE_ROUNDS: u64 = 20_000;
 
 /// Relative increase in the cost of a request.

@@ -76,8 +76,8 @@ pub(crate) fn start(
     Ok(Some(endpoint))
 }
 
-/// Closes all connections of the endpoints. Otherwise, clients would notice the end only after
-/// their idle timeout.
+/// Closes all connections of the endpoints, so that clients needn't wait for their idle timeout to
+/// notice the end.
 pub(crate) async fn stop(endpoints: Vec<Endpoint>) {
     for endpoint in &endpoints {
         endpoint.close(varint(Code::H3_NO_ERROR.value()), b"the origin stops");

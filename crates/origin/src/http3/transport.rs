@@ -29,7 +29,7 @@ pub(super) struct StreamOpener {
     opening: Option<StreamFuture<quinn::SendStream>>,
 }
 
-/// Future of a stream that is being accepted or opened.
+/// Future that yields a stream once it has been accepted or opened.
 type StreamFuture<S> = Pin<Box<dyn Future<Output = Result<S, ConnectionError>>>>;
 
 /// Stream of the request that was accepted last.

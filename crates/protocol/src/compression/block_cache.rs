@@ -2,8 +2,8 @@
 //!
 //! A server's responses to the same request consist mostly of the same bytes. Little changes except
 //! the date, which changes once per second. Comparing a block with a cached one takes a tenth of
-//! the time needed for decoding. No check is skipped, because all checks were made when the block
-//! was decoded.
+//! the time needed to decode it. No check is skipped, because all checks were made when the cached
+//! block was decoded.
 //!
 //! The meaning of a block depends on its bytes and, if it refers to a dynamic table, on the table.
 //! The `effects` of a cached block contain the information about the table that the decoder needs.
@@ -31,7 +31,7 @@ pub(crate) struct CachedBlock<E> {
 }
 
 impl<E> BlockCache<E> {
-    /// Returns the entry of a block with these bytes, if it is cached.
+    /// Returns the cached block that consists of exactly these bytes, if there is one.
     #[inline]
     pub(crate) fn find(&mut self, block: &[u8]) -> Option<&mut CachedBlock<E>> {
         let known = &mut self.entries[bucket(block)];
@@ -54,8 +54,8 @@ impl<E> BlockCache<E> {
     }
 }
 
-/// Returns a hash of a block. All bytes are mixed, eight at a time, because the responses to
-/// different requests may differ in only a few bytes.
+/// Returns a hash of a block. All bytes contribute to the hash, eight at a time, because the
+/// responses to different requests may differ in only a few bytes.
 #[inline]
 fn bucket(block: &[u8]) -> usize {
     let mut mixed = block.len() as u64;

@@ -37,7 +37,7 @@ pub enum FieldFault {
     Length,
     /// Two different values of Content-Length (RFC 9113 §8.1.1).
     LengthsDiffer,
-    /// More fields than SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 §10.5.1) or
+    /// A field list larger than SETTINGS_MAX_HEADER_LIST_SIZE (RFC 9113 §10.5.1) or
     /// SETTINGS_MAX_FIELD_SECTION_SIZE (RFC 9114 §4.2.2) allows.
     ListTooLong {
         /// Largest accepted list, in bytes as counted by RFC 9113 §6.5.2.
@@ -79,7 +79,7 @@ pub struct Fields {
     pub content_length: Option<u64>,
     /// Size of the list, in bytes as counted by RFC 9113 §6.5.2.
     pub list_bytes: u64,
-    /// First fault that makes the list invalid in headers as well as in trailers.
+    /// First fault that makes the list invalid both as headers and as trailers.
     pub fault: Option<FieldFault>,
     /// True after the first field that isn't a pseudo-header field.
     regular: bool,
@@ -141,7 +141,7 @@ impl Fields {
     }
 }
 
-/// A field, reduced to the information that the decoder needs.
+/// Properties of a field that the decoder needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Field {
     /// Size in a list or in a dynamic table, in bytes (RFC 7541 §4.1).
@@ -150,7 +150,7 @@ pub(crate) struct Field {
     pub(crate) meaning: Meaning,
 }
 
-/// A field's name, reduced to the information that the decoder needs.
+/// Properties of a field's name that the decoder needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Name {
     pub(crate) bytes: u32,

@@ -176,7 +176,7 @@ pub(crate) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError
     }
 }
 
-/// Returns at least 57 bits, starting at `bit`. The end of the string is followed by ones.
+/// Returns at least 57 bits, starting at `bit`. Bits beyond the end of the string are ones.
 #[inline]
 fn window(coded: &[u8], bit: usize) -> u64 {
     let byte = bit / 8;
@@ -188,7 +188,7 @@ fn window(coded: &[u8], bit: usize) -> u64 {
     word << beyond | !(u64::MAX << beyond)
 }
 
-/// Returns the last bytes, starting at `byte` (fewer than eight), followed by ones.
+/// Returns the last bytes of the string, starting at `byte` (fewer than eight), followed by ones.
 #[inline]
 fn last_word(coded: &[u8], byte: usize) -> u64 {
     let have = coded.len().saturating_sub(byte) as u32;
@@ -225,7 +225,7 @@ fn long_symbol(window: u64) -> Result<(u8, u32), HuffmanError> {
     Err(HuffmanError::EndOfString)
 }
 
-/// Returns the size of a string in the Huffman code, in bytes.
+/// Returns the size, in bytes, of a string after Huffman coding.
 pub(crate) fn coded_bytes(text: &[u8]) -> usize {
     let bits: usize = text
         .iter()
@@ -234,7 +234,7 @@ pub(crate) fn coded_bytes(text: &[u8]) -> usize {
     bits.div_ceil(8)
 }
 
-/// Appends a string in the Huffman code, followed by padding.
+/// Appends the Huffman coding of a string, followed by padding.
 pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
     let mut window = 0u64;
     let mut have = 0;

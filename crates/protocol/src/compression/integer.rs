@@ -1,5 +1,5 @@
-//! Integers of HPACK and QPACK (RFC 7541 §5.1, RFC 9204 §4.1.1). An integer takes some bits of the
-//! first byte, and then seven bits of each additional byte.
+//! Integers of HPACK and QPACK (RFC 7541 §5.1, RFC 9204 §4.1.1). An integer occupies some bits of
+//! the first byte and seven bits of each additional byte.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IntegerError {
@@ -12,8 +12,8 @@ pub(crate) enum IntegerError {
 /// Largest accepted number. All valid indices, lengths and sizes are far smaller.
 const INTEGER_MAX: u64 = u32::MAX as u64;
 
-/// Maximum number of bytes after the first, which suffices for 32 bits. Without this limit, a
-/// number could contain any number of zero bytes.
+/// Maximum number of bytes after the first, which suffices for 32 bits. Without this limit, an
+/// encoding could contain any number of zero bytes.
 const CONTINUATION_BYTES_MAX: u32 = 5;
 
 /// Decodes an integer at the start of the input and consumes it. The integer begins in the lowest

@@ -1,7 +1,7 @@
-//! Compression of fields: the parts that HPACK (RFC 7541) and QPACK (RFC 9204) have in common.
+//! Field compression: the parts that HPACK (RFC 7541) and QPACK (RFC 9204) have in common.
 //!
-//! Neither decoder stores text. A field is reduced to its meaning, which makes the memory of a
-//! dynamic table independent of the peer's input. A list of fields is reduced to a summary.
+//! Neither decoder stores text. Each field is reduced to its meaning, so the memory of a dynamic
+//! table doesn't depend on the peer's input. A list of fields is reduced to a summary.
 
 mod block_cache;
 mod coding;

@@ -32,7 +32,7 @@ impl<'b> CodedString<'b> {
         Ok(CodedString { bytes, is_huffman })
     }
 
-    /// Returns the text. A Huffman-coded string is decoded into `text`.
+    /// Returns the decoded string. A Huffman-coded string is decoded into `text`.
     #[inline]
     pub(crate) fn decode<'t>(self, text: &'t mut Vec<u8>) -> Result<&'t [u8], HuffmanError>
     where
@@ -46,7 +46,7 @@ impl<'b> CodedString<'b> {
         Ok(text)
     }
 
-    /// Returns the text as a new vector.
+    /// Returns the decoded string as a new vector.
     pub(crate) fn to_vec(self) -> Result<Vec<u8>, HuffmanError> {
         let mut text = Vec::new();
         match self.is_huffman {
@@ -83,7 +83,7 @@ pub(crate) fn encode_string(bits: u32, pattern: u8, text: &str, out: &mut Vec<u8
     }
 }
 
-/// Number of bits that the value's length has in the first byte of a field's value.
+/// Number of bits of the first byte that encode the length of a field's value.
 const VALUE_BITS: u32 = 7;
 
 /// Lengths below this number are encoded in one byte.

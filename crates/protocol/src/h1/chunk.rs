@@ -18,7 +18,7 @@ pub(super) struct ChunkDecoder {
     at: ChunkState,
     /// Size of the chunk while it is being parsed, then the number of remaining bytes.
     left: u64,
-    /// Number of bytes of the size line so far.
+    /// Number of bytes of the size line that have been read.
     line_bytes: usize,
 }
 

@@ -27,7 +27,7 @@ enum CodingSeen {
     Chunked,
 }
 
-/// Meaning of a line that begins with white space.
+/// Meaning of the next line, if it begins with white space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FoldTarget {
     /// No field precedes the line.
@@ -185,8 +185,8 @@ impl HeadLines {
         self.status
     }
 
-    /// Ends the head. Determines the length of the body in the order of RFC 9112 §6.3, and whether
-    /// the connection can be reused (§9.3).
+    /// Ends the head. Determines the length of the body by the rules of RFC 9112 §6.3, applied in
+    /// order, and whether the connection can be reused (§9.3).
     #[inline]
     pub(super) fn finish(&self, expects: Expects) -> Result<Head, H1Violation> {
         let tunnel = expects == Expects::Connect && (200..300).contains(&self.status);
@@ -223,9 +223,9 @@ pub(super) struct FieldLine<'l> {
     pub(super) value: &'l [u8],
 }
 
-/// Finds a valid field line ended by CRLF at the start of `bytes`. Returns the line and its size,
-/// including CRLF. Returns `None` for any other input; [`split_field`] checks it once the line is
-/// complete.
+/// Parses a field line at the start of `bytes`, if it is valid and ends with CRLF. Returns the line
+/// and its size, including CRLF. Returns `None` for any other input; [`split_field`] checks it once
+/// the line is complete.
 ///
 /// The searches for the end of the name and of the line are independent, so a processor can run
 /// them in parallel.
@@ -306,7 +306,8 @@ fn decimal(digits: &[u8]) -> Result<u64, H1Violation> {
     })
 }
 
-/// Parses digits after a space if there are too few for an overflow.
+/// Parses digits after a space. Returns `None` for any other value, and for a number of more than
+/// 19 digits, which might overflow.
 #[inline]
 fn short_number(value: &[u8]) -> Option<u64> {
     let [b' ', digits @ ..] = value else {

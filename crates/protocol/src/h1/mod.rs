@@ -24,9 +24,9 @@
 //! ```
 //!
 //! If RFC 9112 gives a client a choice, prony accepts the responses that browsers and curl accept,
-//! so that everything that they can fetch can be measured. The exception is leniency that would
-//! make the end of a response ambiguous: if the end were wrong, one failed response would look like
-//! two valid ones. Therefore:
+//! so that everything that they can fetch can be measured. prony is strict only where leniency
+//! would make the end of a response ambiguous: with a wrong end, one failed response could look
+//! like two valid ones. Therefore:
 //!
 //! - A lone LF ends a line of the head (§2.2), a folded value is accepted (§5.2), and the reason
 //!   and the space before it may be missing (§4).

@@ -4,8 +4,8 @@
 use super::head::{HeadLines, whole_field};
 use crate::field::line_length;
 
-/// Parses the head at the start of `bytes` into a new `head`, and returns its size. Returns `None`
-/// for any other input, valid or not, which must then be parsed line by line.
+/// Parses the head at the start of `bytes` into `head`, which must be new. Returns the size of the
+/// head. Returns `None` for any other input, valid or not, which must then be parsed line by line.
 pub(super) fn read(head: &mut HeadLines, bytes: &[u8]) -> Option<usize> {
     let (start, reason) = bytes.split_first_chunk::<12>()?;
     if !start.starts_with(super::first_bytes::STATUS_LINE_START) {

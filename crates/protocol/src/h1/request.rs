@@ -21,7 +21,8 @@ pub struct RequestSpec<'a> {
     /// Value of the Host header (RFC 9110 §7.2): `host` or `host:port`; empty if the target has no
     /// authority.
     pub host: &'a str,
-    /// The user's headers, in this order. They replace defaults of the same name.
+    /// The user's headers, in the order in which they are sent. They replace defaults of the same
+    /// name.
     pub headers: &'a [(String, String)],
     /// The body. If it is empty, only POST, PUT and PATCH send a Content-Length (of 0).
     pub body: &'a [u8],

@@ -176,7 +176,7 @@ impl ResponseParser {
         self.fields(input)
     }
 
-    /// Examines the first bytes of the response, including those received earlier.
+    /// Examines the first bytes of the response: those received earlier, followed by `input`.
     fn first_bytes(&self, input: &[u8]) -> Result<FirstBytes, H1Violation> {
         let mut first = [0; first_bytes::FIRST_BYTES_MAX];
         let mut length = 0;
@@ -259,8 +259,8 @@ impl ResponseParser {
         }
     }
 
-    /// Checks trailers like fields and otherwise ignores them: they can't affect the framing (RFC
-    /// 9110 §6.5.1).
+    /// Checks the syntax of the trailers and otherwise ignores them, because they can't affect the
+    /// framing (RFC 9110 §6.5.1).
     fn trailers<'a>(&mut self, input: &mut &'a [u8]) -> Result<ResponseEvent<'a>, H1Violation> {
         let limit_bytes = self.limits.trailer_bytes;
         let ResponseState::Trailers(fold) = &mut self.state else {

@@ -15,9 +15,9 @@ pub(super) const IDLE_FRAMES_MAX: u32 = 10_000;
 pub(super) const LATE_FRAMES_PER_REQUEST: u32 = 4;
 
 /// Maximum size, in bytes, of unsent replies to the peer: acknowledgments of SETTINGS and PING,
-/// about 1,000 frames. If a peer reads the replies, few of them are unsent at any time. RST_STREAM
-/// needs no limit, because there is at most one per request. WINDOW_UPDATE needs none either,
-/// because it is written only when output is sent.
+/// about 1,000 frames. As long as the peer reads the replies, few of them are unsent at any time.
+/// RST_STREAM needs no limit, because there is at most one per request. WINDOW_UPDATE needs none
+/// either, because it is written only when output is sent.
 pub(super) const REPLY_BYTES_MAX: usize = 16 * 1_024;
 
 /// Maximum size, in bytes, of unsent output at which another request may start. Without this limit,
@@ -25,8 +25,8 @@ pub(super) const REPLY_BYTES_MAX: usize = 16 * 1_024;
 /// cookies stay below the limit.
 pub(super) const UNSENT_BYTES_MAX: usize = 512 * 1_024;
 
-/// Maximum size of the request bodies in one batch of output, in bytes. The limit avoids copying
-/// large bodies as a whole, and lets streams take turns.
+/// Maximum size of the request bodies in one batch of output, in bytes. The limit prevents a large
+/// body from being copied all at once, and lets streams take turns.
 pub(super) const BATCH_BODY_BYTES_MAX: usize = 64 * 1_024;
 
 /// Maximum number of CONTINUATION frames in one block. The longest allowed block needs four frames.

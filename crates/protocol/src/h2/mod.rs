@@ -55,7 +55,7 @@
 //! | §5.4 errors | [`H2Violation`] ends the connection: `Connection::fail`; [`StreamViolation`] ends an exchange: `break_stream` |
 //! | §6.3 to §6.8 other frames | `connection::control`, one method each; `settings` |
 //! | §8.1, §8.5 structure of a response, tunnels | `response_stage`, shared with HTTP/3 |
-//! | §8.2, §8.3 fields | `compression::fields`; of requests, `request_fields`: shared with HTTP/3 |
+//! | §8.2, §8.3 fields | `compression::fields`, `request_fields`; both shared with HTTP/3 |
 //! | §8.7 retries | [`ConnectionEvent::Reset`], [`UnfinishedRequest`] |
 //! | §10.5 limits on the cost that a peer can cause | `limits` |
 //!

@@ -34,8 +34,8 @@ pub struct ClientSettings {
     /// values are lowered to that. Default: 4,096, the protocol's initial value.
     ///
     /// The limit makes no difference for a server that never uses the table, such as nginx. With
-    /// other servers, responses without a table are several times as long and cause a quarter more
-    /// work for the client. The server also has more work than with other clients.
+    /// other servers, a limit of 0 makes responses several times as long and costs the client about
+    /// a quarter more CPU time. The server also works harder than it does for other clients.
     /// `examples/h2_cost.rs` measures the costs for the client.
     pub header_table_bytes: u32,
 }
@@ -85,7 +85,7 @@ impl Default for ClientSettings {
     }
 }
 
-/// Settings of the peer, as far as known.
+/// Settings of the peer, with default values until its SETTINGS arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PeerSettings {
     /// True once the peer's first SETTINGS have arrived.
@@ -100,7 +100,7 @@ pub(super) struct PeerSettings {
     pub(super) header_table_bytes: u32,
 }
 
-/// Effects of a peer's SETTINGS on existing streams.
+/// Changes in a peer's SETTINGS that affect the connection's streams or encoder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     /// Change of every stream's send window (RFC 9113 §6.9.2).

@@ -22,7 +22,7 @@ pub(super) struct Streams {
     next_id: u32,
     /// Number of live streams.
     active: u32,
-    /// Number of live streams whose body hasn't been completely sent.
+    /// Number of live streams whose request body hasn't been sent completely.
     sending: u32,
     /// Highest identifier that was ever canceled.
     last_canceled: u32,
@@ -170,8 +170,8 @@ impl Streams {
         id
     }
 
-    /// Records that `bytes` body bytes of a live stream were sent, no more than the remaining ones.
-    /// Returns true if the body has now been sent completely.
+    /// Records that `bytes` body bytes of a live stream were sent. `bytes` must not exceed the
+    /// number of unsent bytes. Returns true if the body has now been sent completely.
     pub(super) fn sent(&mut self, slot: usize, bytes: u64) -> bool {
         let stream = &mut self.slots[slot];
         let StreamState::Open { unsent } = &mut stream.state else {

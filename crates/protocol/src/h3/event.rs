@@ -70,7 +70,7 @@ pub enum H3Event<'a> {
         /// The first stream that the peer won't process.
         first_rejected: u64,
     },
-    /// A stream of unknown type. The caller must stop it with this code, or discard its bytes.
+    /// A stream of unknown type. The caller must stop it with `code`, or discard its bytes.
     Discard {
         /// Identifier of the stream.
         stream: u64,

@@ -27,7 +27,8 @@ pub(super) const PARTIAL_BYTES_PER_STREAM: usize = 1_024;
 pub(super) const RETAINED_BUFFER_BYTES_MAX: usize = 4 * 1_024;
 
 /// Maximum size, in bytes, of unsent instructions for the peer's encoder, about 4,000
-/// acknowledgments. If a peer reads the decoder stream, few of them are unsent at any time.
+/// acknowledgments. As long as the peer reads the decoder stream, few of them are unsent at any
+/// time.
 pub(super) const DECODER_OUTPUT_BYTES_MAX: usize = 16 * 1_024;
 
 /// Maximum number of unidirectional streams whose type hasn't arrived completely. Nearly all types

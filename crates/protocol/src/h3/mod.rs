@@ -50,7 +50,7 @@
 //! | §4.1, §4.4 structure of a response, tunnels | `stream`; `response_stage`, shared with HTTP/2 |
 //! | §4.1.1, §5.2 cancellation, rejection, GOAWAY | [`H3Event::Reset`], [`H3Connection::cancel`], `connection::control`: `goaway` |
 //! | §4.1.2 malformed responses | [`H3StreamViolation`] ends an exchange: `break_stream` |
-//! | §4.2, §4.3 fields | `compression::fields`; of requests, `request_fields`: shared with HTTP/2; [`qpack`] (RFC 9204) |
+//! | §4.2, §4.3 fields | `compression::fields`, `request_fields`; both shared with HTTP/2; [`qpack`] (RFC 9204) |
 //! | §4.6, §7.2.3, §7.2.5, §7.2.7 push | refused: [`H3Violation::Push`] |
 //! | §6.1 bidirectional streams | `streams`; [`H3Connection::next`] |
 //! | §6.2 unidirectional streams | `unidirectional`; `connection::peer_streams` |

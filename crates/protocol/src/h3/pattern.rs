@@ -15,9 +15,9 @@ pub struct H3RequestPattern {
 }
 
 impl H3RequestPattern {
-    /// Encodes the fixed parts of a request. A field varies if `is_varying` is true for its value.
-    /// If `body_varies` is true, the body of `spec` only determines whether `content-length` is
-    /// sent.
+    /// Encodes the fixed parts of a request. A field varies if `is_varying` returns true for its
+    /// value. If `body_varies` is true, the body of `spec` only determines whether `content-length`
+    /// is sent.
     ///
     /// # Errors
     ///

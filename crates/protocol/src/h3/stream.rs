@@ -72,7 +72,7 @@ impl H3Stream {
         self.stage != ExchangeStage::Response(ResponseStage::START)
     }
 
-    /// Returns the number of bytes that have arrived of an incomplete field section.
+    /// Returns the number of stored bytes of an incomplete field section.
     pub(super) fn partial_bytes(&self) -> usize {
         match self.reading {
             FrameReading::Section { .. } => self.kept.len(),

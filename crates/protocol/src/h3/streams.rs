@@ -63,7 +63,7 @@ impl H3Streams {
         self.slots.iter().filter(|stream| stream.is_live())
     }
 
-    /// Returns the entry of the index at which the search for an identifier starts. The lowest two
+    /// Returns the entry of the index at which the search for an identifier starts. The two lowest
     /// bits of an identifier are ignored, because they are the same for all request streams (RFC
     /// 9000 §2.1).
     #[inline]

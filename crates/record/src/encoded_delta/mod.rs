@@ -302,7 +302,8 @@ impl EncodedDelta {
 }
 
 /// Identifies a list of buckets in an encoded delta: the known times or the lower bounds of a
-/// distribution or of an entry. The number is the index of the distribution or entry.
+/// distribution or of an entry. The number in each variant is the index of that distribution or
+/// entry.
 #[derive(Debug, Clone, Copy)]
 enum BucketList {
     Known(usize),

@@ -7,9 +7,9 @@
 //! because they equal the response times minus the times of the other slices.
 //!
 //! HDR V2 with deflate has a similar size (`examples/message_cost.rs` prints both). It is not used
-//! because each decoded histogram is dense, with 300 KB for each of eight distributions, and
-//! because its header and its compression let a short hostile message claim a large amount of
-//! memory.
+//! for two reasons: each decoded histogram is dense and takes 300 KB for each of eight
+//! distributions, and the header and the compression allow a short hostile message to claim a large
+//! amount of memory.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;

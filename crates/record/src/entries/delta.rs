@@ -7,7 +7,7 @@ use crate::{Outcome, OutcomeCounts};
 /// interval in which it ends, except in [`EntryDelta::started`], which counts starts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EntryDelta {
-    /// Requests whose connect or send began, including those of the warm-up.
+    /// Requests that began to connect or to send, including those during the warm-up.
     pub started: u64,
     /// Requests that finished but do not belong to the measured part. Except for `started`, the
     /// other counts refer to the measured part.
@@ -18,8 +18,8 @@ pub struct EntryDelta {
     pub bytes_in: u64,
     /// HTTP bytes sent, not counting TLS.
     pub bytes_out: u64,
-    /// Times from the intended start to the last byte of successful requests, and lower bounds of
-    /// these times for requests that timed out or were cut off.
+    /// Response times of successful requests, from the intended start to the last byte of the
+    /// response, and lower bounds on the response times of requests that timed out or were cut off.
     pub times: SparseTimes,
 }
 

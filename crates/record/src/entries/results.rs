@@ -31,7 +31,7 @@ pub struct EntryResult {
     pub name: String,
     /// Number of list lines that belong to the entry.
     pub lines: u64,
-    /// Requests whose connect or send began.
+    /// Requests that began to connect or to send.
     pub started: u64,
     /// Successful requests.
     pub ok: u64,
@@ -49,8 +49,9 @@ pub struct EntryResult {
     pub bytes_in: u64,
     /// HTTP bytes sent, not counting TLS.
     pub bytes_out: u64,
-    /// Times from the intended start to the last byte of successful requests, and lower bounds of
-    /// these times for requests that timed out or were cut off. Values are exact within 0.4%.
+    /// Response times of successful requests, from the intended start to the last byte of the
+    /// response, and lower bounds on the response times of requests that timed out or were cut off.
+    /// Values are exact within 0.4%.
     #[serde(with = "unmeasured")]
     pub response_time_us: Summary,
     /// Histogram of the response times, in the format of

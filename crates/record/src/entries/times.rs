@@ -1,5 +1,5 @@
-//! Response times of an entry, in sparse buckets for storing and sending, and in dense buckets for
-//! recording.
+//! Response times of an entry: in sparse buckets when stored or sent, and in dense buckets while
+//! they are recorded.
 
 use std::borrow::Cow;
 

@@ -26,7 +26,7 @@ pub(crate) struct ScalingPanel {
 }
 
 /// Draws the panels in order. All axes start at zero; each panel has its own vertical scale. A gray
-/// line through each first point shows proportional growth.
+/// line through the first point of each line shows proportional growth.
 pub(crate) fn along(label: String, unit: &str, number: &str, panels: &[ScalingPanel]) -> Chart {
     chart(label, |canvas, size| {
         draw(canvas, size, unit, number, panels)
@@ -67,7 +67,8 @@ fn draw(
     canvas.caption(size.width() / 2.0, bottom, number)
 }
 
-/// Draws the lines' names below the panel's title. Returns the lower end of the last name.
+/// Draws the lines' names below the panel's title. Returns the vertical position of the last name's
+/// lower edge.
 fn names(canvas: &mut Canvas, panel: &ScalingPanel, (left, right): (f64, f64), top: f64) -> f64 {
     let mut y = top;
     for line in panel.lines.iter().filter(|line| !line.name.is_empty()) {

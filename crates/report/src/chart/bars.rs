@@ -46,7 +46,7 @@ impl CpuMeasure {
         }
     }
 
-    /// The step between two marks of the axis, and the axis's unit.
+    /// Returns the distance between two marks of the axis, and the axis's unit.
     fn axis(self, highest: f64) -> (f64, &'static str) {
         match self {
             CpuMeasure::OfOneCore => (1.0, "%"),

@@ -57,8 +57,8 @@ impl TextStyle {
         text.chars().count() as f64 * self.size * average
     }
 
-    /// Shortens text to `width` pixels in the middle, because similar names, such as URLs, differ
-    /// at their ends.
+    /// Shortens text to `width` pixels by omitting its middle, because similar names, such as URLs,
+    /// differ at their ends.
     pub(super) fn fit(self, text: &str, width: f64) -> String {
         if self.width_of(text) <= width {
             return text.to_owned();
@@ -121,7 +121,7 @@ impl Canvas {
         self.shapes.push(Shape::Text { at, text, style });
     }
 
-    /// Draws a name in `width` pixels. If the name doesn't fit on one line, it is drawn in two
+    /// Draws a name within `width` pixels. If the name doesn't fit on one line, it is drawn in two
     /// lines of smaller type. If it doesn't fit on these either, it is shortened.
     pub(super) fn name(&mut self, at: (f64, f64), name: &str, width: f64, style: TextStyle) {
         let Some((first, second)) = halves(name, style, width) else {
@@ -162,7 +162,7 @@ impl Canvas {
     }
 
     /// Draws a horizontal line at each mark of the vertical axis, with the mark's text on the left,
-    /// if any. There are at most `most` marks. The line of `reference` is darker.
+    /// if any. There are at most `most` marks. The line at `reference` is darker.
     pub(super) fn grid(
         &mut self,
         y: &Axis,
@@ -204,7 +204,7 @@ impl Canvas {
     }
 
     /// Draws a caption below the marks of the horizontal axis, centered at `middle`. Returns the
-    /// lower end of the drawing.
+    /// vertical position of the drawing's lower edge.
     pub(super) fn caption(&mut self, middle: f64, bottom: f64, text: &str) -> f64 {
         let style = TextStyle::AXIS.side(Side::Middle);
         self.text((middle, bottom + 32.0), text, style);

@@ -16,8 +16,8 @@ pub(crate) const VARIANTS_MAX: usize = 8;
 pub(crate) struct VariantTrials {
     pub(crate) name: String,
     pub(crate) color: Color,
-    /// One line for each trial, by block. Points are seconds and the completions since the previous
-    /// point.
+    /// One line for each trial, ordered by block. Each point is a time in seconds and the number of
+    /// completions since the previous point.
     pub(crate) lines: Vec<Vec<(f64, f64)>>,
 }
 
@@ -80,8 +80,8 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, runs: &[VariantTrials], every_s:
     canvas.caption(size.width() / 2.0, bottom, caption)
 }
 
-/// Draws the variants' names in their colors, in as many rows as needed. Returns the lower end of
-/// the last row.
+/// Draws the variants' names in their colors, in as many rows as needed. Returns the vertical
+/// position of the last row's lower edge.
 fn names(canvas: &mut Canvas, size: DrawingSize, runs: &[VariantTrials]) -> f64 {
     let style = TextStyle::LABEL.bold();
     let (mut x, mut y) = (0.0, ROW / 2.0);

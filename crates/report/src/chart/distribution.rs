@@ -22,7 +22,7 @@ pub(crate) fn distribution(label: String, bins: &[Bin], marked: &[(String, f64)]
 const LEFT: f64 = 52.0;
 const HEIGHT: f64 = 170.0;
 const TOP: f64 = 44.0;
-/// Minimum distance between the texts of two marks, in pixels.
+/// Minimum distance between the labels of two marks, in pixels.
 const MARK_DISTANCE_MIN: f64 = 58.0;
 
 fn draw(canvas: &mut Canvas, size: DrawingSize, bins: &[Bin], marked: &[(String, f64)]) -> f64 {

@@ -25,7 +25,8 @@ pub(crate) struct ForestRow {
 
 /// Minimum distance between "no change" and the ends of the axis.
 const REACH_MIN: f64 = 0.03;
-/// Minimum ratio of the axis's ends for marks at 1, 2 and 5 times powers of ten.
+/// Minimum ratio between the ends of the axis for which marks are at 1, 2 and 5 times powers of
+/// ten.
 const DECADES_FROM_RATIO: f64 = 3.0;
 
 /// Draws the rows in order on a common logarithmic axis. `margin` is half the band's width, as a

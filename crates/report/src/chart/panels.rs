@@ -15,7 +15,8 @@ pub(crate) struct RatePanel {
     pub(crate) color: Color,
     /// The length of the longest trial, in seconds.
     pub(crate) length_s: f64,
-    /// One line for each trial, by block: seconds and successes per second.
+    /// One line for each trial, ordered by block. Each point is a time in seconds and a number of
+    /// successes per second.
     pub(crate) lines: Vec<Vec<(f64, f64)>>,
 }
 

@@ -89,7 +89,8 @@ fn draw(canvas: &mut Canvas, size: DrawingSize, axis: &GoalAxis, variants: &[Pro
     canvas.caption(size.width() / 2.0, bottom, caption)
 }
 
-/// Draws each variant's name and capacity in its color. Returns the lower end of the legend.
+/// Draws each variant's name and capacity in its color. Returns the vertical position of the
+/// legend's lower edge.
 fn legend(canvas: &mut Canvas, right: f64, variants: &[ProbePoints]) -> f64 {
     let mut y = 0.0;
     for variant in variants {
@@ -134,8 +135,8 @@ fn value_range(axis: &GoalAxis, variants: &[ProbePoints]) -> (f64, f64) {
     (lowest, highest)
 }
 
-/// Returns the values within the range that are 1, 2 or 5 times a power of ten, or fewer values if
-/// these are too many.
+/// Returns the values within the range that are 1, 2 or 5 times a power of ten, or only some of
+/// them if there are too many.
 fn log_marks(lowest: f64, highest: f64) -> Vec<f64> {
     const MARKS_MAX: usize = 7;
     let marks = |steps: &[f64]| -> Vec<f64> {

@@ -49,9 +49,9 @@ const VALUES: f64 = 150.0;
 const RATIOS: f64 = 110.0;
 /// Space between the two panels, including the heading of the lower one.
 const BETWEEN: f64 = 46.0;
-/// Gap between two blocks, in units of the distance between two points.
+/// Gap between two blocks, as a multiple of the distance between two points.
 const BLOCK_GAP: f64 = 2.0;
-/// Fraction of the rounds, on each side, that may be beyond the axis of the ratio.
+/// Fraction of the rounds that may be beyond each end of the ratio's axis.
 const BEYOND_SHARE: f64 = 0.02;
 /// Ratios above this are printed as factors, because a percentage would exceed 100%.
 const FACTOR_ABOVE: f64 = 2.0;

@@ -118,7 +118,7 @@ fn unit_for(highest_us: f64) -> (&'static str, f64) {
     }
 }
 
-/// The range of a group in words, for the chart's label.
+/// The range of a strip's values in words, for the chart's label.
 pub(crate) fn range_in_words(strip: &Strip) -> String {
     let values = || strip.values_us.iter().map(|(us, _)| *us);
     let finite = values().filter(|us| us.is_finite());

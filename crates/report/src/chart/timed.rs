@@ -11,7 +11,7 @@ pub(crate) struct TimedLine {
     /// The line's name, such as `p99`.
     pub(crate) name: String,
     pub(crate) color: Color,
-    /// Seconds since the measurement started, and the value.
+    /// Points of the line: seconds since the measurement started, and the value.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct RateDots {
     /// The name of the values, such as `p99`.
     pub(crate) name: String,
     pub(crate) color: Color,
-    /// Offered requests per second, and the value.
+    /// Position of each dot: offered requests per second, and the value.
     pub(crate) points: Vec<(f64, f64)>,
 }
 

@@ -56,7 +56,7 @@ struct Case {
     word: &'static str,
     /// The sentence with the measured values.
     text: String,
-    /// Total measured time on which the result is based, in seconds.
+    /// Total length, in seconds, of the measurements on which the result is based.
     seconds: f64,
 }
 

@@ -60,7 +60,7 @@ fn factor_columns<'a, T: Copy>(
     table
 }
 
-/// Joins several factors in one cell: `a=1, b=2`.
+/// Joins the levels of several factors in one cell: `a=1, b=2`.
 fn joined(levels: &Levels) -> String {
     let each = levels
         .iter()
@@ -386,7 +386,7 @@ fn telemetry(experiment: &Experiment) -> Option<DataTable> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// Converts the text to a number if it is one.
+/// Converts text to a number if it represents one.
 fn cell(text: Option<&&str>) -> DataCell {
     match text {
         None | Some(&"") => DataCell::Empty,

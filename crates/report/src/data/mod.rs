@@ -35,7 +35,7 @@ pub struct DataTable {
 /// A value in a table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DataCell {
-    /// A text.
+    /// A string.
     Text(String),
     /// A whole number.
     Count(u64),

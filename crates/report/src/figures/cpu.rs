@@ -8,8 +8,8 @@ use crate::document::Figure;
 use crate::number;
 use crate::tables::level;
 
-/// The CPU time of the services per request. Experiments of earlier versions lack this metric, so
-/// their CPU usage is given in percent of one core.
+/// The CPU time of the services per request. Experiments that earlier versions stored lack this
+/// metric, so their CPU usage is given in percent of one core.
 pub(crate) fn cpu(verdict: &VerdictDocument) -> Option<Figure> {
     // Softirq is omitted, because it belongs to the whole machine and is shown in the table.
     let per_request = [

@@ -56,7 +56,8 @@ pub(crate) fn of_load(record: &Record) -> Vec<(Figure, &'static str)> {
     figures.collect()
 }
 
-/// The rates of an open loop; `None` for a closed loop and for a record of an earlier version.
+/// The rates of an open loop; `None` for a closed loop, and for a record that an earlier version
+/// wrote.
 fn offered_and_achieved(record: &Record) -> Option<Chart> {
     let offered = offered_rates(&record.series)?;
     let line = |name: &str, color, points| TimedLine {
@@ -94,7 +95,7 @@ fn offered_rates(series: &[Slice]) -> Option<Vec<(f64, f64)>> {
 /// Maximum number of dots for each percentile against the offered rate.
 const RATE_DOTS_MAX: usize = 240;
 
-/// A percentile, its color, and its value in a slice.
+/// Name of a percentile, index of its color, and a function that returns its value in a slice.
 type SlicePercentile = (&'static str, usize, fn(&Slice) -> f64);
 
 const PERCENTILES: [SlicePercentile; 3] = [

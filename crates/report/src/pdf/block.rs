@@ -80,7 +80,7 @@ pub(super) enum DrawOp {
 }
 
 impl DrawOp {
-    /// Returns the operation moved right and down.
+    /// Returns the operation moved right by `dx` and down by `dy`.
     pub(super) fn moved(&self, dx: f64, dy: f64) -> DrawOp {
         let mut op = self.clone();
         match &mut op {
@@ -138,7 +138,7 @@ impl Story {
         self.blocks.push(block);
     }
 
-    /// Adds the blocks and elements of another story.
+    /// Appends the blocks and elements of another story.
     pub(super) fn append(&mut self, other: Story) {
         let offset = self.elements.len();
         let moved = |id: ElementId| id + offset;

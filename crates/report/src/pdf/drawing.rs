@@ -10,7 +10,7 @@ use crate::chart::{Chart, Drawing, Shape, Side};
 const HEIGHT_MAX: f64 = BOTTOM - TOP - 90.0;
 
 impl Story {
-    /// Adds a chart. If the chart is too high for a page, it is split between its rows.
+    /// Adds a chart. If the chart is too tall for one page, it is split between its rows.
     pub(super) fn chart(&mut self, chart: &Chart, before: f64, keep: bool) {
         let figure = self.element(Role::Figure(chart.label.clone()), None);
         let drawing = &chart.drawing;
@@ -75,7 +75,7 @@ fn may_be_cut(shape: &Shape) -> bool {
     }
 }
 
-/// Splits a drawing between shapes into parts of at most `most` pixels.
+/// Splits a drawing between its shapes into parts that are at most `most` pixels high.
 fn parts(drawing: &Drawing, most: f64) -> Vec<(f64, f64)> {
     let mut whole: Vec<(f64, f64)> = drawing
         .shapes

@@ -81,7 +81,7 @@ impl Flow {
         block.header.as_ref().map_or(0.0, |header| header.height)
     }
 
-    /// Places blocks that must be on the same page. If they are too high for one page, places them
+    /// Places blocks that must be on the same page. If they are too tall for one page, places them
     /// individually.
     fn place_chain(&mut self, chain: &[PageBlock]) {
         let Some(first) = chain.first() else { return };

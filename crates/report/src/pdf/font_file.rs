@@ -1,5 +1,5 @@
-//! The tables of a font file that a PDF needs: the glyphs of characters, their widths, and the
-//! metrics of the font.
+//! Reads the tables of a font file that a PDF needs: the glyphs of characters, their widths, and
+//! the metrics of the font.
 
 use std::collections::HashMap;
 

@@ -35,7 +35,7 @@ pub fn render(document: &Document) -> Vec<u8> {
     write::file(&pages, &bookmarks, &story.elements, &info)
 }
 
-/// The texts of a PDF outside the content of its pages.
+/// The text of a PDF that isn't part of the report itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PdfInfo {
     /// The title that viewers show in the window.

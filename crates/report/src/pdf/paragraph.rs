@@ -160,7 +160,7 @@ impl Story {
         }
     }
 
-    /// Adds lines on a tinted background with a bar to their left.
+    /// Adds lines on a tinted background, with a bar to the left of the lines.
     pub(super) fn card(&mut self, lines: &[(&str, FontStyle)], bar_color: u32, ground: u32) {
         const PAD: f64 = 9.0;
         const LEFT: f64 = 14.0;

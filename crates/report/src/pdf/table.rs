@@ -13,9 +13,9 @@ use crate::table::{Align, Emphasis, Table, TableCell, plain};
 const COLUMN_GAP: f64 = 12.0;
 /// The space above and below a cell's lines.
 const CELL_PADDING: f64 = 4.0;
-/// Maximum width that a single word can give a column.
+/// Maximum width to which a single word can widen a column.
 const WORD_WIDTH_MAX: f64 = 120.0;
-/// The space above and below a cell's lines in a table for reference.
+/// The space above and below a cell's lines in a reference table.
 const TIGHT_PADDING: f64 = 2.2;
 /// Maximum number of lines in a row that is not split between pages.
 const ROW_LINES_MAX: usize = 14;
@@ -46,7 +46,7 @@ impl GridCell {
         self
     }
 
-    /// Converts a cell of a table.
+    /// Converts a cell of the document's table.
     fn of(cell: &TableCell) -> GridCell {
         let line = |(text, emphasis): &(String, Emphasis)| {
             let style = match emphasis {
@@ -153,7 +153,7 @@ impl Story {
         }
     }
 
-    /// Adds a table for reference, with columns of given widths.
+    /// Adds a reference table with the given column widths.
     pub(super) fn columns(&mut self, grid: &Grid, widths: &[f64], before: f64) {
         let columns: Vec<usize> = (0..widths.len()).collect();
         self.part(grid, &columns, (widths, TIGHT_PADDING), before);
@@ -285,7 +285,7 @@ struct RowLayout<'a> {
 }
 
 impl RowLayout<'_> {
-    /// Converts a row to one block, or to several if its texts are very long. Without elements, the
+    /// Converts a row to one block, or to several if its text is very long. Without elements, the
     /// row is decoration.
     fn blocks(&self, cells: &[GridCell], ids: Option<&[ElementId]>, before: f64) -> Vec<PageBlock> {
         let wrapped: Vec<Vec<(String, FontStyle)>> = cells

@@ -2,7 +2,7 @@
 
 use super::style::FontStyle;
 
-/// Tolerance when sums of widths are compared, because their order affects rounding.
+/// Tolerance for comparisons of sums of widths, because the order of addition affects rounding.
 const WIDTH_TOLERANCE: f64 = 1e-6;
 
 /// Units that stay on the same line as their number.

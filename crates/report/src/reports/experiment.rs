@@ -19,7 +19,7 @@ use crate::{Experiment, figures, number};
 
 /// Maximum number of sentences in the header. If there are more, they follow the results.
 const HEADER_SENTENCES_MAX: usize = 4;
-/// Maximum number of variants that are columns of one table.
+/// Maximum number of variants with a column in the same table.
 const TABLE_VARIANTS_MAX: usize = 6;
 /// Maximum number of changes that a terminal lists for one difference.
 const TERMINAL_CHANGES_MAX: usize = 5;
@@ -347,7 +347,7 @@ fn method(experiment: &Experiment) -> Section {
     section
 }
 
-/// Adds details that few readers need.
+/// Adds the sections with details that few readers need.
 fn appendices(document: &mut Document, experiment: &Experiment) {
     let described = &experiment.verdict.described;
     if !described.is_empty() {

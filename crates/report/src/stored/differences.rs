@@ -117,7 +117,7 @@ fn between(part: DifferencePart, old: &Facts, new: &Facts) -> Vec<Difference> {
     each.collect()
 }
 
-/// Reduces long texts to the lines or list members that differ.
+/// Reduces long values to the lines or list members that differ.
 fn shortened(old: Option<&String>, new: Option<&String>) -> (Option<String>, Option<String>) {
     let (Some(old), Some(new)) = (old, new) else {
         return (old.cloned(), new.cloned());
@@ -139,7 +139,7 @@ fn shortened(old: Option<&String>, new: Option<&String>) -> (Option<String>, Opt
     (Some(old.clone()), Some(new.clone()))
 }
 
-/// Lists differences by variant. A difference that all variants share is listed once.
+/// Lists the differences of each variant. A difference that all variants share is listed once.
 fn by_variants(
     found: &mut Vec<Difference>,
     part: DifferencePart,

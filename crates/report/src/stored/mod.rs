@@ -17,7 +17,7 @@ use crate::Experiment;
 pub use differences::differences;
 pub use read::read;
 
-/// The margin for comparisons of loads, which have no plan to set it.
+/// The margin for comparisons of loads, because loads have no plan that sets it.
 pub const LOADS_MARGIN: f64 = 0.02;
 
 /// An experiment, or loads with the same settings.

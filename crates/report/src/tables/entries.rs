@@ -6,7 +6,7 @@ use crate::number;
 use crate::table::Table;
 use crate::wording::load::time_at;
 
-/// Number of rows reserved for the entries with the largest share of failures.
+/// Maximum number of rows for the entries with the largest share of failures.
 const FAILING_MAX: usize = 3;
 
 /// Returns at most `most` of the worst entries: those with the largest share of failures, then

@@ -182,7 +182,7 @@ impl<'a> EntryComparison<'a> {
     }
 }
 
-/// Function that formats one figure of an entry.
+/// Function that formats one value of an entry.
 type FigureText = fn(&EntryResult) -> String;
 
 /// Computes the changes against a reference. A change that can't be computed is `None`.

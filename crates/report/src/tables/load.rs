@@ -32,9 +32,9 @@ pub(crate) fn with_lengths(series: &[Slice]) -> impl Iterator<Item = (f64, &Slic
 /// Number of rows in the table of offered rates.
 const RATE_RANGES: u32 = 8;
 
-/// The half seconds of a load whose rate changes, grouped by offered rate. For any other load, the
-/// table has no rows. Percentiles of half seconds can't be merged, so each percentile in the table
-/// is the median over its group.
+/// The half-second slices of a load whose rate changes, grouped by offered rate. For any other
+/// load, the table has no rows. Percentiles of slices can't be merged, so each percentile in the
+/// table is the median over its group.
 pub(crate) fn by_offered_rate(record: &Record) -> Table {
     let mut table = Table::new(&["offered", "achieved", "p50", "p99", "failed", "time"]);
     if record.load.stages.is_empty() {

@@ -1,4 +1,4 @@
-//! The tables of reports, with formatted texts. Each renderer lays them out.
+//! The tables of reports, with formatted text. Each renderer lays them out.
 
 pub(crate) mod capacity;
 pub(crate) mod entries;

@@ -59,7 +59,7 @@ pub(crate) fn name(between: &RunComparison) -> &str {
     }
 }
 
-/// Adds the values of both runs.
+/// Adds a column with the values of each run.
 fn value_columns<'a>(
     table: TableBuilder<&'a RunComparison>,
     document: &RunsDocument,

@@ -27,7 +27,7 @@ pub(crate) fn is_measured(verdict: &VerdictDocument, metric: Metric) -> bool {
     variants.any(|variant| variant.metrics.contains_key(&metric))
 }
 
-/// Formats an effect as a change and its interval. A text is empty if there is nothing to show.
+/// Formats an effect as a change and its interval. A string is empty if there is nothing to show.
 pub(crate) fn change_texts(metric: Metric, effect: &Effect) -> (String, String) {
     let change = Change::of(metric, effect);
     let interval = change.as_ref().and_then(Change::signed_range);
@@ -71,7 +71,7 @@ fn is_reference(verdict: &VerdictDocument, variant: usize) -> bool {
         .all(|(factor, level)| levels.get(factor) == Some(level))
 }
 
-/// The variant with which a variant is compared; `None` for a baseline.
+/// The baseline of a variant; `None` if the variant is itself a baseline.
 pub(crate) fn reference_of(verdict: &VerdictDocument, variant: usize) -> Option<usize> {
     let levels = &verdict.variants.get(variant)?.levels;
     let judged = verdict

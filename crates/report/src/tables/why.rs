@@ -40,8 +40,9 @@ pub(crate) fn moved_table(why: &Explanation, rows_max: usize) -> Option<Table> {
     (!table.is_empty()).then_some(table)
 }
 
-/// The CPU time per request by variant, and the share of each mode; `None` if it was not measured.
-/// Modes are given as shares, because the means of the parts don't add up to the mean of their sum.
+/// The CPU time per request by variant, with the shares of user and system mode; `None` if it was
+/// not measured. Modes are given as shares, because the means of the parts don't add up to the mean
+/// of their sum.
 pub(crate) fn cpu_table(verdict: &VerdictDocument) -> Option<Table> {
     let modes = [
         Metric::ServerCpuUserUsPerRequest,

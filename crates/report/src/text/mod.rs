@@ -19,7 +19,7 @@ use paint::Paint;
 /// Options for the layout of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextOptions {
-    /// True to use colors (escape sequences).
+    /// True to color the text with escape sequences.
     pub color: bool,
     /// Maximum length of a line in a paragraph, in characters. Tables with many numbers may be
     /// wider.
@@ -171,7 +171,7 @@ impl TextWriter {
     }
 }
 
-/// Formats sentences. Each follows the symbol of its verdict, or its result as a word.
+/// Formats sentences, each preceded by the symbol of its verdict or by its result as a word.
 fn verdicts(lines: &[VerdictLine], indent: &str, paint: Paint) -> String {
     let line = |line: &VerdictLine| {
         let (mark, width) = match line.mark {

@@ -4,7 +4,7 @@ use super::TextOptions;
 use crate::table::{Table, plain};
 use crate::tone::Tone;
 
-/// Colors texts if the options enable color.
+/// Applies colors to text if the options enable them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Paint {
     options: TextOptions,
@@ -96,7 +96,7 @@ impl Paint {
         }
     }
 
-    /// Formats a table. Its lines fit the width if possible.
+    /// Formats a table so that its lines fit the width if possible.
     pub(super) fn table(self, indent: &str, table: &Table) -> String {
         table.to_text_within(indent, self.options.width)
     }

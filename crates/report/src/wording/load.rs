@@ -128,8 +128,8 @@ pub(crate) fn shortfall(record: &Record) -> Option<String> {
     })
 }
 
-/// Returns the number of requests and successes as one text, and the number of failures as another;
-/// the latter is `None` if no request failed.
+/// Returns two strings: the numbers of requests and successes, and the number of failures. The
+/// second is `None` if no request failed.
 pub(crate) fn requests(record: &Record) -> (String, Option<String>) {
     let totals = &record.totals;
     let all = format!(
@@ -351,7 +351,7 @@ fn quic(used: &QuicUse) -> String {
     )
 }
 
-/// The number of source addresses used, and the distribution of connections and requests over them.
+/// The number of source addresses used, and how connections and requests are distributed over them.
 fn sources(used: &SourceUse) -> String {
     let of_each = |spread: SourceSpread, one: &str, many: &str| match (spread.least, spread.most) {
         (least, most) if least == most => number::plural(least, one, many),
@@ -394,7 +394,7 @@ fn sources(used: &SourceUse) -> String {
     text
 }
 
-/// Maximum number of agents that are listed individually. A larger number is summarized.
+/// Maximum number of agents that are listed individually. If there are more, they are summarized.
 const LISTED_AGENTS_MAX: usize = 8;
 
 /// The agents that sent the load, and the time between their first requests.

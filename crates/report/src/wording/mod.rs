@@ -1,4 +1,4 @@
-//! All sentences about results that reports compose.
+//! The sentences about results that reports compose themselves.
 //!
 //! Stored documents already contain the sentences about single comparisons; see `prony_stats`. This
 //! module summarizes several of them, describes loads, and contains the captions.

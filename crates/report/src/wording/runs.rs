@@ -28,7 +28,7 @@ pub(crate) fn family(document: &RunsDocument) -> Vec<Metric> {
     family
 }
 
-/// A sentence for each run about the variants that only that run has.
+/// A sentence for each run that has variants that the other run lacks.
 pub(crate) fn unmatched(document: &RunsDocument) -> Vec<String> {
     [
         (&document.old, &document.only_old),

@@ -1,4 +1,4 @@
-//! Texts about metrics against numeric factors.
+//! Text about metrics against numeric factors.
 
 use prony_stats::{Metric, Scaling, is_named_with_factor, level_name};
 

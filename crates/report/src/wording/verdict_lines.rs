@@ -156,8 +156,8 @@ fn shared_rate(verdict: &VerdictDocument, members: &[&Comparison]) -> String {
     }
 }
 
-/// States that the machine is too noisy for some verdicts, the width of their intervals, and
-/// possible remedies. Returns `None` if more blocks would decide every undecided comparison.
+/// States that the machine is too noisy for some verdicts, and gives the width of their intervals
+/// and possible remedies. Returns `None` if more blocks would decide every undecided comparison.
 pub(crate) fn noise(verdict: &VerdictDocument) -> Option<String> {
     let open: Vec<&Comparison> = verdict
         .comparisons

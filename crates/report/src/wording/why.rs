@@ -9,7 +9,8 @@ pub(crate) fn heading(why: &Explanation) -> String {
     format!("{} against {} ({metrics})", why.name, why.against_name)
 }
 
-/// Describes the relation of a change to the difference. Empty if no change of this entry has one.
+/// Describes the relation of a change to the difference. Empty if no change in this entry has such
+/// a relation.
 pub(crate) fn relation(why: &Explanation, moved: &MovedMetric) -> &'static str {
     let any_related = why
         .moved

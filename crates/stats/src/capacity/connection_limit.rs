@@ -4,11 +4,12 @@ use prony_record::{Finding, FindingId, Severity, number};
 
 use super::search_report::{ProbeReport, SearchReport};
 
-/// Probes at rates above this multiple of the capacity are ignored, because they say little about
-/// the capacity.
+/// Multiple of the capacity above which probes are ignored, because they provide little information
+/// about the capacity.
 const REACH: f64 = 2.0;
-/// If a probe's median service time exceeds the shortest median of all probes by this factor, the
-/// load slows the server. More connections would then only move the queue into the server.
+/// If a probe's median service time exceeds the shortest median of all probes by more than this
+/// factor, the load slows down the server. More connections would then only move the queue into the
+/// server.
 const SLOWDOWN_MAX: f64 = 2.0;
 
 /// Returns the finding if at least half of the probes that failed near the capacity failed only

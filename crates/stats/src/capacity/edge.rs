@@ -88,8 +88,8 @@ impl EdgeResults {
         })
     }
 
-    /// Returns the number of goals, and at least 1, so that probes without readings count as
-    /// overload.
+    /// Returns the number of goals, or 1 if no probe has a reading, so that probes without readings
+    /// count as overload.
     fn goal_count(&self) -> usize {
         let goals = self.0.iter().map(|(_, result)| result.goals.len());
         goals.max().unwrap_or(0).max(1)

@@ -13,8 +13,8 @@
 //! of all nearby probes and never takes the logarithm of a single probe. Where the excess jumps,
 //! only the first fit is used.
 
-/// Range that the next probes should cover on each side of the goal, as a difference in the
-/// logarithm of the excess.
+/// Range that the next probes should cover on each side of the goal: a difference between
+/// logarithms of the excess.
 const EXCESS_RANGE: f64 = 1.2;
 
 /// A rise in the excess, within the window of a line, from the reciprocal of this value to this

@@ -11,7 +11,7 @@ use crate::quantity::QuantitySource;
 use super::probe::ProbeResult;
 use super::reading::{GoalReading, TailCount};
 
-/// Number of requests beyond a percentile that a probe needs to judge that percentile.
+/// Number of requests beyond a percentile that a probe must contain to judge that percentile.
 const TAIL_REQUESTS_MIN: f64 = 10.0;
 /// Minimum number of requests that a probe needs, whatever the goal.
 const REQUESTS_MIN: f64 = 100.0;

@@ -8,8 +8,8 @@ use super::reading::GoalReading;
 pub(super) const SETTLE_SHARE: f64 = 0.2;
 /// Share of the offered requests that a server must complete to be considered as keeping up.
 const KEEPS_UP_SHARE: f64 = 0.9;
-/// Number of requests that may be in flight at the end of a probe without counting as arrears. It
-/// matters only at low rates.
+/// Number of requests that may be in flight at the end of a probe without counting as arrears. The
+/// number matters only at low rates.
 const IN_FLIGHT: f64 = 3.0;
 /// If more than this share of a probe's requests is in arrears, the server is hopelessly
 /// overloaded.
@@ -17,7 +17,7 @@ const HOPELESS_SHARE: f64 = 0.3;
 /// A probe at the edge counts as an overload if it already has more slow requests than this
 /// multiple of the number allowed in the whole probe.
 const OVERLOAD_TAIL: f64 = 4.0;
-/// Minimum number of additional slow requests that a goal must still allow to count as clearly met,
+/// A goal counts as clearly met only if it would allow at least this many more slow requests,
 /// because few slow requests may be observed by chance.
 const TAIL_ROOM: f64 = 3.0;
 
@@ -118,8 +118,9 @@ impl Probe {
     /// times.
     ///
     /// The results of the bracket only determine the rates at the edge, so they may depend on the
-    /// moment at which a probe ends. A probe of the bracket ends as soon as more requests are slow
-    /// than are allowed in the whole probe, or when far fewer requests are slow than are allowed.
+    /// time at which a probe ends. A probe of the bracket ends as soon as it has more slow requests
+    /// than are allowed in the whole probe, or clearly fewer than are allowed among the requests so
+    /// far.
     ///
     /// The other probes enter the fit. If they ended early because many requests were slow, the
     /// share of slow requests would be overestimated. If they ended early because few were slow,

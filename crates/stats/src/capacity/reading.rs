@@ -9,7 +9,8 @@ pub struct GoalReading {
     /// the allowed share. For other metrics: the value divided by the limit. The goal is met if the
     /// excess is at most 1.
     pub excess: f64,
-    /// Excess that half a request would cause; the smallest excess that a reading can show.
+    /// Excess that half a request beyond the limit would cause; the smallest excess that a reading
+    /// can show.
     pub resolution: f64,
     /// Count of requests beyond the limit; `None` if the goal isn't about a share of requests.
     pub tail: Option<TailCount>,

@@ -11,7 +11,7 @@
 //! depended on earlier results. The probes of the last two parts share the remaining time. A search
 //! of a slow server therefore also ends in time, but its result varies more.
 //!
-//! If the capacity of an earlier search is given, the search begins with the edge.
+//! If the result of an earlier search is given, the search begins with the edge.
 
 use super::edge::EdgeResults;
 use super::fit::Crossing;
@@ -46,7 +46,7 @@ const CROSSING_REACH_MIN: f64 = 0.02;
 const CROSSING_REACH_MAX: f64 = 0.35;
 /// Maximum distance of the crossing below the lowest rate that can be judged, on the log scale.
 const EXTRAPOLATION_MAX: f64 = 0.5 * CROSSING_REACH_MAX;
-/// Number of permitted extensions of the edge.
+/// Maximum number of times that the edge phase is extended.
 const EXTENSIONS_MAX: usize = 3;
 /// Number of probes that are added each time the edge phase is extended.
 const EXTENSION_PROBES: usize = 3;
@@ -87,7 +87,7 @@ struct Bracket {
 struct EdgePlan {
     /// Rates to probe, the next one last.
     pending: Vec<f64>,
-    /// Deadline of the remaining probes, as total time taken by all probes, in seconds.
+    /// Deadline of the remaining probes: total time taken by all probes of the search, in seconds.
     until_s: f64,
     extensions: usize,
     /// Logarithm of the rate at the crossing, and maximum distance of the probes from it on the log
@@ -482,8 +482,8 @@ fn is_certainly_unmet(result: &ProbeResult) -> bool {
 }
 
 /// Returns true if a probe of the bracket, which ends as soon as it fails, proves that the goals
-/// are not met. A server that did not keep up proves nothing, because so short a probe can have too
-/// few requests by chance.
+/// are not met. The server's failure to keep up proves nothing, because so short a probe can
+/// complete too few requests by chance.
 fn is_far_from_met(result: &ProbeResult) -> bool {
     exceeds(result, FAR_EXCESS_MIN)
 }

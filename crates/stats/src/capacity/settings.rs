@@ -24,7 +24,7 @@ const REQUESTS_PER_SEARCH_MAX: f64 = 50.0;
 /// come in clusters, whose length grows with that number. If a search had few clusters, its
 /// estimate would be skewed and on average too high, so it needs more requests.
 const REQUESTS_WITHIN_LIMIT: f64 = 8.0;
-/// Time per probe for connecting and for waiting until the server is idle, in seconds.
+/// Time that each probe spends on connecting and on waiting until the server is idle, in seconds.
 const OVERHEAD_S: f64 = 0.2;
 
 /// Settings of a search.
@@ -66,7 +66,7 @@ impl SearchSettings {
         time_s.max(time_s_min(self.limit_s))
     }
 
-    /// Returns the duration, in seconds, of a search of a server with about this capacity.
+    /// Returns the duration, in seconds, of a search on a server with about this capacity.
     pub(super) fn time_s_at(&self, rate_per_s: f64) -> f64 {
         let most = REQUESTS_PER_SEARCH_MAX / REQUESTS_PER_SEARCH;
         let clusters = (rate_per_s * self.limit_s / REQUESTS_WITHIN_LIMIT).clamp(1.0, most);

@@ -6,7 +6,7 @@ use super::{EarlyEnd, GoalReading, Probe, ProbeProgress, ProbeResult, TailCount}
 const JUDGE_INTERVAL_S: f64 = 0.5;
 /// Time for connecting, per probe.
 const OVERHEAD_S: f64 = 0.1;
-/// Utilization that a closed loop achieves, for any kind of server.
+/// Utilization that a closed loop achieves on any kind of server.
 const EXPLORED_SHARE: f64 = 0.9;
 /// Mean gap between two pauses, in service times. `PAUSE_LENGTH` is the mean length of a pause in
 /// the same unit.

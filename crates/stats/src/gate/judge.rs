@@ -383,7 +383,7 @@ impl GateCase<'_> {
     }
 }
 
-/// Reference trials that a variant is compared with.
+/// Reference trials with which a variant is compared.
 struct ReferenceTrials<'a> {
     source: RunEvidence<'a>,
     variant: usize,

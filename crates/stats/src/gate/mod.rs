@@ -64,7 +64,7 @@ enum GateRule {
     },
 }
 
-/// Limit that a measured value is compared with.
+/// Limit with which a measured value is compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum GateLimit {
     /// A value in the quantity's unit, or a fraction of the total if `is_share` is true.

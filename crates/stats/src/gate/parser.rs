@@ -104,7 +104,7 @@ impl<'a> GateParser<'a> {
         }
     }
 
-    /// Consumes the next word if it equals `wanted`. Returns true if it did.
+    /// Consumes the next word if it equals `wanted`. Returns true if the word was consumed.
     fn takes(&mut self, wanted: &str) -> bool {
         self.space();
         let before = self.at;

@@ -34,7 +34,7 @@ pub struct Run {
     pub variants: Vec<RunVariant>,
     /// Levels that the run's baseline fixes; empty for loads.
     pub baseline: Levels,
-    /// Largest change that the run counts as no difference, as a fraction.
+    /// Largest change that counts as no difference in this run, as a fraction.
     pub margin: f64,
     /// Metrics on which the run was judged.
     pub family: Vec<Metric>,

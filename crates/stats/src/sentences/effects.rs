@@ -29,8 +29,8 @@ pub(crate) fn main_effect(
     )
 }
 
-/// Sentence for an interaction: the change in one step's effect that another step causes. Each step
-/// is given as a level and its reference level.
+/// Sentence for an interaction: the change that one step causes in the effect of another step. Each
+/// step is given as a level and its reference level.
 pub(crate) fn interaction(
     metric: Metric,
     (a, a_reference): &(String, String),

@@ -28,7 +28,7 @@ const OVERTIME_MAX: Duration = Duration::from_secs(30);
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Use of connections in a row.
+/// Use of connections by the load of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BypassShape {
     KeepAlive,
@@ -47,8 +47,8 @@ enum Requirement {
     Rate(BypassGenerator, f64),
     /// Maximum ratio of prony's CPU time per request to another generator's.
     Cost(BypassGenerator, f64),
-    /// Maximum ratio of the CPU time per request with 200,000 source addresses to the CPU time with
-    /// one.
+    /// Maximum ratio of the CPU time per request with 200,000 source addresses to that with one
+    /// source address.
     SourcesCost(f64),
     /// Maximum 99th percentile of start lateness in microseconds.
     LateP99(f64),
@@ -144,7 +144,7 @@ pub(super) const ROWS: &[BypassRow] = &[
     },
 ];
 
-/// Tools or rows to measure, number of measurements, and cores to use.
+/// Rows to measure, number and duration of the runs, and cores to use.
 pub(super) struct BypassSettings<'a> {
     pub(super) rows: &'a [BypassRow],
     pub(super) rotations: usize,
@@ -184,7 +184,7 @@ pub(super) struct BypassOutcomes {
     outcomes: Vec<BypassOutcome>,
 }
 
-/// Runs all generators of each row, in each rotation in random order.
+/// Runs all generators of each row, in random order within each rotation.
 pub(super) fn measure(settings: &BypassSettings, own: &Path) -> Result<BypassOutcomes, String> {
     let here = |e: std::io::Error| format!("{}: {e}", own.display());
     let prony = match settings.prony {
@@ -355,7 +355,7 @@ impl BypassOutcome {
         rotations.filter_map(|rotation| Some((rotation, rotation.get(&BypassGenerator::Xdp)?)))
     }
 
-    /// Returns the ratio of a value of prony over AF_XDP to the value of another generator.
+    /// Returns the ratio of prony's value over AF_XDP to another generator's value.
     fn ratio(&self, other: BypassGenerator, of: impl Fn(&BypassRun) -> f64) -> Option<Spread> {
         let ratios = self.xdp();
         Spread::of(ratios.filter_map(|(all, run)| Some(of(run) / of(all.get(&other)?))))

@@ -60,7 +60,7 @@ pub(super) struct Ceilings {
     rotations: Vec<BTreeMap<Tool, Ceiling>>,
 }
 
-/// Tools or rows to measure, number of measurements, and cores to use.
+/// Tools to measure, number of rotations, and cores to use.
 pub(super) struct CeilingSettings<'a> {
     pub(super) peers: &'a [Tool],
     pub(super) rotations: usize,

@@ -1,4 +1,4 @@
-//! Fleet rows: the cost of many agents, and the synchronization of their starts.
+//! Fleet rows: the cost of a fleet with many agents, and the synchronization of the agents' starts.
 //!
 //! Each row runs the release binary as a user would, over a real nats-server. Each agent runs in
 //! its own network namespace, except in the row with hundreds of agents, which simulates them in

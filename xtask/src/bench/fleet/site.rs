@@ -21,7 +21,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts a program with standard output and standard error redirected to the file `said`.
+    /// Starts a program whose standard output and standard error are redirected to the file `said`.
     pub(super) fn start(command: &mut Command, said: &Path) -> Result<Program, String> {
         let failed = |e: std::io::Error| format!("{}: {e}", said.display());
         process::log_into(command, said).map_err(failed)?;

@@ -19,7 +19,7 @@ const RATE: u64 = 8_000;
 /// Maximum time by which a load may exceed its duration.
 const OVERTIME_MAX: Duration = Duration::from_secs(60);
 
-/// Number of the host that runs nginx. The agents' hosts have lower numbers.
+/// Index of the host that runs nginx. The agents' hosts have lower indices.
 const WEB: usize = AGENTS + 1;
 
 const NGINX: &str = "

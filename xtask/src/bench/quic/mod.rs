@@ -58,7 +58,7 @@ pub(super) const ROWS: &[QuicRow] = &[
     },
 ];
 
-/// Tools or rows to measure, number of measurements, and cores to use.
+/// Rows to measure, number and duration of the runs, and cores to use.
 pub(super) struct QuicSettings<'a> {
     pub(super) rows: &'a [QuicRow],
     /// True to compare with oha.

@@ -70,7 +70,7 @@ impl Connection {
         Ok(Some(ConnectionEvent::Settings))
     }
 
-    /// Handles the acknowledgment of this side's settings. From then on, the peer must respect the
+    /// Handles the acknowledgment of this side's settings. From now on, the peer must respect the
     /// limit on the dynamic table (RFC 9113 §6.5.3).
     pub(super) fn settings_ack(&mut self) -> Result<Option<ConnectionEvent<'static>>, H2Violation> {
         self.note_idle_frame()?;
@@ -81,7 +81,8 @@ impl Connection {
         Ok(None)
     }
 
-    /// Queues the reply to a PING, and ignores replies to this side's PINGs (RFC 9113 §6.7).
+    /// Queues the reply to a PING (RFC 9113 §6.7). Ignores acknowledgments, because this side sends
+    /// no PING.
     pub(super) fn ping(
         &mut self,
         header: FrameHeader,
@@ -95,8 +96,8 @@ impl Connection {
         Ok(None)
     }
 
-    /// Widens the send window of the connection or of a stream (RFC 9113 §6.9). An increment of
-    /// zero and an overflow are errors of the stream or of the connection.
+    /// Enlarges the send window of the connection or of a stream (RFC 9113 §6.9). An increment of
+    /// zero or an overflow is a connection error or, on a stream, a stream error.
     pub(super) fn window_update(
         &mut self,
         header: FrameHeader,

@@ -256,8 +256,8 @@ impl Connection {
         ConnectionEvent::Broken { tag, violation }
     }
 
-    /// Checks a frame for a stream that isn't live: it is either late or a violation (RFC 9113
-    /// §5.1).
+    /// Checks a frame on a stream that isn't live. The frame is either late, which is allowed, or a
+    /// violation (RFC 9113 §5.1).
     #[cold]
     pub(super) fn check_late(&self, header: FrameHeader) -> Result<(), H2Violation> {
         match (self.streams.status(header.stream), header.kind) {

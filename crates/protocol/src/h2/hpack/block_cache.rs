@@ -20,16 +20,16 @@ pub(super) struct HpackBlockCache {
 #[derive(Debug, Default)]
 struct CachedEffects {
     effects: BlockEffects,
-    /// Generation of the table at which the block's insertions change nothing.
+    /// Generation of the table in which repeating the block's insertions changes nothing.
     settled: Option<u64>,
 }
 
-/// Effects of a block in addition to its fields.
+/// Effects of a block on the dynamic table, and its dependence on the table.
 #[derive(Debug, Default)]
 struct BlockEffects {
     /// Insertions into the dynamic table, in order: at most one per two bytes of the block.
     inserted: Vec<Field>,
-    /// Generation of the table before the block, if the block refers to the table.
+    /// Generation of the table before the block was decoded, if the block refers to the table.
     refers_to: Option<u64>,
 }
 

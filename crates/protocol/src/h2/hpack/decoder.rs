@@ -110,9 +110,9 @@ impl Decoder {
         self.resize_due = false;
     }
 
-    /// Sets the table's limit in bytes, after the peer has acknowledged it
-    /// (SETTINGS_HEADER_TABLE_SIZE). The peer must shrink a larger table at the start of its next
-    /// block.
+    /// Sets the limit on the table's size, in bytes. Must be called once the peer has acknowledged
+    /// the limit (SETTINGS_HEADER_TABLE_SIZE). The peer must shrink a larger table at the start of
+    /// its next block.
     pub fn limit_table(&mut self, limit_bytes: u32) {
         self.table_limit_bytes = limit_bytes;
         self.resize_due = self.table.max_bytes() > limit_bytes;
@@ -177,8 +177,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Returns the entry at an index that covers the static and the dynamic table (RFC 7541
-    /// §2.3.3).
+    /// Returns the entry at an index in the combined index space of the static and dynamic tables
+    /// (RFC 7541 §2.3.3).
     #[inline]
     fn entry(&mut self, index: u32, generation: u64) -> Result<&Field, HpackError> {
         let at = (index as usize).checked_sub(1).ok_or(HpackError::Index)?;

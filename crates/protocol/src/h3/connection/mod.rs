@@ -52,8 +52,8 @@ pub struct H3Connection {
     failed: Option<H3Violation>,
 }
 
-/// The initiator and direction of a stream, encoded in the lowest two bits of its identifier (RFC
-/// 9000 §2.1).
+/// Initiator and direction of a stream, which are encoded in the lowest two bits of its identifier
+/// (RFC 9000 §2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StreamKind {
     Request,
@@ -200,7 +200,7 @@ impl H3Connection {
     }
 
     /// Consumes bytes that arrived in order on a stream, from the front of `input`, up to the next
-    /// event. The stream is one of this client's requests, or one that the peer opened.
+    /// event. The stream carries one of this client's requests, or was opened by the peer.
     ///
     /// Call it until it returns [`H3Event::NeedMore`]. Only frame headers, field sections and
     /// instructions that arrive in parts are copied; body bytes never are.

@@ -46,10 +46,10 @@ pub struct QpackDecoder {
     texts: Option<Box<SectionTexts>>,
 }
 
-/// State of the dynamic table on which the meaning of a cached section depends.
+/// State of the dynamic table that a cached section requires.
 #[derive(Debug, Clone, Copy)]
 struct TableUse {
-    /// Generation of the table in which the section has the cached meaning.
+    /// Generation of the table for which the cached meaning is valid.
     generation: u64,
     /// Required Insert Count of the section.
     required: u64,
@@ -340,8 +340,8 @@ impl QpackDecoder {
         self.out.len()
     }
 
-    /// Appends the instructions for the decoder stream, followed by an Insert Count Increment (RFC
-    /// 9204 §4.4.3).
+    /// Appends the instructions for the decoder stream, followed by an Insert Count Increment if
+    /// some insertions are not acknowledged yet (RFC 9204 §4.4.3).
     pub fn take_output(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.out);
         self.out.clear();

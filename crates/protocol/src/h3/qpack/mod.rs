@@ -21,7 +21,7 @@
 //! | §4.1.1, §4.1.2 integers, strings | `compression`, shared with HPACK |
 //! | §4.3 encoder instructions | `instruction`; `decoder`: `apply` |
 //! | §4.5.1 prefix of a section | `prefix` |
-//! | §4.5.2 to §4.5.6 field lines | `decoder`: `line`; of requests, `encoder` |
+//! | §4.5.2 to §4.5.6 field lines | `decoder`: `line` for responses, `encoder` for requests |
 //! | §6 error codes | [`H3Violation::code`](super::H3Violation::code) |
 
 pub use crate::compression::{FieldFault, Fields, HuffmanError};

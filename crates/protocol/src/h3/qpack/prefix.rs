@@ -3,8 +3,8 @@
 use super::QpackError;
 use crate::compression::{FIELD_OVERHEAD_BYTES, decode_integer};
 
-/// Decoded prefix of a section. It determines to which part of the dynamic table the section may
-/// refer.
+/// Decoded prefix of a section. It determines the part of the dynamic table to which the section
+/// may refer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SectionPrefix {
     /// Number of insertions that the section requires (Required Insert Count); 0 if the section

@@ -111,7 +111,7 @@ pub(super) const TEXTS: [(&str, &str); ENTRIES] = [
     ("x-frame-options", "sameorigin"),
 ];
 
-/// Meaning of the entries, computed once for all connections.
+/// Meanings of the entries, computed once for all connections.
 static FIELDS: LazyLock<[Field; ENTRIES]> = LazyLock::new(|| {
     TEXTS.map(|(name, value)| Field::read(Name::read(name.as_bytes()), value.as_bytes()))
 });

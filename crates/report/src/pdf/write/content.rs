@@ -49,7 +49,7 @@ struct ContentWriter<'a> {
     opacities: BTreeSet<u8>,
 }
 
-/// Converts a vertical position to PDF's, which is measured from the lower edge.
+/// Converts a vertical position to PDF coordinates, which are measured from the lower edge.
 fn up(y: f64) -> f32 {
     fine(PAGE_HEIGHT - y)
 }

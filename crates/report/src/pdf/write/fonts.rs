@@ -12,7 +12,7 @@ use crate::pdf::face::Face;
 use crate::pdf::flow::Page;
 use crate::pdf::font_file::table;
 
-/// Character codes are glyph numbers of the embedded font.
+/// Character collection in which character codes are glyph numbers of the embedded font.
 const SYSTEM: SystemInfo<'_> = SystemInfo {
     registry: Str(b"Adobe"),
     ordering: Str(b"Identity"),
@@ -34,7 +34,7 @@ pub(super) struct Fonts {
     used: Vec<UsedFont>,
 }
 
-/// Consecutive text in one font.
+/// A piece of text that is set in one font.
 #[derive(Debug, PartialEq)]
 pub(super) struct GlyphRun {
     pub(super) face: Face,

@@ -49,7 +49,7 @@ impl Structure {
         catalog.pair(Name(b"StructTreeRoot"), self.root);
     }
 
-    /// Writes the root, with the map from marked parts to elements.
+    /// Writes the root of the structure, with the map from marked parts to elements.
     fn write_root(&self, pdf: &mut Pdf) {
         let mut root = pdf.indirect(self.root).start::<StructTreeRoot<'_>>();
         root.child(self.document);

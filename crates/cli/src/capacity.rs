@@ -163,8 +163,7 @@ fn print_longest(typed: &CapacityArgs, goals: &CapacityGoals) {
     let longest = number::span(first_s + (repeats - 1.0) * later_s);
     let text = match usual_s {
         Some(usual_s) => format!(
-            "{} searches, about {} each: {} in total. If the server handles fewer than {}, each takes \
-             longer, at most {longest} in total.\n",
+            "{} searches, about {} each: {} in total. If the server handles fewer than {}, the searches take longer: up to {longest} for all of them.\n",
             typed.repeats,
             number::span(usual_s),
             number::span(repeats * usual_s),

@@ -61,7 +61,9 @@ impl Output {
     /// Writes binary content to a file. Standard output is rejected, because it accepts only text.
     pub(crate) fn write_bytes(self, bytes: &[u8]) -> Result<(), Failure> {
         match self {
-            Output::Standard => Err(Failure::wrong("standard output accepts only text")),
+            Output::Standard => Err(Failure::wrong(
+                "only the text format can be written to standard output",
+            )),
             Output::File(file, path) => file
                 .write(bytes)
                 .map_err(|error| Failure::refused(format!("{}: {error}", path.display()))),

@@ -318,7 +318,7 @@ pub struct Generator {
     /// Lateness of the requests that found a free connection; open loop only.
     #[serde(with = "unmeasured")]
     pub late_us: Summary,
-    /// Gaps between successive starts of each worker; open loop only.
+    /// Gaps between the starts of successive requests, for each worker; open loop only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_gaps: Option<StartGaps>,
     /// Stalls of the generator; `None` if there were none.

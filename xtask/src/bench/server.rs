@@ -41,7 +41,7 @@ const NGINX_TIMEOUT: Duration = Duration::from_secs(10);
 struct Ports {
     /// Ports for measurements.
     measured: Listeners,
-    /// Ports whose server blocks log one line per request.
+    /// Ports for which the matching `server` block writes one log line per request.
     witnessed: Listeners,
     status: u16,
 }

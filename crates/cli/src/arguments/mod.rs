@@ -37,7 +37,7 @@ pub(crate) use report::ReportArgs;
 pub(crate) use runs::{RunsArgs, RunsCommand};
 pub(crate) use study::{StudyArgs, StudyCommand, StudyRunArgs};
 
-/// A load generator and an experiment lab: finds out which server set-up is faster, by how much,
+/// A load generator and an experiment lab: finds out which server setup is faster, by how much,
 /// and whether you can trust the result
 #[derive(Debug, Parser)]
 #[command(

@@ -117,7 +117,7 @@ fn the_longest_time_is_known_before_anything_runs() {
         (
             &[][..],
             "5 searches, about 1 min each: 5 min in total. If the server handles fewer than 833 req/s, \
-             each takes longer, at most 25 min in total.\n",
+             the searches take longer: up to 25 min for all of them.\n",
         ),
         (
             &["--search-time", "2m", "--repeats", "6"],

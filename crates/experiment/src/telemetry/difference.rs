@@ -7,9 +7,9 @@ use super::{
     UdpCounters,
 };
 
-/// Returns the user and kernel CPU seconds between two samples. The most precise total is divided
-/// in proportion to the clock ticks between the samples or, if there was no tick, in proportion to
-/// all ticks since the start.
+/// Returns the user and kernel CPU seconds between two samples. Takes the most precise total
+/// and splits it into user and kernel time in the ratio of their clock ticks between the samples
+/// or, if there were none, of their ticks since the start.
 pub(super) fn cpu_between(begin: &ServiceSample, end: &ServiceSample) -> (f64, f64) {
     let user_s = grown(begin.cpu_user_s, end.cpu_user_s);
     let system_s = grown(begin.cpu_system_s, end.cpu_system_s);

@@ -145,7 +145,7 @@ pub(super) fn port_exhaustion(record: &Record) -> Option<Finding> {
         FindingId::PortExhaustion,
         Severity::Error,
         format!(
-            "{lost} requests found no free local port: {}. The side that closes a connection first \
+            "{lost} requests failed because no local port was free: {}. The side that closes a connection first \
              holds the port for another minute. This load never closes first, but other programs \
              may have. Use more source addresses (--source), or fewer connections at the same \
              time.",

@@ -38,7 +38,7 @@ pub(super) struct Varint {
 impl Varint {
     /// Encodes a number of at most [`VARINT_MAX`].
     pub(super) fn new(number: u64) -> Varint {
-        debug_assert!(number <= VARINT_MAX, "a number of 62 bits");
+        debug_assert!(number <= VARINT_MAX, "a 62-bit number");
         let class = match number {
             0..0x40 => 0,
             0x40..0x4000 => 1,

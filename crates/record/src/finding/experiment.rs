@@ -31,8 +31,7 @@ pub(super) const BYTES_DIFFER: FindingInfo = FindingInfo {
         ),
         (
             Error,
-            "a status or a body differs from the baseline's under the rule of `bodies`, or a body \
-             changes from one request to the next in only one of the two variants",
+            "a status or a body differs from the baseline's under the `bodies` rule, or a body changes from one request to the next in only one of the two variants",
         ),
     ],
     withholds: WithheldVerdicts::All,
@@ -83,8 +82,7 @@ pub(super) const SERVER_IDLE: FindingInfo = FindingInfo {
     seen: "In a closed loop, the services used less than 70% of their cores.",
     severities: &[(Warning, "")],
     meaning: "Something other than CPU limits the rate: a lock, a disk, a backend, or too few \
-        connections or workers. The comparison reflects that bottleneck. The share is the \
-        median trial's. Without `cores` in the plan, it is relative to one core. Variants with a \
+        connections or workers. The comparison reflects that bottleneck. The share is that of the median trial. Without `cores` in the plan, it is relative to one core. Variants with a \
         known limit, trials that lost 20% of a core to other processes, and loads shorter than \
         0.1 s are ignored.",
     action: "Find the bottleneck, or increase the number of connections.",
@@ -128,8 +126,7 @@ pub(super) const ORDER_EFFECT: FindingInfo = FindingInfo {
     meaning: "A trial or slice affects the next one (through heat, ports, caches or unfinished \
         work). The random order spreads this effect over all variants. The slope over the \
         position, without the effects of block and variant (or round and trial), is tested at the \
-        1% level, so one in a hundred experiments has this finding by chance. In open loops, the \
-        test of slices uses the mean response time. Slopes of slices under 0.5% are not reported.",
+        1% level, so one in a hundred experiments has this finding by chance. In open loops, the mean response time is tested instead of the rate if the positions are those of slices. For slices, slopes under 0.5% are not reported.",
     action: "Use a pause between trials or a longer warm-up. With interleaved blocks, use longer \
         slices (`--interleave 1s`).",
     ..BASE

@@ -10,13 +10,11 @@ pub(super) const GENERATOR_SATURATED: FindingInfo = FindingInfo {
     severities: &[
         (
             Warning,
-            "a worker was awake for 85% of the time, and 30% of its connections waited for it; or \
-             the conditions of an error hold, but other processes used the worker's core",
+            "a worker was awake for at least 85% of the time, and at least 30% of its connections waited for it; or the conditions of an error hold, but other processes used the worker's core",
         ),
         (
             Error,
-            "a worker was awake for 85% of the time, and 50% of its connections waited for it \
-             (`queue_share`); or, in an open loop, 1% of the starts were more than 1 ms late",
+            "a worker was awake for at least 85% of the time, and at least 50% of its connections waited for it (`queue_share`); or, in an open loop, at least 1% of the starts were more than 1 ms late",
         ),
     ],
     withholds: WithheldVerdicts::SpeedUnlessFaster,
@@ -35,14 +33,14 @@ pub(super) const GENERATOR_STALLED: FindingInfo = FindingInfo {
     withholds: WithheldVerdicts::Speed,
     meaning: "Its process was stopped (SIGSTOP, Ctrl-Z), or its machine was paused or suspended. \
               It started no requests during that time and read responses late. The rate and the \
-              times include the pause. Shorter pauses are `generator-starved`.",
+              times include the pause. Shorter pauses are reported as `generator-starved`.",
     action: "Repeat the load.",
     folding: TrialFolding::Worst,
     ..BASE
 };
 
 pub(super) const GENERATOR_STARVED: FindingInfo = FindingInfo {
-    seen: "A worker of the load generator was ready to run but had no core for 20% of the time.",
+    seen: "A worker of the load generator was ready to run but had no core for at least 20% of the time.",
     severities: &[(Warning, "")],
     meaning: "The server or another process runs on the same core. This lowers rates and lengthens \
               times.",
@@ -55,8 +53,7 @@ pub(super) const SCHEDULE_MISSED: FindingInfo = FindingInfo {
     severities: &[
         (
             Warning,
-            "1% of the requests started more than 1 ms late although a connection was free; or more \
-             than 0.1% of the requests found no free connection before the load ended",
+            "at least 1% of the requests started more than 1 ms late even though a connection was free, or more than 0.1% found no free connection before the load ended",
         ),
         (
             Error,
@@ -96,15 +93,14 @@ pub(super) const NOTHING_LISTENS: FindingInfo = FindingInfo {
     seen: "Every connection attempt was refused, or the UNIX socket does not exist.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
-    meaning: "No server listens at the address. The load ends with the first refusal that comes at \
-              least one second after the very first one.",
+    meaning: "No server listens at the address. The load ends at the first refusal that occurs one second or more after the initial one.",
     action: "Start the server, correct the address, or wait for the server with \
              `--wait-for-server`.",
     ..BASE
 };
 
 pub(super) const SYN_RETRANSMITTED: FindingInfo = FindingInfo {
-    seen: "TCP connection attempts took as long as retransmitting a lost SYN takes.",
+    seen: "TCP connection attempts took as long as if a SYN had been lost and retransmitted.",
     severities: &[
         (
             Note,
@@ -123,7 +119,7 @@ pub(super) const SYN_RETRANSMITTED: FindingInfo = FindingInfo {
 };
 
 pub(super) const PORT_EXHAUSTION: FindingInfo = FindingInfo {
-    seen: "Requests found no free local port.",
+    seen: "Requests failed because no local port was free.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::Speed,
     meaning: "Each source address has a limited number of ports per server address. The side that \
@@ -139,8 +135,7 @@ pub(super) const PORTS_SCARCE: FindingInfo = FindingInfo {
     severities: &[
         (
             Note,
-            "the connections, plus the ports that other programs use towards the same server, \
-             exceed 80% of all local ports",
+            "the connections, plus the ports that other programs use to reach the same server, exceed 80% of all local ports",
         ),
         (Warning, "they exceed 100%"),
     ],
@@ -238,8 +233,7 @@ pub(super) const LOAD_ABORTED: FindingInfo = FindingInfo {
     seen: "A condition of `--abort-if` ended the load early.",
     severities: &[(Warning, "")],
     meaning: "The condition held over the last seconds (`--abort-window`). The results cover the \
-        time until then, including the requests in flight. In an experiment, the block does not \
-        count, and no more blocks were run.",
+        time until then, including the requests in flight. In an experiment, the block is not counted, and no more blocks are run.",
     action: "Look at the rate and the response times over time (`--html`) to see where the condition \
              began to hold.",
     ..BASE

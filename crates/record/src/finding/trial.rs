@@ -12,7 +12,7 @@ pub(super) const SERVICE_ENDED: FindingInfo = FindingInfo {
     seen: "A service exited before its load ended.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
-    meaning: "The service crashed, or its command put it in the background.",
+    meaning: "The service crashed, or its command moved it to the background and exited.",
     action: "Read the service's log in the trial's folder; start the service in the foreground.",
     explains_difference: true,
     ..BASE
@@ -67,8 +67,7 @@ pub(super) const CAPACITY_UNKNOWN: FindingInfo = FindingInfo {
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
     meaning: "The search found only a bound: the goals are met at every rate that could be judged, or \
-              at none. A mean of capacities and bounds would estimate nothing, so the trial has no \
-              value.",
+              at none. Averaging capacities with bounds would be meaningless, so the trial yields no capacity.",
     action: "The text names the cause: raise `max_rate`, give the load more cores, use longer probes \
              (`probe`), or set other goals.",
     ..BASE
@@ -97,8 +96,7 @@ pub(super) const CRYPTO_UNACCELERATED: FindingInfo = FindingInfo {
 };
 
 pub(super) const NOT_IDLE: FindingInfo = FindingInfo {
-    seen: "In an interleaved block, a variant's services used 2% of a core or more in the slices of other \
-           variants.",
+    seen: "In an interleaved block, a variant's services used at least 2% of a core in the slices of other variants.",
     severities: &[(Warning, "")],
     meaning: "The services of all variants run at the same time, and each should be idle while \
         another variant is measured. Background work, such as garbage collection, timers or log \

@@ -12,13 +12,10 @@ pub(crate) fn method(experiment: &Experiment) -> String {
         has_started_services(experiment),
     ) {
         (true, true) => {
-            "In each block, prony started the services of all variants and warmed them up. The \
-             load then alternated between the variants in short slices, in rounds whose order is \
-             random. At the end of the block, prony stopped the services."
+            "In each block, prony started the services of all variants and warmed them up. The load then alternated between the variants in short slices. Each round had one slice of every variant, in random order. At the end of the block, prony stopped the services."
         }
         (true, false) => {
-            "The servers were already running. In each block, prony warmed them up. The load then \
-             alternated between the variants in short slices, in rounds whose order is random."
+            "The servers were already running. In each block, prony warmed them up. The load then alternated between the variants in short slices. Each round had one slice of every variant, in random order."
         }
         (false, true) => {
             "Every variant ran once in each block, in a random order that the seed determines. For \

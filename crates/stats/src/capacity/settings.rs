@@ -21,8 +21,9 @@ const REQUESTS_PER_SEARCH: f64 = 20.0;
 /// [`SearchSettings::requests_min`], for goals whose slow requests come in long clusters.
 const REQUESTS_PER_SEARCH_MAX: f64 = 50.0;
 /// Threshold for the number of requests due within a goal's time limit. Above it, slow requests
-/// come in clusters, whose length grows with that number. If a search had few clusters, its
-/// estimate would be skewed and on average too high, so it needs more requests.
+/// come in clusters, which get longer as the number of requests grows. A search that saw only a few
+/// clusters would give a skewed estimate, too high on average, so searches above the threshold use
+/// more requests.
 const REQUESTS_WITHIN_LIMIT: f64 = 8.0;
 /// Time that each probe spends on connecting and on waiting until the server is idle, in seconds.
 const OVERHEAD_S: f64 = 0.2;

@@ -110,7 +110,7 @@ pub(super) fn measure(settings: &CeilingSettings, own: &Path) -> Result<Ceilings
                     let sign = if server_limited { "≥ " } else { "" };
                     format!("{sign}{rate}/s")
                 }
-                None => "sustained no rate".to_owned(),
+                None => "could not sustain any rate".to_owned(),
             };
             println!(
                 "{ID:<14} {number}/{} {:<8} {text}",
@@ -288,8 +288,8 @@ impl Ceilings {
             let name = tool.name();
             let Some((spread, server_limited)) = self.lead(tool) else {
                 let (result, ahead) = match self.has_kept_a_rate(Tool::Prony) {
-                    true => ("the tool sustained no rate", "yes"),
-                    false => ("prony sustained no rate", "no"),
+                    true => ("the tool could not sustain any rate", "yes"),
+                    false => ("prony could not sustain any rate", "no"),
                 };
                 table.push_str(&format!("| {name} | {result} | {ahead} |\n"));
                 continue;
@@ -339,7 +339,7 @@ mod tests {
         assert!(
             found
                 .render()
-                .contains("| vegeta | the tool sustained no rate | yes |")
+                .contains("| vegeta | the tool could not sustain any rate | yes |")
         );
         assert!(found.all_met());
     }

@@ -15,15 +15,15 @@ const OWN_KEYS: &[&str] = &["goal", "max_rate", "search_time", "probe"];
 
 /// Keys of `[load]` that a capacity search determines, each with a hint.
 const CHOSEN_BY_SEARCH: &[(&str, &str)] = &[
-    ("rate", "remove the key; max_rate limits the rates"),
-    ("stages", "remove the key; max_rate limits the rates"),
+    ("rate", "remove the key; `max_rate` limits the rates"),
+    ("stages", "remove the key; `max_rate` limits the rates"),
     (
         "duration",
-        "remove the key; probe sets the length of each probe",
+        "remove the key; the key `probe` sets the length of each probe",
     ),
     (
         "requests",
-        "remove the key; probe sets the length of each probe",
+        "remove the key; the key `probe` sets the length of each probe",
     ),
     ("warmup", "remove the key; each probe has a settling part"),
     (

@@ -81,17 +81,17 @@ fn contradictions_are_refused_with_their_lines() {
     for (text, message) in [
         (
             with("rate = 500"),
-            "a capacity search chooses its loads, so it has no rate (remove the key; max_rate limits the \
+            "a capacity search chooses its loads, so it has no rate (remove the key; `max_rate` limits the \
              rates)",
         ),
         (
             with("duration = \"5s\""),
-            "a capacity search chooses its loads, so it has no duration (remove the key; probe sets the \
+            "a capacity search chooses its loads, so it has no duration (remove the key; the key `probe` sets the \
              length of each probe)",
         ),
         (
             with("requests = 100"),
-            "a capacity search chooses its loads, so it has no requests (remove the key; probe sets the \
+            "a capacity search chooses its loads, so it has no requests (remove the key; the key `probe` sets the \
              length of each probe)",
         ),
         (

@@ -78,8 +78,8 @@ fn bottleneck_of_full_cores(parties: &CoreParties) -> BottleneckKind {
     }
 }
 
-/// Returns the bottleneck if no core was full: either other processes kept the services from
-/// running, or requests waited for something that telemetry doesn't cover.
+/// Returns the bottleneck for the case that no core was saturated: either other processes kept
+/// the services off the CPU, or requests waited for something that telemetry doesn't cover.
 fn nothing_full(
     groups: &[(String, CoreParties)],
     machine: &CoreParties,

@@ -1,4 +1,5 @@
-//! Tests that io_uring works on this system, and retries while locked memory is short.
+//! Tests that io_uring works on this system, and retries while too little locked memory is
+//! available.
 
 use std::io;
 use std::time::Duration;

@@ -9,9 +9,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::socket::local;
 
-/// Lowest local port for source addresses that the kernel has. Services often use lower ports.
+/// Lowest local port used with source addresses that are assigned to this machine. Services often
+/// use lower ports.
 const SHARED_PORTS_MIN: u16 = 10_000;
-/// Lowest local port for source addresses that the kernel doesn't have.
+/// Lowest local port used with source addresses that only the load uses.
 const OWN_PORTS_MIN: u16 = 1024;
 
 /// Settings of a load over AF_XDP.

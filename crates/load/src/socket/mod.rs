@@ -37,6 +37,7 @@ mod contract;
 mod datagram;
 pub(crate) mod local;
 mod poll;
+mod poller;
 mod quic;
 #[cfg(test)]
 pub(crate) mod simulated;

@@ -1,4 +1,5 @@
-//! The readiness backend: epoll on Linux, kqueue on FreeBSD, through the `polling` crate.
+//! The readiness backend: each operation is performed once the poller reports that its socket is
+//! ready.
 //!
 //! Events are level-triggered. After a short read, no second read is needed to prove that nothing
 //! is left. If the end of the stream arrives with the last bytes, the next wait reports it. A
@@ -8,13 +9,12 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use polling::{Event, Events, PollMode, Poller};
 use prony_record::Nanos;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
+use super::poller::{Interest, ReadyEvent, SocketPoller};
 use super::{
     Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
 };
@@ -22,16 +22,9 @@ use super::{
 /// Size of the receive buffer. It is large enough for a single read to return a body of 100 KiB.
 const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
 
-/// Maximum number of events per wait. The limit is at least as high as the number of events that a
-/// worker handles in one turn. An empty queue therefore means that no events are left.
-const EVENTS_MAX: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
-
 /// The readiness backend. See [`Sockets`].
 pub(crate) struct PollSockets<'run> {
-    poller: Poller,
-    events: Events,
-    /// Unhandled events of the last wait, in reverse order.
-    batch: Vec<Event>,
+    poller: SocketPoller,
     /// Completions that did not result from an event of the poller.
     ready: VecDeque<Completion>,
     /// The key of the open connection at each index. A connection has a key even if its socket
@@ -65,20 +58,12 @@ enum PollStage {
     Failed,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-struct Interest {
-    reading: bool,
-    writing: bool,
-}
-
-impl Interest {
-    /// Interest of a failed socket. Such a socket is not registered, because the poller would keep
-    /// reporting its errors.
-    const NONE: Interest = Interest {
-        reading: false,
-        writing: false,
-    };
-}
+/// Interest of a failed socket. Such a socket is not registered, because the poller would keep
+/// reporting its errors.
+const NO_INTEREST: Interest = Interest {
+    reading: false,
+    writing: false,
+};
 
 impl<'run> PollSockets<'run> {
     /// Creates a backend for up to `capacity` connections. Its clock starts now, unless
@@ -91,9 +76,7 @@ impl<'run> PollSockets<'run> {
         let mut connections = Vec::new();
         connections.resize_with(capacity, || None);
         Ok(PollSockets {
-            poller: Poller::new()?,
-            events: Events::with_capacity(EVENTS_MAX),
-            batch: Vec::new(),
+            poller: SocketPoller::new()?,
             ready: VecDeque::with_capacity(capacity + 16),
             live: vec![None; capacity],
             connections,
@@ -139,7 +122,7 @@ impl<'run> PollSockets<'run> {
             stage,
             sending: None,
             unsent: 0,
-            interest: Interest::NONE,
+            interest: NO_INTEREST,
         };
         if stage == PollStage::Open {
             self.ready.push_back(Completion::Connected(key));
@@ -149,11 +132,11 @@ impl<'run> PollSockets<'run> {
         Ok(())
     }
 
-    fn on_event(&mut self, event: Event) -> Option<Completion> {
-        let index = event.key & u32::MAX as usize;
+    fn on_event(&mut self, event: ReadyEvent) -> Option<Completion> {
+        let index = event.key.index as usize;
         let connection = self.connections.get_mut(index)?.as_mut()?;
         // The event may concern an earlier connection with the same index.
-        if event_key(connection.key) != event.key {
+        if connection.key != event.key {
             return None;
         }
         let completion = match connection.stage {
@@ -199,12 +182,6 @@ impl<'run> PollSockets<'run> {
     fn is_live(&self, key: Key) -> bool {
         self.live.get(key.index as usize) == Some(&Some(key))
     }
-}
-
-/// Returns the poller's key for a connection. The key distinguishes successive connections with the
-/// same index.
-fn event_key(key: Key) -> usize {
-    (key.generation as usize) << 32 | key.index as usize
 }
 
 impl<'run> PollConnection<'run> {
@@ -290,7 +267,7 @@ impl<'run> PollConnection<'run> {
     }
 
     /// Registers this connection's interest with the poller if it has changed.
-    fn update_interest(&mut self, poller: &Poller) -> io::Result<()> {
+    fn update_interest(&mut self, poller: &SocketPoller) -> io::Result<()> {
         let wanted = Interest {
             reading: self.stage == PollStage::Open,
             writing: match self.stage {
@@ -302,25 +279,21 @@ impl<'run> PollConnection<'run> {
         if self.interest == wanted {
             return Ok(());
         }
-        let event = Event::new(event_key(self.key), wanted.reading, wanted.writing);
-        if self.interest == Interest::NONE {
-            // SAFETY: the socket stays in `connections` and is removed from the poller in `close`
-            // or `drop`, or below, before it is closed.
-            unsafe { poller.add_with_mode(&self.socket, event, PollMode::Level)? };
-        } else if wanted == Interest::NONE {
-            poller.delete(&self.socket)?;
+        if self.interest == NO_INTEREST {
+            poller.add(&self.socket, self.key, wanted)?;
+        } else if wanted == NO_INTEREST {
+            poller.remove(&self.socket);
         } else {
-            poller.modify_with_mode(&self.socket, event, PollMode::Level)?;
+            poller.modify(&self.socket, self.key, wanted)?;
         }
         self.interest = wanted;
         Ok(())
     }
 
     /// Removes the socket from the poller. Call it before the socket is closed.
-    fn forget(&self, poller: &Poller) {
-        if self.interest != Interest::NONE {
-            // Deletion fails only for a socket that was never added.
-            let _ = poller.delete(&self.socket);
+    fn forget(&self, poller: &SocketPoller) {
+        if self.interest != NO_INTEREST {
+            poller.remove(&self.socket);
         }
     }
 }
@@ -396,20 +369,10 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
     }
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
-        if !self.ready.is_empty() || !self.batch.is_empty() {
+        if !self.ready.is_empty() {
             return Ok(());
         }
-        let timeout = Duration::from(until.since(self.now()));
-        self.events.clear();
-        match self.poller.wait(&mut self.events, Some(timeout)) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-            _ => {}
-        }
-        self.batch.extend(self.events.iter());
-        // Events are taken from the end of the batch. The batch is reversed so that the first
-        // reported event is handled first.
-        self.batch.reverse();
-        Ok(())
+        self.poller.wait(until.since(self.now()).into())
     }
 
     fn next(&mut self) -> Option<Completion> {
@@ -419,7 +382,7 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
                 return Some(completion);
             }
         }
-        while let Some(event) = self.batch.pop() {
+        while let Some(event) = self.poller.next() {
             if let Some(completion) = self.on_event(event) {
                 return Some(completion);
             }

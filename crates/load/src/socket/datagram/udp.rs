@@ -1,4 +1,4 @@
-//! The system's UDP sockets, polled with epoll or kqueue.
+//! The system's UDP sockets.
 //!
 //! Sending or receiving a batch takes one system call: the system splits sent batches (UDP_SEGMENT)
 //! and joins received datagrams (UDP_GRO of udp(7)).
@@ -6,12 +6,10 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use polling::{Event, Events, PollMode, Poller};
 use prony_record::Nanos;
 use quinn_proto::EcnCodepoint;
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
@@ -19,10 +17,9 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::{DatagramEvent, Datagrams, ReceivedDatagrams};
 use crate::quic::DatagramBatch;
+use crate::socket::poller::{Interest, ReadyEvent, SocketPoller};
 use crate::socket::{Key, Route, local, system};
 
-/// Maximum number of events per wait.
-const EVENTS_MAX: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 /// Length of a receive buffer, in bytes. The system never joins datagrams into a longer batch.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Number of batches that one system call may return.
@@ -33,10 +30,7 @@ const RECEIVE_BUFFER_BYTES: usize = 2 * 1024 * 1024;
 
 /// The UDP backend. See [`Datagrams`].
 pub(crate) struct UdpDatagrams {
-    poller: Poller,
-    events: Events,
-    /// Unhandled events of the last wait, in reverse order.
-    batch: Vec<Event>,
+    poller: SocketPoller,
     sockets: Vec<Option<UdpSocket>>,
     buffers: Vec<u8>,
     /// Batches in the buffers that have not been returned yet.
@@ -68,9 +62,7 @@ impl UdpDatagrams {
         let mut sockets = Vec::new();
         sockets.resize_with(capacity, || None);
         Ok(UdpDatagrams {
-            poller: Poller::new()?,
-            events: Events::with_capacity(EVENTS_MAX),
-            batch: Vec::new(),
+            poller: SocketPoller::new()?,
             sockets,
             buffers: vec![0; BUFFER_BYTES * BUFFERS],
             arrived: VecDeque::with_capacity(BUFFERS),
@@ -114,11 +106,11 @@ impl UdpDatagrams {
         }
     }
 
-    fn on_event(&mut self, event: Event) -> Option<DatagramEvent> {
-        let index = event.key & u32::MAX as usize;
+    fn on_event(&mut self, event: ReadyEvent) -> Option<DatagramEvent> {
+        let index = event.key.index as usize;
         let socket = self.sockets.get_mut(index)?.as_mut()?;
         // The event may concern an earlier connection with the same index.
-        if event_key(socket.key) != event.key {
+        if socket.key != event.key {
             return None;
         }
         if event.writable && std::mem::take(&mut socket.is_blocked) {
@@ -133,19 +125,16 @@ impl UdpDatagrams {
 }
 
 impl UdpSocket {
-    fn interest(&self) -> Event {
-        Event::new(event_key(self.key), true, self.is_blocked)
+    fn interest(&self) -> Interest {
+        Interest {
+            reading: true,
+            writing: self.is_blocked,
+        }
     }
 
-    fn set_interest(&self, poller: &Poller) -> io::Result<()> {
-        poller.modify_with_mode(&self.socket, self.interest(), PollMode::Level)
+    fn set_interest(&self, poller: &SocketPoller) -> io::Result<()> {
+        poller.modify(&self.socket, self.key, self.interest())
     }
-}
-
-/// Returns the poller's key for a socket. The key distinguishes the sockets of successive
-/// connections with the same index.
-fn event_key(key: Key) -> usize {
-    (key.generation as usize) << 32 | key.index as usize
 }
 
 /// Returns the number of datagrams that the system dropped because the socket's receive buffer was
@@ -215,12 +204,7 @@ impl Datagrams for UdpDatagrams {
             peer,
             is_blocked: false,
         };
-        // SAFETY: the socket stays in `sockets`, and is removed from the poller in `close` or
-        // `drop` before it is closed.
-        unsafe {
-            self.poller
-                .add_with_mode(&socket.socket, socket.interest(), PollMode::Level)?;
-        }
+        self.poller.add(&socket.socket, key, socket.interest())?;
         self.sockets[key.index as usize] = Some(socket);
         Ok(())
     }
@@ -273,8 +257,7 @@ impl Datagrams for UdpDatagrams {
             return 0;
         };
         self.arrived.retain(|(of, ..)| *of != key);
-        // Deletion fails only for a socket that was never added.
-        let _ = self.poller.delete(&socket.socket);
+        self.poller.remove(&socket.socket);
         dropped(&socket.socket)
     }
 
@@ -283,25 +266,16 @@ impl Datagrams for UdpDatagrams {
     }
 
     fn gather(&mut self, time: Duration) {
-        if self.arrived.is_empty() && self.batch.is_empty() {
+        if self.arrived.is_empty() && !self.poller.has_events() {
             system::sleep_precisely(time);
         }
     }
 
     fn wait(&mut self, time: Duration) -> io::Result<()> {
-        if !self.arrived.is_empty() || !self.batch.is_empty() {
+        if !self.arrived.is_empty() {
             return Ok(());
         }
-        self.events.clear();
-        match self.poller.wait(&mut self.events, Some(time)) {
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-            _ => {}
-        }
-        self.batch.extend(self.events.iter());
-        // Events are taken from the end of the batch. The batch is reversed so that the first
-        // reported event is handled first.
-        self.batch.reverse();
-        Ok(())
+        self.poller.wait(time)
     }
 
     fn next(&mut self) -> Option<DatagramEvent> {
@@ -310,7 +284,7 @@ impl Datagrams for UdpDatagrams {
                 self.current = Some((buffer, meta));
                 return Some(DatagramEvent::Received(key));
             }
-            let event = self.batch.pop()?;
+            let event = self.poller.next()?;
             if let Some(event) = self.on_event(event) {
                 return Some(event);
             }
@@ -346,8 +320,7 @@ impl Datagrams for UdpDatagrams {
 impl Drop for UdpDatagrams {
     fn drop(&mut self) {
         for socket in self.sockets.iter().flatten() {
-            // Deletion fails only for a socket that was never added.
-            let _ = self.poller.delete(&socket.socket);
+            self.poller.remove(&socket.socket);
         }
     }
 }

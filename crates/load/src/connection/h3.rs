@@ -3,6 +3,7 @@
 //! A *stream number* is the index of such a slot, from 0. It isn't the QUIC stream's ID: successive
 //! streams reuse a slot.
 
+use bytes::Bytes;
 use prony_protocol::h3::{
     H3Connection, H3ErrorCode, H3Event, H3Request, H3Settings, H3StartError, H3Violation,
 };
@@ -26,6 +27,7 @@ pub(crate) struct H3 {
     http: H3Connection,
     /// State of each stream, indexed by stream number.
     streams: Vec<H3Stream>,
+    last_request: SharedRequest,
     /// QUIC stream for the next request, if the server allows one.
     next_stream: Option<u64>,
     /// This side's control and QPACK streams, once they are open.
@@ -67,10 +69,32 @@ struct H3Stream {
     /// The QUIC stream of the request in flight.
     stream: Option<u64>,
     /// The part of the request that flow control has not permitted yet.
-    pending: Vec<u8>,
+    pending: Bytes,
     /// Value of `receive_calls` during the last call to [`H3::receive`] that read the stream.
     read_in: u64,
     response: StreamResponse,
+}
+
+/// The bytes of the last short request. Successive requests of a connection are often equal, and
+/// equal ones share memory.
+#[derive(Default)]
+struct SharedRequest(Bytes);
+
+impl SharedRequest {
+    /// Maximum length of a request that is kept, in bytes.
+    const BYTES_MAX: usize = 1024;
+
+    /// Returns the bytes of a request, copied only if they differ from the last request's.
+    fn share(&mut self, request: &[u8]) -> Bytes {
+        if self.0 == request {
+            return self.0.clone();
+        }
+        let copy = Bytes::copy_from_slice(request);
+        if request.len() <= SharedRequest::BYTES_MAX {
+            self.0 = copy.clone();
+        }
+        copy
+    }
 }
 
 impl H3 {
@@ -86,13 +110,14 @@ impl H3 {
         }
         let streams = (0..streams).map(|_| H3Stream {
             stream: None,
-            pending: Vec::new(),
+            pending: Bytes::new(),
             read_in: 0,
             response: StreamResponse::new(capture),
         });
         H3 {
             http,
             streams: streams.collect(),
+            last_request: SharedRequest::default(),
             next_stream: None,
             own: None,
             active_peak: 0,
@@ -212,10 +237,8 @@ impl H3 {
         let slot = &mut self.streams[tag as usize];
         slot.stream = Some(stream);
         slot.response.start(expected);
-        let bytes = request.wire();
-        let written = quic.write(stream, bytes);
-        slot.pending.clear();
-        slot.pending.extend_from_slice(&bytes[written..]);
+        slot.pending = self.last_request.share(request.wire());
+        quic.write_shared(stream, &mut slot.pending);
         self.unsent_bytes += slot.pending.len();
         if slot.pending.is_empty() {
             quic.finish(stream);
@@ -229,8 +252,7 @@ impl H3 {
         let Some(stream) = slot.stream.filter(|_| !slot.pending.is_empty()) else {
             return;
         };
-        let written = quic.write(stream, &slot.pending);
-        slot.pending.drain(..written);
+        let written = quic.write_shared(stream, &mut slot.pending);
         if slot.pending.is_empty() {
             quic.finish(stream);
         }

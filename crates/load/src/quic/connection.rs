@@ -339,6 +339,23 @@ impl QuicConnection {
         written
     }
 
+    /// Writes as many bytes as flow control permits, without copying them. `bytes` keeps the others.
+    /// Returns the number of bytes written, which is 0 if the stream has ended.
+    pub(crate) fn write_shared(&mut self, stream: u64, bytes: &mut Bytes) -> usize {
+        let length = bytes.len();
+        while !bytes.is_empty() {
+            let chunks = std::slice::from_mut(bytes);
+            match self.connection.send_stream(id(stream)).write_chunks(chunks) {
+                Ok(written) if written.bytes > 0 => {}
+                Ok(_)
+                | Err(WriteError::Blocked | WriteError::ClosedStream | WriteError::Stopped(_)) => {
+                    break;
+                }
+            }
+        }
+        length - bytes.len()
+    }
+
     /// Ends the sending side of a stream in an orderly way.
     pub(crate) fn finish(&mut self, stream: u64) {
         // `finish` fails if the stream has ended, which an event reports.

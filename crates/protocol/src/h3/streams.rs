@@ -11,9 +11,10 @@ const VACANT: u32 = u32::MAX;
 /// Streams in slots, found by their identifiers.
 ///
 /// QUIC assigns successive identifiers, and a slow stream may outlive many later ones, so the
-/// identifier alone can't determine the slot. An index with linear probing maps identifiers to
-/// slots; the first entry examined is nearly always the right one. The index has at least twice as
-/// many entries as there are slots.
+/// identifier alone can't determine the slot. A hash table with linear probing maps identifiers to
+/// slots; the first entry examined is nearly always the right one. The table has at least twice as
+/// many entries as there are slots. Its hash spreads successive identifiers over the table, because
+/// removing one from a row of occupied entries means examining the whole row.
 #[derive(Debug)]
 pub(super) struct H3Streams {
     slots: Box<[H3Stream]>,
@@ -26,7 +27,7 @@ pub(super) struct H3Streams {
 impl H3Streams {
     /// Creates slots for `capacity` concurrent streams.
     pub(super) fn new(capacity: u32) -> H3Streams {
-        let index = (capacity as usize * 2).next_power_of_two();
+        let index = (capacity as usize * 2).next_power_of_two().max(2);
         H3Streams {
             slots: (0..capacity).map(|_| H3Stream::closed()).collect(),
             vacant: (0..capacity).rev().collect(),
@@ -63,12 +64,15 @@ impl H3Streams {
         self.slots.iter().filter(|stream| stream.is_live())
     }
 
-    /// Returns the entry of the index at which the search for an identifier starts. The two lowest
-    /// bits of an identifier are ignored, because they are the same for all request streams (RFC
-    /// 9000 §2.1).
+    /// Returns the entry of the index at which the search for an identifier starts: the upper bits
+    /// of the identifier times 2^64 divided by the golden ratio (Fibonacci hashing; Knuth, The Art
+    /// of Computer Programming, volume 3, section 6.4). The two lowest bits of an identifier are
+    /// ignored, because they are the same for all request streams (RFC 9000 §2.1).
     #[inline]
     fn home(&self, id: u64) -> usize {
-        (id >> 2) as usize & (self.index.len() - 1)
+        const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+        let unused_bits = u64::BITS - self.index.len().trailing_zeros();
+        ((id >> 2).wrapping_mul(MULTIPLIER) >> unused_bits) as usize
     }
 
     /// Returns the entry of the index for a live stream.

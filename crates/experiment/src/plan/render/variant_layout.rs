@@ -135,7 +135,17 @@ pub(crate) fn read_layout(
         let source = rendered("source", reader);
         topology.places[place].sources = read_sources(source.as_ref(), reader);
     }
-    let link_needs = read_links(links, &names, context, &mut topology, reader);
+    let mut link_needs = read_links(links, &names, context, &mut topology, reader);
+    // A variant that runs nothing in the named places doesn't need them, nor the privileges to
+    // create them.
+    let mut used = services
+        .iter()
+        .map(|service| service.place)
+        .chain([load_place]);
+    if !used.any(|place| matches!(place, PlaceKind::Named(_))) {
+        topology = Topology::default();
+        link_needs = LinkNeeds::default();
+    }
     let target = rendered("target", reader).and_then(|node| node.value.scalar_text());
     let mut services = services;
     mark_exposed(&mut services, target.as_deref(), load_agents.is_some());

@@ -43,6 +43,36 @@ cores  = "1"
 "#;
 
 #[test]
+fn a_variant_in_which_nothing_runs_in_a_place_gets_no_networks() {
+    let study = Study::new();
+    let plan = study
+        .read(
+            r#"
+[factors]
+path = [
+    { name = "loopback", load = "native", servers = "native" },
+    { name = "link", load = "clients", servers = "front" },
+]
+[place.clients]
+[place.front]
+[link.wan]
+between = ["clients", "front"]
+rate    = "100Mbit"
+[service.app]
+command = ["app-server", "{{ app.address }}"]
+place   = "{{ path.servers }}"
+[load]
+target = "app"
+place  = "{{ path.load }}"
+"#,
+        )
+        .unwrap();
+    assert!(plan.topology(0).unwrap().is_empty());
+    let topology = plan.topology(1).unwrap();
+    assert_eq!((topology.places.len(), topology.links.len()), (2, 1));
+}
+
+#[test]
 fn each_viewer_reaches_the_others_over_its_own_link() {
     let study = Study::new();
     let plan = study.read(PLAN).unwrap();

@@ -195,8 +195,8 @@ impl ArrivalSchedule {
 }
 
 impl Spacing {
-    /// Returns the method for computing arrival times, starting at the first arrival of the whole
-    /// load, and the time of that arrival.
+    /// Returns the time of the whole load's first arrival, and the method that computes the later
+    /// arrivals from it.
     fn first(arrivals: Arrivals, rate: &RateProfile, seed: u64, warmup: Nanos) -> (Spacing, Nanos) {
         let random = || Box::new(ChaCha8Rng::seed_from_u64(seed));
         match (arrivals, rate) {

@@ -124,8 +124,7 @@ impl Resolver<'_> {
         match addresses.find(|address| self.chosen_by_server && is_metadata(**address)) {
             Some(address) => {
                 let error = SettingsError::from(format!(
-                    "{} is a link-local or metadata address, which a server's redirect must not \
-                     choose; if you may load that server, set ",
+                    "{} is a link-local or metadata address, so redirects to it are not followed; if you may load that server, set ",
                     named(address)
                 ));
                 Err(error.name("public").into())
@@ -221,8 +220,8 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Returns true if an address is link-local (RFC 3927, RFC 4291 §2.5.6), like the metadata services
-/// of clouds, or the IPv6 address of such a service.
+/// Returns true if an address is link-local (RFC 3927, RFC 4291 §2.5.6), as those of cloud metadata
+/// services usually are, or is the IPv6 address of such a service.
 fn is_metadata(address: IpAddr) -> bool {
     const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
     match address {

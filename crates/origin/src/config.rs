@@ -68,8 +68,8 @@ pub enum AcceptFault {
     /// Accepts a connection, then closes it in an orderly way without sending a byte. Over QUIC,
     /// closes the connection with H3_NO_ERROR right after the handshake.
     Close,
-    /// Accepts a connection, but never reads from it until the client leaves. Over QUIC, responds
-    /// to no packet.
+    /// Accepts a connection and keeps it open until the client leaves, without ever reading from
+    /// it. Over QUIC, responds to no packet.
     Ignore,
     /// Never accepts a connection. Connections fill the kernel's backlog, which is set to 16, and
     /// further connection attempts hang. Over QUIC, datagrams are not read.

@@ -178,8 +178,8 @@ impl Distribution {
         add_times(&mut self.known, time, count);
     }
 
-    /// Returns the value at `quantile` (0 to 1), and whether it is only a lower bound. A lower
-    /// bound is treated as if it were the true time.
+    /// Returns the value at `quantile` (0 to 1), and whether that value is only a lower
+    /// bound. To find the quantile, lower bounds are ranked as if they were exact times.
     pub fn quantile(&self, quantile: f64) -> (Nanos, bool) {
         self.quantile_of(&self.all(), quantile)
     }

@@ -14,8 +14,9 @@ use crate::fast_histogram::FastHistogram;
 use crate::series::SliceCounts;
 use crate::{Delta, Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
 
-/// If the measured part is at least this many times as long as the p99, requests that are in flight
-/// at the end of the load and younger than the p99 count without a time.
+/// Minimum ratio of the measured part to the p99 at which young requests have no time: requests that
+/// are in flight at the end of the load, and younger than the p99, are then counted without a
+/// response time.
 const MEASURED_TO_P99_MIN: u64 = 10;
 
 /// Rule that decides which requests belong to the measured part.

@@ -22,7 +22,7 @@ pub struct Explanation {
     /// Metrics of the comparisons that this entry explains. None of them is `equivalent`, and all
     /// have the same direction.
     pub metrics: Vec<Metric>,
-    /// Summary of a few sentences.
+    /// Summary in a few sentences.
     pub text: String,
     /// Bottleneck of the variant, followed by the bottleneck of its baseline.
     #[serde(default)]

@@ -13,8 +13,10 @@ use crate::umem::FrameMemory;
 const FRAMES: u32 = 4096;
 /// Number of entries in each ring.
 const RING_ENTRIES: u32 = FRAMES / 2;
-/// Possible sizes of a frame in bytes.
+/// Size of small frames, in bytes.
 const SMALL_FRAME: usize = 2048;
+/// Size of large frames in bytes. They are used if the interface's packets don't fit into small
+/// frames.
 const LARGE_FRAME: usize = 4096;
 /// Number of bytes that the kernel reserves at the start of a received frame (XDP_PACKET_HEADROOM).
 const HEADROOM: usize = 256;

@@ -184,7 +184,7 @@ fn cores(list: &str) -> Result<(usize, usize), String> {
     match parsed {
         Some((server, generator)) if server != generator => Ok((server, generator)),
         _ => Err(format!(
-            "--cores needs two different cores, of the server and of the generator, not {list}"
+            "--cores needs two different cores, one for the server and one for the generator, not {list}"
         )),
     }
 }

@@ -103,7 +103,7 @@ fn of(arrivals: &str, records: &[Value]) -> Result<Vec<CheckFigure>, String> {
             each(&all("/generator/late_us/p50")?, 0, " µs"),
         ),
         CheckFigure::judged(
-            &name("p99 lateness (the best load counts)"),
+            &name("p99 lateness (of the best load)"),
             format!("at most {LATE_P99_US_MAX} µs"),
             each(&late, 0, " µs"),
             least(&late) <= LATE_P99_US_MAX,

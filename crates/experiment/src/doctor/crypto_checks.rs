@@ -31,7 +31,7 @@ const SPEED: CheckTopic = CheckTopic {
 const NONE: CheckTopic = CheckTopic {
     id: "crypto-none",
     expected: "a libcrypto, if the server uses TLS",
-    why: "a server without a libcrypto can't be slowed down by one",
+    why: "a server without a libcrypto can't have a slow one",
     change: "nothing",
     source: "proc_pid_maps(5)",
 };

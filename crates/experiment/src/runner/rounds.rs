@@ -1,4 +1,4 @@
-//! Slices of interleaved blocks, as input for the statistics of rounds.
+//! Per-round statistics of interleaved blocks, computed from their slices.
 
 use prony_stats::{Design, Evaluation, RoundComparison, RoundMetric, RoundValues, compare_rounds};
 

@@ -55,7 +55,7 @@ pub const COLUMNS: [(&str, &str); 41] = [
     ),
     (
         "involuntary_switches",
-        "context switches of threads that lost their core, cumulative",
+        "involuntary context switches, cumulative",
     ),
     (
         "network_sent_bytes",

@@ -16,7 +16,7 @@ use crate::wire::{CheckReport, LoadOrder, Reply};
 
 /// Timeout for a target to respond before the load.
 const TARGET_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum accepted number of a load's threads per core. A larger number is probably a mistake.
+/// Maximum number of threads per core that a load may use. A larger number is probably a mistake.
 const THREADS_PER_CORE_MAX: u32 = 16;
 
 /// Paths of the received files, by name.

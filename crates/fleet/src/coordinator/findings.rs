@@ -179,7 +179,7 @@ fn shortcoming(
         EndReason::Failed => return Some("failed".to_owned()),
         EndReason::AgentEnded => return Some("was stopped on its own machine".to_owned()),
         EndReason::Stopped if !collector.is_stopped => {
-            return Some("stopped without an order".to_owned());
+            return Some("stopped without being told to".to_owned());
         }
         EndReason::Stopped | EndReason::Done => {}
     }

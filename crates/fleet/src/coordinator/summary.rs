@@ -69,7 +69,7 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
                 text
             } else {
                 format!(
-                    "{text} Agents that report the same with different numbers: {}.",
+                    "{text} Other agents report the same finding with different numbers: {}.",
                     shorten(others, of)
                 )
             }

@@ -67,13 +67,13 @@ pub(crate) struct HeldPorts {
     pub(crate) waiting: u64,
 }
 
-/// Binds a socket to its source before it connects.
+/// Binds a socket to its source address before it connects.
 ///
-/// The bind chooses only the address. The connect chooses the port, so one port can be used for
-/// several destinations (IP_BIND_ADDRESS_NO_PORT, ip(7)). If the range of ports is set explicitly,
-/// even to the system's own, Linux 6.8 tries ports in sequence. By default, Linux searches all
-/// ports of one parity before those of the other. Once half of the ports are in use, this search
-/// takes half a millisecond per connect.
+/// Only the address is bound. The connect chooses the port, so one port can be used for several
+/// destinations (IP_BIND_ADDRESS_NO_PORT, ip(7)). By default, Linux tries all ports of one parity
+/// before those of the other. Once half of the ports are in use, each connect spends about half a
+/// millisecond searching. If the port range is set explicitly, even to the system's own, Linux 6.8
+/// tries the ports in sequence instead.
 ///
 /// # Errors
 ///

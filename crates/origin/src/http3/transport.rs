@@ -127,7 +127,7 @@ impl quic::OpenStreams<Bytes> for StreamOpener {
         _: &mut Context<'_>,
     ) -> Poll<Result<RequestHalves, StreamErrorIncoming>> {
         // Servers open no bidirectional streams (RFC 9114 §6.1).
-        let reason = "a server opens no bidirectional streams";
+        let reason = "a server must not open bidirectional streams";
         Poll::Ready(Err(StreamErrorIncoming::Unknown(reason.into())))
     }
 

@@ -82,7 +82,7 @@ pub(super) const SERVER_IDLE: FindingInfo = FindingInfo {
     seen: "In a closed loop, the services used less than 70% of their cores.",
     severities: &[(Warning, "")],
     meaning: "Something other than CPU limits the rate: a lock, a disk, a backend, or too few \
-        connections or workers. The comparison reflects that bottleneck. The share is that of the median trial. Without `cores` in the plan, it is relative to one core. Variants with a \
+        connections or workers. The comparison reflects that bottleneck. The CPU share shown is that of the median trial. Without `cores` in the plan, it is relative to one core. Variants with a \
         known limit, trials that lost 20% of a core to other processes, and loads shorter than \
         0.1 s are ignored.",
     action: "Find the bottleneck, or increase the number of connections.",

@@ -84,8 +84,8 @@ pub enum WithheldVerdicts {
     Nothing,
     /// Verdicts on the rate and on response times.
     Speed,
-    /// Verdicts on the rate and on response times, unless only the faster variant is affected. In
-    /// that case the measured difference is too small, but its direction is valid.
+    /// Verdicts on the rate and on response times, unless only the faster variant is affected. Then
+    /// the direction of the difference still holds, but the measured difference understates it.
     SpeedUnlessFaster,
     /// Verdicts on every metric except the share of failed requests.
     AllButFailures,

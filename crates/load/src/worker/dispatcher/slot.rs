@@ -58,8 +58,8 @@ pub(in crate::worker) struct RequestSlot {
     pub(in crate::worker) connection: u32,
     stream: u16,
     pub(in crate::worker) state: SlotState,
-    /// The pending request, unless it is in the spec's list: a script's request, a rendered
-    /// request, or a request that follows a redirect.
+    /// The pending request if it is not in the spec's list, because it comes from a script, was
+    /// rendered, or follows a redirect.
     pub(in crate::worker) own: Option<Arc<Request>>,
     pub(in crate::worker) free_since: Nanos,
 }

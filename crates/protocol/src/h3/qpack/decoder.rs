@@ -388,8 +388,8 @@ mod tests {
         lines
     }
 
-    /// Tests the examples of RFC 9204 Appendix B. They contain fields of requests, which a client's
-    /// decoder only marks as faulty.
+    /// Tests the examples of RFC 9204 Appendix B. They contain request fields. A
+    /// client's decoder decodes these too, but marks them as invalid in a response.
     #[test]
     fn the_examples_of_the_rfc() {
         for piece_bytes in [1, 2, 7, 1_000] {

@@ -45,7 +45,8 @@ pub(crate) fn run(typed: AgentArgs) -> Result<Ending, Failure> {
         Ok(WorkAtExit::None) | Err(AgentError::Interrupted) => Ok(Ending::Done),
         Ok(WorkAtExit::CutShort) => {
             terminal::print_message(
-                "prony: stopped during a run; the results lack the rest of this agent's share",
+                "prony: stopped during a run; the rest of this agent's load is missing from the \
+                    results",
             );
             Ok(Ending::Doubtful)
         }

@@ -318,7 +318,7 @@ fn conclude(
     is_interrupted: bool,
 ) -> Ending {
     if is_interrupted {
-        progress.warn("prony: interrupted; the result covers only the probes until the interrupt");
+        progress.warn("prony: interrupted; the result covers only the probes before the interrupt");
         return Ending::Interrupted;
     }
     let last = document.searches.last().map(|search| search.end);
@@ -379,7 +379,8 @@ fn length_hint(
         .to_string()
         .replace(' ', "");
     Some(format!(
-        "{option} {time} can judge rates of {} and above; a lower percentile needs less time",
+        "with {option} {time}, only rates of {} and above can be judged; a lower percentile \
+            needs less time",
         number::rate(rate)
     ))
 }

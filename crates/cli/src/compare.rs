@@ -22,8 +22,8 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
         (urls @ [_, _, ..], None) => {
             refuse_plans(urls)?;
             if typed.creds_typed {
-                let what = "--creds applies to a plan with agents; URLs are loaded from this \
-                            machine (write a plan with agents in [load])";
+                let what = "--creds applies to a plan with agents; with URLs, this machine \
+                    generates the load (write a plan with agents in [load])";
                 return Err(Failure::wrong(what));
             }
             if !typed.goal.is_empty() {
@@ -75,8 +75,8 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
             return Err(Failure::wrong(what));
         }
         if !typed.judge.is_empty() {
-            let what =
-                "--judge applies to URLs only; a plan has metrics = [\"p99\", \"rate\"] instead";
+            let what = "--judge applies to URLs only; in a plan, set metrics = [\"p99\", \"rate\"] \
+                    instead";
             return Err(Failure::wrong(what));
         }
         if !typed.abort_if.is_empty() {
@@ -84,8 +84,8 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
             return Err(Failure::wrong(what));
         }
         if !typed.goal.is_empty() {
-            let what =
-                "--goal applies to URLs only; a plan has model = \"capacity\" and goal in [load]";
+            let what = "--goal applies to URLs only; in a plan, set model = \"capacity\" and goal in \
+                    [load]";
             return Err(Failure::wrong(what));
         }
     }

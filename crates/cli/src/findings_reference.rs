@@ -75,7 +75,10 @@ fn withheld(withholds: WithheldVerdicts) -> &'static str {
         }
         WithheldVerdicts::AllButFailures => "everything except the share of failed requests",
         WithheldVerdicts::All => "everything",
-        WithheldVerdicts::Selected => "rate and response times, where noise may have caused them",
+        WithheldVerdicts::Selected => {
+            "rate and response times, where noise may have caused the \
+            difference"
+        }
     }
 }
 
@@ -99,7 +102,8 @@ fn section(id: FindingId) -> String {
     }
     if info.incomplete_load {
         text.push_str(&format!(
-            "\nThe finding makes `prony load` exit with status 1. `--fail-if {id}` is a condition.\n"
+            "\nThe finding makes `prony load` exit with status 1. It can be used as a condition: \
+                `--fail-if {id}`.\n"
         ));
     }
     for former in id.former_ids() {

@@ -186,7 +186,7 @@ impl Hosts {
             format!("  {host}: {agent}: {}\n", services.join(", "))
         };
         let loads = |agents: &String| match self.roster.chosen(agents) {
-            None => format!("  load: {agents} of the available agents, in order of name\n"),
+            None => format!("  load: {agents} of the available agents, in name order\n"),
             Some(chosen) if chosen.len() > LISTED_MAX => {
                 format!("  load by {agents}: {} agents\n", chosen.len())
             }

@@ -47,7 +47,7 @@ pub(crate) fn run(typed: &InitArgs) -> Result<Ending, Failure> {
     };
     file.write_all(format!("{directive}{}", plan::STARTER).as_bytes())
         .map_err(|error| Failure::refused(format!("{name}: {error}")))?;
-    let schema = schema.map(|file| format!(" ({file} lets editors complete its keys)"));
+    let schema = schema.map(|file| format!(" ({file} lets editors complete the plan's keys)"));
     let steps = [
         (format!("prony compare {name} --dry-run"), "check it"),
         (format!("prony compare {name}"), "run it"),

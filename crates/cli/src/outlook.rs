@@ -41,12 +41,12 @@ pub(crate) fn summary(plan: &Plan, settings: &RunSettings, block_time: &BlockTim
         BlockTime::Probed(_) => {
             let time = about(&forecast);
             format!(
-                "{time}, estimated by a probe of {} per variant",
+                "{time}, estimated from a probe of {} per variant",
                 span(PROBE_DURATION)
             )
         }
         BlockTime::NeedsProbe => {
-            "time unknown: the load ends after a number of requests".to_owned()
+            "time unknown: the load ends after a set number of requests".to_owned()
         }
         BlockTime::Unknown(why) => format!("time unknown: {}", unknown_time(why)),
     };
@@ -101,24 +101,26 @@ fn about(forecast: &Forecast) -> String {
 fn unknown_time(why: &UnknownTime) -> String {
     match why {
         UnknownTime::ProbeSkipped => {
-            "the load ends after a number of requests, and --no-precheck skips the probe".to_owned()
+            "the load ends after a set number of requests, and --no-precheck skips the \
+                probe"
+                .to_owned()
         }
         UnknownTime::Agents => {
-            "the load ends after a number of requests, and a dry run does not use agents to \
-             measure it"
+            "the load ends after a set number of requests, and a dry run does not use agents to \
+                measure it"
                 .to_owned()
         }
         UnknownTime::RemoteService(service) => format!(
-            "the load ends after a number of requests, and a dry run sends none to service \
-             \"{service}\", because prony does not start it"
+            "the load ends after a set number of requests, and a dry run sends none to service \
+                \"{service}\", because prony does not start it"
         ),
         UnknownTime::ServiceOnHost { service, host } => format!(
-            "the load ends after a number of requests, and a dry run does not start service \
-             \"{service}\" on host {host}"
+            "the load ends after a set number of requests, and a dry run does not start service \
+                \"{service}\" on host {host}"
         ),
         UnknownTime::UnsafeRequests(variant) => format!(
-            "the load ends after a number of requests, and a dry run does not send those of \
-             variant {variant}, because they may change data"
+            "the load ends after a set number of requests, and a dry run does not send those of \
+                variant {variant}, because they may change data"
         ),
         UnknownTime::ProbeFailed(variant) => {
             format!("too few requests succeeded in the probe of variant {variant}")
@@ -174,7 +176,7 @@ pub(crate) fn resolved(plan: &Plan, address_of: AddressOf<'_>) -> Result<Vec<Res
 
 /// Lists the order of the trials, and the services and loads that each trial starts.
 pub(crate) fn details(plan: &Plan, settings: &RunSettings, variants: &[Resolved]) -> String {
-    let mut text = "\nvariants, by the names of their folders:\n".to_owned();
+    let mut text = "\nvariants, by folder name:\n".to_owned();
     let ids = plan.variants.iter().map(|variant| variant.id.as_str());
     let width = ids.clone().map(|id| id.chars().count()).max().unwrap_or(0);
     for (number, id) in ids.enumerate() {
@@ -183,12 +185,13 @@ pub(crate) fn details(plan: &Plan, settings: &RunSettings, variants: &[Resolved]
     let seed = settings.seed.or(plan.trials.seed);
     text += &match seed {
         Some(seed) => format!("\norder, shuffled with seed {seed}:\n"),
-        None if settings.resume => "\norder: shuffled with the seed stored in the folder\n".to_owned(),
-        None => {
-            "\norder: shuffled for every block with a random seed that is chosen at the start and stored \
+        None if settings.resume => "\norder: shuffled with the seed stored in the \
+        folder\n"
+            .to_owned(),
+        None => "\norder: shuffled for every block with a random seed that is chosen at the start \
+            and stored \
                  (--seed N sets it)\n"
-                .to_owned()
-        }
+            .to_owned(),
     };
     let blocks = block_range(plan, settings).1;
     for block in 0..blocks.min(SHOWN_BLOCKS) {
@@ -283,7 +286,7 @@ fn networks(topology: &Topology) -> Vec<(String, String)> {
             .ends
             .map(|end| format!("{} ({})", topology.name(end.place), end.address));
         let rate = match link.rate {
-            Some(rate) => format!("{rate} each way, {} ms of queue", rate.latency.as_millis()),
+            Some(rate) => format!("{rate} each way, {} ms queue", rate.latency.as_millis()),
             None => "no limit".to_owned(),
         };
         let loss = link.loss.map(|loss| format!(", {loss} loss each way"));

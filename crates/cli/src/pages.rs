@@ -176,7 +176,7 @@ fn environment(roff: &mut Roff, page: &clap::Command) {
         "If set and not empty, output has no colors.".to_owned(),
     ));
     if ["prony", "runs", "open"].contains(&page.get_name()) {
-        let browser = "The program with which `prony runs open` shows a report.";
+        let browser = "The program that `prony runs open` uses to show a report.";
         variables.push(("BROWSER".to_owned(), browser.to_owned()));
     }
     roff.control("SH", ["ENVIRONMENT"]);
@@ -210,8 +210,8 @@ fn files(roff: &mut Roff, name: &str) {
     roff.control("TP", []);
     roff.text([bold("prony-runs/")]);
     roff.text([roman(
-        "The runs of experiments, each in a folder with its plan, its trials, verdict.json and reports; \
-         and the names given with `prony runs name`.",
+        "Experiment runs, each in a folder with its plan, its trials, verdict.json and reports; \
+            and the names given with `prony runs name`.",
     )]);
 }
 

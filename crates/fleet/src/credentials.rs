@@ -177,7 +177,8 @@ impl FleetCredentials {
             });
             // A TOML error would quote the line, which may contain the seed.
             format!(
-                "line {line}: not a credentials file (`prony fleet up` writes them; .creds files of NATS's own tools also work)"
+                "line {line}: not a credentials file (`prony fleet up` writes them; .creds files \
+                    from NATS's own tools also work)"
             )
         })?;
         match (file.role.as_str(), &file.name) {

@@ -291,7 +291,7 @@ fn check_variable(text: &str) -> Result<(), String> {
 fn no_load() -> PolicyViolation {
     PolicyViolation {
         rule: "load.refuse",
-        text: "this agent generates no loads".to_owned(),
+        text: "this agent does not generate load".to_owned(),
     }
 }
 

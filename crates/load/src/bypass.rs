@@ -165,8 +165,8 @@ impl Bypass {
         }
         let s = if queues == 1 { "" } else { "s" };
         let error = SettingsError::value("threads", workers).text(format!(
-            ": each worker needs a receive queue of the interface, which has {queues}; use at most \
-             {queues} thread{s}, or add queues (ethtool -L)"
+            ": each worker needs its own receive queue, but the interface has only {queues}; use \
+                at most {queues} thread{s}, or add queues (ethtool -L)"
         ));
         Err(SpecError::Environment(error))
     }
@@ -189,8 +189,8 @@ impl Bypass {
             return Ok(());
         }
         let error = SettingsError::value("connections", connections).text(format!(
-            " needs as many local ports, but the load has only {ports}; use at most {ports} \
-             connections, or connect from more addresses ("
+            " needs that many local ports, but the load has only {ports}; use at most {ports} \
+                connections, or connect from more addresses ("
         ));
         let error = error.name("source").text(" FIRST-LAST)");
         Err(SpecError::Environment(error))

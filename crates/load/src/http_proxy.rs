@@ -76,8 +76,8 @@ impl ResolvedProxy {
             (Err(_), Some(permits)) => Ok(permits.ask(&url.host, None)?),
             (Err(_), None) => {
                 let error = SettingsError::from(format!(
-                    "{} can't be resolved on this machine, so prony can't check which server the \
-                     proxy would load; if you may load it, set ",
+                    "{} can't be resolved on this machine, so prony can't check which server \
+                        would receive the load; if you may put load on it, set ",
                     url.host
                 ));
                 let error = error.name("public").text(", or give its address with ");

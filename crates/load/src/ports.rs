@@ -124,16 +124,16 @@ impl PortDemand {
         } = self;
         let supply = match pairs {
             1 => format!("one source address has {ports} for one destination"),
-            pairs => format!("each of {pairs} pairs of a source and a destination has {ports}"),
+            pairs => format!("each of {pairs} source-destination pairs has {ports}"),
         };
         let error = SettingsError::value("connections", connections).text(format!(
-            " needs as many local ports, but {supply} ({}); use at most {} connections, \
-             connect from more addresses (",
+            " needs that many local ports, but {supply} ({}); use at most {} connections, \
+                connect from more addresses (",
             local::PORT_RANGE_NAME,
             self.available(1.0)
         ));
         Err(SpecError::Environment(error.name("source").text(
-            " FIRST-LAST, such as 127.0.0.2-127.0.0.9 on the loopback), or widen the range",
+            " FIRST-LAST, such as 127.0.0.2-127.0.0.9 on loopback), or widen the range",
         )))
     }
 
@@ -158,8 +158,8 @@ impl PortDemand {
             (0, _) => String::new(),
             (taken, 0) => format!(", of which other programs hold {taken}"),
             (taken, waiting) => format!(
-                ", of which other programs hold {taken}, {} of them in TIME_WAIT for up to a minute \
-                 because they closed first",
+                ", of which other programs hold {taken}, {} of them in TIME_WAIT for up to a \
+                    minute because those programs closed first",
                 waiting.min(taken)
             ),
         };
@@ -171,7 +171,8 @@ impl PortDemand {
             FindingId::PortsScarce,
             severity,
             format!(
-                "The load's addresses have {all} local ports for connections to the server{others}, \
+                "The load's addresses have {all} local ports for connections to the \
+                server{others}, \
                  and {connections} connections {can}. Use more source addresses (--source \
                  FIRST-LAST) or fewer connections, or widen {}{wait}.",
                 local::PORT_RANGE_NAME

@@ -114,8 +114,8 @@ impl Resolver<'_> {
         };
         if let Some(address) = addresses.iter().find(|address| is_public(**address)) {
             let error = SettingsError::from(format!(
-                "{} is outside the loopback, private and link-local ranges; if you may load that \
-                 server, set ",
+                "{} is outside the loopback, private and link-local ranges; if you are allowed \
+                    to load that server, set ",
                 named(address)
             ));
             return Err(error.name("public").into());
@@ -124,7 +124,8 @@ impl Resolver<'_> {
         match addresses.find(|address| self.chosen_by_server && is_metadata(**address)) {
             Some(address) => {
                 let error = SettingsError::from(format!(
-                    "{} is a link-local or metadata address, so redirects to it are not followed; if you may load that server, set ",
+                    "{} is a link-local or metadata address, so redirects to it are not \
+                    followed; if you may load that server, set ",
                     named(address)
                 ));
                 Err(error.name("public").into())

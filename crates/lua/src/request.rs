@@ -88,7 +88,7 @@ pub fn count(bytes: &[u8]) -> Result<u32, String> {
     let is_head = |bytes: &[u8]| bytes.starts_with(b"HEAD ");
     while !rest.is_empty() || count == 0 {
         if is_head(rest) != is_head(bytes) {
-            return Err("it returned HEAD and other requests at once".to_owned());
+            return Err("it returned a HEAD request together with others".to_owned());
         }
         rest = after_first(rest)
             .map_err(|what| format!("request {} of the returned text {what}", count + 1))?;

@@ -102,7 +102,8 @@ impl fmt::Display for OriginError {
             ),
             Self::UnixPathInUse { path } => write!(
                 f,
-                "another process listens on unix:{} (stop that process, or choose another path)",
+                "another process is listening on unix:{} (stop that process, or choose another \
+                    path)",
                 path.display()
             ),
             Self::UnixPathOccupied { path } => write!(
@@ -149,8 +150,8 @@ fn write_hint(f: &mut fmt::Formatter<'_>, hint: Option<&str>) -> fmt::Result {
 fn address_hint(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         io::ErrorKind::AddrInUse => Some(
-            "another process uses this address: stop that process, or choose another port (0 for \
-             any free port)",
+            "another process is using this address: stop that process, or choose another port (0 \
+                for any free port)",
         ),
         io::ErrorKind::AddrNotAvailable => Some(
             "this machine does not have that address: `ip address` lists the addresses that it has",

@@ -106,12 +106,12 @@ const FAULTS: [(Fault, &str, &str); 27] = [
     (
         Fault::Interim,
         "interim",
-        "an interim response 103 before the 200",
+        "an interim 103 response before the 200",
     ),
     (
         Fault::Continue,
         "continue",
-        "an interim response 100 before the 200",
+        "an interim 100 response before the 200",
     ),
     (
         Fault::BadChunk,
@@ -121,7 +121,7 @@ const FAULTS: [(Fault, &str, &str); 27] = [
     (
         Fault::TruncateChunked,
         "truncate-chunked",
-        "closes within a chunked body",
+        "closes in the middle of a chunked body",
     ),
     (
         Fault::Trailers,
@@ -178,7 +178,7 @@ const FAULTS: [(Fault, &str, &str); 27] = [
     (
         Fault::NoLength,
         "no-length",
-        "a body that ends with the connection (valid)",
+        "a body that ends when the connection closes (valid)",
     ),
     (
         Fault::NoCloseNotify,

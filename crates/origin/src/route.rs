@@ -12,17 +12,17 @@ use crate::stall::FreezeSchedule;
 /// status 404.
 pub const PATHS: &str = "\
 /                          Hello, world! (13 bytes)
-/bytes/N                   N bytes (13, 10K, 1M; at most 1G): each line of 8 holds its own offset
+/bytes/N                   N bytes (13, 10K, 1M; at most 1G): each 8-byte line holds its own offset
 /chunked/N                 N bytes in chunks, without a length
 /slow/N?over=TIME          N bytes in 10 pieces, spread over TIME (default 1s)
-/delay/TIME                the response of / after TIME (500us, 20ms, 5s; at most 60m)
+/delay/TIME                like /, but after TIME (500us, 20ms, 5s; at most 60m)
 /delay/TIME/bytes/N        N bytes after TIME
 /status/CODE               a response with status CODE, 200 to 999
 /redirect/N                N redirects (302), the last one to /
-/close                     the response of / with Connection: close; over HTTP/3 with GOAWAY
+/close                     like /, but with Connection: close; over HTTP/3 with GOAWAY
 /echo                      the request's body; its method and number of headers as
                            prony-method and prony-headers
-/stall?every=5s&for=1s     the response of /; after the first such request, the whole server
+/stall?every=5s&for=1s     like /, but after the first such request, the whole server
                            freezes for the last 1s of every 5s
 /fault/NAME                a faulty or unusual response; NAME is one of:
 ";

@@ -317,7 +317,7 @@ fn add(into: &mut Histogram<u64>, from: &Histogram<u64>) {
         return;
     }
     into.add(from)
-        .expect("all histograms of this crate have the same digits and can grow");
+        .expect("all of this crate's histograms have the same number of digits and can grow");
 }
 
 fn encode(histogram: &Histogram<u64>) -> Option<String> {

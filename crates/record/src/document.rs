@@ -633,7 +633,7 @@ impl Record {
     /// Returns the record as indented JSON that ends with a newline.
     pub fn to_json(&self) -> String {
         let mut json = serde_json::to_string_pretty(self)
-            .expect("a record is numbers, strings and maps with string keys");
+            .expect("a record consists of numbers, strings and maps with string keys");
         json.push('\n');
         json
     }

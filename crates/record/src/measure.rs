@@ -18,9 +18,9 @@ use crate::{Distribution, FindingId, Nanos, Outcome, Record, Summary, number, qu
 
 /// List of the metrics, for error messages.
 pub const MEASURES: &str = "the metrics are p50, p99 or any other pN, min, mean, max (response \
-     times; for other times with the prefix service., first_byte., connect., tls. or late.), rate, \
-     started, ok, failed, the name of any outcome, unfinished, unstarted, retried, busy, and, in a \
-     load by agents, the findings partial and agent-lost";
+    times; for other times, add the prefix service., first_byte., connect., tls. or late.), \
+    rate, started, ok, failed, the name of any outcome, unfinished, unstarted, retried, busy, \
+    and, in a load run by agents, the findings partial and agent-lost";
 
 /// Returns the finding with the given ID if it can be used as a condition, that is, if it means
 /// that part of the load is missing.
@@ -189,11 +189,11 @@ impl AmountKind {
                 .map(Amount::Share)
                 .or_else(|| read(text).map(Amount::Number))
                 .ok_or_else(|| {
-                    format!("\"{text}\" is neither a count nor a share, such as 10 or 0.1%")
+                    format!("\"{text}\" is neither a count nor a percentage, such as 10 or 0.1%")
                 }),
             AmountKind::Share => share()
                 .map(Amount::Share)
-                .ok_or_else(|| format!("\"{text}\" is not a share, such as 90%")),
+                .ok_or_else(|| format!("\"{text}\" is not a percentage, such as 90%")),
         }
     }
 }

@@ -43,24 +43,31 @@ macro_rules! outcomes {
 outcomes! {
     Ok = "ok", None, "The expected response arrived completely.";
     UnexpectedStatus = "unexpected_status", Server, "A complete response with a status that `--expect-status` does not list.";
-    UnexpectedSize = "unexpected_size", Server, "A complete response whose body does not have the size of `--expect-size`.";
-    UnexpectedBody = "unexpected_body", Server, "A complete response whose body does not match the hash given with `--expect-sha256`.";
+    UnexpectedSize = "unexpected_size", Server, "A complete response whose body does not have \
+        the size given with `--expect-size`.";
+    UnexpectedBody = "unexpected_body", Server, "A complete response whose body does not match \
+    the hash given with `--expect-sha256`.";
     Dns = "dns", Server, "The name did not resolve.";
-    ConnectRefused = "connect_refused", Server, "The connection was refused: no server listens there.";
+    ConnectRefused = "connect_refused", Server, "The connection was refused: no server is \
+        listening there.";
     ConnectTimeout = "connect_timeout", Server, "No connection within `--connect-timeout`.";
     ConnectUnreachable = "connect_unreachable", Server, "No route to the host or network.";
-    ConnectFailed = "connect_failed", Server, "The connection attempt failed for another reason; a finding names it.";
+    ConnectFailed = "connect_failed", Server, "The connection attempt failed for another reason; \
+    a finding names it.";
     NoLocalPort = "no_local_port", Generator, "No free local port or address to connect from.";
-    TooManyFiles = "too_many_files", Generator, "The limit of open files was reached.";
+    TooManyFiles = "too_many_files", Generator, "The limit on open files was reached.";
     Tls = "tls", Server, "The TLS handshake or a TLS record failed.";
     Reset = "reset", Server, "The connection was reset before or during the response.";
-    ClosedEarly = "closed_early", Server, "The connection was closed before the first byte of the response.";
+    ClosedEarly = "closed_early", Server, "The connection was closed before the first byte of \
+    the response.";
     Truncated = "truncated", Server, "The connection was closed during the response.";
-    Protocol = "protocol", Server, "The response violated the protocol; a finding names the violation.";
+    Protocol = "protocol", Server, "The response violated the protocol; a finding names the \
+    violation.";
     Redirect = "redirect", Server, "A redirect could not be followed; a finding names the reason.";
     Timeout = "timeout", Server, "No complete response within `--timeout`.";
     Unfinished = "unfinished", Schedule, "In flight when the load ended.";
-    Unstarted = "unstarted", Schedule, "Due, but neither connect nor send had begun when the load ended.";
+    Unstarted = "unstarted", Schedule, "Due, but neither connecting nor sending had begun when \
+        the load ended.";
 }
 
 impl Outcome {

@@ -200,7 +200,7 @@ fn requests(out: &mut MetricsText, groups: &[Group<'_>]) {
     let started = (
         "prony_requests_started",
         "",
-        "Requests for which connecting or sending began.",
+        "Requests started (connecting or sending began).",
     );
     out.counter(started, groups, |record| record.totals.started);
     let help = "Requests by outcome; unstarted requests were due but never sent.";
@@ -256,7 +256,7 @@ fn transfer(out: &mut MetricsText, groups: &[Group<'_>]) {
     out.counter(sent, groups, |record| record.totals.bytes_out);
     let opened = ("prony_connections_opened", "", "Connections opened.");
     out.counter(opened, groups, |record| record.totals.connections_opened);
-    let help = "TLS handshakes by session resumption.";
+    let help = "TLS handshakes by whether a session was resumed.";
     out.family("prony_tls_handshakes", "counter", "", help);
     for group in groups {
         let resumed = group.sum(|record| record.totals.tls_resumed);
@@ -273,7 +273,8 @@ fn times(out: &mut MetricsText, groups: &[Group<'_>]) {
         (
             "prony_response_time_seconds",
             "response_time",
-            "Time from the intended start to the last byte; a request that was cut off counts with the time until then.",
+            "Time from the intended start to the last byte, or to the moment when the request \
+                was cut off.",
         ),
         (
             "prony_service_time_seconds",
@@ -333,7 +334,7 @@ fn generator(out: &mut MetricsText, groups: &[Group<'_>]) {
             out.sample("prony_generator_cpu_seconds_total", &labels, seconds);
         }
     }
-    let help = "Share of time in which the busiest worker was busy.";
+    let help = "Fraction of the time that the busiest worker was busy.";
     out.family("prony_generator_busy_ratio", "gauge", "ratio", help);
     for group in groups.iter().filter(known) {
         let shares = group

@@ -253,7 +253,7 @@ impl fmt::Display for DesignError {
                 write!(out, "factor \"{factor}\" has no level \"{level}\"")
             }
             Self::MissingFactor(name) => {
-                write!(out, "a variant gives no level for factor \"{name}\"")
+                write!(out, "a variant has no level for factor \"{name}\"")
             }
             Self::SameVariantTwice(name) => write!(out, "variant \"{name}\" is listed twice"),
             Self::NoBaseline => out.write_str("the baseline fixes no factor (name one level)"),
@@ -269,8 +269,8 @@ impl fmt::Display for DesignError {
             Self::SameMetricTwice(metric) => write!(out, "metric {metric} is listed twice"),
             Self::Blocks { min, max } => write!(
                 out,
-                "blocks from {min} to {max}: must be at least 1 and at most {BLOCKS_MAX}, \
-                 with a minimum not above the maximum"
+                "blocks from {min} to {max}: both must be from 1 to {BLOCKS_MAX}, and the \
+                    minimum must not exceed the maximum"
             ),
             Self::Margin(margin) => {
                 write!(out, "margin {margin}: must be above 0 and below 1")

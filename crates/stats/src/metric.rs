@@ -119,7 +119,7 @@ metrics! {
     PacketsPerRequest = "packets_per_request", "packets per request", Count, Neither, Ratio, Cost;
     /// Fraction of the link's rate used in the busier direction, 0 to 1; only for links with a
     /// configured rate between named places.
-    LinkUsedShare = "link_used_share", "share of the link's rate", Share, Neither, Difference, Result;
+    LinkUsedShare = "link_used_share", "link utilization", Share, Neither, Difference, Result;
     /// Fraction of the bytes from the target to the load generator that were not body bytes, 0 to
     /// 1: HTTP headers and framing, TLS, TCP, IP, Ethernet and retransmissions; for links between
     /// named places.

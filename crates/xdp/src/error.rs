@@ -143,8 +143,8 @@ impl XdpError {
                 subnets,
             } => write!(
                 f,
-                "{range} is outside the subnets of {interface} ({subnets}), so responses would not \
-                 come back; use addresses of these subnets"
+                "{range} is outside the subnets of {interface} ({subnets}), so responses would \
+                    not come back; use addresses in these subnets"
             ),
             XdpError::OtherRoute {
                 interface,

@@ -16,8 +16,8 @@ be reached, the agent retries until it can.
 Ctrl-C and SIGTERM stop the agent and its load. The exit status after SIGTERM is 0 if the agent
 was idle, and 1 if a load or a service was stopped with it; after Ctrl-C it is 130.
 
-The agent stops a load when it loses contact with the coordinator for 10 s (--lease of the
-coordinator). Results are kept in --state until the coordinator has all of them; after a restart
+The agent stops a load after 10 s without contact with the coordinator (the coordinator's
+--lease). Results are kept in --state until the coordinator has all of them; after a restart
 the agent sends them again.
 
 Without a policy, the agent loads only private and loopback addresses (but no cloud metadata
@@ -27,7 +27,7 @@ services), and starts no services. A policy is a TOML file; every key is optiona
   targets     = ['10.1.0.0/16', '*.example.org', 'unix:/run/app.sock']
   rate        = 5000    # maximum requests per second; forbids closed loops
   connections = 100     # maximum number of connections
-  seconds     = 120     # maximum length of a load with its warm-up
+  seconds     = 120     # maximum length of a load, including its warm-up
   refuse      = false   # true: no loads at all
 
   [services]

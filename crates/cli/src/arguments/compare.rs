@@ -22,7 +22,7 @@ use super::{HostsArgs, LoadArguments, ProgressFlag};
     after_help = "\
 URLs name running servers. The first is the baseline; the verdicts compare each
 of the others with it. An address like unix:/run/app.sock:/path names a UNIX
-socket. The options of the load are for URLs only: a plan has them in [load].
+socket. Load options apply to URLs only: a plan sets them in [load].
 
 In conditions, `baseline` is the first URL or the plan's baseline, `new` every
 other variant, and `stored` the run that --against names.

@@ -18,7 +18,7 @@ and without the processor's special instructions. It also inspects listen queues
 settings that limit a load (nginx, Apache httpd, HAProxy, php-fpm). As root it inspects every
 server, otherwise only yours. It lists what it could not read, and changes nothing.
 
-For an interface, it checks what a load over AF_XDP needs or profits from: privileges, the kernel,
+For an interface, it checks what a load over AF_XDP needs or benefits from: privileges, the kernel,
 other XDP programs, queues, zero copy, offloads and the receive hash.")]
 pub(crate) struct DoctorArgs {
     /// A server process to inspect; repeatable

@@ -76,7 +76,7 @@ Examples:
   prony fleet token --uses 50 --valid 1h > fleet.token   then, on each machine:
   prony agent --creds fleet.token
   prony fleet token --list
-  prony fleet token --revoke 5f0c9d2e11aa83b4   enrolled agents remain valid")]
+  prony fleet token --revoke 5f0c9d2e11aa83b4   enrolled agents keep access")]
 pub(crate) struct TokenArgs {
     /// Folder of `prony fleet up` [default: prony/fleet in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR")]

@@ -53,29 +53,23 @@ const HTTP_VERSIONS: FlagChoices = &[
     ("1.1", "HTTP/1.1"),
     (
         "2",
-        "HTTP/2: by ALPN over TLS, by prior knowledge in cleartext",
+        "HTTP/2: by ALPN over TLS, with prior knowledge in cleartext",
     ),
     ("3", "HTTP/3 over QUIC"),
 ];
 const REQUEST_ORDERS: FlagChoices = &[
-    (
-        "sequence",
-        "In the order of the list, shared by all workers",
-    ),
+    ("sequence", "In list order, shared by all workers"),
     (
         "random",
         "At random with equal probability, reproducible with --seed",
     ),
     (
         "weighted",
-        "At random by the weights in the list, reproducible with --seed",
+        "At random with the weights in the list, reproducible with --seed",
     ),
 ];
 const DATA_ORDERS: FlagChoices = &[
-    (
-        "sequence",
-        "In the order of the file, shared by all workers",
-    ),
+    ("sequence", "In file order, shared by all workers"),
     ("random", "At random, reproducible with --seed"),
 ];
 const SOURCE_ORDERS: FlagChoices = &[
@@ -86,7 +80,8 @@ const SOURCE_ORDERS: FlagChoices = &[
     ),
     (
         "per-user",
-        "Each virtual user keeps its address when it reconnects; --connections sets their number",
+        "Each virtual user keeps its address when it reconnects; --connections sets the number \
+            of users",
     ),
 ];
 const PROXY_VERSIONS: FlagChoices = &[("v1", "A line of text"), ("v2", "Binary")];

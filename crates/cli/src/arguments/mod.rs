@@ -57,7 +57,7 @@ Examples:
 Exit status: 0 done; 1 done, but a --fail-if condition held, a --require
 condition did not hold, an --abort-if condition ended the load, no request
 succeeded, a verdict was withheld, or a variant is certainly worse than in the
-run of --against; 2 the arguments or the plan are wrong, nothing was run; 3 the
+--against run; 2 the arguments or the plan are wrong, nothing was run; 3 the
 environment refused an operation; 130 interrupted, results so far are printed
 and stored."
 )]
@@ -127,8 +127,8 @@ pub(crate) enum ProgressFlag {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Two variants of the built-in server, one behind TCP and one behind a UNIX socket, are loaded in
-randomized blocks. DIR then holds the files of `prony compare`: the plan, every trial, verdict.json,
-report.html, report.pdf and report.md. It needs neither root nor other programs.")]
+randomized blocks. DIR then holds what `prony compare` writes: the plan, every trial, verdict.json,
+report.html, report.pdf and report.md. The demo needs neither root nor other programs.")]
 pub(crate) struct DemoArgs {
     /// The folder for the results [default: prony-runs/<time>-demo]
     #[arg(long, value_name = "DIR")]

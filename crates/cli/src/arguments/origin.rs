@@ -133,8 +133,9 @@ fn help() -> String {
         .map(|fault| format!("    {:<24} {}", fault.name(), fault.effect()))
         .collect();
     format!(
-        "The first lines of standard output are the addresses, one per line. Stop it with \
-         Ctrl-C.\n\nPaths:\n{}\n{}\n\nFaults that exist only in HTTP/1.1 get status 501 over HTTP/2 and HTTP/3.",
+        "The first lines of standard output are the addresses, one per line. Stop the server \
+            with Ctrl-C.\n\nPaths:\n{}\n{}\n\nFaults that exist only in HTTP/1.1 return status \
+            501 over HTTP/2 and HTTP/3.",
         indented(PATHS),
         faults.join("\n")
     )

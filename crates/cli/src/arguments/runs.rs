@@ -13,8 +13,8 @@ use crate::runs_folder::RUNS_DIR;
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
-A RUN is a folder, or the name of one in prony-runs: its own, or one given with
-`prony runs name`.
+A RUN is a folder, or the name of one in prony-runs: its own name or one given
+with `prony runs name`.
 
 Examples:
   prony runs                                list the runs in prony-runs

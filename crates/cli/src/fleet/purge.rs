@@ -29,7 +29,8 @@ pub(crate) fn run(typed: &PurgeArgs) -> Result<Ending, Failure> {
     let meant: Vec<&StoredRun> = known.iter().filter(is_meant).collect();
     if let Some(busy) = meant.iter().find(|one| one.busy > 0) {
         return Err(Failure::refused(format!(
-            "run {} is in progress on {}; nothing was removed (stop the run, or wait for its end)",
+            "run {} is in progress on {}; nothing was removed (stop the run, or wait for it to \
+                end)",
             busy.manifest.run,
             number::plural(busy.busy as u64, "agent", "agents")
         )));

@@ -126,7 +126,8 @@ fn wait(
 fn add(typed: &UpArgs, folder: &Path, known: &KnownServer) -> Result<Ending, Failure> {
     if let Some(listen) = typed.listen.filter(|listen| *listen != known.listen) {
         return Err(Failure::refused(format!(
-            "the server of {} is already running on {}; stop it before changing --listen to {listen}",
+            "the server for {} is already running on {}; stop it before changing --listen to \
+                {listen}",
             folder.display(),
             known.listen
         )));
@@ -137,7 +138,7 @@ fn add(typed: &UpArgs, folder: &Path, known: &KnownServer) -> Result<Ending, Fai
     let last = prepared.agents().last().cloned().map(Role::Agent);
     connect(&prepared, last.as_ref().unwrap_or(&Role::Coordinator))?;
     terminal::print_message(&format!(
-        "prony: the server of {} is already running on {}; it has reloaded its configuration",
+        "prony: the server for {} is already running on {}; it has reloaded its configuration",
         folder.display(),
         known.listen
     ));
@@ -193,7 +194,8 @@ fn reachable(listen: SocketAddr, names: Vec<String>) -> Result<Vec<String>, Fail
         ))),
         None => Ok(vec![ip.to_string()]),
         Some(first) if ip.is_loopback() && !is_here(first) => Err(Failure::wrong(format!(
-            "--name {first} can't reach the server, which listens on {ip}, loopback only; add --listen 0.0.0.0:{}",
+            "--name {first}: agents can't reach the server there, because it listens only on \
+                loopback, {ip}; add --listen 0.0.0.0:{}",
             listen.port()
         ))),
         Some(_) => Ok(names),

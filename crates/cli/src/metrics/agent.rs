@@ -92,8 +92,8 @@ fn text(name: &AgentName, now: &AgentSnapshot) -> String {
     }
     let _ = writeln!(
         out,
-        "# TYPE prony_agent_loads counter\n# HELP prony_agent_loads Load shares that the agent \
-         has run since it was started.\nprony_agent_loads_total{{{label}}} {}",
+        "# TYPE prony_agent_loads counter\n# HELP prony_agent_loads Loads that the agent has \
+            taken part in since it was started.\nprony_agent_loads_total{{{label}}} {}",
         now.loads
     );
     let record = now

@@ -289,8 +289,8 @@ pub(crate) fn newest() -> Result<PathBuf, Failure> {
     let mut judged = runs.filter(|run| matches!(run.state, RunState::WithVerdict(_)));
     judged.next().map(|run| run.path).ok_or_else(|| {
         Failure::wrong(format!(
-            "{RUNS_DIR} has no run with a verdict (prony compare stores one, or name a folder or a \
-             record)"
+            "{RUNS_DIR} has no run with a verdict (run prony compare to store one, or name a \
+                folder or a record)"
         ))
     })
 }

@@ -61,7 +61,7 @@ pub(super) fn prune(
 ) -> Result<Ending, Failure> {
     if kept.newest.is_none() && kept.younger_than.is_none() {
         return Err(Failure::wrong(
-            "no rule states which runs to keep (give --keep N, --older-than TIME, or both)",
+            "nothing says which runs to keep (give --keep N, --older-than TIME, or both)",
         ));
     }
     let now = SystemTime::now();

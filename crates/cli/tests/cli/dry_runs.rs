@@ -1,4 +1,4 @@
-//! Dry runs of plans whose load ends after a number of requests.
+//! Dry runs of plans whose load ends after a fixed number of requests.
 
 use rustix::process::Signal;
 
@@ -54,7 +54,7 @@ fn requests_are_forecast_by_a_probe() {
         assert!(output.err.contains(line), "{line}: {}", output.err);
     }
     let output = dry_run(&workdir, &["--no-precheck"]).expect(0);
-    let why = "time unknown: the load ends after a number of requests, and --no-precheck skips";
+    let why = "time unknown: the load ends after a set number of requests, and --no-precheck skips";
     assert!(output.out.contains(why), "{}", output.out);
     assert!(!output.out.contains("about "), "{}", output.out);
     assert_eq!(output.err, "");
@@ -85,7 +85,7 @@ fn requests_that_may_change_data_and_running_servers_are_not_probed() {
     let output = workdir
         .run(&["compare", &url, &url, "-n", "100", "--dry-run"])
         .expect(0);
-    let why = "time unknown: the load ends after a number of requests";
+    let why = "time unknown: the load ends after a set number of requests";
     assert!(output.out.contains(why), "{}", output.out);
     let why = "prony does not start it";
     assert!(output.out.contains(why), "{}", output.out);

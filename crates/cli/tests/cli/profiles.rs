@@ -167,7 +167,7 @@ fn profiles_that_can_not_run_are_refused_by_their_flag() {
         ("-r 0:0", "never rises above zero"),
         (
             "--stages 5",
-            "\"5\" is not a stage; write the rate at its end and its length, such as 2000@1m",
+            "\"5\" is not a stage; write its final rate and its length, such as 2000@1m",
         ),
         ("--arrivals poisson", "--arrivals needs --rate or --stages"),
     ] {

@@ -145,7 +145,7 @@ fn pipelined_requests_are_counted_individually() {
         ),
         (
             "function request() return wrk.format('HEAD') .. wrk.format() end",
-            "script.lua: request(): it returned HEAD and other requests at once\n",
+            "script.lua: request(): it returned a HEAD request together with others\n",
         ),
     ] {
         assert_eq!(ours_with(script, &arguments).expect(1).err, expected_text);

@@ -79,7 +79,7 @@ pub(super) fn probe_in_child(
     if !trusted {
         if !rustix::process::geteuid().is_root() {
             return Err(
-                "the library belongs to another user (only root can probe it, as nobody)"
+                "the library belongs to another user (only root can probe it, as the user nobody)"
                     .to_owned(),
             );
         }

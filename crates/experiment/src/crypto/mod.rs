@@ -196,7 +196,7 @@ impl CryptoReport {
         let on = match child::probe_in_child(library, trusted, None) {
             Ok(result) => result,
             Err(why) => {
-                return self.add_undetermined("version, build and speed of the libcrypto", why);
+                return self.add_undetermined("version, build and speed of libcrypto", why);
             }
         };
         self.describe(&on);
@@ -214,7 +214,7 @@ impl CryptoReport {
                 }
                 match child::probe_in_child(library, trusted, mask.as_deref()) {
                     Ok(result) => results.push(result),
-                    Err(why) => return self.add_undetermined("speed of the libcrypto", why),
+                    Err(why) => return self.add_undetermined("speed of libcrypto", why),
                 }
             }
         }
@@ -292,8 +292,8 @@ impl CryptoReport {
             self.ratio = None;
             self.add_undetermined(
                 "use of the processor's AES instructions",
-                "LibreSSL can't disable them for a comparison; compare the speed with other \
-                 libraries",
+                "LibreSSL can't disable them for a comparison; compare its speed with other \
+                    libraries'",
             );
             Acceleration::Unknown
         } else {
@@ -401,7 +401,7 @@ pub(crate) fn of_process(files: &ProcessFiles) -> Result<CryptoReport, CryptoErr
         Ok(file) => file,
         Err(error) => {
             let why = format!("{} can't be opened: {error}", library.path.display());
-            crypto.add_undetermined("version, build and speed of the libcrypto", why);
+            crypto.add_undetermined("version, build and speed of libcrypto", why);
             return Ok(crypto);
         }
     };
@@ -440,10 +440,10 @@ fn without_library(crypto: &mut CryptoReport, files: &ProcessFiles) {
         .collect();
     if !names.is_empty() {
         let why = format!(
-            "only libcrypto can be measured, and the process maps {}",
+            "only libcrypto can be measured, but the process maps {}",
             names.join(", ")
         );
-        crypto.add_undetermined("speed of the cryptography", why);
+        crypto.add_undetermined("cryptography speed", why);
         return;
     }
     let executable = File::open(format!("/proc/{}/exe", files.pid)).map_err(|e| e.to_string());
@@ -457,7 +457,7 @@ fn without_library(crypto: &mut CryptoReport, files: &ProcessFiles) {
                 names.join("; ")
             );
             crypto.built_in = found;
-            crypto.add_undetermined("speed of the cryptography", why);
+            crypto.add_undetermined("cryptography speed", why);
         }
     }
 }

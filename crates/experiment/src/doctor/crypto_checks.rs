@@ -10,8 +10,8 @@ use crate::crypto::{Acceleration, CryptoBuild, CryptoReport, LibraryKind, MASK};
 /// masked.
 const PARTIAL_MASK_RATIO: f64 = 0.8;
 
-const WHY: &str = "the library encrypts every byte of TLS; without AES instructions this takes \
-    several times the CPU time, and the server appears slow";
+const WHY: &str = "the library encrypts every byte sent over TLS; without AES instructions this \
+    takes several times the CPU time, and the server appears slow";
 
 const ACCELERATED: CheckTopic = CheckTopic {
     id: "crypto-accelerated",
@@ -74,7 +74,7 @@ const REPLACED: CheckTopic = CheckTopic {
 const SEVERAL: CheckTopic = CheckTopic {
     id: "crypto-several",
     expected: "one libcrypto",
-    why: "only one libcrypto encrypts for TLS; the one that was mapped first was measured",
+    why: "only one libcrypto does the TLS encryption; the one that was mapped first was measured",
     change: "use lsof or ldd to find the module that loads the other libcrypto",
     source: "ld.so(8)",
 };

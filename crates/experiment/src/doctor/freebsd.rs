@@ -92,7 +92,7 @@ fn check(printed: &str) -> CheckResults {
             let text = format!("{} ports ({first} to {last})", number::count(ports));
             results.add(PORTS.check(status, text));
         }
-        _ => results.add_undetermined("range of local ports", "sysctl did not print the value"),
+        _ => results.add_undetermined("local port range", "sysctl did not print the value"),
     }
     let mut check_minimum = |name: &str, topic: CheckTopic, minimum: u64| match number(name) {
         Some(value) => {

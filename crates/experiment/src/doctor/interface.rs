@@ -19,8 +19,8 @@ const READY: CheckTopic = CheckTopic {
 const DRIVER: CheckTopic = CheckTopic {
     id: "xdp-driver",
     expected: "a driver that runs XDP programs and exchanges frames without copies",
-    why: "with copies, each packet costs a few hundred nanoseconds more; without support by the \
-        driver, the kernel allocates a buffer for each packet before the program sees it",
+    why: "with copies, each packet costs a few hundred nanoseconds more; without driver support, \
+        the kernel allocates a buffer for each packet before the program sees it",
     change: "use an adapter whose driver supports zero copy, such as ice, i40e, ixgbe, igc or \
         mlx5_core; --io xdp also works without it",
     source: "the kernel's networking/af_xdp, XDP_COPY and XDP_ZEROCOPY",

@@ -25,8 +25,8 @@ const FILES: CheckTopic = CheckTopic {
 const QUOTA: CheckTopic = CheckTopic {
     id: "cpu-quota",
     expected: "no quota, or a quota that the server never reaches",
-    why: "a server that has used up its quota is stopped until the next period, for up to 100 ms; \
-        this affects response times, but CPU usage doesn't show it",
+    why: "a server that has used up its quota is throttled until the next period, for up to 100 \
+        ms; this affects response times, but CPU usage doesn't show it",
     change: "raise CPUQuota= in the server's systemd unit, or the CPU limit of the container",
     source: "cpu.max and cpu.stat in the kernel's admin-guide/cgroup-v2",
 };
@@ -72,7 +72,7 @@ fn check_open_files(server: &ServerProcess, results: &mut CheckResults) {
     if hidden > 0 {
         let why = "the processes belong to another user (run prony as root or as that user)";
         results.add_undetermined(
-            format!("open files of {hidden} of the server's processes"),
+            format!("open files in {hidden} of the server's processes"),
             why,
         );
     }
@@ -129,7 +129,7 @@ fn check_quota(server: &ServerProcess, results: &mut CheckResults) {
         if let Some(cores) = read("cpu.max").ok().and_then(|text| cores(&text)) {
             let throttled = read("cpu.stat").ok().and_then(|text| throttled(&text));
             let text = format!(
-                "{cores:.2} cores for the control group /{path}, stopped {} times",
+                "{cores:.2} cores for the control group /{path}, throttled {} times",
                 throttled.map_or("an unknown number of".to_owned(), number::count)
             );
             let status = match throttled {

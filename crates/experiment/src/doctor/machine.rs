@@ -180,8 +180,7 @@ fn check_number(
 fn check_ports(results: &mut CheckResults) {
     let range = read("/proc/sys/net/ipv4/ip_local_port_range").and_then(|text| range(&text));
     let Some((first, last)) = range else {
-        return results
-            .add_undetermined("range of local ports", "ip_local_port_range can't be read");
+        return results.add_undetermined("local port range", "ip_local_port_range can't be read");
     };
     let ports = last.saturating_sub(first) + 1;
     let status = CheckStatus::warning_if(ports < 28_000);

@@ -162,9 +162,10 @@ impl Monitors {
         let lost = self.remote.as_mut().and_then(RemoteSampler::take_failure);
         let text = lost.map(|why| {
             format!(
-                "The machine in [telemetry] could not be read over ssh: {why}. Its CPU, memory and \
-                 network are missing from this trial; the load's own figures are complete. Check that \
-                 `ssh` to it works without a prompt, and that its login shell is a POSIX shell."
+                "The metrics of the machine in [telemetry] could not be read over ssh: {why}. \
+                    Its CPU, memory and network data are missing from this trial; the load's own \
+                    figures are complete. Check that `ssh` to it works without a prompt, and \
+                    that its login shell is a POSIX shell."
             )
         });
         text.map(|text| Finding::new(FindingId::TelemetryLost, Severity::Warning, text))

@@ -130,11 +130,11 @@ fn of_load(all: NamedVariants<'_>) -> Option<String> {
     let is_bypass = |variant: &Resolved| variant.load.settings.io == Some(IoChoice::Xdp);
     if let Some(load) = all.loads(is_bypass) {
         return Some(format!(
-            "{load} bypasses the kernel, and an interface carries one such load at a time"
+            "{load} bypasses the kernel, and an interface can carry only one such load at a time"
         ));
     }
     let load = all.loads(|variant| variant.load.settings.requests.is_some())?;
-    Some(format!("{load} ends after a number of requests"))
+    Some(format!("{load} ends after a fixed number of requests"))
 }
 
 /// Rejects named places, because each exists only once, with its own settings.
@@ -166,8 +166,8 @@ fn of_services(all: NamedVariants<'_>) -> Option<String> {
             }
             if service.remote.is_none() && follows_the_same(all, index, service) {
                 return Some(format!(
-                    "several variants count the same processes for service \"{name}\" (cgroup or \
-                     pid_file)"
+                    "in several variants, service \"{name}\" refers to the same processes \
+                        (cgroup or pid_file)"
                 ));
             }
         }
@@ -198,7 +198,7 @@ fn of_telemetry(all: NamedVariants<'_>) -> Option<String> {
         .iter()
         .filter_map(|(_, it)| it.telemetry.remote.as_ref());
     let machine = machines.next()?;
-    Some(format!("telemetry of \"{machine}\" is read over ssh"))
+    Some(format!("telemetry from \"{machine}\" is read over ssh"))
 }
 
 /// Rejects variants whose slices would differ in number or length.
@@ -244,8 +244,8 @@ fn of_requests(all: NamedVariants<'_>) -> Option<String> {
         let duration = settings.planned()?;
         (duration < least).then(|| {
             format!(
-                "p99 needs {COUNTED_REQUESTS_MIN} requests of {} in a block, which take {} at its \
-                 rate, but the duration is {}",
+                "p99 needs {COUNTED_REQUESTS_MIN} requests from {} in each block; at its rate, \
+                    they take {}, but the duration is {}",
                 all.name(index),
                 quantity::time_text(least),
                 quantity::time_text(duration)

@@ -68,7 +68,7 @@ fn the_reason_names_what_prevents_interleaving() {
         (
             "connections = 4",
             "requests = 100",
-            "the load ends after a number of requests",
+            "the load ends after a fixed number of requests",
         ),
         ("connections = 4", "agents = 2", "agents send the load"),
         (
@@ -85,27 +85,31 @@ fn the_reason_names_what_prevents_interleaving() {
         (
             "command = [\"server\", \"--bind\", \"{{ web.address }}\"]",
             "remote = \"127.0.0.1:80\"\n[telemetry]\nremote = \"user@server\"",
-            "telemetry of \"user@server\" is read over ssh",
+            "telemetry from \"user@server\" is read over ssh",
         ),
         (
             "[load]",
             "cgroup = \"system.slice/web.service\"\n[load]",
-            "several variants count the same processes for service \"web\" (cgroup or pid_file)",
+            "in several variants, service \"web\" refers to the same processes (cgroup or \
+                pid_file)",
         ),
         (
             "{{ web.address }}",
             "0.0.0.0:8080",
-            "service \"web\" listens on port 8080 in several variants (write {{ web.address }} instead)",
+            "service \"web\" listens on port 8080 in several variants (write {{ web.address }} \
+            instead)",
         ),
         (
             "[load]",
             "env = { PORT = \"3000\" }\n[load]",
-            "service \"web\" listens on port 3000 in several variants (write {{ web.address }} instead)",
+            "service \"web\" listens on port 3000 in several variants (write {{ web.address }} \
+            instead)",
         ),
         (
             "[load]",
             "files = { \"a.conf\" = { text = \"listen unix:/run/a.sock;\" } }\n[load]",
-            "service \"web\" listens on socket /run/a.sock in several variants (write {{ web.address }} instead)",
+            "service \"web\" listens on socket /run/a.sock in several variants (write {{ \
+            web.address }} instead)",
         ),
         (
             "warmup = \"1s\"",
@@ -115,8 +119,8 @@ fn the_reason_names_what_prevents_interleaving() {
         (
             "connections = 4",
             "rate = 100",
-            "p99 needs 1000 requests of variant \"one\" in a block, which take 10s at its rate, \
-             but the duration is 5s",
+            "p99 needs 1000 requests from variant \"one\" in each block; at its rate, they take \
+                10s, but the duration is 5s",
         ),
         (
             "duration = \"5s\"",

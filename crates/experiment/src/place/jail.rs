@@ -122,7 +122,7 @@ mod system {
                 .find(is_free)
                 .ok_or_else(|| HostError::Place {
                     kind: PlaceKind::Jail,
-                    reason: format!("all addresses of {base}/16 are taken on {INTERFACE}"),
+                    reason: format!("all addresses in {base}/16 are taken on {INTERFACE}"),
                 })?;
             let (inside, outside) = (subnet.inside(), subnet.outside());
             for address in [inside, outside] {

@@ -162,7 +162,8 @@ fn trials() -> Vec<ReferenceKey> {
         key("duration", Time, "\"10s\"", "\"5s\"", "length of each measurement"),
         key("budget", Time, "none", "\"30m\"", "time limit; a block that would exceed it doesn't start"),
         key("interleave", Either(vec![choice(&["auto", "off"]), Time]), "\"auto\"", "\"250ms\"", "run all variants at the same time, in alternating slices: auto (if possible), off, or the length of a slice"),
-        key("seed", integer(0, i64::MAX as u64), "random", "1", "seed of the order within blocks"),
+        key("seed", integer(0, i64::MAX as u64), "random", "1", "seed for the random order \
+            within blocks"),
     ]
 }
 
@@ -171,7 +172,8 @@ fn blocks() -> Vec<ReferenceKey> {
     let count = || integer(1, u64::from(prony_stats::BLOCKS_MAX));
     vec![
         key("min", count(), "5", "5", "blocks before the first verdict"),
-        key("max", count(), "15", "30", "blocks after which an undecided comparison stays undecided"),
+        key("max", count(), "15", "30", "blocks after which a still undecided comparison ends \
+            undecided"),
     ]
 }
 
@@ -180,13 +182,18 @@ fn service() -> Vec<ReferenceKey> {
     use ValueType::{Cores, Either, List, Path, Table, Text, TextTable};
     let listen = Either(vec![choice(&["tcp", "unix", "udp"]), TextTable]);
     vec![
-        key("command", List, "required unless remote", "[\"nginx\", \"-c\", \"{{ web.files['nginx.conf'] }}\"]", "program and arguments; not split by a shell"),
-        key("remote", Text, "none", "\"10.0.0.2:80\"", "address of a server that is already running: host:port or unix:/path"),
-        key("listen", listen, "\"tcp\"", "{ https = \"tcp\", quic = \"udp\" }", "listeners for which prony picks addresses; a table names several"),
+        key("command", List, "required unless remote", "[\"nginx\", \"-c\", \"{{ \
+        web.files['nginx.conf'] }}\"]", "program and arguments; not split by a shell"),
+        key("remote", Text, "none", "\"10.0.0.2:80\"", "address of a server that is already \
+        running: host:port or unix:/path"),
+        key("listen", listen, "\"tcp\"", "{ https = \"tcp\", quic = \"udp\" }", "listeners for \
+            which prony picks addresses; use a table for several"),
         key("ready", Table, "the listener accepts connections", "{ get = \"/\", status = 200 }", "criteria by which the service counts as ready"),
         key("needs", List, "none", "[\"app\"]", "services that start before this one"),
-        key("files", Table, "none", "{ \"nginx.conf\" = { template = \"nginx.conf\" } }", "files written before the service starts"),
-        key("env", TextTable, "prony's own", "{ LANG = \"C\" }", "environment variables to add or replace"),
+        key("files", Table, "none", "{ \"nginx.conf\" = { template = \"nginx.conf\" } }", "files \
+        written before the service starts"),
+        key("env", TextTable, "prony's own", "{ LANG = \"C\" }", "environment variables to add \
+        or replace"),
         key("cwd", Path, "the plan's folder", "\"site\"", "working directory"),
         key("cores", Cores, "any", "\"0-3\"", "cores that the service may use"),
         key("open_files", integer(16, 1 << 30), "inherited", "65536", "limit on open files"),
@@ -197,7 +204,8 @@ fn service() -> Vec<ReferenceKey> {
         key("place", Text, "\"native\"", "\"namespace\"", "native, namespace, jail (FreeBSD), or the name of a [place.NAME]"),
         key("host", Text, "\"local\"", "\"role=server\"", "agent that runs the service: its name or a label"),
         key("cgroup", Text, "none", "\"system.slice/web.service\"", "control group whose processes count as the service's"),
-        key("pid_file", Path, "none", "\"/run/web.pid\"", "file with a process ID; the tree of that process counts as the service's"),
+        key("pid_file", Path, "none", "\"/run/web.pid\"", "file with a process ID; that \
+            process's tree counts as the service's"),
     ]
 }
 
@@ -209,7 +217,7 @@ fn ready() -> Vec<ReferenceKey> {
         key("get", Text, "none: an accepted connection or a bound UDP port is enough", "\"/health\"", "path to request"),
         key("status", status, "\"200-399\"", "200", "statuses that mean ready"),
         key("within", Time, "\"10s\"", "\"1m\"", "time limit for becoming ready"),
-        key("listener", Text, "the first by name that is not UDP", "\"http\"", "listener to probe"),
+        key("listener", Text, "the first non-UDP listener by name", "\"http\"", "listener to probe"),
         key("scheme", choice(&["http", "https"]), "https if the listener uses TLS", "\"http\"", "scheme of the request"),
     ]
 }
@@ -245,9 +253,10 @@ fn link() -> Vec<ReferenceKey> {
         key("burst", Size, "as many bytes as `rate` allows in 1 ms", "\"64K\"", "bytes sent at full speed before the rate applies; needs rate"),
         key("latency", Time, "\"25ms\"", "\"50ms\"", "maximum queueing time of a packet, after \
             which it is dropped; needs rate"),
-        key("loss", Percent, "none", "\"1%\"", "share of packets dropped at random in each \
+        key("loss", Percent, "none", "\"1%\"", "percentage of packets dropped at random in each \
             direction, 0% to 50%"),
-        key("addresses", List, "picked by prony", "[\"10.1.0.1\", \"10.1.0.2\"]", "private IPv4 addresses of the two ends"),
+        key("addresses", List, "picked by prony", "[\"10.1.0.1\", \"10.1.0.2\"]", "private IPv4 \
+        addresses of the two ends"),
     ]
 }
 
@@ -255,8 +264,10 @@ fn link() -> Vec<ReferenceKey> {
 fn telemetry() -> Vec<ReferenceKey> {
     use ValueType::{List, Text};
     vec![
-        key("counters", choice(&["cores", "processes", "off"]), "\"cores\"", "\"off\"", "scope in which cycles, instructions and cache misses are counted"),
-        key("remote", Text, "none", "\"user@10.0.0.2\"", "machine of the remote services, measured over ssh; \"\" means none"),
+        key("counters", choice(&["cores", "processes", "off"]), "\"cores\"", "\"off\"", "scope \
+        in which cycles, instructions and cache misses are counted"),
+        key("remote", Text, "none", "\"user@10.0.0.2\"", "machine that runs the remote services, \
+            measured over ssh; \"\" means none"),
         key("ssh", List, "none", "[\"-i\", \"key\"]", "additional arguments for ssh"),
     ]
 }
@@ -267,18 +278,27 @@ fn own_load_keys() -> Vec<ReferenceKey> {
     let agents = Either(vec![integer(1, 10_000), Text]);
     vec![
         required(key("target", Text, "", "\"web\"", "service to load, or \"service.listener\"")),
-        key("path", Text, "\"/\"", "\"/catalogue\"", "path and query to request; can't be combined with urls")  ,
+        key("path", Text, "\"/\"", "\"/catalogue\"", "path and query to request; can't be \
+        combined with urls")  ,
         key("scheme", choice(&["http", "https"]), "https if the listener has that name", "\"https\"", "cleartext or TLS"),
-        key("model", choice(&["closed", "open", "capacity"]), "open with a rate, else closed", "\"open\"", "what starts requests: responses, a schedule, or the probes of a capacity search"),
-        key("goal", List, "required for a capacity search", "[\"p99 < 50ms\", \"failed < 0.1%\"]", "conditions of a capacity search, which finds the highest rate that meets them"),
+        key("model", choice(&["closed", "open", "capacity"]), "open if a rate is set, else \
+            closed", "\"open\"", "what starts requests: responses, a schedule, or the probes of \
+            a capacity search"),
+        key("goal", List, "required for a capacity search", "[\"p99 < 50ms\", \"failed < \
+        0.1%\"]", "conditions of a capacity search, which finds the highest rate that meets them"),
         key("max_rate", Rate, "none", "\"20k\"", "highest rate that a capacity search probes"),
-        key("search_time", Time, "\"1m\", \"5m\" for slow servers", "\"30s\"", "time limit of a capacity search"),
-        key("probe", Time, "by search_time", "\"5s\"", "length of the measured part of each probe of a capacity search"),
-        key("place", Text, "\"native\"", "\"clients\"", "native, or the name of the [place.NAME] in which the load runs"),
-        key("agents", agents, "this machine", "4", "agents that generate the load: a number, names or a label"),
+        key("search_time", Time, "\"1m\", \"5m\" for slow servers", "\"30s\"", "time limit of a \
+        capacity search"),
+        key("probe", Time, "by search_time", "\"5s\"", "length of the measured part of each \
+        probe of a capacity search"),
+        key("place", Text, "\"native\"", "\"clients\"", "native, or the name of the [place.NAME] \
+        in which the load runs"),
+        key("agents", agents, "this machine", "4", "agents that generate the load: a number, \
+        names or a label"),
         key("bodies", choice(&["same", "same-decoded", "may-differ"]), "\"same-decoded\"", "\"may-differ\"", "comparison of response bodies between variants: as sent, after decoding, or none"),
         key("abort_if", List, "none", "[\"failed > 5%\", \"p99 > 1s\"]", "conditions that are checked while a load runs; the experiment ends if one of them holds"),
-        key("abort_window", Time, "\"5s\"", "\"10s\"", "length of the most recent part of a load for which abort_if is checked"),
+        key("abort_window", Time, "\"5s\"", "\"10s\"", "length of the sliding window over which \
+            abort_if is checked"),
     ]
 }
 

@@ -34,7 +34,7 @@ const KNOWN_LINES: [KnownLine; 19] = [
     },
     KnownLine {
         part: "no live upstreams while connecting to upstream",
-        hint: "all servers behind nginx count as failed; see max_fails and their own logs",
+        hint: "nginx has marked all upstream servers as failed; see max_fails and their own logs",
     },
     KnownLine {
         part: "reached maxrequestworkers",

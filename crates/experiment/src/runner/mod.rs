@@ -135,9 +135,9 @@ impl fmt::Display for RunnerError {
             RunnerError::Mode(error) => error.fmt(f),
             RunnerError::Spent(blocks) => write!(
                 f,
-                "this experiment reached its final verdicts after block {blocks}; judging it again \
-                 after more blocks would raise the error rate (start a new experiment with more \
-                 --blocks; `prony report` prints the stored result)"
+                "this experiment reached its final verdicts after block {blocks}; judging it \
+                    again after more blocks would make wrong verdicts more likely (start a new \
+                    experiment with more --blocks; `prony report` prints the stored result)"
             ),
         }
     }

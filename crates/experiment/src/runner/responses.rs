@@ -189,7 +189,7 @@ impl ResponseDigest {
     fn described(&self) -> String {
         let mut text = match &self.body {
             Some(body) => bytes(body.length),
-            None => "a changing number of bytes".to_owned(),
+            None => "a varying number of bytes".to_owned(),
         };
         if let Some(content_type) = &self.content_type {
             text += &format!(" of {content_type}");
@@ -276,8 +276,8 @@ fn body_difference(a: &ResponseDigest, b: &ResponseDigest, rule: BodyComparison)
     Some(match (a.compared(rule), b.compared(rule)) {
         (Content::NotCompared, _) | (_, Content::NotCompared) => return None,
         (Content::Changing, Content::Changing) => return None,
-        (Content::Changing, _) => "a changing body against a constant one".to_owned(),
-        (_, Content::Changing) => "a constant body against a changing one".to_owned(),
+        (Content::Changing, _) => "a varying body versus a constant one".to_owned(),
+        (_, Content::Changing) => "a constant body versus a varying one".to_owned(),
         (Content::Body(a), Content::Body(b)) if a == b => return None,
         (Content::Body(a), Content::Body(b)) if a.length != b.length => {
             format!("{} against {}{decoded}", bytes(a.length), b.length)

@@ -114,9 +114,9 @@ impl VariantMeasurements {
             return None;
         }
         let text = format!(
-            "The services used {percent:.0}% of a core while other variants were loaded, which slows \
-             down those variants. If the services are also active without requests, run the trials \
-             sequentially (--interleave off)."
+            "The services used {percent:.0}% of a core while other variants were under load, \
+                which slows down those variants. If the services are also active without \
+                requests, run the trials sequentially (--interleave off)."
         );
         Some(Finding::new(FindingId::NotIdle, Severity::Warning, text))
     }

@@ -136,8 +136,9 @@ impl fmt::Display for TrialError {
             }
             TrialError::TooFewRequests { expected, duration } => write!(
                 f,
-                "a verdict on p99 needs {COUNTED_REQUESTS_MIN} requests of each variant in a block, but \
-                 the slowest variant would have {expected} (set duration = \"{}\" or more)",
+                "a verdict on p99 needs {COUNTED_REQUESTS_MIN} requests to each variant per \
+                    block, but the slowest variant would get {expected} (set duration = \"{}\" \
+                    or more)",
                 quantity::time_text(*duration)
             ),
             TrialError::Target { service, why, log } => {

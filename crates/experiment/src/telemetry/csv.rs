@@ -15,8 +15,10 @@ pub const COLUMNS: [(&str, &str); 41] = [
     ("t_s", "seconds since the start of this run"),
     (
         "subject",
-        "host, core:<number> (of the host), generator (prony itself), remote (the machine that is read over ssh), host:<agent>, \
-         service:<name>, link:<name> (sent counts traffic from its first place), or interface:<place>:<name> where the place is host, remote or a service",
+        "host, core:<number> (of the host), generator (prony itself), remote (the machine \
+            measured over ssh), host:<agent>, service:<name>, link:<name> (sent counts traffic \
+            from its first place), or interface:<place>:<name> where the place is host, remote \
+            or a service",
     ),
     (
         "cpu_s",
@@ -51,7 +53,7 @@ pub const COLUMNS: [(&str, &str); 41] = [
     ("context_switches", "number, cumulative"),
     (
         "voluntary_switches",
-        "context switches of threads that waited, cumulative",
+        "context switches because a thread had to wait, cumulative",
     ),
     (
         "involuntary_switches",
@@ -105,7 +107,7 @@ pub const COLUMNS: [(&str, &str); 41] = [
         "processor cycles in which the core was not halted, cumulative",
     ),
     ("instructions", "completed instructions, cumulative"),
-    ("cache_misses", "misses of the last-level cache, cumulative"),
+    ("cache_misses", "last-level cache misses, cumulative"),
     (
         "io_calls",
         "system calls that read or write files, cumulative",
@@ -114,7 +116,7 @@ pub const COLUMNS: [(&str, &str); 41] = [
     ("load_average", "load average over one minute"),
     (
         "sample_cost_us",
-        "time that it took to read the sample, in microseconds",
+        "time taken to read the sample, in microseconds",
     ),
 ];
 

@@ -268,7 +268,7 @@ impl<'a> OrderHandler<'a> {
         }
         let other_load = || {
             wrong(format!(
-                "run {run} was prepared on this agent with another load"
+                "run {run} was prepared on this agent with a different load"
             ))
         };
         if let Some(part) = self.part_of(run) {
@@ -372,7 +372,11 @@ impl<'a> OrderHandler<'a> {
         };
         match part.start_at() {
             Some(before) if before == at => return Reply::Done,
-            Some(_) => return wrong(format!("run {run} was already given another start time")),
+            Some(_) => {
+                return wrong(format!(
+                    "run {run} was already given a different start time"
+                ));
+            }
             None => {}
         }
         if part.is_over() || part.is_ending() {

@@ -181,7 +181,7 @@ pub(super) fn forecast(spec: &LoadSpec) -> Vec<Finding> {
             FindingId::TargetUnreachable,
             Severity::Warning,
             format!(
-                "The target can't be reached before the load: {why}. Check that it is running."
+                "The target could not be reached before the load: {why}. Check that it is running."
             ),
         ));
     }

@@ -57,7 +57,9 @@ impl ReceivedFiles {
         if bytes.len() > CHUNK_BYTES_MAX
             || (is_new && total.saturating_add(chunk.length) > RUN_FILES_BYTES_MAX)
         {
-            return wrong("the chunk or the total size of the run's files exceeds the limit");
+            return wrong(
+                "the chunk's size or the total size of the run's files exceeds the limit",
+            );
         }
         let file = self
             .files

@@ -23,7 +23,7 @@ impl ListedAgent {
     pub fn unavailability(&self) -> Option<String> {
         if !self.agent.sender.is_own() {
             return Some(format!(
-                "has version {}, but this is version {}",
+                "runs version {}, but this is version {}",
                 self.agent.sender,
                 SenderVersion::own()
             ));

@@ -86,7 +86,7 @@ fn agent_lost(
     let why = part.lost.filter(|why| *why != LossReason::LeftBehind)?;
     let until = collector.ledger.agent(name.as_str()).and_then(|it| it.span);
     let until = match until {
-        Some((_, end)) => format!("Its results until {:.1} s are counted", end.as_secs_f64()),
+        Some((_, end)) => format!("Its results up to {:.1} s are counted", end.as_secs_f64()),
         None => "None of its results have arrived".to_owned(),
     };
     let missing = match collector.ledger.missing(name.as_str()) {
@@ -179,7 +179,7 @@ fn shortcoming(
         EndReason::Failed => return Some("failed".to_owned()),
         EndReason::AgentEnded => return Some("was stopped on its own machine".to_owned()),
         EndReason::Stopped if !collector.is_stopped => {
-            return Some("stopped without being told to".to_owned());
+            return Some("stopped without a request from the coordinator".to_owned());
         }
         EndReason::Stopped | EndReason::Done => {}
     }
@@ -204,7 +204,7 @@ fn shortcoming(
     let due = begun.saturating_add(counted.outcomes.get(Outcome::Unstarted));
     match quota {
         Some(quota) if due < quota => Some(format!(
-            "accounted for {due} of the {quota} requests of its share"
+            "accounted for {due} of the {quota} requests in its share"
         )),
         None if counted.started == 0 => Some("reported no requests".to_owned()),
         _ => None,

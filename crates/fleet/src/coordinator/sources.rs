@@ -70,7 +70,7 @@ pub(super) fn divide(
             let agent = agents[agent];
             let has: Vec<String> = agent.addresses.iter().map(IpAddr::to_string).collect();
             Err(format!(
-                "agent {} has none of the addresses of --source; it has {}",
+                "agent {} has none of the --source addresses; it has {}",
                 agent.name,
                 has.join(", ")
             ))

@@ -55,8 +55,8 @@ pub(super) fn check(
                 };
                 let own: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
                 return Err(format!(
-                    "service \"{service}\"{listener}: endpoint {} is not on the agent's \
-                     machine, which is registered with {}",
+                    "service \"{service}\"{listener}: endpoint {} is not on the agent's machine; \
+                        the agent registered {}",
                     shown(endpoint),
                     own.join(", ")
                 ));

@@ -75,7 +75,7 @@ impl Roster {
             Ok(agent)
         } else {
             Err(format!(
-                "agent {} has version {}, but this is version {}",
+                "agent {} runs version {}, but this is version {}",
                 agent.name,
                 agent.sender,
                 SenderVersion::own()

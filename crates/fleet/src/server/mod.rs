@@ -225,7 +225,7 @@ impl ServerSetup {
             Some(file) if file.role() == role => file.seed,
             Some(_) => {
                 let why =
-                    "contains credentials of a role that doesn't match the file's name".to_owned();
+                    "contains credentials for a role that doesn't match the file's name".to_owned();
                 return Err(ServerError::Unfit(path, why));
             }
             None => Secret::new_user_seed().map_err(ServerError::Keys)?,

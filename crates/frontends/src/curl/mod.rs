@@ -208,8 +208,8 @@ impl CurlRequest {
     fn add_cookie(&mut self, typed: String) -> Result<(), String> {
         if !typed.contains('=') {
             return Err(format!(
-                "\"{typed}\" is a file of cookies, which prony does not read (write the cookies as \
-                 'NAME=VALUE; NAME=VALUE')"
+                "\"{typed}\" is a cookie file, which prony does not read (write the cookies as \
+                    'NAME=VALUE; NAME=VALUE')"
             ));
         }
         self.cookies.push(typed);
@@ -346,7 +346,7 @@ fn seconds(typed: &str) -> Result<Duration, String> {
         Ok(seconds) if seconds > 0.0 && seconds <= TIME_MAX_S => {
             Ok(Duration::from_secs_f64(seconds))
         }
-        _ => Err(format!("\"{typed}\" is not a time in seconds above 0")),
+        _ => Err(format!("\"{typed}\" is not a number of seconds above 0")),
     }
 }
 

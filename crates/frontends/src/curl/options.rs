@@ -86,8 +86,8 @@ const FORM: &str = "multipart forms are not supported; copy the request from a b
                     writes the finished body with --data-raw";
 const FILE: &str = "write uploads as -X PUT --data-binary @FILE";
 const ONLY_BASIC: &str = "only basic authentication is supported, as -u USER:PASSWORD";
-const RETRY: &str = "failed requests are counted and never repeated; remove the option";
-const RATE: &str = "the transfer rate can't be limited; set the rate of requests with --rate";
+const RETRY: &str = "failed requests are counted and never retried; remove the option";
+const RATE: &str = "the transfer rate can't be limited; set the request rate with --rate";
 const FAMILY: &str = "give the server's address with --resolve HOST:PORT:ADDR";
 const SOURCE: &str = "set the source address with --source";
 const HTTP3: &str = "prony doesn't fall back to other versions; write --http3-only";

@@ -242,8 +242,8 @@ fn unclosed(quote: char) -> String {
 
 fn no_expansion(c: char) -> String {
     format!(
-        "{c} begins an expansion by the shell, which prony does not perform; write the value, or \
-         quote it with ''"
+        "{c} begins a shell expansion, which prony does not perform; write the value, or put the \
+            text in single quotes"
     )
 }
 

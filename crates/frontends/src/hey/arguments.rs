@@ -182,8 +182,8 @@ impl HeyArguments {
             "csv" => true,
             other => {
                 return Err(load(format!(
-                    "-o {other}: \"csv\" is the only output besides the summary (hey would treat it \
-                     as a Go template)"
+                    "-o {other}: the only output besides the summary is \"csv\" (hey would treat \
+                        this value as a Go template)"
                 )));
             }
         };

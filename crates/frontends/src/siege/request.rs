@@ -143,7 +143,7 @@ impl RequestForm {
 fn check(name: &str, value: &str) -> Result<(), String> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
-        return Err(format!("\"{name}\" can't be a header's name"));
+        return Err(format!("\"{name}\" is not a valid header name"));
     }
     if value
         .bytes()

@@ -52,7 +52,7 @@ impl SiegeUrl {
         if host
             .contains(|c: char| c.is_whitespace() || c.is_control() || "\"<>\\^`{|}%".contains(c))
         {
-            return Err(format!("\"{typed}\": \"{host}\" can't be a host's name"));
+            return Err(format!("\"{typed}\": \"{host}\" is not a valid host name"));
         }
         let standard = if tls { 443 } else { 80 };
         Ok(SiegeUrl {

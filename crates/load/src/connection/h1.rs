@@ -306,9 +306,9 @@ impl H1 {
                 .unwrap_or(Progress::Open),
             Eof::Complete => truncated("the connection closed without TLS's close_notify"),
             Eof::Truncated if self.status.is_none() => {
-                truncated("the connection closed within the response head")
+                truncated("the connection closed in the middle of the response head")
             }
-            Eof::Truncated => truncated("the connection closed within the response body"),
+            Eof::Truncated => truncated("the connection closed in the middle of the response body"),
         }
     }
 }

@@ -294,6 +294,6 @@ impl ConnectionState {
 }
 
 fn closed_in_handshake() -> Progress {
-    let reason = "the server closed the connection within the TLS handshake";
+    let reason = "the server closed the connection during the TLS handshake";
     Progress::Broken(Outcome::Tls, Reason::Text(reason.to_owned()))
 }

@@ -114,9 +114,10 @@ pub(super) fn frames_dropped(record: &Record) -> Option<Finding> {
         FindingId::FramesDropped,
         Severity::Warning,
         format!(
-            "Frames of the load were dropped on this machine: {}. The data was sent again after a \
-             delay. Use more workers, fewer connections or a lower rate. If frames were too large, \
-             turn off segmentation offload at the server's end of a virtual link.",
+            "Some of the load's frames were dropped on this machine: {}. The data was sent again \
+                after a delay. Use more workers, fewer connections or a lower rate. If frames \
+                were too large, turn off segmentation offload at the server's end of a virtual \
+                link.",
             drops.join(", ")
         ),
     ))
@@ -145,10 +146,10 @@ pub(super) fn port_exhaustion(record: &Record) -> Option<Finding> {
         FindingId::PortExhaustion,
         Severity::Error,
         format!(
-            "{lost} requests failed because no local port was free: {}. The side that closes a connection first \
-             holds the port for another minute. This load never closes first, but other programs \
-             may have. Use more source addresses (--source), or fewer connections at the same \
-             time.",
+            "{lost} requests failed because no local port was free: {}. The side that closes a \
+                connection first holds the port for another minute. This load never closes \
+                first, but other programs may have done so. Use more source addresses \
+                (--source), or fewer connections at the same time.",
             ports::described()
         ),
     ))
@@ -187,9 +188,9 @@ pub(super) fn unsolicited_bytes(times: u64) -> Option<Finding> {
             FindingId::UnaskedBytes,
             Severity::Warning,
             format!(
-                "The server sent bytes {times} times while no request was in flight; those \
-                 connections were closed. The responses may be longer than their Content-Length. \
-                 Check the Content-Length that the server sends."
+                "The server sent bytes {times} times while no request was in flight; each time, \
+                    the connection was closed. The responses may be longer than their \
+                    Content-Length. Check the Content-Length that the server sends."
             ),
         )
     })

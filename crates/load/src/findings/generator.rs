@@ -57,7 +57,7 @@ pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
     let seen = match stalls.count {
         1 => format!("for {:.1} s, {at}", stalls.total_s),
         count => format!(
-            "for {:.1} s in total, {count} times, the longest for {:.1} s, {at}",
+            "for {:.1} s in total ({count} stalls; the longest, {at}, lasted {:.1} s)",
             stalls.total_s, stalls.longest_s
         ),
     };
@@ -95,7 +95,7 @@ pub(super) fn saturated(record: &Record) -> Option<Finding> {
         "requests started late".to_owned()
     } else {
         format!(
-            "up to {:.0}% of a worker's connections waited for it",
+            "up to {:.0}% of a worker's connections were waiting for that worker",
             queued * 100.0
         )
     };
@@ -128,9 +128,9 @@ pub(super) fn starved(record: &Record) -> Option<Finding> {
         FindingId::GeneratorStarved,
         Severity::Warning,
         format!(
-            "A worker of the generator was ready to run but had no core for {:.0}% of the time: \
-             the server or another process runs on the same core. This lowers rates and lengthens \
-             times. Give the server and the generator cores of their own (--cores).",
+            "A generator worker was ready to run but had no core for {:.0}% of the time: the \
+                server or another process runs on the same core. This lowers rates and increases \
+                response times. Give the server and the generator cores of their own (--cores).",
             starved * 100.0
         ),
     ))

@@ -67,7 +67,7 @@ impl<'a> QuicProbe<'a> {
                         format!("{outcome}: {}", Reason::of_quic(end))
                     }
                     None if error.kind() == ErrorKind::ConnectionRefused => format!(
-                        "no QUIC response from {}: nothing listens on this UDP port ({error})",
+                        "no QUIC response from {}: nothing is listening on this UDP port ({error})",
                         name(target)
                     ),
                     None => format!("connecting: {error}"),

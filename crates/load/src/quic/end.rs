@@ -57,12 +57,13 @@ impl QuicEnd {
                 Some(error) => QuicEnd::Tls(error),
                 None => aborted(
                     Outcome::Protocol,
-                    &format!("the server violated QUIC ({error})"),
+                    &format!("the server violated the QUIC protocol ({error})"),
                 ),
             },
             ConnectionError::VersionMismatch => aborted(
                 Outcome::ConnectFailed,
-                "the server does not support QUIC version 1 (RFC 9000), the only version that prony supports",
+                "the server does not support QUIC version 1 (RFC 9000), the only version that \
+                prony supports",
             ),
             ConnectionError::Reset => aborted(
                 Outcome::Reset,

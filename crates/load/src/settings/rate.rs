@@ -117,8 +117,7 @@ impl FromStr for Stage {
     fn from_str(text: &str) -> Result<Stage, String> {
         let expected = || {
             format!(
-                "\"{text}\" is not a stage; write the rate at its end and its length, such as \
-                 2000@1m"
+                "\"{text}\" is not a stage; write its final rate and its length, such as 2000@1m"
             )
         };
         let (rate, length) = text.trim().split_once('@').ok_or_else(expected)?;
@@ -265,12 +264,12 @@ impl LoadSettings {
             return Err(error.text(text));
         }
         if length > STAGES_LENGTH_MAX {
-            return Err(error.text(": the stages are longer than a year"));
+            return Err(error.text(": the stages add up to more than a year"));
         }
         let stages = self.rate_stages();
         if StagedRate::new(&stages).arrivals_until(length.as_secs_f64()) <= 0.0 {
-            let text = ": no request is due, because the rate never rises above zero; write the rate at the end of each stage and \
-                        its length, such as 500@30s,2000@1m";
+            let text = ": no request is due, because the rate never rises above zero; write each \
+                stage's final rate and length, such as 500@30s,2000@1m";
             return Err(error.text(text));
         }
         Ok(())

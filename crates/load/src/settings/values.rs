@@ -243,7 +243,7 @@ impl FromStr for Sha256 {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Sha256, String> {
-        let expected = || format!("\"{text}\" is not a SHA-256; write 64 hexadecimal digits");
+        let expected = || format!("\"{text}\" is not a SHA-256 hash; write 64 hexadecimal digits");
         let digits: Option<Vec<u8>> = text
             .chars()
             .map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok()))

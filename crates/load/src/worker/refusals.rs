@@ -95,8 +95,8 @@ impl Refusals {
             ),
         };
         let text = format!(
-            "Nothing listens at {}: {count} ({}). Start the server, correct the address, or wait \
-             for the server with --wait-for-server.",
+            "Nothing is listening on {}: {count} ({}). Start the server, correct the address, or \
+                wait for the server with --wait-for-server.",
             target_names(spec),
             self.error
         );

@@ -46,10 +46,10 @@ impl ConnectCounts {
             false => Severity::Note,
         };
         let text = format!(
-            "{} of {} connection attempts took about 1 s, 3 s or another interval after which a lost \
-             SYN is sent again: the server's listen queue overflowed, or packets were lost. Raise \
-             the server's backlog (on Linux, see net.core.somaxconn), or look for packet loss on \
-             the path.",
+            "{} of {} connection attempts took about 1 s, 3 s or another SYN retransmission \
+                delay: the server's listen queue overflowed, or packets were lost. Raise the \
+                server's backlog (on Linux, see net.core.somaxconn), or look for packet loss on \
+                the path.",
             self.retransmitted, self.made
         );
         Some(Finding::new(FindingId::SynRetransmitted, severity, text))

@@ -129,13 +129,9 @@ impl fmt::Display for H1Violation {
             H1Violation::ChunkSize => "chunk size is not hexadecimal",
             H1Violation::ChunkSizeOverflow => "chunk size does not fit into 64 bits",
             H1Violation::ChunkExtension => "a control character in a chunk's extension",
-            H1Violation::ChunkLineEnd => "the line with a chunk's size does not end in CRLF",
+            H1Violation::ChunkLineEnd => "a chunk-size line does not end in CRLF",
             H1Violation::ChunkLineTooLong { limit_bytes } => {
-                return write!(
-                    f,
-                    "the line with a chunk's size is longer than {}",
-                    Size(limit_bytes)
-                );
+                return write!(f, "a chunk-size line is longer than {}", Size(limit_bytes));
             }
             H1Violation::ChunkEnd => "a chunk is not followed by CRLF, so its size is wrong",
             H1Violation::TrailerTooLong { limit_bytes } => {

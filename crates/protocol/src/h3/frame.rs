@@ -59,7 +59,7 @@ impl fmt::Display for H3FrameType {
             H3FrameType::MaxPushId => "MAX_PUSH_ID",
             H3FrameType::Http2(0x02) => "PRIORITY of HTTP/2",
             H3FrameType::Http2(0x06) => "PING of HTTP/2",
-            H3FrameType::Http2(0x08) => "WINDOW_UPDATE of HTTP/2",
+            H3FrameType::Http2(0x08) => "an HTTP/2 WINDOW_UPDATE",
             H3FrameType::Http2(_) => "CONTINUATION of HTTP/2",
             H3FrameType::Unknown => "a frame of unknown type",
         })

@@ -164,7 +164,7 @@ impl fmt::Display for H3Violation {
                 return write!(f, "the server sent {kind} on its control stream");
             }
             H3Violation::OnRequestStream(kind) => {
-                return write!(f, "the server sent {kind} on the stream of a request");
+                return write!(f, "the server sent {kind} on a request stream");
             }
             H3Violation::DataBeforeHead => "the server sent DATA before the head of the response",
             H3Violation::AfterTrailers(kind) => {
@@ -174,7 +174,7 @@ impl fmt::Display for H3Violation {
             H3Violation::FrameLength(kind) => {
                 return write!(f, "the server sent {kind} with an invalid length");
             }
-            H3Violation::FrameTruncated => "the server ended a stream within a frame",
+            H3Violation::FrameTruncated => "the server ended a stream in the middle of a frame",
             H3Violation::Push => "the server used server push, which is not allowed",
             H3Violation::GoAwayIncreased => {
                 "the server's second GOAWAY names a later stream than its first"

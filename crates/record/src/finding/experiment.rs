@@ -125,8 +125,10 @@ pub(super) const ORDER_EFFECT: FindingInfo = FindingInfo {
     severities: &[(Warning, "")],
     meaning: "A trial or slice affects the next one (through heat, ports, caches or unfinished \
         work). The random order spreads this effect over all variants. The slope over the \
-        position, without the effects of block and variant (or round and trial), is tested at the \
-        1% level, so one in a hundred experiments has this finding by chance. In open loops, the mean response time is tested instead of the rate if the positions are those of slices. For slices, slopes under 0.5% are not reported.",
+        position, adjusted for block and variant (or round and trial), is tested at the 1% \
+        level, so about one in a hundred experiments has this finding by chance. For slices in \
+        open loops, the mean response time is tested instead of the rate. For slices, slopes \
+        under 0.5% are not reported.",
     action: "Use a pause between trials or a longer warm-up. With interleaved blocks, use longer \
         slices (`--interleave 1s`).",
     ..BASE
@@ -144,7 +146,7 @@ pub(super) const FEW_BLOCKS: FindingInfo = FindingInfo {
 };
 
 pub(super) const MACHINE_CHANGED: FindingInfo = FindingInfo {
-    seen: "A service of a variant ran on different machines in different trials.",
+    seen: "A variant's service ran on different machines in different trials.",
     severities: &[(Error, "")],
     withholds: WithheldVerdicts::All,
     meaning: "Another agent now has the label, so the trials measured different setups.",

@@ -76,9 +76,9 @@ pub(super) const CAPACITY_UNKNOWN: FindingInfo = FindingInfo {
 pub(super) const TELEMETRY_LOST: FindingInfo = FindingInfo {
     seen: "The telemetry of a machine or of a remote service is missing in a trial.",
     severities: &[(Warning, "")],
-    meaning: "The machine of `[telemetry] remote` could not be read over ssh, or no process was \
-              found by the `cgroup` or `pid_file` of a `remote` service. The load's own figures \
-              are not affected.",
+    meaning: "The telemetry of the machine in `[telemetry] remote` could not be read over ssh, \
+        or the `cgroup` or `pid_file` of a `remote` service led to no process. The load's own \
+        figures are not affected.",
     action: "Check that `ssh` works without a prompt, and that `cgroup` or `pid_file` names the \
              running service.",
     ..BASE
@@ -100,10 +100,10 @@ pub(super) const NOT_IDLE: FindingInfo = FindingInfo {
     severities: &[(Warning, "")],
     meaning: "The services of all variants run at the same time, and each should be idle while \
         another variant is measured. Background work, such as garbage collection, timers or log \
-        rotation, took CPU time from the other variants, and is missing in the variant's own \
+        rotation, took CPU time from the other variants, and is missing from the variant's own \
         figures.",
-    action: "Compare with a run of the experiment with `--interleave off`, or pin the services to \
-        separate cores (`cores`).",
+    action: "Run the experiment with `--interleave off` as well and compare, or pin the services \
+        to separate cores (`cores`).",
     explains_difference: true,
     per_variant: true,
     ..BASE

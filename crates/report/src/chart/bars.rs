@@ -42,7 +42,7 @@ impl CpuMeasure {
     pub(crate) fn words(self) -> &'static str {
         match self {
             CpuMeasure::PerRequest => "per request",
-            CpuMeasure::OfOneCore => "in percent of one core",
+            CpuMeasure::OfOneCore => "percent of one core",
         }
     }
 

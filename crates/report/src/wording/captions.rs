@@ -36,12 +36,12 @@ pub(crate) const ROUNDS: &str = "In each round, every variant has one slice of t
 pub(crate) const PROBES: &str = "One dot for each probe of all blocks. The horizontal line is the \
     goal, and each vertical line a variant's capacity: the mean over the blocks. Values beyond the \
     vertical axis are drawn at its edge; probes at far higher rates are omitted.";
-pub(crate) const DESCRIBED: &str = "These comparisons don't share an error rate, so about one in \
-    twenty intervals misses the true value by chance.";
+pub(crate) const DESCRIBED: &str = "These intervals are not adjusted for multiple comparisons, \
+    so about one in twenty misses the true value by chance.";
 pub(crate) const ENTRIES_POOLED: &str = "All blocks are pooled: counts are added, and percentiles \
     come from the merged histograms. These figures and their changes relative to the \
     reference have no intervals.";
-pub(crate) const NO_FINDINGS: &str = "None: no check found anything that qualifies these results.";
+pub(crate) const NO_FINDINGS: &str = "None: no check found a reason to doubt these results.";
 
 /// Text shown in place of a verdict if none is possible.
 pub(crate) const NO_VERDICT: &str = "No verdict: the measurement can't support one.";
@@ -52,7 +52,7 @@ pub(crate) const LOWER_BOUNDS: &str =
 pub(crate) const CLOSED_LOOP: &str = "Closed loop: a stalled server delays the next requests, so \
     percentiles hide stalls. Use --rate to see them.";
 pub(crate) const AGENTS: &str = "Each agent's share of the load. CPU is the load's usage on the \
-    agent's machine, in percent of one core.";
+    agent's machine, as a percentage of one core.";
 
 pub(crate) const UNPAIRED_RUNS: &str = "The two runs share no block, so their results are not \
     paired. The intervals don't cover changes between the runs that are not listed here, such as \
@@ -63,17 +63,18 @@ pub(crate) const NO_COMMON_VARIANT: &str =
     "The two runs have no variant in common: nothing can be compared.";
 pub(crate) const FOREST_RUNS: &str = "The band shows the margin: changes within it count as no \
     difference.";
-pub(crate) const RELATIVE: &str = "Each variant is compared with its baseline within the blocks of \
-    its run, so influences that all variants of a block share cancel out.";
-pub(crate) const DESCRIBED_RUNS: &str = "These metrics have no verdict and don't share an error \
-    rate, so about one in twenty intervals misses the true value by chance.";
+pub(crate) const RELATIVE: &str = "Each variant is compared with its baseline within the blocks \
+    of its run, so influences common to all variants in a block cancel out.";
+pub(crate) const DESCRIBED_RUNS: &str = "These metrics have no verdict, and their intervals are \
+    not adjusted for multiple comparisons, so about one in twenty misses the true value by chance.";
 
 /// Explains the softirq column according to the kernel's accounting of interrupts.
 pub(crate) fn softirq(included: Option<bool>) -> &'static str {
     match included {
         Some(true) => {
             "Softirq is the kernel's network processing on the whole machine, including the load \
-             generator's share. This kernel also counts it in the other columns: don't add it to them."
+             generator's share. This kernel also counts it in the other columns: don't add it to \
+             them."
         }
         Some(false) => {
             "Softirq is the kernel's network processing on the whole machine, including the load \

@@ -11,7 +11,8 @@ const GROUPED: &str =
 /// The number of entries that a table shows, and their order.
 pub(crate) fn worst(entries: &EntryResults, shown: usize) -> String {
     format!(
-        "{shown} of {} entries: up to three with the largest share of failures, then the highest p99.",
+        "{shown} of {} entries: up to three with the largest share of failures, then those with \
+            the highest p99.",
         number::count(entries.count)
     )
 }
@@ -19,8 +20,8 @@ pub(crate) fn worst(entries: &EntryResults, shown: usize) -> String {
 /// The number of entries that a comparison's table shows, and their order.
 pub(crate) fn worst_compared(all: u64, shown: usize) -> String {
     format!(
-        "{shown} of {} entries: up to three with the largest share of failures in any variant, then the \
-         highest p99.",
+        "{shown} of {} entries: up to three with the largest share of failures in any variant, \
+            then those with the highest p99.",
         number::count(all)
     )
 }

@@ -61,7 +61,7 @@ fn slices(experiment: &Experiment) -> Option<String> {
         false => format!("{least} to {most} rounds"),
     };
     Some(format!(
-        "{rounds} in each block; {} of each slice are counted",
+        "{rounds} in each block; {} of each slice is counted",
         number::time(median * 1e6)
     ))
 }

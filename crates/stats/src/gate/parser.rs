@@ -142,8 +142,8 @@ impl<'a> GateParser<'a> {
             if metric.is_none() {
                 let names: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
                 let what = format!(
-                    "there is no metric \"{name}\"; verdicts are on rate, p50, p99 or the plan's \
-                     metrics: {}",
+                    "there is no metric \"{name}\"; verdicts are given on rate, p50, p99 or the \
+                        plan's metrics: {}",
                     names.join(", ")
                 );
                 return Err(self.wrong(start..self.at, &what));
@@ -405,7 +405,7 @@ impl<'a> GateParser<'a> {
             .ok()
             .filter(|number| *number > 0.0);
         let Some(mut factor) = number else {
-            return Err(self.wrong(start..start + end, "a factor must be above 0"));
+            return Err(self.wrong(start..start + end, "a multiplier must be above 0"));
         };
         self.at += end;
         if self.rest().starts_with('%') {
@@ -491,7 +491,11 @@ impl<'a> GateParser<'a> {
             let grown = percent.map(|percent| factor * (1.0 + sign * percent / 100.0));
             return match grown.filter(|grown| *grown > 0.0) {
                 Some(grown) => Ok((grown, 0.0)),
-                None => Err(self.wrong(place, "expected a percentage (below 100% after a minus)")),
+                None => Err(self.wrong(
+                    place,
+                    "expected a percentage (below 100% after a minus \
+                    sign)",
+                )),
             };
         }
         match quantity.value(&text) {

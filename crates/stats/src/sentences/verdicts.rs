@@ -196,8 +196,8 @@ fn undecided(comparison: &Comparison, design: &Design, sharing: usize) -> String
         Some(more) if blocks + more <= design.blocks_max => {
             format!("about {} would decide", counted(more, "more block"))
         }
-        Some(more) => format!("a plan of about {} blocks would decide", blocks + more),
-        None => "no reasonable number of blocks would decide".to_owned(),
+        Some(more) => format!("a plan with about {} blocks would decide it", blocks + more),
+        None => "no reasonable number of blocks would decide it".to_owned(),
     };
     format!(
         "{apart}: {noun} {} ({}{shared}); {outlook}",

@@ -142,7 +142,7 @@ fn errors_mark_their_position_and_list_alternatives() {
         ),
         ("p99 of server=nwe > 5ms", "server=nwe", "it has new, old"),
         ("p99 of \"new > 5ms", "\"new > 5ms", "closing quote"),
-        ("rate < 0 baseline", "0", "a factor must be above 0"),
+        ("rate < 0 baseline", "0", "a multiplier must be above 0"),
         ("verdict of new slower", "slower", "\"is\" is missing"),
         ("verdict is bad", "bad", "unknown verdict"),
         ("verdict on speed is slower", "speed", "there is no metric"),

@@ -171,13 +171,13 @@ fn undecided_forecasts_the_blocks_needed() {
     let (verdict, text) = said(Metric::RatePerS, &around(12_000.0, 1.0, 0.03));
     assert_eq!(verdict, Verdict::Undecided);
     assert!(
-        text.ends_with("8 blocks); a plan of about 16 blocks would decide"),
+        text.ends_with("8 blocks); a plan with about 16 blocks would decide it"),
         "{text}"
     );
 
     let (_, text) = said(Metric::RatePerS, &around(12_000.0, 1.0, 0.5));
     assert!(
-        text.ends_with("no reasonable number of blocks would decide"),
+        text.ends_with("no reasonable number of blocks would decide it"),
         "{text}"
     );
 }

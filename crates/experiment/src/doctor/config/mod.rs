@@ -28,7 +28,7 @@ pub(super) fn check(server: &ServerProcess) -> CheckResults {
         _ => {
             let mut results = CheckResults::default();
             results.add_undetermined(
-                format!("settings of {} that limit a load", server.program()),
+                format!("{} settings that limit a load", server.program()),
                 "prony can check only nginx, Apache httpd, HAProxy and php-fpm",
             );
             results

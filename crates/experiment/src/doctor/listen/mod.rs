@@ -143,7 +143,10 @@ fn check_listeners(listeners: &[Listener], somaxconn: Option<u32>, results: &mut
             ..
         } = listener;
         if *waiting > 0 && waiting * 2 >= *backlog {
-            let text = format!("{waiting} of {backlog} connections wait at {address}");
+            let text = format!(
+                "{waiting} connections are waiting at {address} (backlog \
+                {backlog})"
+            );
             let status = if waiting >= backlog {
                 CheckStatus::Error
             } else {

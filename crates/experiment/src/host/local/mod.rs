@@ -324,7 +324,7 @@ impl Host for LocalHost {
         }
         debug_assert_eq!(
             service.place, spec.place,
-            "a service must start in the place that was allocated"
+            "a service must start in the place allocated for it"
         );
         fs::create_dir_all(log_dir).map_err(HostError::file("create", log_dir))?;
         let log = launch::inside(log_dir, &format!("{}.log", spec.name))?;

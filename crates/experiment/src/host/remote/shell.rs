@@ -165,7 +165,7 @@ fn read_responses(output: impl Read, mark: &str, sender: &SyncSender<Result<Sect
         }
         if length > RESPONSE_BYTES_MAX {
             let _ = sender.send(Err(
-                "the response of the remote shell is too long".to_owned()
+                "the response from the remote shell is too long".to_owned()
             ));
             return;
         }

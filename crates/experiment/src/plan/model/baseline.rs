@@ -129,7 +129,7 @@ fn check_baseline(
     {
         if baseline_of(baseline, variants, &variant.levels).is_none() {
             let message = format!(
-                "variant {} has no baseline: {} with its other levels is not listed",
+                "variant {} has no baseline: the same variant with {} is not listed",
                 variant.id,
                 names.join(", "),
             );

@@ -58,7 +58,7 @@ fn make(names: &[String]) -> Result<SelfSignedCertificate, String> {
             "has the name \"{name}\", which is not a host name or address"
         ));
     }
-    let refused = |error: rcgen::Error| format!("can't be made: {error}");
+    let refused = |error: rcgen::Error| format!("can't be generated: {error}");
     let mut parameters = CertificateParams::new(names).map_err(refused)?;
     parameters.distinguished_name = DistinguishedName::new();
     parameters

@@ -160,7 +160,7 @@ fn read_name(table: &TomlTable, origin: &Path, reader: &mut PlanReader<'_>) -> S
         && !name.contains('/')
         && !name.chars().any(char::is_control);
     if !is_usable {
-        let message = "name can't be used as the name of a folder";
+        let message = "name can't be used as a folder name";
         let hint =
             format!("use 1 to {NAME_BYTES_MAX} bytes on one line, with no / and no leading dot");
         reader.report_with_hint(DiagnosticKind::BadValue, line, message, hint);

@@ -143,7 +143,7 @@ fn read_levels(factor: &str, node: &TomlNode, reader: &mut PlanReader<'_>) -> Ve
         return Vec::new();
     };
     if items.is_empty() {
-        let message = format!("factor \"{factor}\" has no level");
+        let message = format!("factor \"{factor}\" has no levels");
         reader.report_with_hint(
             DiagnosticKind::Structure,
             node.line,

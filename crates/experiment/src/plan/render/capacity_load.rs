@@ -25,7 +25,10 @@ const CHOSEN_BY_SEARCH: &[(&str, &str)] = &[
         "requests",
         "remove the key; the key `probe` sets the length of each probe",
     ),
-    ("warmup", "remove the key; each probe has a settling part"),
+    (
+        "warmup",
+        "remove the key; each probe has its own settling phase",
+    ),
     (
         "abort_if",
         "remove the key; goal decides when a probe ends early",

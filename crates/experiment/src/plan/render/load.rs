@@ -303,7 +303,7 @@ fn check_interface(load: &ResolvedLoad, layout: &VariantLayout, reader: &mut Pla
     let (kind, message, hint) = match of_place.clone().find(|link| link.name == name) {
         Some(link) if link.loss.is_some_and(|loss| loss.per_million() > 0) => (
             DiagnosticKind::BadValue,
-            format!("the loss of link \"{name}\" has no effect on a load with io = \"xdp\""),
+            format!("loss on link \"{name}\" has no effect on a load with io = \"xdp\""),
             "remove loss from the link, or use kernel sockets".to_owned(),
         ),
         Some(_) => return,
@@ -469,7 +469,7 @@ fn read_target<'s>(
         let message = format!("the target \"{text}\" is not a listener of service \"{service}\"");
         let hint = match known.as_slice() {
             [] => "it has none".to_owned(),
-            [""] => format!("its only listener has no name: target = \"{service}\""),
+            [""] => format!("its only listener has no name; write target = \"{service}\""),
             names => format!("one of: {service}.{}", names.join(&format!(", {service}."))),
         };
         reader.report_with_hint(DiagnosticKind::Undefined, node.line, message, hint);

@@ -287,7 +287,7 @@ fn read_loss(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) -> Opt
     match LinkLoss::parse(&text) {
         Ok(loss) => Some(loss),
         Err(error) => {
-            let message = format!("loss of {owner}: {error}");
+            let message = format!("loss on {owner}: {error}");
             reader.report(DiagnosticKind::BadValue, node.line, message);
             None
         }

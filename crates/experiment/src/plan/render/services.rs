@@ -167,7 +167,8 @@ fn read_follow(
     let has_parent_part = |path: &String| path.split('/').any(|part| part == "..");
     if cgroup.as_ref().is_some_and(has_parent_part) {
         let message = format!("cgroup of {owner} is outside the control group hierarchy");
-        let hint = "write its path below /sys/fs/cgroup, as in /proc/PID/cgroup of its processes";
+        let hint = "write its path below /sys/fs/cgroup, as shown in /proc/PID/cgroup for its \
+            processes";
         let line = table.line_of("cgroup");
         reader.report_with_hint(DiagnosticKind::BadValue, line, message, hint);
     }

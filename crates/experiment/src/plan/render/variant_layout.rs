@@ -204,18 +204,19 @@ fn check_host_reach(
     };
     if is_unix {
         return Err(format!(
-            "service \"{name}\" listens on a UNIX socket of {host}, but {who} runs elsewhere"
+            "service \"{name}\" uses a UNIX socket on {host}, but {who} runs elsewhere"
         ));
     }
     if matches!(service.place, PlaceKind::Namespace | PlaceKind::Jail) {
         return Err(format!(
-            "service \"{name}\" runs in a {} of {host}, which other machines can't reach",
+            "service \"{name}\" runs in a {} on {host}, where other machines can't reach it",
             service.place
         ));
     }
     if !service.exposed {
         return Err(format!(
-            "service \"{name}\" runs on {host}, but {who} runs elsewhere; other machines can reach the \
+            "service \"{name}\" runs on {host}, but {who} runs elsewhere; other machines can \
+            reach the \
              service only if a service there needs it (needs = [\"{name}\"])"
         ));
     }

@@ -127,12 +127,14 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "{{ app.address }}",
         "{{ app.port }}",
-        "@: \"app.port\" is not set, in variant native-unix and 1 more (a UNIX socket has path and address, but no host and port)",
+        "@: \"app.port\" is not set, in variant native-unix and 1 more (a UNIX socket has path \
+            and address, but no host and port)",
     ),
     (
         "\"--bind\", \"{{ app.address }}\"",
         "\"--bind={{ app.host }}\"",
-        "@: \"app.host\" is not set, in variant native-unix and 1 more (a UNIX socket has path and address, but no host and port)",
+        "@: \"app.host\" is not set, in variant native-unix and 1 more (a UNIX socket has path \
+        and address, but no host and port)",
     ),
     (
         "{{ app.address }}",
@@ -295,18 +297,20 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "target      = \"web\"",
         "target      = \"web.http\"",
-        "@: the target \"web.http\" is not a listener of service \"web\" (its only listener has no name: \
-         target = \"web\")",
+        "@: the target \"web.http\" is not a listener of service \"web\" (its only listener has \
+            no name; write target = \"web\")",
     ),
     (
         "[service.app]",
         "[service.app-1]",
-        "@: service \"app-1\" has a name that templates can't use (use letters, digits and _, beginning with a letter, such as \"app_1\")",
+        "@: service \"app-1\" has a name that templates can't use (use letters, digits and _, \
+        beginning with a letter, such as \"app_1\")",
     ),
     (
         "name     = \"sockets\"",
         "name     = \"a/b\"",
-        "@: name can't be used as the name of a folder (use 1 to 100 bytes on one line, with no / and no leading dot)",
+        "@: name can't be used as a folder name (use 1 to 100 bytes on one line, with no / and \
+            no leading dot)",
     ),
     (
         "name     = \"sockets\"",
@@ -371,7 +375,8 @@ fn problems_in_templates_have_file_and_line() {
     assert_eq!(
         study.diagnostics(GOOD),
         [
-            "web.conf:3: \"app.port\" is not set, in variant native-unix and 1 more (a UNIX socket has path and address, but no host and port)"
+            "web.conf:3: \"app.port\" is not set, in variant native-unix and 1 more (a UNIX \
+                socket has path and address, but no host and port)"
         ]
     );
     study.write("web.conf", "{% for a in %}\n");
@@ -383,7 +388,7 @@ fn problems_in_templates_have_file_and_line() {
     );
     assert_eq!(
         study.diagnostics(GOOD),
-        ["web.conf:1: the template does not end; it may have an endless loop"]
+        ["web.conf:1: the template did not finish rendering; it may contain an endless loop"]
     );
 }
 
@@ -463,8 +468,8 @@ fn variants_and_baselines_that_do_not_match() {
     assert_eq!(
         study.diagnostics(&text),
         [
-            "plan.toml:4: variant namespace-tcp has no baseline: socket = \"unix\" with its other \
-          levels is not listed (list that variant too)"
+            "plan.toml:4: variant namespace-tcp has no baseline: the same variant with socket = \
+            \"unix\" is not listed (list that variant too)"
         ]
     );
 }

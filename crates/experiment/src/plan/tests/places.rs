@@ -199,7 +199,7 @@ fn a_load_over_af_xdp_refuses_a_link_that_drops_packets() {
     lossy("0%").unwrap();
     let error = lossy("1%").unwrap_err().to_string();
     assert!(
-        error.contains("the loss of link \"wan\" has no effect on a load with io = \"xdp\""),
+        error.contains("loss on link \"wan\" has no effect on a load with io = \"xdp\""),
         "{error}"
     );
 }

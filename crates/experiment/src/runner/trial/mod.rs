@@ -330,8 +330,9 @@ impl Trial<'_> {
             let exited = self.host.alive(name).err()?;
             let last = exited.log_tail.lines().last().unwrap_or("empty").to_owned();
             let text = format!(
-                "Service \"{name}\" ended during the load ({}). The last line of its log: {last}. \
-                 The result does not show the speed of the service; fix the service first.",
+                "Service \"{name}\" ended during the load ({}). The last line of its log: \
+                    {last}. The result does not reflect the speed of the service; fix the \
+                    service first.",
                 exited.status
             );
             Some(Finding::new(FindingId::ServiceEnded, Severity::Error, text))

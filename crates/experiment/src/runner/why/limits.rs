@@ -98,7 +98,7 @@ fn nothing_full(
     if let Some(parties) = crowded.find(|parties| parties.lost_percent() >= CROWDED_PERCENT) {
         let text = format!(
             "{} on the same cores ({used}), so the services may have waited for a core. No other \
-             measured resource was at its limit; a quiet machine would show more.",
+                measured resource was at its limit; a run on a quiet machine would tell more.",
             neighbors_used(parties)
         );
         return (BottleneckKind::Machine, text);
@@ -110,8 +110,8 @@ fn nothing_full(
     };
     let text = match machine.lost_percent() >= CROWDED_PERCENT {
         true => format!(
-            "no measured resource was at its limit ({used}), but {} of this machine. All processes \
-             share its memory and caches; a quiet machine would show more.",
+            "no measured resource was at its limit ({used}), but {} of this machine. All \
+                processes share its memory and caches; a run on a quiet machine would tell more.",
             neighbors_used(machine)
         ),
         false => format!(

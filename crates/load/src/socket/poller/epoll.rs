@@ -29,7 +29,7 @@ const ZERO: Timespec = Timespec {
 /// A timer may end a wait early by this part of the wait.
 const EARLY_PART: u32 = 1000;
 
-pub(super) struct SystemPoller {
+pub(super) struct EpollPoller {
     epoll: OwnedFd,
     timer: OwnedFd,
     /// The time at which the timer expires, unless it has already been reported.
@@ -38,14 +38,14 @@ pub(super) struct SystemPoller {
     events: Vec<epoll::Event>,
 }
 
-impl SystemPoller {
-    pub(super) fn new() -> io::Result<SystemPoller> {
+impl EpollPoller {
+    pub(super) fn new() -> io::Result<EpollPoller> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         let data = epoll::EventData::new_u64(TIMER);
         epoll::add(&epoll, &timer, data, epoll::EventFlags::IN)?;
-        Ok(SystemPoller {
+        Ok(EpollPoller {
             epoll,
             timer,
             expires: None,

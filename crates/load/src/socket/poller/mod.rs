@@ -13,9 +13,9 @@ use std::time::Duration;
 use socket2::Socket;
 
 #[cfg(target_os = "linux")]
-use self::epoll::SystemPoller;
+use self::epoll::EpollPoller as SystemPoller;
 #[cfg(not(target_os = "linux"))]
-use self::portable::SystemPoller;
+use self::portable::PortablePoller as SystemPoller;
 use super::Key;
 
 /// Maximum number of events per wait. The limit is at least as high as the number of events that a

@@ -10,15 +10,15 @@ use socket2::Socket;
 use super::{EVENTS_MAX, Interest, ReadyEvent, key_of, number_of};
 use crate::socket::Key;
 
-pub(super) struct SystemPoller {
+pub(super) struct PortablePoller {
     poller: Poller,
     events: Events,
 }
 
-impl SystemPoller {
-    pub(super) fn new() -> io::Result<SystemPoller> {
+impl PortablePoller {
+    pub(super) fn new() -> io::Result<PortablePoller> {
         let capacity = NonZeroUsize::new(EVENTS_MAX).unwrap_or(NonZeroUsize::MIN);
-        Ok(SystemPoller {
+        Ok(PortablePoller {
             poller: Poller::new()?,
             events: Events::with_capacity(capacity),
         })

@@ -23,7 +23,8 @@ impl TemplateFailure<'_> {
         match error.kind() {
             ErrorKind::UndefinedError => self.report_unset(reader),
             ErrorKind::OutOfFuel => {
-                let message = "the template does not end; it may have an endless loop";
+                let message = "the template did not finish rendering; it may contain an endless \
+                    loop";
                 reader.report(DiagnosticKind::Syntax, self.line, message);
             }
             _ => reader.report(DiagnosticKind::Syntax, self.line, error_words(error)),

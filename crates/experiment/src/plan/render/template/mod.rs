@@ -66,7 +66,7 @@ impl TemplateContext {
         environment.set_formatter(|out, state, value| match value.kind() {
             ValueKind::None | ValueKind::Map | ValueKind::Seq | ValueKind::Iterable => {
                 let message = format!(
-                    "a {} can't become text; name one of its values",
+                    "a {} can't be rendered as text; name one of its values",
                     value.kind()
                 );
                 Err(Error::new(ErrorKind::InvalidOperation, message))

@@ -103,7 +103,10 @@ impl KnownNames {
                 let message = format!(
                     "the levels of factor \"{root}\" are plain values without \"{attribute}\""
                 );
-                let hint = format!("write {{{{ {root} }}}}, or make the levels tables with a name");
+                let hint = format!(
+                    "write {{{{ {root} }}}}, or turn the levels into tables with \
+                    a name"
+                );
                 Some(error(message).with_hint(hint))
             }
             _ => None,

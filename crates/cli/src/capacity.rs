@@ -441,13 +441,15 @@ mod tests {
         assert_eq!(
             length_hint(100_000.0, Some(1_000.0), &one_second).as_deref(),
             Some(
-                "--probe 3m20s can judge rates of 500 req/s and above; a lower percentile needs less time"
+                "with --probe 3m20s, only rates of 500 req/s and above can be judged; a lower \
+                 percentile needs less time"
             )
         );
         assert_eq!(
             length_hint(100_000.0, Some(90_000.0), &one_second).as_deref(),
             Some(
-                "--probe 10s can judge rates of 10,000 req/s and above; a lower percentile needs less time"
+                "with --probe 10s, only rates of 10,000 req/s and above can be judged; a lower \
+                 percentile needs less time"
             )
         );
         let hint = length_hint(7_000.0, Some(1_000.0), &settings(None)).unwrap();

@@ -226,7 +226,10 @@ mod tests {
             assert!(error.contains(part), "{part}: {error}");
         }
         let error = demand(301, 3, 0, 0).check().unwrap_err().to_string();
-        assert!(error.contains("each of 3 pairs"), "{error}");
+        assert!(
+            error.contains("each of 3 source-destination pairs"),
+            "{error}"
+        );
         assert!(error.contains("at most 300"), "{error}");
     }
 

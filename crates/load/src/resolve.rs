@@ -125,7 +125,7 @@ impl Resolver<'_> {
             Some(address) => {
                 let error = SettingsError::from(format!(
                     "{} is a link-local or metadata address, so redirects to it are not \
-                    followed; if you may load that server, set ",
+                    followed; if you are allowed to load that server, set ",
                     named(address)
                 ));
                 Err(error.name("public").into())

@@ -246,7 +246,7 @@ mod tests {
             ),
             (
                 format!("{get}HEAD / HTTP/1.1\r\n\r\n"),
-                "it returned HEAD and other requests at once",
+                "it returned a HEAD request together with others",
             ),
             (
                 "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nab".to_owned(),

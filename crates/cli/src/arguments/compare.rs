@@ -118,7 +118,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Experiment")]
     pub(crate) budget: Option<Duration>,
     /// Print the variants, their order and the time without running the experiment; if the load
-    /// ends after a number of requests, probe each variant for about 1 s
+    /// ends after a set number of requests, probe each variant for about 1 s
     #[arg(long, help_heading = "Experiment")]
     pub(crate) dry_run: bool,
     /// Resume the experiment in this folder

@@ -121,7 +121,7 @@ struct LoadFlags {
     /// Duration of the warm-up, before the measurement [default: 0s]
     #[arg(long, value_name = "TIME", value_parser = quantity::time, help_heading = "Load")]
     warmup: Option<Duration>,
-    /// Total requests per second, such as 1000, 20k or 100:5000 (a linear ramp over the duration); switches to an open loop [default: closed loop, as fast as the server responds]
+    /// Total requests per second, such as 1000, 20k or 100:5000 (a linear ramp); switches to an open loop [default: closed loop, as fast as the server responds]
     #[arg(
         short = 'r',
         long,

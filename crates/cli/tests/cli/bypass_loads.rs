@@ -86,7 +86,7 @@ fn unsuitable_settings_exit_with_3_and_the_remedy() {
             &[
                 "10.8.0.1 is outside",
                 "10.9.0.1/16",
-                "use addresses of these",
+                "use addresses in these",
             ],
         );
         refused(

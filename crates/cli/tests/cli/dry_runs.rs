@@ -45,7 +45,7 @@ fn requests_are_forecast_by_a_probe() {
     for part in [
         "measures 20,000,000 requests after ",
         "; about ",
-        " at most, estimated by a probe of 1",
+        " at most, estimated from a probe of 1",
         " s per variant\n",
     ] {
         assert!(output.out.contains(part), "{part}: {}", output.out);

@@ -41,7 +41,7 @@ fn a_load_whose_connects_are_refused_ends_soon_with_1() {
     // If the load didn't end early, it would take five minutes.
     let args = ["load", "-d", "5m", "-c", "2", "--json", "r.json", &url];
     let printed = workdir.run(&args).expect(1);
-    let expected = format!("prony: Nothing listens at {address}: ");
+    let expected = format!("prony: Nothing is listening on {address}: ");
     assert!(printed.err.contains(&expected), "{}", printed.err);
     assert!(printed.err.contains("--wait-for-server"), "{}", printed.err);
     let record = workdir.json("r.json");
@@ -61,7 +61,7 @@ fn a_load_whose_connects_are_refused_ends_soon_with_1() {
     ];
     let printed = workdir.run(&socket).expect(1);
     assert!(
-        printed.err.contains("Nothing listens at app.sock"),
+        printed.err.contains("Nothing is listening on app.sock"),
         "{}",
         printed.err
     );

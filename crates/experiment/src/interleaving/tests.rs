@@ -59,7 +59,8 @@ fn variants_that_can_coexist_are_interleaved() {
 
 #[test]
 fn the_reason_names_what_prevents_interleaving() {
-    let place = "[place.front]\n[place.back]\n[link.l]\nbetween = [\"front\", \"back\"]\n[load]";
+    let place = "place = \"front\"\n[place.front]\n[place.back]\n[link.l]\n\
+                 between = [\"front\", \"back\"]\n[load]\nplace = \"back\"";
     let settings = place.replace(
         "[place.front]",
         "[place.front]\nsysctl = { \"net.core.somaxconn\" = 64 }",

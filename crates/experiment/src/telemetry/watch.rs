@@ -54,7 +54,7 @@ pub struct WatchSpec {
     pub load_is_elsewhere: bool,
     /// Services on this machine that prony did not start, each with its processes.
     pub others: BTreeMap<String, Follow>,
-    /// Machine that runs all remote services of the plan, and whose telemetry is read over ssh; `None` if the plan
-    /// names no such machine.
+    /// Machine that runs all remote services of the plan, and whose telemetry is read over ssh;
+    /// `None` if the plan names no such machine.
     pub remote: Option<RemoteMachine>,
 }

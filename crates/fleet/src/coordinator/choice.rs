@@ -291,11 +291,11 @@ mod tests {
 
     #[test]
     fn errors_name_missing_and_busy_agents() {
-        let there = "registered agents: a, b (is busy with run r7), c, d (has version 9.9.9";
+        let there = "registered agents: a, b (is busy with run r7), c, d (runs version 9.9.9";
         for (choice, what) in [
             ("3", "too few free agents: 3 requested, 2 free"),
             ("site=y", "agent b is busy with run r7"),
-            ("site=z", "agent d has version 9.9.9"),
+            ("site=z", "agent d runs version 9.9.9"),
             ("site=q", "no agent has the label site=q"),
             ("1@site=q", "no agent has the label site=q"),
             (

@@ -190,7 +190,7 @@ mod tests {
         let error = division_of(&["10.0.0.1"]).unwrap_err();
         assert_eq!(
             error,
-            "agent b has none of the addresses of --source; it has 10.0.0.7"
+            "agent b has none of the --source addresses; it has 10.0.0.7"
         );
     }
 }

@@ -271,7 +271,7 @@ mod tests {
             .zip(of.iter().map(|it| &it[..]));
         let merged = findings(reported, 4);
         let text = format!(
-            "a: {} Agents that report the same with different numbers: b, c, d.",
+            "a: {} Other agents report the same finding with different numbers: b, c, d.",
             starved("24").text
         );
         assert_eq!(merged[0].text, text);

@@ -48,7 +48,9 @@ fn a_load_starts_on_time_and_its_messages_add_up_exactly() {
     assert_eq!((ready.connections, ready.load.threads), (4, 2));
     assert!(ready.forecast.is_empty(), "{:?}", ready.forecast);
     let other = load(&url, "-c 5", 2);
-    assert!(no(coordinator.order(name, "r1", Command::Prepare(other))).contains("another load"));
+    assert!(
+        no(coordinator.order(name, "r1", Command::Prepare(other))).contains("a different load")
+    );
 
     impossible_starts_are_refused(&coordinator, &agent);
     let at = agent.clock.now() + 500_000_000;
@@ -59,7 +61,7 @@ fn a_load_starts_on_time_and_its_messages_add_up_exactly() {
         );
     }
     let again = coordinator.order(name, "r1", Command::Start { at: at + 1 });
-    assert!(no(again).contains("another start time"));
+    assert!(no(again).contains("a different start time"));
 
     let (messages, ledger, end) = coordinator.results("r1").whole(name);
     assert_eq!(end.reason, EndReason::Done);

@@ -368,7 +368,7 @@ mod tests {
                 "--stages 50@0s",
                 "--stages: no request is due, because the rate never rises above zero",
             ),
-            ("--stages 5@0s,5@5000h,0@5000h", "longer than a year"),
+            ("--stages 5@0s,5@5000h,0@5000h", "more than a year"),
             ("--arrivals poisson", "--arrivals needs --rate or --stages"),
         ] {
             let error = settings(words).check().unwrap_err().to_string();

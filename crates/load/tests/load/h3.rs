@@ -145,7 +145,10 @@ fn a_server_without_quic_fails_before_the_load() {
         }
     };
     let text = refused(&served.url("/"), &words);
-    assert!(text.contains("nothing listens on this UDP port"), "{text}");
+    assert!(
+        text.contains("nothing is listening on this UDP port"),
+        "{text}"
+    );
     // The certificate is not trusted.
     let quic = self::served(Config::default());
     let text = refused(&url(&quic, "/"), &words);

@@ -229,7 +229,7 @@ fn sides_that_are_half_closed() {
         let _ = stream.shutdown(Shutdown::Write);
         until_gone(&mut stream);
     });
-    check(&raw, "", Truncated, "within the response body");
+    check(&raw, "", Truncated, "in the middle of the response body");
 }
 
 #[test]

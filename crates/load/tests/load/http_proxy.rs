@@ -275,7 +275,7 @@ fn non_local_targets_are_refused_through_a_proxy_too() {
         (
             "http://name.invalid/",
             ["--proxy", near, "-c", "1"],
-            "which server the proxy would load",
+            "which server would receive the load",
         ),
         (
             "http://127.0.0.1/",

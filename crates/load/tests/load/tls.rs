@@ -322,7 +322,7 @@ fn broken_tls_is_a_tls_outcome_with_a_reason() {
     let record = load(&raw.tls_url(), "-n 4 -c 2 --insecure");
     assert_eq!(outcomes(&record), [(Outcome::Tls, 4)]);
     assert!(
-        errors(&record).contains("within the TLS handshake"),
+        errors(&record).contains("during the TLS handshake"),
         "{}",
         errors(&record)
     );
@@ -488,7 +488,7 @@ fn a_close_notify_within_the_handshake_ends_it_at_once() {
         "-n 2 -c 1 --insecure --timeout 0s --connect-timeout 10m",
     );
     assert_eq!(outcomes(&record), [(Outcome::Tls, 2)]);
-    assert!(errors(&record).contains("within the TLS handshake"));
+    assert!(errors(&record).contains("during the TLS handshake"));
 }
 
 #[test]

@@ -262,7 +262,7 @@ fn contradictions_are_named() {
     );
     assert_eq!(
         error(&|design| design.baseline = levels(&[("place", "moon")])).to_string(),
-        "factor \"place\" has no levels \"moon\""
+        "factor \"place\" has no level \"moon\""
     );
     assert_eq!(
         error(&|design| design.baseline.clear()),

@@ -122,7 +122,7 @@ const CASES: &[(&str, &str, &str)] = &[
         "{{ app.address }}",
         "{{ socket.address }}",
         "@: the levels of factor \"socket\" are plain values without \"address\" (write \
-         {{ socket }}, or make the levels tables with a name)",
+         {{ socket }}, or turn the levels into tables with a name)",
     ),
     (
         "{{ app.address }}",

@@ -146,11 +146,11 @@ fn unreachable_services_and_missing_files_are_reported() {
         "x\"]\nlisten = \"unix\"\n[service.web]",
     );
     assert!(
-        socket.contains("UNIX socket of this machine, but service \"web\" runs elsewhere"),
+        socket.contains("UNIX socket on this machine, but service \"web\" runs elsewhere"),
         "{socket}"
     );
     let inside = says("[service.app]\n", "[service.app]\nplace = \"namespace\"\n");
-    assert!(inside.contains("namespace of this machine"), "{inside}");
+    assert!(inside.contains("namespace on this machine"), "{inside}");
     for (key, written) in [
         ("cwd", "conf"),
         ("library_path", "lib"),

@@ -261,12 +261,12 @@ const CASES: &[(&str, &str, &str)] = &[
     (
         "rate    = \"{{ rate.bits }}\"",
         "loss    = \"60%\"",
-        "@: loss of link \"wan\": \"60%\" is out of range (use 0% to 50%)",
+        "@: loss on link \"wan\": \"60%\" is out of range (use 0% to 50%)",
     ),
     (
         "rate    = \"{{ rate.bits }}\"",
         "loss    = 0.01",
-        "@: loss of link \"wan\": \"0.01\" is not a percentage (write it like 1% or 0.1%)",
+        "@: loss on link \"wan\": \"0.01\" is not a percentage (write it like 1% or 0.1%)",
     ),
     (
         "addresses = [\"10.9.0.1\", \"10.9.0.2\"]",

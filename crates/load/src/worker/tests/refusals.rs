@@ -39,7 +39,7 @@ fn a_load_that_is_refused_for_over_a_second_ends() {
         let outcomes = load(words, refusing());
         let text = outcomes.finding("nothing-listens").unwrap();
         assert!(
-            text.starts_with("Nothing listens at 127.0.0.1:1: "),
+            text.starts_with("Nothing is listening on 127.0.0.1:1: "),
             "{text}"
         );
         assert!(text.contains("refused") && text.contains("--wait-for-server"));
@@ -67,7 +67,7 @@ fn a_missing_unix_socket_counts_as_a_refusal() {
     spec.span.requests = None;
     let outcomes = simulate(&spec, vec![refusing_with(libc::ENOENT)]);
     let text = outcomes.finding("nothing-listens").unwrap();
-    assert!(text.contains("at /nonexistent/app.sock: "), "{text}");
+    assert!(text.contains("on /nonexistent/app.sock: "), "{text}");
     assert!(outcomes.record.totals.elapsed_s <= 1.2);
 }
 

@@ -379,8 +379,8 @@ fn length_hint(
         .to_string()
         .replace(' ', "");
     Some(format!(
-        "with {option} {time}, only rates of {} and above can be judged; a lower percentile \
-            needs less time",
+        "{option} {time} is long enough for rates of {} and above; a lower percentile needs \
+         less time",
         number::rate(rate)
     ))
 }
@@ -441,15 +441,15 @@ mod tests {
         assert_eq!(
             length_hint(100_000.0, Some(1_000.0), &one_second).as_deref(),
             Some(
-                "with --probe 3m20s, only rates of 500 req/s and above can be judged; a lower \
-                 percentile needs less time"
+                "--probe 3m20s is long enough for rates of 500 req/s and above; a lower percentile needs \
+                 less time"
             )
         );
         assert_eq!(
             length_hint(100_000.0, Some(90_000.0), &one_second).as_deref(),
             Some(
-                "with --probe 10s, only rates of 10,000 req/s and above can be judged; a lower \
-                 percentile needs less time"
+                "--probe 10s is long enough for rates of 10,000 req/s and above; a lower percentile needs \
+                 less time"
             )
         );
         let hint = length_hint(7_000.0, Some(1_000.0), &settings(None)).unwrap();

@@ -149,8 +149,8 @@ impl Writer {
         self.raw_at(method, &self.0.base, 0, bytes)
     }
 
-    /// Like [`Writer::raw`], for the target of another URL, which may be new to the load as in
-    /// [`Writer::request`]. The path of the URL appears only in results.
+    /// Like [`Writer::raw`], but sends to the target of another URL. As with [`Writer::request`], the
+    /// load need not have used that target before. The path of the URL appears only in results.
     ///
     /// # Errors
     ///

@@ -6,8 +6,9 @@ use serde_json::Value;
 use super::figures::CheckFigure;
 use super::program::Prony;
 
-/// Length of a period in milliseconds, and of the freeze at its end.
+/// Length of each period in milliseconds. The server freezes at the end of each.
 const EVERY_MS: u64 = 5_000;
+/// Length of each freeze in milliseconds.
 const FREEZE_MS: u64 = 1_000;
 /// Duration of the load in milliseconds. One request is due in each millisecond.
 const LOAD_MS: u64 = 15_000;

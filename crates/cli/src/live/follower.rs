@@ -168,8 +168,8 @@ impl LoadFigures {
 #[derive(Debug)]
 pub(crate) struct Follower {
     running_load: RunningLoad,
-    /// Start of the load. For a load on agents, it is the time of the coordinator's request until
-    /// the agents have reported the actual start.
+    /// Start of the load. For a load on agents, this is at first the time at which the coordinator
+    /// requested the load. The actual start replaces it once the agents have reported it.
     began: Instant,
     figures: LoadFigures,
     /// The last count of the warm-up's requests: its time in seconds, and the number of finished

@@ -493,8 +493,7 @@ impl<'a> GateParser<'a> {
                 Some(grown) => Ok((grown, 0.0)),
                 None => Err(self.wrong(
                     place,
-                    "expected a percentage (below 100% after a minus \
-                    sign)",
+                    "expected a percentage, below 100% if it is subtracted",
                 )),
             };
         }

@@ -14,7 +14,7 @@ pub(crate) enum Dependence {
     Unclear,
 }
 
-/// Sentence for a main effect: "tcp instead of unix: costs 8.0% (7.0% to 9.0%), regardless of the
+/// Sentence for a main effect: "tcp instead of unix: costs 8.0% (7.0% to 9.0%), regardless of
 /// server".
 pub(crate) fn main_effect(
     metric: Metric,
@@ -49,16 +49,16 @@ fn dependences(all: &[(&str, Dependence)]) -> String {
     let (mut independent, mut rest) = (Vec::new(), String::new());
     for (factor, dependence) in all {
         match dependence {
-            Dependence::None => independent.push(format!("regardless of the {factor}")),
+            Dependence::None => independent.push(format!("regardless of {factor}")),
             Dependence::Established(levels) => {
                 let levels: Vec<String> = levels
                     .iter()
                     .map(|(change, level)| format!("{} with {level}", change.signed()))
                     .collect();
-                rest += &format!("; it depends on the {factor} ({})", levels.join(", "));
+                rest += &format!("; it depends on {factor} ({})", levels.join(", "));
             }
             Dependence::Unclear => {
-                rest += &format!("; it is unclear whether the {factor} changes that");
+                rest += &format!("; it is unclear whether it depends on {factor}");
             }
         }
     }

@@ -121,8 +121,8 @@ fn an_effect_that_is_the_same_everywhere_says_so() {
     assert_eq!(
         texts,
         [
-            "jail instead of native: costs 8.0% (7.6% to 8.4%), regardless of the socket",
-            "tcp instead of unix: costs 3.0% (2.3% to 3.6%), regardless of the place",
+            "jail instead of native: costs 8.0% (7.6% to 8.4%), regardless of socket",
+            "tcp instead of unix: costs 3.0% (2.3% to 3.6%), regardless of place",
             "with tcp instead of unix, the effect of jail instead of native on the request rate \
              changes by 0.0% (−1.1% to +1.1%)",
         ]
@@ -145,7 +145,7 @@ fn an_effect_that_depends_on_another_factor_names_both() {
     let main = &evaluation.effects[0];
     assert!(
         main.text
-            .ends_with("; it depends on the socket (−20.0% with tcp, −5.0% with unix)"),
+            .ends_with("; it depends on socket (−20.0% with tcp, −5.0% with unix)"),
         "{}",
         main.text
     );

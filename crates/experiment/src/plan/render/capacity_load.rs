@@ -86,7 +86,7 @@ pub(super) fn check_keys(
     for key in ["duration", "warmup"] {
         if trial_keys.iter().any(|given| given == key) {
             let message = format!("a capacity search chooses its loads, so [trials] has no {key}");
-            let hint = "remove the key; probe of [load] sets the length of each probe";
+            let hint = "remove the key; `probe` in [load] sets the length of each probe";
             reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
         }
     }

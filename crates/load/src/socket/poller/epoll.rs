@@ -1,8 +1,8 @@
 //! The poller of Linux: epoll(7), and a timerfd(2) for the time at which a wait ends.
 //!
-//! A timer limits waits precisely to the nanosecond, for which epoll_wait(2) has no argument, and
-//! epoll_pwait2(2) is missing in some container runtimes. The timer stays armed from one wait to
-//! the next if their ends agree, so most waits take one system call.
+//! The timer is needed because epoll_wait(2) takes only milliseconds, and because some container
+//! runtimes reject epoll_pwait2(2), which takes nanoseconds. It stays armed if the next wait ends at
+//! the same time, so most waits of a closed loop take one system call.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -26,8 +26,9 @@ const ZERO: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-/// A timer may end a wait early by this part of the wait.
-const EARLY_PART: u32 = 1000;
+/// An armed timer is kept for a wait if it ends the wait early by at most the wait's length divided
+/// by this number.
+const EARLY_DIVISOR: u32 = 1000;
 
 pub(super) struct EpollPoller {
     epoll: OwnedFd,
@@ -101,7 +102,7 @@ impl EpollPoller {
         let now = Instant::now();
         let end = now + time;
         let is_armed = self.expires.is_some_and(|expires| {
-            expires > now && expires <= end && end - expires <= time / EARLY_PART
+            expires > now && expires <= end && end - expires <= time / EARLY_DIVISOR
         });
         if is_armed {
             return Ok(());
